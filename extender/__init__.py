@@ -1,0 +1,1 @@
+"""The kube-scheduler HTTP extender: it decides which node each pod of a training job goes to."""

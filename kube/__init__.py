@@ -1,0 +1,1 @@
+"""The only shipped code that talks to the Kubernetes API server."""

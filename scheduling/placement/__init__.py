@@ -1,0 +1,1 @@
+"""Placement: which node each replica of one job goes to."""

@@ -1,0 +1,75 @@
+"""What placement is asked and what it answers.
+
+A gang is placed whole or not at all; replicas that are bound already keep their nodes and count as placed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from scheduling.jobs import Counts, Job, JobKey, ReplicaSpec, Role
+from scheduling.nodes import Node
+from scheduling.resources import Resources, total
+from scheduling.snapshot import ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One replica of a gang; ``node`` is where it is bound, ``barred`` names nodes it may not go to."""
+
+    role: Role
+    index: int
+    spec: ReplicaSpec
+    node: str | None = None
+    barred: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """All replicas of one job that run together."""
+
+    key: JobKey
+    job_uid: str
+    members: tuple[Member, ...]
+
+    @classmethod
+    def of(cls, job: Job, counts: Counts | None = None) -> "Gang":
+        """The gang of a job at ``counts`` (the job's own when not given), none of it bound."""
+        ps, workers = counts or job.counts
+        members = [Member(Role.PS, index, job.ps) for index in range(ps)]
+        members += [Member(Role.WORKER, index, job.worker) for index in range(workers)]
+        members += [Member(fixed.role, index, fixed.spec) for fixed in job.fixed for index in range(fixed.count)]
+        return cls(job.key, job.uid, tuple(members))
+
+    @property
+    def unbound(self) -> tuple[Member, ...]:
+        """The replicas that still need a node."""
+        return tuple(member for member in self.members if member.node is None)
+
+    def demand(self) -> Resources:
+        """What the replicas that still need a node ask for together."""
+        return total(member.spec.resources for member in self.unbound)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A node for every unbound replica of one gang."""
+
+    job_uid: str
+    nodes: Mapping[ReplicaId, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class DoesNotFit:
+    """Why a gang cannot be placed now; ``reason`` is a sentence for users."""
+
+    reason: str
+
+
+class PlacementRule(Protocol):
+    """A rule that places one gang on the room that is free."""
+
+    def place(self, gang: Gang, nodes: Sequence[Node], free: Mapping[str, Resources]) -> Placement | DoesNotFit:
+        """Choose nodes for the gang's unbound replicas; ``free`` is the free room by node name."""
+        ...

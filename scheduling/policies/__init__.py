@@ -1,0 +1,1 @@
+"""Allocation policies, one module each, named as in the literature; the name is the value of ``--policy``."""

@@ -1,0 +1,1 @@
+"""Training logs read as text lines, and what they tell of a job's progress."""

@@ -1,0 +1,65 @@
+"""What is known of one job's training at one instant: the values that models are fitted to."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scheduling.jobs import Counts
+
+
+class LogLine(NamedTuple):
+    """One line of a container's log; ``at`` is the kubelet's timestamp, seconds since the epoch, UTC."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LossPoint:
+    """One value of the training loss.
+
+    ``epoch`` counts completed epochs from the start of training (2.5: in the middle of the third), ``step``
+    the job's global steps; each is ``None`` where the log does not tell.
+    """
+
+    loss: float
+    epoch: float | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedSample:
+    """The job's measured speed at given counts.
+
+    ``steps_per_second`` is the whole job's: the workers' common rate in sync training, the sum over workers in
+    async training. ``seconds`` of steady training stand behind it; ``at`` is when it ended, seconds since the
+    epoch, UTC.
+    """
+
+    counts: Counts
+    steps_per_second: float
+    seconds: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """The progress of one job, as far as its log tells.
+
+    ``losses`` are in training order, without what a restore from a checkpoint undid. ``epoch`` and ``step`` are
+    the latest ones. ``checkpoint_step`` is the step of the last checkpoint known to be complete, and
+    ``checkpoint_at`` when the log said so. ``trained_seconds`` sums the steady training seen so far.
+    ``complaint`` is a sentence for the user where the log cannot be used as it is.
+    """
+
+    losses: tuple[LossPoint, ...] = ()
+    epoch: float | None = None
+    step: int | None = None
+    steps_per_epoch: float | None = None
+    samples: tuple[SpeedSample, ...] = ()
+    checkpoint_step: int | None = None
+    checkpoint_at: float | None = None
+    trained_seconds: float = 0.0
+    complaint: str | None = None
+
+
+NOTHING = TrainingProgress()

@@ -1,0 +1,72 @@
+"""The frozen input of one decision: jobs, nodes and bound pods at one instant.
+
+Jobs and pods are ordered by UID and nodes by name, whatever order they were read in, so that the same
+cluster gives the same plan byte for byte.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from scheduling.jobs import Counts, Job, Role
+from scheduling.nodes import Node
+from scheduling.resources import NONE, Resources
+
+
+class ReplicaId(NamedTuple):
+    """One replica of one job: the key of a reservation."""
+
+    job_uid: str
+    role: Role
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod that occupies room on a node; ``replica`` is ``None`` where no TFJob or MXJob controls it.
+
+    ``leaving`` is a pod being deleted: its room is not free yet, and it does not count as placed.
+    """
+
+    uid: str
+    node: str
+    resources: Resources
+    replica: ReplicaId | None = None
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """What one decision sees. ``at`` is in seconds since the epoch, UTC."""
+
+    at: float
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    pods: tuple[BoundPod, ...]
+
+    @classmethod
+    def of(cls, at: float, jobs: Iterable[Job], nodes: Iterable[Node], pods: Iterable[BoundPod]) -> Self:
+        """A snapshot in canonical order."""
+        return cls(
+            at,
+            tuple(sorted(jobs, key=lambda job: job.uid)),
+            tuple(sorted(nodes, key=lambda node: node.name)),
+            tuple(sorted(pods, key=lambda pod: pod.uid)),
+        )
+
+    def free(self, *, without_jobs: frozenset[str] = frozenset()) -> dict[str, Resources]:
+        """Free room by node name, as if the pods of the jobs with these UIDs were gone."""
+        used: dict[str, Resources] = {}
+        for pod in self.pods:
+            if pod.replica is None or pod.replica.job_uid not in without_jobs:
+                used[pod.node] = used.get(pod.node, NONE) + pod.resources
+        return {node.name: node.allocatable - used.get(node.name, NONE) for node in self.nodes}
+
+    def bound_counts(self, job_uid: str) -> Counts:
+        """How many PSs and workers of a job are bound and not leaving."""
+        roles = [
+            pod.replica.role
+            for pod in self.pods
+            if pod.replica is not None and pod.replica.job_uid == job_uid and not pod.leaving
+        ]
+        return Counts(roles.count(Role.PS), roles.count(Role.WORKER))
