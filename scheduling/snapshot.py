@@ -6,14 +6,15 @@ cluster gives the same plan byte for byte.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 from scheduling.jobs import Counts, Job, Role
 from scheduling.nodes import Node
 from scheduling.resources import NONE, Resources
 
 
-class ReplicaId(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaId:
     """One replica of one job: the key of a reservation."""
 
     job_uid: str
