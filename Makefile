@@ -1,0 +1,47 @@
+# The two commands a newcomer needs: `make demo` and `make test`. `make check` is the quick part of the second.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test check format requirements clean
+
+help: ## what there is to make
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(READY): requirements/dev.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed; $(PYTHON) is " + sys.version.split()[0] + ". Name another with: make PYTHON=/path/to/python")'
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+demo: $(READY) ## two jobs train under Optimus on a real control plane on this machine
+	$(BIN)/python -m localcluster.demo
+
+check: $(READY) ## format, lint, types, import contracts, unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/unit
+
+test: check ## everything: the checks, then integration and end-to-end tests on a real control plane
+	$(BIN)/python -m pytest tests/integration tests/e2e
+
+format: $(READY) ## rewrite the code as the formatter wants it
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+PINNED := runtime dev mxnet tensorflow
+requirements: $(READY) ## pin every requirement anew, with hashes
+	for name in $(PINNED); do \
+		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+			requirements/$$name.in -o requirements/$$name.txt; \
+	done
+
+clean: ## remove what was built here (binaries and environments stay in the user's cache)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
