@@ -1,1 +1,1 @@
-"""A real Kubernetes control plane on this machine, with nodes whose pods are local processes."""
+"""A real Kubernetes control plane on this machine, for the demo and the end-to-end tests."""
