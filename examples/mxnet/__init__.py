@@ -1,0 +1,1 @@
+"""A real Apache MXNet parameter-server job: Module and a distributed kvstore, resumable after a rescale."""

@@ -1,0 +1,69 @@
+"""Entry point of every role of the MXNet example: `python -m examples.mxnet.train`, role from DMLC_ROLE.
+
+MXNet runs a server's or a scheduler's whole life inside `import mxnet` and exits there, so the signal
+handling has to stand before that import, and only workers get past it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+
+def exit_promptly_on_sigterm() -> None:
+    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is doing.
+
+    A Python handler would wait until MXNet's C code returns, which a server's never does, and without one
+    the kernel drops the signal for process 1 of a container. A thread that waits for it has neither flaw.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def wait() -> None:
+        signal.sigwait({signal.SIGTERM})
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=wait, name="sigterm", daemon=True).start()
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line; every role gets the same one."""
+    parser = argparse.ArgumentParser(prog="examples.mxnet.train", description=__doc__)
+    add = parser.add_argument
+    add("--kvstore", choices=("dist_sync", "dist_async"), default="dist_sync")
+    add("--checkpoint-dir", type=Path, required=True, help="a folder that all workers share")
+    add("--prefix", default="model", help="how checkpoint files begin")
+    add("--global-batch", type=int, default=128, help="examples per step of the whole job (dist_sync)")
+    add("--worker-batch", type=int, default=32, help="examples per step of one worker (dist_async)")
+    add("--examples", type=int, default=6400, help="size of the data set")
+    add("--steps", type=int, default=600, help="steps of the whole job, all restarts together")
+    add("--checkpoint-steps", type=int, default=50, help="steps from one checkpoint to the next")
+    add("--log-steps", type=int, default=10, help="batches of one worker from one Speedometer line to the next")
+    add("--learning-rate", type=float, default=0.1)
+    add("--hidden", type=int, default=48, help="width of the hidden layer")
+    add("--seed", type=int, default=1)
+    add("--step-seconds", type=float, default=0.0, help="stated time of one whole batch on one worker, slept")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Run this process's role to its end; the exit status."""
+    logging.basicConfig(level=logging.INFO)
+    settings = parse_arguments(sys.argv[1:])
+    exit_promptly_on_sigterm()
+    from examples.mxnet.worker import train
+
+    try:
+        train(settings)
+    except ValueError as refused:
+        logging.getLogger().error("cannot train: %s", refused)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
