@@ -1,0 +1,1 @@
+"""Training programs that run under Optimus: each takes its role from the environment that the operator sets."""
