@@ -1,0 +1,36 @@
+"""The labels that the training operator puts on a job's pods (version 1.6 and newer), and what they mean."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from scheduling.jobs import Role
+
+OPERATOR_GROUP: Final = "kubeflow.org"
+OPERATOR_NAME: Final = "training.kubeflow.org/operator-name"
+JOB_NAME: Final = "training.kubeflow.org/job-name"
+REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
+REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
+
+ANY_TRAINING_POD: Final = f"{JOB_NAME},{REPLICA_TYPE}"
+"""A label selector for the pods of every training job."""
+
+_ROLES = {role.value: role for role in Role} | {"server": Role.PS}
+
+
+def role_named(replica_type: str) -> Role | None:
+    """The role behind a replica type in any casing; MXNet's Server is a PS. ``None``: none that we know."""
+    return _ROLES.get(replica_type.lower())
+
+
+def replica_of(labels: Mapping[str, str]) -> tuple[Role, int] | None:
+    """Role and index of the replica that the labels name; ``None`` where they name none."""
+    role = role_named(labels.get(REPLICA_TYPE, ""))
+    index = labels.get(REPLICA_INDEX, "")
+    if role is None or not (index.isascii() and index.isdigit() and len(index) < 10):
+        return None
+    return role, int(index)
+
+
+def selector(job_name: str) -> str:
+    """The label selector for one job's pods; other kinds of job may share it, so compare owners too."""
+    return f"{JOB_NAME}={job_name}"
