@@ -17,12 +17,14 @@ from scheduling.resources import Resources
 class Candidate:
     """A job whose counts the policy chooses. ``forecast`` gives its remaining seconds at any counts.
 
-    ``may_grow`` is false for a job that has met its goal: it gives room down to its minimum.
+    ``may_grow`` is false for a job that has met its goal: it gives room down to its minimum. ``running`` jobs get
+    their minimum before jobs that have never been placed.
     """
 
     job: Job
     forecast: JobForecast
     may_grow: bool = True
+    running: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,47 @@ class Allocation:
 class AllocationPolicy(Protocol):
     """A rule that allocates."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Its name in the literature, which is the value of ``--policy``."""
+        ...
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Choose counts within each job's bounds, together within ``problem.room``."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Every candidate at its minimum: where each policy begins.
+
+    ``seated`` are the candidates whose minimum fits, in the order in which they were seated; ``counts`` their
+    minimum by UID; ``room`` what is left; ``reasons`` say by UID why a candidate was not seated.
+    """
+
+    seated: tuple[Candidate, ...]
+    counts: Mapping[str, Counts]
+    room: Resources
+    reasons: Mapping[str, str]
+
+
+def start_at_minimum(problem: AllocationProblem) -> Start:
+    """Seat running jobs first, then by ascending demand, each at its minimum where that fits (Optimus, section 4.1)."""
+    seated: list[Candidate] = []
+    reasons: dict[str, str] = {}
+    room = problem.room
+    for candidate in sorted(problem.candidates, key=lambda each: _seating_order(each, problem.capacity)):
+        job = candidate.job
+        demand = job.demand(job.bounds.minimum)
+        if demand.fits_in(room):
+            room = room - demand
+            seated.append(candidate)
+        else:
+            lacking = ", ".join(demand.lacking_in(room))
+            reasons[job.uid] = f"its minimum of {job.bounds.minimum} does not fit: too little {lacking} is left"
+    return Start(tuple(seated), {each.job.uid: each.job.bounds.minimum for each in seated}, room, reasons)
+
+
+def _seating_order(candidate: Candidate, capacity: Resources) -> tuple[bool, float, str]:
+    job = candidate.job
+    return not candidate.running, job.demand(job.bounds.minimum).dominant(capacity)[1], job.uid
