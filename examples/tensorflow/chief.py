@@ -1,0 +1,160 @@
+"""The chief: ParameterServerStrategy and a ClusterCoordinator loop, with checkpoints by global step.
+
+The chief keeps a few steps per worker in flight and takes their losses in the order in which it
+scheduled them. Workers apply their gradients without waiting for one another (asynchronous training).
+Before a checkpoint it lets the steps in flight end, so that a checkpoint of step n holds the updates of
+steps 1 to n and of no other, and the step after a restart is n + 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf  # type: ignore[import-untyped]  # lives only in the environment of this example
+
+from examples.tensorflow.model import Dataset, Mlp
+
+_IN_FLIGHT_PER_WORKER = 2
+_CHIEF = "/job:chief/replica:0/task:0/device:CPU:0"
+
+
+class StallWatch:
+    """Ends the process, with a sentence, when nothing is reported for too long.
+
+    The coordinator waits for ever for a worker that does not come back, inside C++ code that no Python
+    signal or exception reaches; so this watches from a thread of its own.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._doing = "the cluster to come up"
+        self._since = time.monotonic()
+        threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
+
+    def progressed(self, waiting_for: str) -> None:
+        """Tell that the last thing has been done and what is waited for now."""
+        self._doing, self._since = waiting_for, time.monotonic()
+
+    def _watch(self) -> None:
+        while (left := self._since + self._seconds - time.monotonic()) > 0:
+            time.sleep(min(left, 1.0))
+        print(
+            f"giving up: waited {self._seconds:.0f} s for {self._doing}; is a worker or parameter server gone?",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(1)
+
+
+def _paced(step_seconds: float) -> Any:
+    """An endless data set of which each element takes the stated time and no CPU to come."""
+    ticks = tf.data.Dataset.range(1).repeat()
+    if step_seconds <= 0:
+        return ticks
+    # tf.data has a sleeping stage but gives it no public Python name; nothing else sleeps on a remote worker.
+    sleeping = tf.raw_ops.SleepDataset(
+        input_dataset=tf.data.experimental.to_variant(ticks),
+        sleep_microseconds=tf.constant(int(step_seconds * 1e6), tf.int64),
+        output_types=[tf.int64],
+        output_shapes=[tf.TensorShape([])],
+    )
+    return tf.data.experimental.from_variant(sleeping, ticks.element_spec)
+
+
+class Chief:
+    """The job's one driver: schedules steps, prints their losses, saves and restores checkpoints."""
+
+    def __init__(self, settings: argparse.Namespace) -> None:
+        self._settings = settings
+        self._watch = StallWatch(settings.stall_seconds)
+        task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        self._workers = len(task.cluster_spec().as_dict()["worker"])
+        strategy = tf.distribute.ParameterServerStrategy(task)
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        with strategy.scope():
+            self._model = Mlp(settings.hidden, settings.seed)
+        self._data = Dataset(settings.examples, settings.batch, settings.seed)
+        self._run_step = self._step_function()
+        pace = self._coordinator.create_per_worker_dataset(lambda: _paced(settings.step_seconds))
+        self._pace = iter(pace)
+        self._step_saved = tf.Variable(0, dtype=tf.int64)
+        checkpoint = tf.train.Checkpoint(model=self._model, step=self._step_saved)
+        self._manager = tf.train.CheckpointManager(checkpoint, str(settings.checkpoint_dir), max_to_keep=3)
+        # The chief alone touches files; by default each parameter server writes its own part to its own disk.
+        self._options = tf.train.CheckpointOptions(experimental_io_device=_CHIEF)
+
+    def restore(self) -> int:
+        """Restore the newest checkpoint, if there is one. Returns the steps done so far."""
+        newest = self._manager.latest_checkpoint
+        if newest is None:
+            print("No checkpoint yet: the first step is 1", flush=True)
+            return 0
+        self._manager.checkpoint.restore(newest, options=self._options).assert_consumed()
+        done = int(self._step_saved.numpy())
+        print(f'Resumed from "{newest}" of step {done}: the next step is {done + 1}', flush=True)
+        return done
+
+    def train(self) -> None:
+        """Train from the newest checkpoint to the last step."""
+        done, every = self.restore(), self._settings.checkpoint_steps
+        while done < self._settings.steps:
+            until = min(done + every - done % every, self._settings.steps)
+            for step, loss in self._losses(done + 1, until):
+                print(f"epoch={self._data.epoch_of(step)} step={step} loss={loss:.6f}", flush=True)
+                self._watch.progressed(f"step {step + 1}")
+            done = until
+            self._save(done, loss)
+
+    def _losses(self, first: int, last: int) -> Iterator[tuple[int, float]]:
+        """Run the steps from first to last; each with its loss, in order, as they end."""
+        running: deque[tuple[int, Any]] = deque()
+        for step in range(first, last + 1):
+            if len(running) >= self._workers * _IN_FLIGHT_PER_WORKER:
+                yield _oldest(running)
+            arguments = (self._pace, tf.constant(step, tf.int64))
+            running.append((step, self._coordinator.schedule(self._run_step, args=arguments)))
+        while running:
+            yield _oldest(running)
+        self._coordinator.join()
+
+    def _step_function(self) -> Any:
+        """What a worker does for one step."""
+        model, data, learning_rate = self._model, self._data, self._settings.learning_rate
+
+        @tf.function  # type: ignore[untyped-decorator]  # tf is Any where TensorFlow is not installed
+        def run_step(pace: Any, step: Any) -> Any:
+            next(pace)
+            return model.descend(*data.of_step(step), learning_rate)
+
+        return run_step
+
+    def _save(self, step: int, loss: float) -> None:
+        """Save a checkpoint; the line is printed once it is complete."""
+        self._step_saved.assign(step)
+        self._manager.save(checkpoint_number=step, options=self._options)
+        print(f"epoch={self._data.epoch_of(step)} step={step} loss={loss:.6f} checkpoint={step}", flush=True)
+        self._watch.progressed(f"step {step + 1}")
+
+
+def _oldest(running: deque[tuple[int, Any]]) -> tuple[int, float]:
+    """Wait for the oldest step in flight; its number and its loss."""
+    step, value = running.popleft()
+    return step, float(value.fetch())
+
+
+def train(settings: argparse.Namespace) -> int:
+    """Drive the job to its last step; the exit status."""
+    tf.get_logger().setLevel("ERROR")  # each save is a new function to TensorFlow, which it warns about
+    try:
+        Chief(settings).train()
+    except tf.errors.OpError as lost:
+        print(f"giving up: a parameter server or worker failed: {lost.message}", file=sys.stderr, flush=True)
+        return 1
+    return 0

@@ -1,0 +1,91 @@
+"""Entry point of every role of the TensorFlow example: `python -m examples.tensorflow.train`, role from TF_CONFIG.
+
+Workers and parameter servers serve until they are ended; the chief drives the training and ends the job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+_ROLES = ("chief", "worker", "ps")
+
+
+def exit_promptly_on_sigterm() -> None:
+    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is doing.
+
+    A Python handler would wait until TensorFlow's C++ code returns, which a server's never does, and
+    without one the kernel drops the signal for process 1 of a container. A thread that waits has neither flaw.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def wait() -> None:
+        signal.sigwait({signal.SIGTERM})
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=wait, name="sigterm", daemon=True).start()
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line; every role gets the same one."""
+    parser = argparse.ArgumentParser(prog="examples.tensorflow.train", description=__doc__)
+    add = parser.add_argument
+    add("--checkpoint-dir", type=Path, required=True, help="a folder that outlives the chief's pod")
+    add("--batch", type=int, default=64, help="examples per step: what one worker computes at a time")
+    add("--examples", type=int, default=6400, help="size of the data set")
+    add("--steps", type=int, default=600, help="steps of the whole job, all restarts together")
+    add("--checkpoint-steps", type=int, default=50, help="steps from one checkpoint to the next")
+    add("--learning-rate", type=float, default=0.1)
+    add("--hidden", type=int, default=48, help="width of the hidden layer")
+    add("--seed", type=int, default=1)
+    add("--step-seconds", type=float, default=0.0, help="stated time of one step on one worker, slept")
+    add("--stall-seconds", type=float, default=120.0, help="the chief gives up when no step ends for so long")
+    return parser.parse_args(arguments)
+
+
+def read_cluster(text: str) -> dict[str, Any]:
+    """The cluster that TF_CONFIG describes. Raises ValueError, with a sentence, where it is not one of ours."""
+    try:
+        config = json.loads(text)
+        cluster, role = config["cluster"], config["task"]["type"]
+    except (ValueError, TypeError, KeyError) as wrong:
+        raise ValueError(f"TF_CONFIG does not describe a cluster and this process's task: {wrong!r}") from wrong
+    if role not in _ROLES:
+        raise ValueError(f'TF_CONFIG gives this process the role "{role}"; this example knows {", ".join(_ROLES)}')
+    lacking = [name for name in _ROLES if not cluster.get(name)]
+    if lacking:
+        raise ValueError(
+            f"TF_CONFIG lists no {' and no '.join(lacking)}; a chief, workers and parameter servers are needed"
+        )
+    return {"role": role, **cluster}
+
+
+def main() -> int:
+    """Run this process's role to its end; the exit status."""
+    settings = parse_arguments(sys.argv[1:])
+    exit_promptly_on_sigterm()
+    try:
+        cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
+    except ValueError as refused:
+        print(f"cannot train: {refused}", file=sys.stderr, flush=True)
+        return 2
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    if cluster["role"] == "chief":
+        from examples.tensorflow.chief import train
+
+        return train(settings)
+    from examples.tensorflow.server import serve
+
+    serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
