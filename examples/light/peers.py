@@ -37,6 +37,11 @@ class Patience:
         self._wait_seconds = 0.05
         self._since_seconds: float | None = None
 
+    @property
+    def fresh(self) -> bool:
+        """Whether no loss has been waited for yet."""
+        return self._since_seconds is None
+
     def wait(self, loss: PeerLost) -> None:
         """Sleep before the next try; PeerAway when the limit has passed since the first loss."""
         now = time.monotonic()

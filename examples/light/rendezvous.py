@@ -40,6 +40,8 @@ class Scheduler:
             self._note(f"dropped the connection of {writer.get_extra_info('peername')}: {error}")
         except (OSError, asyncio.IncompleteReadError):
             pass  # the task went away; it comes again if it still wants something
+        except asyncio.CancelledError:
+            pass  # the program ends; raised further, asyncio would print it
         finally:
             writer.close()
 

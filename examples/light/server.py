@@ -44,6 +44,8 @@ class ParameterServer:
             self._note(f"dropped the connection of {peer}: {error}")
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the peer went away; it connects again if it still wants something
+        except asyncio.CancelledError:
+            pass  # the program ends; raised further, asyncio would print it
         finally:
             writer.close()
 

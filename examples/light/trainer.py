@@ -68,18 +68,20 @@ class Trainer:
                     self._train(group, patience)
                 return
             except PeerLost as loss:
-                if self._journal is not None:
-                    self._write(f"trying again: {loss}")
+                if patience.fresh:
+                    self._write(f"waits for its peers: {loss}")
                 patience.wait(loss)
 
     def _train(self, group: PsGroup, patience: Patience) -> None:
         position = self._join(group)
         patience.satisfied()
         while position is not None:
-            if self._settings.last_step is not None and position.step >= self._settings.last_step:
+            last_step = self._settings.last_step
+            if last_step is not None and position.step >= last_step:
                 self._finish(group, position)
-                return
+                break
             position = self._step(group, position)
+        self._write("training is over")
 
     def _join(self, group: PsGroup) -> Position | None:
         """Find the position that all PSs agree on, starting a run where it takes one; None: training is over."""
@@ -180,4 +182,3 @@ class Trainer:
         if self._index == 0:
             self._save(position)
             group.end(position.run)
-        self._write(f"done after step={position.step}")
