@@ -1,0 +1,165 @@
+"""Job-level placement, all of a job or nothing: Theorem 1 (Optimus, section 4.2 and appendix).
+
+For k = 1, 2, ...: if k servers hold the job with PSs and workers dealt evenly (per server they differ by at
+most one), take them, servers with most of the job's dominant resource free first. The smallest such k is found
+exactly, whatever the room and the constraints. Where no even deal exists (PSs and workers may not share
+nodes, room is too uneven, bound replicas lie unevenly), ``uneven`` minimises the transfer time itself.
+Fixed roles then go on the plan's server with most room left, else on one more; if that leaves them without a
+place, they go first and the rest is dealt around them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from scheduling.jobs import Counts, Role
+from scheduling.nodes import Node
+from scheduling.placement.even import deal
+from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
+from scheduling.placement.room import Room
+from scheduling.placement.spreading import Hosting, Server, Tasks
+from scheduling.placement.uneven import Transfer, squeeze
+from scheduling.resources import Resources
+from scheduling.snapshot import ReplicaId
+
+SPREAD = (Role.PS, Role.WORKER)
+
+
+@dataclass(frozen=True, slots=True)
+class Theorem1:
+    """The placement rule of the paper. ``transfer`` weighs uneven plans; all its figures are equal by default."""
+
+    transfer: Transfer = field(default_factory=Transfer)
+
+    def place(self, gang: Gang, nodes: Sequence[Node], free: Mapping[str, Resources]) -> Placement | DoesNotFit:
+        """Choose nodes for the gang's unbound replicas; ``free`` is the free room by node name."""
+        return self.place_in(gang, Room(nodes, free))
+
+    def place_in(self, gang: Gang, room: Room) -> Placement | DoesNotFit:
+        """The same on room that is at hand as a matrix; the room is not changed."""
+        if not gang.unbound:
+            return Placement(gang.job_uid)
+        if not _enough_in_all(gang, room):
+            return does_not_fit(gang)
+        for first in ((), _fixed(gang)):
+            left = room.copy()
+            placed = _seat(first, left, gang, frozenset())
+            if placed is None:
+                continue
+            for servers in self._plans(gang, left):
+                whole = _complete(gang, left, servers, placed)
+                if whole is not None:
+                    return whole
+            if not _fixed(gang):
+                break
+        return does_not_fit(gang)
+
+    def _plans(self, gang: Gang, room: Room) -> Iterator[list[Server]]:
+        """Ways to place PSs and workers, best first."""
+        hosting = Hosting(room, Tasks.of(gang, Role.PS, room), Tasks.of(gang, Role.WORKER, room))
+        tasks = hosting.ps.count + hosting.workers.count
+        if tasks == 0:
+            yield []
+            return
+        for servers in range(_fewest(hosting), min(tasks, len(room.names)) + 1):
+            dealt = deal(hosting, servers)
+            if dealt is not None:
+                yield dealt
+        squeezed = squeeze(hosting, self.transfer)
+        if squeezed is not None:
+            yield squeezed
+
+
+def shape(gang: Gang) -> str:
+    """The gang's counts in words: ``2 PS + 4 workers + 1 chief``."""
+    roles = [member.role for member in gang.members]
+    words = [str(Counts(roles.count(Role.PS), roles.count(Role.WORKER)))]
+    fixed = sorted({role for role in roles if role not in SPREAD})
+    return " + ".join([*words, *(f"{roles.count(role)} {role}" for role in fixed)])
+
+
+def does_not_fit(gang: Gang) -> DoesNotFit:
+    """The refusal of a gang. It does not vary from try to try: kube-scheduler would try again at every change."""
+    return DoesNotFit(f"job {gang.key} ({shape(gang)}) does not fit as a whole")
+
+
+def _enough_in_all(gang: Gang, room: Room) -> bool:
+    """Whether the cluster as a whole has what the gang asks for; tells most refusals at once."""
+    demand = gang.demand()
+    return all(amount <= int(np.maximum(room.column(name), 0).sum()) for name, amount in demand.items())
+
+
+def _fewest(hosting: Hosting) -> int:
+    """No fewer servers than this can hold the gang: those that hold bound replicas, and what the largest sum up to."""
+    fewest = max(1, int(hosting.bound.sum()))
+    demand = hosting.ps.resources * len(hosting.ps.waiting) + hosting.workers.resources * len(hosting.workers.waiting)
+    for name, amount in demand.items():
+        largest = np.cumsum(-np.sort(-np.maximum(hosting.room.column(name), 0)))
+        fewest = max(fewest, int(np.searchsorted(largest, amount)) + 1)
+    return fewest
+
+
+def _fixed(gang: Gang) -> tuple[Member, ...]:
+    """Replicas of fixed roles that still need a node, those that ask for most first."""
+    waiting = [member for member in gang.unbound if member.role not in SPREAD]
+    return tuple(sorted(waiting, key=lambda member: (-sum(member.spec.resources.values()), member.role, member.index)))
+
+
+_Nodes = dict[ReplicaId, str]
+
+
+def _complete(gang: Gang, room: Room, servers: list[Server], placed: _Nodes) -> Placement | None:
+    """Give every replica its node: PSs and workers as dealt, fixed roles on these servers, else on one more."""
+    left = room.copy()
+    nodes = placed | _hand_out(gang, left, servers)
+    fixed = tuple(member for member in _fixed(gang) if _id(gang, member) not in nodes)
+    seated = _seat(fixed, left, gang, frozenset(server.row for server in servers))
+    if seated is None:
+        return None
+    nodes |= seated
+    return Placement(gang.job_uid, MappingProxyType(dict(sorted(nodes.items()))))
+
+
+def _hand_out(gang: Gang, left: Room, servers: list[Server]) -> _Nodes:
+    """Name the replicas that each server takes, in order of indices, and take their room."""
+    nodes: _Nodes = {}
+    for role in SPREAD:
+        tasks = Tasks.of(gang, role, left)
+        waiting = iter(tasks.waiting)
+        for server in servers:
+            goal = server.ps if role is Role.PS else server.workers
+            for _ in range(goal - int(tasks.bound[server.row])):
+                member = next(waiting)
+                nodes[_id(gang, member)] = left.names[server.row]
+                left.take(server.row, member.spec.resources)
+    return nodes
+
+
+def _seat(members: tuple[Member, ...], left: Room, gang: Gang, rather: frozenset[int]) -> _Nodes | None:
+    """Put each replica of a fixed role where most room is left, on one of ``rather`` if one holds it."""
+    nodes: _Nodes = {}
+    for member in members:
+        row = _roomiest(member, left, rather)
+        if row is None:
+            return None
+        nodes[_id(gang, member)] = left.names[row]
+        left.take(row, member.spec.resources)
+    return nodes
+
+
+def _roomiest(member: Member, left: Room, rather: frozenset[int]) -> int | None:
+    able = left.admits(member.spec.constraints) & left.holds(member.spec.resources)
+    for name in member.barred:
+        row = left.row(name)
+        if row is not None:
+            able[row] = False
+    rows = np.flatnonzero(able).tolist()
+    dominant, _ = member.spec.resources.dominant(left.capacity)
+    room = left.column(dominant)
+    return min(rows, key=lambda row: (row not in rather, -int(room[row]), row), default=None)
+
+
+def _id(gang: Gang, member: Member) -> ReplicaId:
+    return ReplicaId(gang.job_uid, member.role, member.index)

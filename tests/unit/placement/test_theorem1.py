@@ -1,0 +1,247 @@
+"""Theorem 1's rule against an independent brute force, and tables of what it must do where the theorem is silent."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.jobs import JobKey, NodeConstraints, ReplicaSpec, Role, Toleration
+from scheduling.nodes import Node, Taint
+from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
+from scheduling.placement.room import Room
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.resources import Resources
+from scheduling.snapshot import ReplicaId
+from tests.unit.placement.oracle import (
+    fewest_servers,
+    gang_of,
+    is_even,
+    overfull,
+    spread_of,
+    spreads,
+    transfer_time,
+)
+
+RULE = Theorem1()
+
+
+def nodes_of(**cpus: int) -> tuple[list[Node], dict[str, Resources]]:
+    free = {name: Resources(cpu=cpu) for name, cpu in cpus.items()}
+    return [Node(name, room) for name, room in free.items()], free
+
+
+def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placement:
+    answer = RULE.place(gang, nodes, free)
+    assert isinstance(answer, Placement), answer
+    assert not overfull(gang, answer, free)
+    assert set(answer.nodes) == {ReplicaId(gang.job_uid, m.role, m.index) for m in gang.unbound}
+    return answer
+
+
+amounts = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3))
+rooms = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
+    """Small clusters with uneven room, labels, and gangs of which a part may be bound or barred."""
+    free = {f"n{at}": room for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=4)))}
+    pools = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(free), max_size=len(free)))
+    nodes = [Node(name, free[name], {"pool": pool}) for name, pool in zip(free, pools, strict=True)]
+    barred = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))
+    members: list[Member] = []
+    for role, most in ((Role.PS, 3), (Role.WORKER, 4)):
+        constraints = draw(st.sampled_from([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))]))
+        spec = ReplicaSpec(draw(amounts), constraints)
+        bound = draw(st.lists(st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most))
+        members += [Member(role, at, spec, node, barred) for at, node in enumerate(bound)]
+    return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases())
+def test_no_smaller_number_of_servers_holds_the_job_evenly(case: tuple[Gang, list[Node], dict[str, Resources]]) -> None:
+    gang, nodes, free = case
+    found = list(spreads(gang, nodes, free))
+    fewest = fewest_servers([spread for spread in found if spread])
+    answer = RULE.place(gang, nodes, free)
+    assert isinstance(answer, Placement) == bool(found)
+    if isinstance(answer, Placement) and gang.unbound:
+        assert not overfull(gang, answer, free)
+        spread = spread_of(gang, answer)
+        assert spread in found
+        if fewest is not None:
+            assert is_even(spread)
+            assert len(spread) == fewest
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases())
+def test_where_no_even_spread_exists_the_transfer_time_is_the_least_possible(
+    case: tuple[Gang, list[Node], dict[str, Resources]],
+) -> None:
+    gang, nodes, free = case
+    found = [spread for spread in spreads(gang, nodes, free) if spread]
+    answer = RULE.place(gang, nodes, free)
+    if found and gang.unbound and fewest_servers(found) is None:
+        assert isinstance(answer, Placement)
+        assert transfer_time(spread_of(gang, answer)) == min(map(transfer_time, found))
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(), st.randoms(use_true_random=False))
+def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(
+    case: tuple[Gang, list[Node], dict[str, Resources]], rng: random.Random
+) -> None:
+    gang, nodes, free = case
+    mixed = replace(gang, members=tuple(rng.sample(gang.members, len(gang.members))))
+    again = RULE.place(mixed, rng.sample(nodes, len(nodes)), dict(rng.sample(sorted(free.items()), len(free))))
+    assert repr(again) == repr(RULE.place(gang, nodes, free))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gang", "spread"),
+    [
+        pytest.param(
+            {"a": 3, "b": 3, "c": 3},
+            gang_of(2, 4),
+            {"a": (1, 2), "b": (1, 2)},
+            id="the paper's figure 10: two of three servers, one PS and two workers on each",
+        ),
+        pytest.param({"a": 6, "b": 6}, gang_of(2, 4), {"a": (2, 4)}, id="what fits on one server goes on one server"),
+        pytest.param(
+            {"a": 4, "b": 9, "c": 7},
+            gang_of(1, 5),
+            {"b": (1, 5)},
+            id="the server with most room comes first",
+        ),
+        pytest.param(
+            {"a": 5, "b": 1},
+            gang_of(3, 3),
+            {"a": (3, 2), "b": (0, 1)},
+            id="room too uneven for an even spread: as together as it goes",
+        ),
+        pytest.param(
+            {"a": 4, "b": 4, "c": 4},
+            gang_of(0, 6),
+            {"a": (0, 3), "b": (0, 3)},
+            id="a job without PSs is dealt evenly too",
+        ),
+    ],
+)
+def test_where_a_gang_goes(cpus: dict[str, int], gang: Gang, spread: dict[str, tuple[int, int]]) -> None:
+    nodes, free = nodes_of(**cpus)
+    assert spread_of(gang, placed(gang, nodes, free)) == spread
+
+
+def test_servers_are_not_just_the_largest_in_one_resource() -> None:
+    free = {
+        "much-cpu": Resources(cpu=100, memory=1),
+        "much-memory": Resources(cpu=1, memory=100),
+        "b": Resources(cpu=4, memory=4),
+        "c": Resources(cpu=4, memory=4),
+    }
+    gang = gang_of(2, 4)
+    spec = ReplicaSpec(Resources(cpu=1, memory=1))
+    gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
+    answer = placed(gang, [Node(name, room) for name, room in free.items()], free)
+    assert spread_of(gang, answer) == {"b": (1, 2), "c": (1, 2)}
+
+
+def test_pss_and_workers_in_pools_of_their_own() -> None:
+    taint = Taint("nvidia.com/gpu")
+    nodes = [Node(f"gpu{at}", Resources(cpu=9), {"gpu": "yes"}, (taint,)) for at in range(3)]
+    nodes += [Node(f"cpu{at}", Resources(cpu=9)) for at in range(3)]
+    on_gpu = NodeConstraints((("gpu", "yes"),), tolerations=(Toleration("nvidia.com/gpu", "Exists"),))
+    gang = gang_of(2, 4, worker_cpu=3, workers_on=on_gpu)
+    spread = spread_of(gang, placed(gang, nodes, {node.name: node.allocatable for node in nodes}))
+    assert spread == {"cpu0": (2, 0), "gpu0": (0, 2), "gpu1": (0, 2)}
+
+
+def fixed(role: Role, cpu: int, index: int = 0, node: str | None = None) -> Member:
+    return Member(role, index, ReplicaSpec(Resources(cpu=cpu)), node)
+
+
+def with_fixed(gang: Gang, *members: Member) -> Gang:
+    return replace(gang, members=gang.members + members)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gang", "node"),
+    [
+        pytest.param({"a": 4, "b": 4, "c": 9}, with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 2)), "c", id="together"),
+        pytest.param(
+            {"a": 3, "b": 2, "c": 2}, with_fixed(gang_of(2, 1), fixed(Role.CHIEF, 2)), "b", id="else on one more server"
+        ),
+        pytest.param(
+            {"a": 5, "b": 2}, with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 5)), "a", id="first, where it has one place"
+        ),
+    ],
+)
+def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) -> None:
+    nodes, free = nodes_of(**cpus)
+    assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == node
+
+
+def test_a_job_of_fixed_roles_alone_is_placed() -> None:
+    nodes, free = nodes_of(a=1, b=1)
+    gang = Gang(JobKey("ns", "job"), "uid", (fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1)))
+    assert set(placed(gang, nodes, free).nodes.values()) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("gang", "cpus", "sentence"),
+    [
+        pytest.param(gang_of(2, 4), {"a": 5}, "job ns/job (2 PS + 4 workers) does not fit as a whole", id="one short"),
+        pytest.param(
+            with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 1)),
+            {"a": 2},
+            "job ns/job (1 PS + 1 workers + 1 chief) does not fit as a whole",
+            id="the chief is part of the gang",
+        ),
+        pytest.param(
+            gang_of(1, 1, 3, 3),
+            {"a": 5, "b": 2},
+            "job ns/job (1 PS + 1 workers) does not fit as a whole",
+            id="enough in all, but in pieces too small",
+        ),
+        pytest.param(gang_of(1, 1), {}, "job ns/job (1 PS + 1 workers) does not fit as a whole", id="no nodes"),
+    ],
+)
+def test_what_does_not_fit_is_refused_whole(gang: Gang, cpus: dict[str, int], sentence: str) -> None:
+    nodes, free = nodes_of(**cpus)
+    assert RULE.place(gang, nodes, free) == DoesNotFit(sentence)
+
+
+def test_a_resource_that_no_node_has_is_no_room() -> None:
+    nodes, free = nodes_of(a=9)
+    gang = gang_of(1, 1)
+    spec = ReplicaSpec(Resources({"nvidia.com/gpu": 1}))
+    gang = replace(gang, members=(gang.members[0], replace(gang.members[1], spec=spec)))
+    assert isinstance(RULE.place(gang, nodes, free), DoesNotFit)
+
+
+def test_a_half_bound_gang_is_completed_around_its_bound_replicas() -> None:
+    nodes, free = nodes_of(a=2, b=9, c=9)
+    gang = gang_of(2, 4)
+    bound = tuple(replace(m, node="a") if (m.role, m.index) == (Role.WORKER, 0) else m for m in gang.members)
+    gang = replace(gang, members=bound)
+    spread = spread_of(gang, placed(gang, nodes, free))
+    assert spread == {"a": (1, 2), "b": (1, 2)}
+
+
+def test_forty_pods_on_five_thousand_nodes() -> None:
+    nodes = [Node(f"n{at:04}", Resources(cpu=16000, memory=64 << 30, pods=110)) for at in range(5000)]
+    rng = random.Random(1)
+    free = {n.name: n.allocatable - Resources(cpu=rng.randrange(16000), pods=rng.randrange(20)) for n in nodes}
+    spec = ReplicaSpec(Resources(cpu=2000, memory=4 << 30, pods=1))
+    gang = gang_of(16, 24)
+    gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
+    answer = RULE.place_in(gang, Room(nodes, free))
+    assert isinstance(answer, Placement)
+    spread = spread_of(gang, answer)
+    assert is_even(spread)
+    assert len(spread) == 6
+    assert not overfull(gang, answer, free)
