@@ -14,10 +14,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from scheduling.jobs import Counts, Role
+from scheduling.jobs import Role
 from scheduling.nodes import Node
 from scheduling.placement.even import deal
 from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
+from scheduling.placement.refusals import does_not_fit
 from scheduling.placement.room import Room
 from scheduling.placement.spreading import Hosting, Server, Tasks
 from scheduling.placement.uneven import Transfer, squeeze
@@ -70,19 +71,6 @@ class Theorem1:
         squeezed = squeeze(hosting, self.transfer)
         if squeezed is not None:
             yield squeezed
-
-
-def shape(gang: Gang) -> str:
-    """The gang's counts in words: ``2 PS + 4 workers + 1 chief``."""
-    roles = [member.role for member in gang.members]
-    words = [str(Counts(roles.count(Role.PS), roles.count(Role.WORKER)))]
-    fixed = sorted({role for role in roles if role not in SPREAD})
-    return " + ".join([*words, *(f"{roles.count(role)} {role}" for role in fixed)])
-
-
-def does_not_fit(gang: Gang) -> DoesNotFit:
-    """The refusal of a gang. It does not vary from try to try: kube-scheduler would try again at every change."""
-    return DoesNotFit(f"job {gang.key} ({shape(gang)}) does not fit as a whole")
 
 
 def _enough_in_all(gang: Gang, room: Room) -> bool:

@@ -1,0 +1,74 @@
+"""The ledger as a state machine: it always says exactly what a plain list of reservations would say."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from scheduling.jobs import Role
+from scheduling.placement.ledger import Ledger, Reservation
+from scheduling.resources import NONE, Resources, total
+from scheduling.snapshot import ReplicaId
+
+NODES = ["a", "b", "c"]
+indices = st.integers(0, 3)
+jobs = st.sampled_from(["job-1", "job-2", "job-3"])
+held = st.tuples(indices, st.sampled_from(NODES), st.integers(0, 5))
+
+
+def reservation(job: str, at: tuple[int, str, int], expires_at: float) -> Reservation:
+    index, node, cpu = at
+    return Reservation(ReplicaId(job, Role.WORKER, index), node, Resources(cpu=cpu), expires_at)
+
+
+class LedgerAgainstAList(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+        self.plain: dict[ReplicaId, Reservation] = {}
+        self.now = 0.0
+
+    @rule(job=jobs, gang=st.lists(held, max_size=4), seconds=st.integers(1, 20))
+    def hold(self, job: str, gang: list[tuple[int, str, int]], seconds: int) -> None:
+        reservations = [reservation(job, at, self.now + seconds) for at in gang]
+        self.ledger.hold_gang(job, reservations)
+        self.plain = {r: kept for r, kept in self.plain.items() if r.job_uid != job}
+        self.plain |= {kept.replica: kept for kept in reservations}
+
+    @rule(job=jobs, index=indices)
+    def confirm(self, job: str, index: int) -> None:
+        replica = ReplicaId(job, Role.WORKER, index)
+        assert self.ledger.confirm(replica) == self.plain.pop(replica, None)
+
+    @rule(job=jobs)
+    def release_job(self, job: str) -> None:
+        assert all(kept.replica.job_uid == job for kept in self.ledger.release_job(job))
+        self.plain = {r: kept for r, kept in self.plain.items() if r.job_uid != job}
+
+    @rule(seconds=st.integers(0, 10))
+    def expire(self, seconds: int) -> None:
+        self.now += seconds
+        over = {kept for kept in self.plain.values() if kept.expires_at <= self.now}
+        assert set(self.ledger.expire(self.now)) == over
+        self.plain = {r: kept for r, kept in self.plain.items() if kept not in over}
+
+    @rule(job=jobs, seconds=st.integers(1, 20))
+    def extend(self, job: str, seconds: int) -> None:
+        self.ledger.extend(job, self.now + seconds)
+        for replica, kept in list(self.plain.items()):
+            if replica.job_uid == job:
+                until = max(kept.expires_at, self.now + seconds)
+                self.plain[replica] = Reservation(replica, kept.node, kept.resources, until)
+
+    @invariant()
+    def says_what_the_list_says(self) -> None:
+        assert len(self.ledger) == len(self.plain)
+        assert {r: self.ledger.get(r) for r in self.plain} == self.plain
+        assert set(self.ledger.jobs()) == {replica.job_uid for replica in self.plain}
+        for node in NODES:
+            promised = total(kept.resources for kept in self.plain.values() if kept.node == node)
+            assert self.ledger.held_on(node) == promised
+            assert self.ledger.held_by_node().get(node, NONE) == promised
+
+
+LedgerAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLedgerAgainstAList = LedgerAgainstAList.TestCase

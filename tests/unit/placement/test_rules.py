@@ -1,0 +1,68 @@
+"""The rules beside Theorem 1, the order of gangs, and scores."""
+
+import pytest
+
+from scheduling.nodes import Node
+from scheduling.placement.gang import DoesNotFit, Placement
+from scheduling.placement.order import WaitingGang, is_entitled, order_key
+from scheduling.placement.pack import Pack
+from scheduling.placement.scoring import planned_scores, room_scores
+from scheduling.placement.spread import Spread
+from scheduling.resources import Resources
+from tests.unit.placement.oracle import gang_of, overfull, spread_of
+
+FREE = {"a": Resources(cpu=4), "b": Resources(cpu=3), "c": Resources(cpu=1)}
+NODES = [Node(name, Resources(cpu=4)) for name in FREE]
+
+
+@pytest.mark.parametrize(
+    ("rule", "spread"),
+    [
+        pytest.param(Spread(), {"a": (1, 2), "b": (0, 1)}, id="spreading keeps the nodes level"),
+        pytest.param(Pack(), {"c": (1, 0), "b": (0, 3)}, id="packing fills the fullest node first"),
+    ],
+)
+def test_where_replicas_go_one_by_one(rule: Spread | Pack, spread: dict[str, tuple[int, int]]) -> None:
+    gang = gang_of(1, 3)
+    answer = rule.place(gang, NODES, FREE)
+    assert isinstance(answer, Placement)
+    assert not overfull(gang, answer, FREE)
+    assert spread_of(gang, answer) == spread
+
+
+@pytest.mark.parametrize("rule", [Spread(), Pack()])
+def test_a_gang_that_does_not_fit_is_refused_whole(rule: Spread | Pack) -> None:
+    assert rule.place(gang_of(5, 5), NODES, FREE) == DoesNotFit("job ns/job (5 PS + 5 workers) does not fit as a whole")
+
+
+def waiting(uid: str, cpu: int, since: float, ran_before: bool = False) -> WaitingGang:
+    return WaitingGang(uid, Resources(cpu=cpu), since, ran_before)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(waiting("z", 9, 90, True), waiting("a", 1, 0), id="a job that has run before a new one"),
+        pytest.param(waiting("z", 1, 99), waiting("a", 2, 90), id="new ones by ascending demand"),
+        pytest.param(waiting("z", 9, 10), waiting("a", 1, 99), id="past the age limit the oldest goes first"),
+        pytest.param(waiting("z", 9, 10), waiting("a", 1, 20), id="of two past the limit the older one"),
+        pytest.param(waiting("a", 1, 99), waiting("z", 1, 99), id="UIDs break ties"),
+    ],
+)
+def test_order_of_gangs(first: WaitingGang, second: WaitingGang) -> None:
+    keys = [order_key(gang, Resources(cpu=10), now=100, age_limit_seconds=60) for gang in (first, second)]
+    assert keys[0] < keys[1]
+
+
+def test_who_holds_back_those_behind() -> None:
+    assert is_entitled(waiting("a", 1, 99, ran_before=True), 100, 60)
+    assert is_entitled(waiting("a", 1, 10), 100, 60)
+    assert not is_entitled(waiting("a", 1, 99), 100, 60)
+
+
+def test_scores() -> None:
+    assert planned_scores(["a", "b"], "b") == {"a": 0, "b": 10}
+    assert room_scores(["a", "b", "c"], FREE, Resources(cpu=1)) == {"a": 10, "b": 7, "c": 2}
+    assert room_scores(["a", "b", "c"], FREE, Resources(cpu=1), frozenset({"c"})) == {"a": 9, "b": 6, "c": 10}
+    assert room_scores(["a"], {}, Resources(cpu=1)) == {"a": 0}
+    assert room_scores(["a", "b"], FREE, Resources()) == {"a": 0, "b": 0}
