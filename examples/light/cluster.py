@@ -77,6 +77,10 @@ def _tensorflow_task(environment: Mapping[str, str]) -> Task:
     config = _json_object("TF_CONFIG", environment["TF_CONFIG"])
     try:
         cluster, kind, index = config["cluster"], str(config["task"]["type"]).lower(), int(config["task"]["index"])
+        if any(isinstance(entries, dict) for entries in cluster.values()):
+            raise BadEnvironment(
+                "TF_CONFIG lists only a part of the cluster (enableDynamicWorker): all tasks are needed"
+            )
         tasks = {str(role).lower(): [_address(entry) for entry in entries] for role, entries in cluster.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadEnvironment(f"TF_CONFIG does not list a cluster and a task: {error!r}") from error
@@ -104,7 +108,7 @@ def _mxnet_task(environment: Mapping[str, str]) -> Task:
         servers, workers = int(environment["DMLC_NUM_SERVER"]), int(environment["DMLC_NUM_WORKER"])
         index = _mxnet_index(environment, kind)
     except KeyError as error:
-        raise BadEnvironment(f"{error.args[0]} is not set beside DMLC_ROLE") from error
+        raise BadEnvironment(f"{error.args[0]} is missing from the environment of this {kind}") from error
     except (TypeError, ValueError) as error:
         raise BadEnvironment(f"a DMLC_* variable or MX_CONFIG is no number where one is due: {error}") from error
     if servers < 1 or workers < 1:
