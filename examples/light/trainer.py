@@ -101,9 +101,12 @@ class Trainer:
             group.forget(answers)
 
     def _begin(self, position: Position) -> None:
-        checkpoint_step = None if self._journal is None else self._journal.checkpoint_step
+        folder = self._settings.checkpoint_dir
+        if self._journal is None and self._index == 0 and folder is not None:
+            newest = restore(folder, FEATURES).checkpoint  # this process may have been started into a running job
+            self._saved_step = newest.step if newest else 0
         self._journal = Journal(self._settings, position.step, self._write)
-        self._journal.checkpoint_step = checkpoint_step or self._saved_step or None
+        self._journal.checkpoint_step = self._saved_step or None
 
     def _start_run(self, group: PsGroup) -> None:
         folder = self._settings.checkpoint_dir

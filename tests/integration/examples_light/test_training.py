@@ -1,0 +1,174 @@
+"""The light trainer with real processes: same results whatever the counts, ends, resumes, survives deaths."""
+
+import contextlib
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.integration.examples_light.jobs import Job, Program, mxnet_environments, tensorflow_environments
+
+pytestmark = pytest.mark.integration
+
+_EVERY_STEP = ["--log-steps=1", "--log-seconds=0"]
+_SLOWLY = [*_EVERY_STEP, "--step-seconds=0.005", "--epochs=20", "--checkpoint-steps=50", "--peer-timeout-seconds=30"]
+_STEPS_OF_20_EPOCHS = 400
+
+
+@pytest.fixture(scope="module")
+def expected_losses() -> dict[int, float]:
+    """Loss by step of an undisturbed synchronous run with one PS and one worker."""
+    with Job(tensorflow_environments(1, 1), [*_EVERY_STEP, "--epochs=20"]) as job:
+        assert job.ends("worker") == {"worker-0": 0}
+        losses = job["worker-0"].losses()
+    assert list(losses) == list(range(1, _STEPS_OF_20_EPOCHS + 1))
+    return losses
+
+
+def _assert_as_expected(program: Program, expected: dict[int, float]) -> None:
+    for step, loss in program.losses().items():
+        assert loss == pytest.approx(expected[step], abs=2e-6), f"step {step}\n{program.text}"
+
+
+def test_sync_losses_do_not_depend_on_the_counts(expected_losses: dict[int, float]) -> None:
+    with Job(tensorflow_environments(2, 3), [*_EVERY_STEP, "--epochs=20"]) as job:
+        assert set(job.ends("worker").values()) == {0}
+        for name in ("worker-0", "worker-1", "worker-2"):
+            assert job[name].steps() == list(expected_losses)
+            _assert_as_expected(job[name], expected_losses)
+
+
+def test_a_chief_trains_as_trainer_0(expected_losses: dict[int, float]) -> None:
+    with Job(tensorflow_environments(2, 2, chiefs=1), [*_EVERY_STEP, "--epochs=2"]) as job:
+        assert set(job.ends("chief", "worker").values()) == {0}
+        assert job["chief-0"].steps() == list(range(1, 41))
+        _assert_as_expected(job["chief-0"], expected_losses)
+
+
+def test_async_converges() -> None:
+    flags = ["--mode=async", "--learning-rate=0.005", "--worker-batch-size=32", "--epochs=20", "--step-seconds=0.001"]
+    with Job(tensorflow_environments(2, 3), flags) as job:
+        assert set(job.ends("worker").values()) == {0}
+        losses = list(job["worker-0"].losses().values())
+    assert losses[0] > 0.6
+    assert losses[-1] < 0.35
+
+
+@pytest.mark.parametrize("with_config", [True, False], ids=["with MX_CONFIG", "with DMLC variables alone"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_all_tasks_of_an_mxjob_end_with_0(mode: str, with_config: bool) -> None:
+    environments = mxnet_environments(2, 3, with_config)
+    with Job(environments, [f"--mode={mode}", "--epochs=3"]) as job:
+        assert job.ends("") == dict.fromkeys(environments, 0)
+        assert "Traceback" not in "".join(program.text for program in job.programs.values())
+
+
+def test_the_target_ends_the_job_for_every_worker() -> None:
+    with Job(tensorflow_environments(2, 2), ["--target-loss=0.4", "--log-seconds=0"]) as job:
+        assert set(job.ends("worker").values()) == {0}
+        losses = list(job["worker-0"].losses().values())
+    assert losses[-1] < 0.5 < losses[0]
+
+
+def _train_until_checkpoint(folder: Path, step: int) -> tuple[dict[int, float], dict[str, int]]:
+    with Job(tensorflow_environments(2, 2), [*_SLOWLY, f"--checkpoint-dir={folder}"]) as job:
+        job["worker-0"].wait_for_line(lambda line: line.endswith(f" checkpoint={step}") and "loss" not in line)
+        codes = job.stop()
+        text = "".join(program.text for program in job.programs.values())
+        losses = job["worker-0"].losses()
+    assert "Traceback" not in text
+    return losses, codes
+
+
+def test_a_stopped_job_goes_on_at_the_checkpoints_next_step_with_other_counts(
+    tmp_path: Path, expected_losses: dict[int, float]
+) -> None:
+    before, codes = _train_until_checkpoint(tmp_path, 100)
+    assert set(codes.values()) == {128 + signal.SIGTERM}
+    assert max(before) < _STEPS_OF_20_EPOCHS
+    with Job(tensorflow_environments(3, 1), [*_EVERY_STEP, "--epochs=20", f"--checkpoint-dir={tmp_path}"]) as job:
+        assert job.ends("worker") == {"worker-0": 0}
+        newest = max(step for step in range(100, max(before) + 1) if step % 50 == 0)
+        assert f"goes on from checkpoint={newest}" in job["worker-0"].text
+        assert job["worker-0"].steps() == list(range(newest + 1, _STEPS_OF_20_EPOCHS + 1))
+        _assert_as_expected(job["worker-0"], expected_losses)
+
+
+def test_a_damaged_newest_checkpoint_costs_the_way_back_to_the_one_before(
+    tmp_path: Path, expected_losses: dict[int, float]
+) -> None:
+    _train_until_checkpoint(tmp_path, 100)
+    older, newest = sorted(tmp_path.glob("*.checkpoint"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with Job(tensorflow_environments(1, 2), [*_EVERY_STEP, "--epochs=20", f"--checkpoint-dir={tmp_path}"]) as job:
+        assert set(job.ends("worker").values()) == {0}
+        assert f"checkpoint {newest.name} is damaged and passed over" in job["worker-0"].text
+        assert job["worker-0"].steps()[0] == int(older.stem.removeprefix("step-")) + 1
+        _assert_as_expected(job["worker-0"], expected_losses)
+
+
+@pytest.mark.parametrize(
+    "victim",
+    [
+        pytest.param("ps-1", id="a PS that lost its memory: all go back to the checkpoint"),
+        pytest.param("worker-1", id="a worker that comes back into the step of the others"),
+        pytest.param("worker-0", id="the worker that keeps the checkpoints"),
+    ],
+)
+def test_a_killed_task_that_is_started_again_joins_the_others(
+    victim: str, tmp_path: Path, expected_losses: dict[int, float]
+) -> None:
+    with Job(tensorflow_environments(2, 2), [*_SLOWLY, f"--checkpoint-dir={tmp_path}"]) as job:
+        job["worker-0"].wait_for_line(lambda line: "checkpoint=50" in line)
+        assert job[victim].stop(signal.SIGKILL) == -signal.SIGKILL
+        job.start(victim)
+        assert set(job.ends("worker").values()) == {0}
+        for name in ("worker-0", "worker-1"):
+            steps = job[name].steps()
+            assert steps[-1] == _STEPS_OF_20_EPOCHS, job[name].text
+            _assert_as_expected(job[name], expected_losses)
+
+
+def test_a_killed_server_of_an_mxjob_registers_again(tmp_path: Path, expected_losses: dict[int, float]) -> None:
+    environments = mxnet_environments(2, 2)
+    with Job(environments, [*_SLOWLY, f"--checkpoint-dir={tmp_path}"]) as job:
+        job["worker-0"].wait_for_line(lambda line: "checkpoint=50" in line)
+        job["server-0"].stop(signal.SIGKILL)
+        job.start("server-0")
+        assert job.ends("") == dict.fromkeys(environments, 0)
+        _assert_as_expected(job["worker-1"], expected_losses)
+
+
+def test_what_is_no_frame_costs_its_sender_the_connection_and_one_line() -> None:
+    with Job(tensorflow_environments(1, 1), ["--step-seconds=0.005", "--epochs=5"]) as job:
+        line = job["ps-0"].wait_for_line(lambda line: "listens on" in line)
+        with socket.create_connection(("127.0.0.1", int(line.split()[-1])), timeout=10) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\nHost: somewhere.example\r\nAccept: everything\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):  # closed while bytes were unread
+                assert stranger.recv(1) == b""
+        assert job.ends("worker") == {"worker-0": 0}
+        assert len([line for line in job["ps-0"].lines if "dropped the connection" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    ("environments", "name"),
+    [
+        pytest.param(tensorflow_environments(1, 1), "worker-0", id="a PS that never comes"),
+        pytest.param(mxnet_environments(1, 1), "worker-0", id="a scheduler that never comes, for a worker"),
+        pytest.param(mxnet_environments(1, 1), "server-0", id="a scheduler that never comes, for a server"),
+    ],
+)
+def test_a_task_whose_peers_stay_away_ends_with_1_and_a_sentence(
+    environments: dict[str, dict[str, str]], name: str
+) -> None:
+    with Job({name: environments[name]}, ["--peer-timeout-seconds=0.3"]) as job:
+        assert job[name].end() == 1
+        assert "examples.light: " in job[name].lines[-1]
+        assert "0.3 s" in job[name].lines[-1]
+
+
+def test_an_environment_without_a_role_ends_with_2_and_a_sentence() -> None:
+    with Job({"nobody": {}}, []) as job:
+        assert job["nobody"].end() == 2
+        assert "neither TF_CONFIG nor DMLC_ROLE is set" in job["nobody"].text
