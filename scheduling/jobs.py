@@ -187,6 +187,8 @@ class Job:
     ``counts`` are those of the job's spec. ``goal`` is ``None`` for a job that is not managed: it is
     placed as a gang and never resized. ``left_alone`` says why a job that asks for management does not
     get it. ``suspended`` is ``runPolicy.suspend``, whoever wrote it. ``created_at`` is in seconds since the epoch, UTC.
+    ``loss_metric``, ``metrics_format`` and ``checkpoint_format`` say how the job's log is to be read, as its user wrote
+    them: the name of the loss, and two regular expressions.
     """
 
     key: JobKey
@@ -208,6 +210,9 @@ class Job:
     chief_trains: bool = False
     suspended: bool = False
     left_alone: str | None = None
+    loss_metric: str | None = None
+    metrics_format: str | None = None
+    checkpoint_format: str | None = None
 
     @property
     def managed(self) -> bool:

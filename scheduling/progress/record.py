@@ -18,12 +18,15 @@ class LossPoint:
     """One value of the training loss.
 
     ``epoch`` counts completed epochs from the start of training (2.5: in the middle of the third), ``step``
-    the job's global steps; each is ``None`` where the log does not tell.
+    the job's global steps; each is ``None`` where the log does not tell. A point covers the training right before
+    it, so that 3.0 belongs to the third epoch. ``weight`` is how much training its loss is the mean of, in steps or
+    batches as the log counts, 1 where that is unknown: means over an epoch are weighted by it.
     """
 
     loss: float
     epoch: float | None = None
     step: int | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,276 @@
+"""The progress of one job, accumulated from polled reads of its pods' logs.
+
+Reads of one pod's log overlap; each line is taken once. Losses come from one pod, the lead: of those that print
+a loss, the chief before the workers, worker 0 before the others. A new run (pods made anew after a suspend) or a
+step back takes away the losses that the restore undid. Each run at its counts gives one sample of speed.
+"""
+
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Final, Self
+
+from scheduling.jobs import Counts, Role, TrainingMode
+from scheduling.progress import losses
+from scheduling.progress.formats import read_line
+from scheduling.progress.lines import clean
+from scheduling.progress.pace import job_rate
+from scheduling.progress.position import Move, advance, unread
+from scheduling.progress.reading import Reading, Saved
+from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
+from scheduling.progress.rules import LogRules
+from scheduling.progress.state import EpochClock, LogState, PodState
+
+MAX_LOSSES: Final = 400
+MAX_STORED_LOSSES: Final = 200
+MAX_SAMPLES: Final = 64
+MAX_PODS: Final = 8
+_MAX_PRINTED: Final = 32
+_MAX_METRICS: Final = 12
+_TRAINERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
+_LOSSLESS_LINES: Final = 20
+_BAD_LOSSES: Final = 3
+
+
+class ProgressLog:
+    """Takes in log lines, tells the progress. Can be stored and rebuilt: ``to_state``, ``from_state``."""
+
+    def __init__(self, rules: LogRules) -> None:
+        self.rules = rules
+        """May be replaced when the job's annotations change."""
+        self._state = LogState()
+
+    @classmethod
+    def from_state(cls, rules: LogRules, state: LogState) -> Self:
+        """The log as it was when ``to_state`` gave this state."""
+        log = cls(rules)
+        log._state = deepcopy(state)
+        return log
+
+    def to_state(self) -> LogState:
+        """A copy of all that is remembered, bounded (some 200 losses, 64 samples): plain dataclasses."""
+        state = deepcopy(self._state)
+        state.losses = losses.thin(state.losses, MAX_STORED_LOSSES)
+        return state
+
+    def observe(self, pod: str, role: Role, index: int, counts: Counts, lines: Sequence[LogLine], run: str) -> None:
+        """Take in what a read of one pod's log gave; lines that were read before are passed over.
+
+        ``run`` names one incarnation of the job's pods, at ``counts``; it changes with each resume. Lines of the
+        run before, read late, are passed over. Roles that do not train print no progress and are passed over.
+        """
+        if role not in _TRAINERS or run == self._state.former_run:
+            return
+        if run != self._state.run:
+            self._begin_run(run, counts)
+        state = self._pod(pod, role, index)
+        if state is None:
+            return
+        for line in unread(state, lines):
+            reading = read_line(clean(line.text), self.rules)
+            if reading is not None:
+                self._take(state, line.at, self._from_zero(reading))
+
+    def next_since(self, pod: str) -> float | None:
+        """From when the pod's log is to be read next, seconds since the epoch; ``None``: from its beginning."""
+        return next((state.read_until for state in self._state.pods if state.name == pod), None)
+
+    def progress(self, now: float) -> TrainingProgress:
+        """What is known at ``now``, seconds since the epoch; no sample lies in the future, whatever a node's clock."""
+        state = self._state
+        current = self._sample()
+        samples = [*state.samples, *((current,) if current else ())]
+        return TrainingProgress(
+            losses=tuple(state.losses),
+            epoch=state.epoch,
+            step=state.step,
+            steps_per_epoch=self._steps_per_epoch(),
+            samples=tuple(replace(sample, at=min(sample.at, now)) for sample in samples),
+            checkpoint_step=state.checkpoint_step,
+            checkpoint_at=state.checkpoint_at,
+            trained_seconds=state.trained_seconds + self._run_seconds(),
+            complaint=self._complaint(),
+        )
+
+    def _begin_run(self, run: str, counts: Counts) -> None:
+        state = self._state
+        sample = self._sample()
+        if sample is not None:
+            state.samples = [*state.samples, sample][-MAX_SAMPLES:]
+        state.trained_seconds += self._run_seconds()
+        if self.rules.steps_shrink_with_workers and counts != state.counts:
+            state.clock = EpochClock()
+            if state.steps_per_epoch is not None:
+                state.steps_per_epoch *= state.workers / counts.workers
+        state.clock.epoch = None
+        state.former_run, state.run = state.run, run
+        state.ps, state.workers = counts
+        state.pods, state.lead = [], None
+
+    def _pod(self, name: str, role: Role, index: int) -> PodState | None:
+        pods = self._state.pods
+        found = next((pod for pod in pods if pod.name == name), None)
+        if found is None and len(pods) < MAX_PODS:
+            found = PodState(name, role, index)
+            pods.append(found)
+        return found
+
+    def _from_zero(self, reading: Reading) -> Reading:
+        if not reading.epoch_as_printed or reading.epoch is None:
+            return reading
+        if reading.epoch == 0:
+            self._state.first_epoch = 0
+        return replace(reading, epoch=max(reading.epoch - self._state.first_epoch, 0))
+
+    def _take(self, pod: PodState, at: float, reading: Reading) -> None:
+        self._note_speeds(pod, at, reading)
+        if not reading.trained:
+            if reading.epoch is not None:
+                pod.header, pod.header_batches = reading.epoch, None
+            if reading.saved is not None:
+                self._note_saved(pod, at, reading.saved)
+            return
+        if pod.saving is not None:
+            self._note_saved(pod, at, replace(pod.saving, complete=True))
+            pod.saving = None
+        move = advance(pod, at, reading)
+        if move is not None:
+            pod.tells_loss = pod.tells_loss or reading.loss is not None
+            self._follow(pod, reading, move)
+        if reading.saved is not None:
+            self._note_saved(pod, at, reading.saved)
+
+    def _note_speeds(self, pod: PodState, at: float, reading: Reading) -> None:
+        for value, kept in (
+            (reading.samples_per_second, pod.samples_per_second),
+            (reading.steps_per_second, pod.steps_per_second),
+        ):
+            if value is not None and math.isfinite(value):
+                pod.speeds_since = at if pod.speeds_since is None else pod.speeds_since
+                kept.append(value)
+                del kept[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
+
+    def _follow(self, pod: PodState, reading: Reading, move: Move) -> None:
+        """Follow the lead pod's move: step, epoch and loss of the job."""
+        former = self._state.lead
+        self._state.lead = min(self._state.pods, key=_rank).name
+        if self._state.lead != pod.name:
+            return
+        if move.back or former != pod.name:
+            self._restore(reading, move)
+        self._place(move)
+        self._note_loss(reading, move)
+
+    def _restore(self, reading: Reading, move: Move) -> None:
+        """Training goes on from an earlier place, or a new run begins: what came after that place is undone."""
+        state = self._state
+        step = None if move.step is None else max(move.step - 1, 0)
+        if step is not None and reading.saved is not None and reading.saved.step is not None:
+            step = min(step, reading.saved.step)
+        losses.drop_undone(state.losses, step=step, epoch=None if move.epoch is None else float(move.epoch))
+        state.clock.epoch = None
+        if step is not None and state.checkpoint_step is not None and state.checkpoint_step > step:
+            state.checkpoint_step = step or None
+
+    def _place(self, move: Move) -> None:
+        state = self._state
+        if move.step is not None and move.epoch is not None:
+            state.clock.tick(move.epoch, move.step)
+        per_epoch = state.steps_per_epoch = self._steps_per_epoch()
+        if move.step is None:
+            state.epoch = move.done
+            state.step = round(move.done * per_epoch) if move.done is not None and per_epoch else None
+            return
+        state.step = move.step
+        if per_epoch and not self.rules.steps_shrink_with_workers:
+            state.epoch = move.step / per_epoch
+        else:
+            state.epoch = None if move.epoch is None else move.epoch + 0.5
+
+    def _note_loss(self, reading: Reading, move: Move) -> None:
+        state = self._state
+        if reading.loss is None:
+            new = (name for name in reading.metrics if name not in state.metrics)
+            state.metrics = [*state.metrics, *new][:_MAX_METRICS]
+            state.lossless += 1
+            return
+        if not math.isfinite(reading.loss):
+            state.bad_losses += 1
+            return
+        state.bad_losses = 0
+        point = LossPoint(reading.loss, state.epoch, state.step, float(move.steps))
+        if reading.epoch_ended and reading.batch is None:
+            losses.add_epoch_mean(state.losses, point)
+        else:
+            losses.add(state.losses, point, replace_last=move.repeat, cumulative=reading.cumulative)
+        if len(state.losses) > MAX_LOSSES:
+            state.losses = losses.thin(state.losses, MAX_LOSSES * 3 // 4)
+
+    def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
+        if not saved.complete:
+            pod.saving = saved
+            return
+        pod.saving = None
+        state = self._state
+        step = self._step_of(pod, saved)
+        if step == 0 or (step is not None and step == state.checkpoint_step):
+            return  # the empty checkpoint that TensorFlow writes at its start, or one that is known
+        state.checkpoint_step, state.checkpoint_at = step, at
+
+    def _step_of(self, pod: PodState, saved: Saved) -> int | None:
+        """The step of a checkpoint; a number of epochs beyond the running one is the script's own count."""
+        if saved.step is not None:
+            return saved.step
+        current, per_epoch = self._state.step, self._steps_per_epoch()
+        if saved.epochs is None or pod.step is not None:
+            return pod.step if saved.epochs is None or pod.step is None else _near(saved.epochs, pod.step)
+        if per_epoch and pod.epoch is not None and saved.epochs <= pod.epoch + 1:
+            return round(saved.epochs * per_epoch)
+        return current
+
+    def _steps_per_epoch(self) -> float | None:
+        shrinking = self.rules.steps_shrink_with_workers
+        learned = self._state.clock.steps_per_epoch or self._batches_per_epoch() or self._state.steps_per_epoch
+        return (learned or self.rules.steps_per_epoch) if shrinking else (self.rules.steps_per_epoch or learned)
+
+    def _batches_per_epoch(self) -> float | None:
+        """From one worker's batches: those of sync workers are the job's steps, those of async workers add up."""
+        lead = next((pod for pod in self._state.pods if pod.name == self._state.lead), None)
+        if lead is None or lead.batches is None or lead.step is not None:
+            return None
+        return lead.batches if self.rules.mode is TrainingMode.SYNC else lead.batches * self._state.workers
+
+    def _sample(self) -> SpeedSample | None:
+        state = self._state
+        rate = job_rate(state.pods, state.workers, self.rules)
+        ends = [pod.read_until for pod in state.pods if pod.read_until is not None]
+        if rate is None or not ends:
+            return None
+        return SpeedSample(state.counts, rate.steps_per_second, rate.seconds, max(ends))
+
+    def _run_seconds(self) -> float:
+        return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)
+
+    def _complaint(self) -> str | None:
+        state = self._state
+        if state.bad_losses >= _BAD_LOSSES:
+            return f"the last {state.bad_losses} losses in the log are nan or infinite: training may have diverged"
+        if state.losses or state.lossless < _LOSSLESS_LINES:
+            return None
+        names = f" (it has {', '.join(state.metrics)})" if state.metrics else ""
+        wanted = f"named {self.rules.loss_metric!r} " if self.rules.loss_metric else ""
+        return (
+            f"no training loss {wanted}was found in {state.lossless} log lines{names}: name it with the annotation "
+            "optimus.dl/loss-metric, or describe it with optimus.dl/metrics-format"
+        )
+
+
+def _rank(pod: PodState) -> tuple[bool, bool, int, int]:
+    silent = pod.step is None and pod.epoch is None
+    return not pod.tells_loss, silent, _TRAINERS.index(pod.role), pod.index
+
+
+def _near(number: int, step: int) -> int:
+    """A checkpoint's number where it can be the step itself, else the step that was last told."""
+    return number if abs(number - step) <= max(10, step // 10) else step

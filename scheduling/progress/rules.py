@@ -1,0 +1,51 @@
+"""How one job's log is to be read: what its annotations say."""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from scheduling.jobs import Batch, BatchScope, Job, TrainingMode
+from scheduling.progress.patterns import check_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class LogRules:
+    """What is known of a job beforehand. ``steps_per_epoch`` are the job's global steps."""
+
+    mode: TrainingMode = TrainingMode.ASYNC
+    batch: Batch | None = None
+    steps_per_epoch: float | None = None
+    loss_metric: str | None = None
+    metrics_format: re.Pattern[str] | None = None
+    checkpoint_format: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """The rules of a job; a pattern that ``check_pattern`` refuses is left out (its job is left alone anyway)."""
+        return cls(
+            mode=job.mode,
+            batch=job.batch,
+            steps_per_epoch=job.steps_per_epoch,
+            loss_metric=job.loss_metric,
+            metrics_format=_compiled(job.metrics_format, groups=2),
+            checkpoint_format=_compiled(job.checkpoint_format, groups=0),
+        )
+
+    @property
+    def steps_shrink_with_workers(self) -> bool:
+        """Whether a step of more workers covers more examples, so that an epoch has fewer steps."""
+        per_worker = self.batch is not None and self.batch.scope is BatchScope.WORKER
+        return per_worker and self.mode is TrainingMode.SYNC
+
+    def worker_batch(self, workers: int) -> float | None:
+        """Examples of one worker's part of a step, where the batch is known."""
+        if self.batch is None:
+            return None
+        shared = self.batch.scope is BatchScope.JOB and self.mode is TrainingMode.SYNC
+        return self.batch.size / max(workers, 1) if shared else float(self.batch.size)
+
+
+def _compiled(text: str | None, groups: int) -> re.Pattern[str] | None:
+    if text is None or check_pattern(text, groups=groups) is not None:
+        return None
+    return re.compile(text)
