@@ -27,6 +27,27 @@ class Candidate:
     running: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHistory:
+    """What was done to one job before this decision, as its profile records it. Instants are UTC, in seconds.
+
+    ``rescaling_to`` are the target counts of a rescale that is under way (0 + 0: it is being suspended for good).
+    ``profiling_since`` is when the profiling run that is under way reached its counts, ``profiled`` the counts of all
+    profiling runs so far, the present one included. ``suspended_at_target`` tells our own suspension of a job that
+    met its goal from its user's.
+    """
+
+    rescales: int = 0
+    last_rescaled_at: float | None = None
+    rescaling_to: Counts | None = None
+    profiling_since: float | None = None
+    profiled: tuple[Counts, ...] = ()
+    suspended_at_target: bool = False
+
+
+NO_HISTORY = JobHistory()
+
+
 @dataclass(frozen=True, slots=True)
 class AllocationProblem:
     """One decision over all candidates.

@@ -1,0 +1,149 @@
+"""One interval: predict, allocate, fit, settle, as one pure call (Optimus, sections 3 and 4).
+
+1. Predict where every job stands: fixed, absent, waiting, or open with a forecast.
+2. Allocate: fixed jobs and the least that waiting jobs can do with come off the cluster's room; the policy shares out
+   the rest.
+3. Fit what it says on the nodes, jobs whose counts do not change keeping their pods, and
+4. settle for what is worth its restarts.
+The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
+"""
+
+from collections.abc import Iterator
+
+from scheduling.allocation import NO_HISTORY, Allocation
+from scheduling.interval.budget import Budget, draw_up
+from scheduling.interval.layout import Layout
+from scheduling.interval.plan import (
+    Action,
+    Decision,
+    Forecaster,
+    IntervalPlan,
+    Methods,
+    Outlook,
+    Prediction,
+    Seen,
+    action_between,
+)
+from scheduling.interval.rules import IntervalRules
+from scheduling.interval.settling import Settlement
+from scheduling.interval.standing import Case, Stance, Standing, stand
+from scheduling.jobs import Counts, Job
+from scheduling.progress.record import NOTHING
+
+__all__ = [
+    "Action",
+    "Decision",
+    "Forecaster",
+    "IntervalPlan",
+    "IntervalRules",
+    "Methods",
+    "Outlook",
+    "Prediction",
+    "Seen",
+    "plan_interval",
+]
+
+_ORDER = tuple(Action)
+"""What frees room comes before what takes it."""
+
+
+def plan_interval(interval_id: str, seen: Seen, methods: Methods, rules: IntervalRules) -> IntervalPlan:
+    """Counts for every job that asks for management; nothing is changed anywhere."""
+    layout = Layout.of(seen.snapshot, methods.placement)
+    standings = _predict(seen, methods, rules, layout)
+    _charge_fixed(standings, layout)
+    budget = draw_up(standings, layout, rules, seen.snapshot.at)
+    allocation = methods.policy.allocate(budget.problem)
+    settlement = _settle(
+        standings, budget, allocation, Settlement(layout, rules, allocation.counts, allocation.reasons)
+    )
+    decisions = sorted(_decisions(standings, settlement), key=lambda each: (_ORDER.index(each.action), each.uid))
+    return IntervalPlan(interval_id, seen.snapshot.at, tuple(decisions))
+
+
+def _predict(seen: Seen, methods: Methods, rules: IntervalRules, layout: Layout) -> list[Standing]:
+    def case(job: Job) -> Case:
+        prediction = methods.forecast(job, seen.progress.get(job.uid, NOTHING))
+        history = seen.history.get(job.uid, NO_HISTORY)
+        return Case(job, layout.is_bound(job.uid), prediction, history, rules, seen.snapshot.at)
+
+    return [stand(case(job)) for job in sorted(seen.snapshot.jobs, key=lambda job: job.uid)]
+
+
+def _charge_fixed(standings: list[Standing], layout: Layout) -> None:
+    """Jobs in a rescale take their target's room; jobs of which some pods are bound take the rest of theirs."""
+    for each in standings:
+        if each.moving:
+            # A target that does not fit now keeps the room that its pods hold: the rescale decides by itself.
+            layout.move(each.job, each.counts)
+        elif each.stance in {Stance.ABSENT, Stance.SUSPEND}:
+            layout.release(each.job.uid)
+        elif layout.is_bound(each.job.uid):
+            layout.complete(each.job)
+
+
+def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, settlement: Settlement) -> Settlement:
+    settlement.find_givers(standings)
+    for each in budget.seated:
+        settlement.decide(each, each.counts, _joined(each.reason, f"there is room for its {each.counts}"))
+    for each, refusal in budget.refused:
+        settlement.decide(each, each.job.counts, _joined(each.reason, refusal))
+    for each in budget.promised:
+        _seat(each, allocation, settlement)
+    for each in _most_to_gain_first(standings, allocation):
+        if each.job.uid not in settlement.counts:
+            _seat(each, allocation, settlement) if each.forced else settlement.improve(each)
+    return settlement
+
+
+def _seat(standing: Standing, allocation: Allocation, settlement: Settlement) -> None:
+    """Room for a job that waits, or whose user moved its bounds."""
+    allotted = allocation.counts.get(standing.job.uid)
+    options = [allotted, standing.least] if allotted else [standing.least]
+    purpose = _joined(standing.reason, f"there is room for {options[-1]}, not for its {standing.counts}")
+    if standing.forced:
+        purpose = f"its bounds do not allow its {standing.job.counts}"
+    refusal = settlement.seat(standing, options, purpose)
+    if refusal is not None:
+        settlement.decide(standing, standing.job.counts, _joined(standing.reason, refusal))
+
+
+def _most_to_gain_first(standings: list[Standing], allocation: Allocation) -> list[Standing]:
+    def saved(standing: Standing) -> float:
+        after = allocation.counts.get(standing.job.uid, standing.job.counts)
+        now_seconds, after_seconds = standing.seconds(standing.job.counts), standing.seconds(after)
+        if now_seconds is None or after_seconds is None or now_seconds == after_seconds:
+            return 0.0
+        return now_seconds - after_seconds
+
+    movable = [each for each in standings if each.stance is Stance.OPEN]
+    return sorted(movable, key=lambda each: (not each.forced, -saved(each), each.job.uid))
+
+
+def _decisions(standings: list[Standing], settlement: Settlement) -> Iterator[Decision]:
+    for each in standings:
+        if each.job.goal is None:
+            continue
+        job = each.job
+        counts = settlement.counts.get(job.uid, job.counts)
+        outlook = Outlook(each.seconds(job.counts), each.seconds(counts))
+        reason = settlement.reasons.get(job.uid) or each.reason
+        yield Decision(job.key, job.uid, job.counts, counts, _action(each, counts), _told(outlook, reason), outlook)
+
+
+def _action(standing: Standing, counts: Counts) -> Action:
+    if standing.stance is Stance.SUSPEND:
+        return Action.SUSPEND
+    action = action_between(standing.job.counts, counts)
+    return Action.WAIT if action is Action.KEEP and standing.stance is Stance.WAITING else action
+
+
+def _told(outlook: Outlook, reason: str) -> str:
+    now, after = outlook.now_seconds, outlook.after_seconds
+    if now is None or after is None or now == after:
+        return reason
+    return f"{reason}; remaining {now:.0f} s become {after:.0f} s"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,88 @@
+"""Allocate: what the candidates may share, and who of the waiting jobs is promised room before anyone grows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduling.allocation import AllocationProblem, Candidate
+from scheduling.interval.layout import Layout, usable
+from scheduling.interval.rules import IntervalRules
+from scheduling.interval.standing import Stance, Standing
+from scheduling.placement.order import WaitingGang, order_key
+from scheduling.resources import Resources, total
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The policy's problem, and the waiting jobs in the order in which they are seated.
+
+    ``seated`` already hold room in the layout at their own counts; ``promised`` fit, at their least, beside the least
+    that running jobs can do with; ``refused`` do not, for the reason given.
+    """
+
+    problem: AllocationProblem
+    seated: tuple[Standing, ...]
+    promised: tuple[Standing, ...]
+    refused: tuple[tuple[Standing, str], ...]
+
+
+def draw_up(standings: Sequence[Standing], layout: Layout, rules: IntervalRules, at: float) -> Budget:
+    """Share out the room; waiting jobs that fit as they are take theirs in ``layout``."""
+    capacity = usable(layout.nodes)
+    ordered = _in_order(standings, capacity, rules, at)
+    seated = tuple(each for each in ordered if _fits_now(each, layout))
+    candidates = tuple(each.candidate for each in standings if each.candidate is not None)
+    room = capacity - _taken(layout, frozenset(each.job.uid for each in candidates))
+    spare = room - total(_least(each) for each in candidates if each.running)
+    claims = [each for each in standings if _is_forced(each)]
+    claims += [each for each in ordered if each.candidate is None and each not in seated]
+    promised: list[Standing] = []
+    refused: list[tuple[Standing, str]] = []
+    for each in claims:
+        demand = each.job.demand(each.least) - layout.charge(each.job.uid)
+        if demand.fits_in(spare):
+            room, spare = room - demand, spare - demand
+            promised.append(each)
+        else:
+            refused.append((each, _refusal(each, demand, spare)))
+    promised += [each for each in ordered if each.candidate is not None]
+    return Budget(AllocationProblem(room, capacity, candidates), seated, tuple(promised), tuple(refused))
+
+
+def _is_forced(standing: Standing) -> bool:
+    return standing.forced and standing.stance is Stance.FIXED
+
+
+def _refusal(standing: Standing, demand: Resources, spare: Resources) -> str:
+    lacking = ", ".join(demand.lacking_in(spare))
+    return (
+        f"{standing.least} do not fit even with every job that may be resized now at its minimum: too little {lacking}"
+    )
+
+
+def _in_order(
+    standings: Sequence[Standing], capacity: Resources, rules: IntervalRules, at: float
+) -> tuple[Standing, ...]:
+    waiting = [each for each in standings if each.stance is Stance.WAITING]
+    limit = rules.waiting_age_limit_seconds
+    return tuple(sorted(waiting, key=lambda each: order_key(_gang(each), capacity, at, limit)))
+
+
+def _gang(standing: Standing) -> WaitingGang:
+    job = standing.job
+    return WaitingGang(job.uid, job.demand(standing.least), job.created_at)
+
+
+def _fits_now(standing: Standing, layout: Layout) -> bool:
+    return standing.candidate is None and layout.move(standing.job, standing.counts) is None
+
+
+def _taken(layout: Layout, open_jobs: frozenset[str]) -> Resources:
+    """What everything but the open jobs holds on the nodes that take new pods."""
+    nodes = {node.name: node for node in layout.nodes if not node.cordoned}
+    used = total(node.allocatable - layout.free[name] for name, node in nodes.items())
+    ours = total(each.resources for uid in open_jobs for each in layout.held.get(uid, ()) if each.node in nodes)
+    return used - ours
+
+
+def _least(candidate: Candidate) -> Resources:
+    return candidate.job.demand(candidate.job.bounds.minimum)

@@ -1,0 +1,175 @@
+"""Fit and settle: what of an allocation is carried out, tried on the nodes.
+
+Waiting jobs come first, then jobs whose user moved the bounds, then those that gain most. A job that the policy makes
+smaller is shrunk only when somebody takes the room: for a waiting job always, for a growing one only where the
+growth saves more than all restarts and slower jobs cost. What cannot be placed is trimmed task by task.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduling.interval.layout import Layout
+from scheduling.interval.rules import IntervalRules
+from scheduling.interval.standing import Stance, Standing
+from scheduling.jobs import Counts
+
+
+@dataclass(slots=True)
+class Settlement:
+    """The decision as it grows: counts and reasons by job UID."""
+
+    layout: Layout
+    rules: IntervalRules
+    allotted: Mapping[str, Counts]
+    why: Mapping[str, str]
+    givers: tuple[Standing, ...] = ()
+    counts: dict[str, Counts] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def find_givers(self, standings: Sequence[Standing]) -> None:
+        """Jobs that the policy makes no faster, those first that lose least."""
+        giving = [each for each in standings if self._can_give(each)]
+        self.givers = tuple(sorted(giving, key=lambda each: (each.capped, self._price(each), each.job.uid)))
+
+    def _can_give(self, standing: Standing) -> bool:
+        uid = standing.job.uid
+        allotted = self.allotted.get(uid, standing.job.counts)
+        is_open = standing.stance is Stance.OPEN and not standing.forced
+        return is_open and allotted != standing.job.counts and self._saving(standing, allotted) <= 0
+
+    def decide(self, standing: Standing, counts: Counts, reason: str) -> None:
+        """Fix one job's counts."""
+        self.counts[standing.job.uid] = counts
+        self.reasons[standing.job.uid] = reason
+
+    def seat(self, standing: Standing, options: Sequence[Counts], purpose: str) -> str | None:
+        """Give a job the first of these counts that fits, shrinking others for the last one; says why none fits."""
+        refusal: str | None = None
+        for counts in options:
+            refusal = self.layout.move(standing.job, counts)
+            if refusal is None:
+                self.decide(standing, counts, purpose)
+                return None
+        for trial, given in self._with_room_given():
+            refusal = trial.move(standing.job, options[-1])
+            if refusal is None:
+                self._accept(trial, given, f"gives room to {standing.job.key}, which waits for {options[-1]}")
+                self.decide(standing, options[-1], purpose)
+                return None
+        return refusal
+
+    def improve(self, standing: Standing) -> None:
+        """Carry out what the policy gives a job, as far as it fits and is worth the restart."""
+        uid, current = standing.job.uid, standing.job.counts
+        wanted = self.allotted.get(uid, current)
+        if wanted == current:
+            self.decide(standing, current, self.why.get(uid, standing.reason))
+            return
+        if not self._worth(standing, wanted):
+            self.decide(standing, current, self._not_worth(standing, wanted))
+            return
+        if self._improve_alone(standing, wanted) or self._improve_by_gifts(standing, wanted):
+            return
+        self._improve_trimmed(standing, wanted)
+
+    def _improve_alone(self, standing: Standing, wanted: Counts) -> bool:
+        if self.layout.move(standing.job, wanted) is not None:
+            return False
+        self.decide(standing, wanted, self.why.get(standing.job.uid, ""))
+        return True
+
+    def _improve_by_gifts(self, standing: Standing, wanted: Counts) -> bool:
+        """Shrink others for this job's growth where all of it together pays."""
+        margin = self._net_saving(standing, wanted)
+        for trial, given in self._with_room_given():
+            margin -= self._price(given[-1])
+            if margin <= 0:
+                return False
+            if trial.move(standing.job, wanted) is None:
+                self._accept(trial, given, f"gives room to {standing.job.key}, which gains more by it")
+                self.decide(standing, wanted, self.why.get(standing.job.uid, ""))
+                return True
+        return False
+
+    def _improve_trimmed(self, standing: Standing, wanted: Counts) -> None:
+        refusal = ""
+        for counts in trims(standing, wanted):
+            if not self._worth(standing, counts):
+                break
+            refused = self.layout.move(standing.job, counts)
+            if refused is None:
+                self.decide(standing, counts, f"trimmed from {wanted} to what the nodes hold")
+                return
+            refusal = refused
+        detail = f": {refusal}" if refusal else ""
+        self.decide(standing, standing.job.counts, f"{wanted} do not fit on the nodes{detail}; keeps what it has")
+
+    def _with_room_given(self) -> Iterator[tuple[Layout, list[Standing]]]:
+        """Layouts in which one giver more has shrunk to its allotment each time."""
+        trial = self.layout.copy()
+        given: list[Standing] = []
+        for giver in self.givers:
+            uid = giver.job.uid
+            if uid in self.counts or trial.move(giver.job, self.allotted[uid]) is not None:
+                continue
+            given.append(giver)
+            yield trial.copy(), list(given)
+
+    def _accept(self, trial: Layout, given: Sequence[Standing], reason: str) -> None:
+        self.layout.become(trial)
+        for giver in given:
+            self.decide(giver, self.allotted[giver.job.uid], reason)
+
+    def _saving(self, standing: Standing, counts: Counts) -> float:
+        now, after = standing.seconds(standing.job.counts), standing.seconds(counts)
+        return 0.0 if now is None or after is None or now == after else now - after
+
+    def _net_saving(self, standing: Standing, counts: Counts) -> float:
+        """Seconds saved beyond the restart and the hysteresis."""
+        now = standing.seconds(standing.job.counts) or 0.0
+        saving = self._saving(standing, counts)
+        margin = self.rules.rescale_seconds + self.rules.hysteresis_fraction * now
+        return saving if saving == math.inf else saving - margin
+
+    def _worth(self, standing: Standing, counts: Counts) -> bool:
+        return self._net_saving(standing, counts) > 0
+
+    def _price(self, giver: Standing) -> float:
+        """Seconds that a giver's shrinking costs; a job at its goal has nothing left to lose."""
+        if giver.capped:
+            return math.inf
+        if giver.candidate is not None and not giver.candidate.may_grow:
+            return 0.0
+        return self.rules.rescale_seconds - self._saving(giver, self.allotted[giver.job.uid])
+
+    def _not_worth(self, standing: Standing, wanted: Counts) -> str:
+        now = standing.seconds(standing.job.counts) or 0.0
+        saving = self._saving(standing, wanted)
+        if saving <= 0:
+            return f"nobody needs what it could give back by going to {wanted}"
+        return (
+            f"{wanted} would save {saving:.0f} s of {now:.0f} s, not worth a restart of "
+            f"{self.rules.rescale_seconds:.0f} s"
+        )
+
+
+def trims(standing: Standing, wanted: Counts) -> Iterator[Counts]:
+    """From what was wanted towards the present counts, one task at a time, the least useful first."""
+    current = standing.job.counts
+    counts = wanted
+    while True:
+        nearer = list(_one_nearer(counts, current))
+        if not nearer:
+            return
+        counts = min(nearer, key=lambda each: (standing.seconds(each), each))
+        if counts == current:
+            return
+        yield counts
+
+
+def _one_nearer(counts: Counts, goal: Counts) -> Iterator[Counts]:
+    if counts.ps != goal.ps:
+        yield Counts(counts.ps + (1 if goal.ps > counts.ps else -1), counts.workers)
+    if counts.workers != goal.workers:
+        yield Counts(counts.ps, counts.workers + (1 if goal.workers > counts.workers else -1))

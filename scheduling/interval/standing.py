@@ -1,0 +1,172 @@
+"""Predict: where each job stands before anything is decided.
+
+A job is left at counts that are not up for decision (*fixed*), takes nothing (*absent*), waits for its first room
+(*waiting*), or has a forecast by which the policy may choose its counts (*open*). The first rule that applies
+decides, in the order of ``_RULES``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from scheduling.allocation import Candidate, JobHistory
+from scheduling.errors import NotReady
+from scheduling.interval.plan import Prediction
+from scheduling.interval.rules import IntervalRules
+from scheduling.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
+
+
+class Stance(Enum):
+    """What may happen to a job's counts in this interval."""
+
+    FIXED = auto()
+    ABSENT = auto()
+    SUSPEND = auto()
+    WAITING = auto()
+    OPEN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One job before the decision.
+
+    ``counts`` are what it is charged with unless decided otherwise; a waiting job is content with ``least``.
+    ``forced`` counts differ from the present ones because its user's bounds do. ``moving`` is a job in a rescale,
+    ``capped`` one that was rescaled too often to grow again.
+    """
+
+    job: Job
+    stance: Stance
+    counts: Counts
+    reason: str
+    least: Counts
+    candidate: Candidate | None = None
+    forced: bool = False
+    moving: bool = False
+    capped: bool = False
+
+    def seconds(self, counts: Counts) -> float | None:
+        """Forecast remaining seconds at these counts."""
+        return self.candidate.forecast.at(counts) if self.candidate else None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that is known of one job. ``running``: some PS or worker of it is bound."""
+
+    job: Job
+    running: bool
+    prediction: Prediction | NotReady
+    history: JobHistory
+    rules: IntervalRules
+    at: float
+
+    def fixed(self, reason: str, counts: Counts | None = None) -> Standing:
+        """Not up for decision; without a bound pod it waits for just these counts."""
+        counts = counts or self.job.counts
+        stance = Stance.FIXED if self.running else Stance.WAITING
+        return Standing(self.job, stance, counts, reason, counts)
+
+
+def stand(case: Case) -> Standing:
+    """The job's standing."""
+    for rule in _RULES:
+        standing = rule(case)
+        if standing is not None:
+            return standing
+    return _open(case)
+
+
+def _not_managed(case: Case) -> Standing | None:
+    if case.job.suspended and not case.job.managed:
+        return _absent(case, "suspended by its user")
+    return None if case.job.managed else case.fixed(case.job.left_alone or "not managed: no goal is annotated")
+
+
+def _in_rescale(case: Case) -> Standing | None:
+    target = case.history.rescaling_to
+    if target is None:
+        return None
+    if target == Counts(0, 0):
+        return _absent(case, "being suspended: its goal is met")
+    reason = f"in the middle of a rescale to {target}"
+    return Standing(case.job, Stance.FIXED, target, reason, target, moving=True)
+
+
+def _suspended(case: Case) -> Standing | None:
+    if not case.job.suspended:
+        return None
+    return _absent(case, "suspended: its goal is met" if case.history.suspended_at_target else "suspended by its user")
+
+
+def _done(case: Case) -> Standing | None:
+    if isinstance(case.prediction, NotReady) or not case.prediction.goal_met:
+        return None
+    if case.job.at_target is not AtTarget.SUSPEND:
+        return None
+    return replace(_absent(case, "its goal is met, and at-target is suspend"), stance=Stance.SUSPEND)
+
+
+def _never(case: Case) -> Standing | None:
+    return case.fixed("its rescale annotation says never") if case.job.rescale is RescaleRule.NEVER else None
+
+
+def _out_of_bounds(case: Case) -> Standing | None:
+    """The user's bounds moved past the present counts: that asks for a rescale, with or without a forecast."""
+    job, wanted = case.job, case.job.bounds.clamp(case.job.counts)
+    if wanted == job.counts or not isinstance(case.prediction, NotReady):
+        return None
+    standing = case.fixed(f"its bounds ask for {wanted} instead of {job.counts}", wanted)
+    return replace(standing, forced=True, least=job.bounds.minimum if not case.running else wanted)
+
+
+def _unpredicted(case: Case) -> Standing | None:
+    if not isinstance(case.prediction, NotReady):
+        return None
+    standing = case.fixed(f"no forecast yet: {case.prediction.reason}")
+    return standing if case.running else replace(standing, least=case.job.bounds.minimum)
+
+
+def _profiling(case: Case) -> Standing | None:
+    return case.fixed("being profiled at these counts") if case.history.profiling_since is not None else None
+
+
+def _just_rescaled(case: Case) -> Standing | None:
+    last, least = case.history.last_rescaled_at, case.rules.least_seconds_between_rescales
+    if last is None or case.at - last >= least or not case.job.bounds.allow(case.job.counts):
+        return None
+    return case.fixed(f"rescaled {case.at - last:.0f} s ago: left in peace for {least:.0f} s")
+
+
+_RULES: tuple[Callable[[Case], Standing | None], ...] = (
+    _not_managed,
+    _in_rescale,
+    _suspended,
+    _done,
+    _never,
+    _out_of_bounds,
+    _unpredicted,
+    _profiling,
+    _just_rescaled,
+)
+
+
+def _absent(case: Case, reason: str) -> Standing:
+    return Standing(case.job, Stance.ABSENT, case.job.counts, reason, case.job.counts)
+
+
+def _open(case: Case) -> Standing:
+    assert not isinstance(case.prediction, NotReady)
+    job, goal_met = case.job, case.prediction.goal_met
+    forced = not job.bounds.allow(job.counts)
+    capped = case.history.rescales >= case.rules.most_rescales and not forced
+    bounded = replace(job, bounds=_no_more_than(job.counts, job.bounds)) if capped else job
+    candidate = Candidate(bounded, case.prediction.forecast, not goal_met, case.running)
+    stance = Stance.OPEN if case.running else Stance.WAITING
+    reason = f"rescaled {case.history.rescales} times: it does not grow again" if capped else ""
+    least = job.bounds.minimum
+    return Standing(job, stance, job.counts, reason, least, candidate=candidate, forced=forced, capped=capped)
+
+
+def _no_more_than(counts: Counts, bounds: CountBounds) -> CountBounds:
+    return replace(bounds, max_ps=counts.ps, max_workers=counts.workers)

@@ -1,0 +1,94 @@
+"""Small clusters for the tests of an interval: jobs with a speed of known coefficients on nodes of given room."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scheduling.errors import NotReady
+from scheduling.interval import Methods
+from scheduling.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, Role, TargetLoss
+from scheduling.models.forecast import JobForecast
+from scheduling.nodes import Node
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.policies.optimus import OptimusPolicy
+from scheduling.progress.record import TrainingProgress
+from scheduling.resources import Resources
+from scheduling.snapshot import BoundPod, ReplicaId
+
+TASK = Resources(cpu=1000)
+GOAL = TargetLoss(0.1)
+
+
+@dataclass(frozen=True)
+class Sync:
+    """f = 1 / (work / w + fixed + link * max(w / p, 1) + overhead * (w + p))."""
+
+    work: float = 8.0
+    fixed: float = 0.1
+    link: float = 0.3
+    overhead: float = 0.01
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        p, w = np.asarray(ps, float), np.asarray(workers, float)
+        step = self.work / w + self.fixed + self.link * np.maximum(w / p, 1.0) + self.overhead * (w + p)
+        return np.asarray(1 / step)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A prediction that the test states."""
+
+    forecast: JobForecast
+    goal_met: bool = False
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Predicts what it is told, by job name; a job it was not told of is not ready."""
+
+    known: dict[str, Known]
+
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> Known | NotReady:
+        return self.known.get(job.key.name, NotReady("3 loss points, 5 needed"))
+
+
+def steps(count: float, speed: Sync | None = None) -> Known:
+    return Known(JobForecast(speed or Sync(), count))
+
+
+def done() -> Known:
+    return Known(JobForecast(Sync(), 0.0), goal_met=True)
+
+
+def job(name: str, counts: tuple[int, int] = (1, 1), goal: Goal | None = GOAL, **settings: object) -> Job:
+    given: dict[str, object] = {
+        "key": JobKey("team", name),
+        "uid": f"uid-{name}",
+        "kind": "TFJob",
+        "created_at": 0.0,
+        "counts": Counts(*counts),
+        "ps": ReplicaSpec(TASK),
+        "worker": ReplicaSpec(TASK),
+        "goal": goal,
+    }
+    return Job(**{**given, **settings})  # type: ignore[arg-type]  # settings of a test table, of any type
+
+
+def nodes(count: int, cores: int) -> list[Node]:
+    return [Node(f"node-{index:02}", Resources(cpu=cores * 1000, pods=110)) for index in range(count)]
+
+
+def bind(job: Job, where: Sequence[str]) -> list[BoundPod]:
+    """All pods of a job, bound to the nodes named, PSs first."""
+    replicas = [ReplicaId(job.uid, Role.PS, index) for index in range(job.counts.ps)]
+    replicas += [ReplicaId(job.uid, Role.WORKER, index) for index in range(job.counts.workers)]
+    return [
+        BoundPod(f"pod-{job.key.name}-{replica.role}-{replica.index}", node, TASK, replica)
+        for replica, node in zip(replicas, where, strict=True)
+    ]
+
+
+def methods(known: dict[str, Known]) -> Methods:
+    return Methods(OptimusPolicy(), Theorem1(), Oracle(known))
