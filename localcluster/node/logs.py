@@ -1,0 +1,160 @@
+"""Container logs: written line by line with the instant of each line, read as the kubelet's log endpoint does.
+
+A line is stored as `<RFC 3339 with nanoseconds> <stdout|stderr> <F|P> <text>`, the format of container engines:
+F ends a line, P is a part of one that was too long.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+_LONGEST_LINE_BYTES = 16384
+
+
+def nanosecond_stamp(nanoseconds: int) -> str:
+    """Write an instant (nanoseconds since 1970) as RFC 3339 in UTC with nine decimals."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC).strftime('%Y-%m-%dT%H:%M:%S')}.{rest:09d}Z"
+
+
+class LogFile:
+    """The log of one run of a container. One thread writes; readers wait on `changed` for more."""
+
+    def __init__(self, path: Path, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        """Write to `path`, which is made with its folder."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.changed = threading.Condition()
+        self.closed = False
+        self._clock_ns = clock_ns
+        self._partial: dict[str, bytes] = {}
+        self._file = path.open("ab", buffering=0)
+
+    def write(self, stream: str, data: bytes) -> None:
+        """Take in bytes of a stream ("stdout" or "stderr"); whole lines are stored with the present instant."""
+        *lines, rest = (self._partial.get(stream, b"") + data).split(b"\n")
+        while len(rest) > _LONGEST_LINE_BYTES:
+            self._store(stream, b"P", [rest[:_LONGEST_LINE_BYTES]])
+            rest = rest[_LONGEST_LINE_BYTES:]
+        self._partial[stream] = rest
+        if lines:
+            self._store(stream, b"F", lines)
+
+    def close(self) -> None:
+        """Store what has no line end yet and tell readers that nothing more comes."""
+        for stream, rest in self._partial.items():
+            if rest:
+                self._store(stream, b"F", [rest])
+        self._partial = {}
+        with self.changed:
+            self.closed = True
+            self._file.close()
+            self.changed.notify_all()
+
+    def _store(self, stream: str, tag: bytes, lines: list[bytes]) -> None:
+        head = b"%s %s %s " % (nanosecond_stamp(self._clock_ns()).encode(), stream.encode(), tag)
+        with self.changed:
+            self._file.write(b"".join(head + line + b"\n" for line in lines))
+            self.changed.notify_all()
+
+
+@dataclass(frozen=True)
+class LogQuery:
+    """What a reader asks for; the names are those of the kubelet's endpoint, without a value for "all"."""
+
+    follow: bool = False
+    timestamps: bool = False
+    since: datetime | None = None
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+
+    @staticmethod
+    def parse(values: dict[str, str], now: datetime) -> "LogQuery":
+        """Read a query string's values. Raises ValueError with a sentence for one that makes no sense."""
+        try:
+            since = datetime.fromisoformat(values["sinceTime"]) if values.get("sinceTime") else None
+            if values.get("sinceSeconds"):
+                since = now - timedelta(seconds=int(values["sinceSeconds"]))
+            if since is not None and since.tzinfo is None:
+                since = since.replace(tzinfo=UTC)
+            return LogQuery(
+                follow=values.get("follow") == "true",
+                timestamps=values.get("timestamps") == "true",
+                since=since,
+                tail_lines=int(values["tailLines"]) if values.get("tailLines") else None,
+                limit_bytes=int(values["limitBytes"]) if values.get("limitBytes") else None,
+            )
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"the log query cannot be understood: {error}") from None
+
+
+def read_log(
+    path: Path, query: LogQuery, live: LogFile | None = None, abandoned: Callable[[], bool] = lambda: False
+) -> Iterator[bytes]:
+    """Yield pieces of a log as the query asks.
+
+    With `follow` and a `live` log it goes on until the log is closed or `abandoned()` says that the reader left
+    (asked about once a second).
+    """
+    left = query.limit_bytes
+    for piece in _pieces(path, query, live, abandoned):
+        if left is None:
+            yield piece
+            continue
+        yield piece[:left]
+        left -= len(piece)
+        if left <= 0:
+            return
+
+
+def _pieces(path: Path, query: LogQuery, live: LogFile | None, abandoned: Callable[[], bool]) -> Iterator[bytes]:
+    since = nanosecond_stamp(_nanoseconds(query.since)).encode() if query.since else b""
+    with path.open("rb") as source:
+        if query.tail_lines is not None:
+            source.seek(_tail_offset(path, query.tail_lines))
+        while True:
+            closed = live is None or live.closed
+            for line in source:
+                if line[:30] >= since:
+                    yield _shown(line, timestamps=query.timestamps)
+            if closed or not query.follow or live is None or abandoned():
+                return
+            with live.changed:
+                if source.tell() == path.stat().st_size and not live.closed:
+                    live.changed.wait(timeout=1.0)
+
+
+def _nanoseconds(instant: datetime) -> int:
+    since_epoch = instant - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since_epoch // timedelta(microseconds=1)) * 1000
+
+
+def _shown(line: bytes, *, timestamps: bool) -> bytes:
+    """Turn a stored line into what a reader gets; a part of a long line is followed by no line end."""
+    stamp, _, tag, text = line.split(b" ", 3)
+    if tag == b"P":
+        text = text[:-1]
+    return stamp + b" " + text if timestamps else text
+
+
+def _tail_offset(path: Path, lines: int) -> int:
+    """Return where the last `lines` lines of a file begin."""
+    if lines <= 0:
+        return path.stat().st_size
+    block, found = 65536, 0
+    with path.open("rb") as source:
+        end = source.seek(0, 2)
+        while end > 0:
+            start = max(0, end - block)
+            source.seek(start)
+            data = source.read(end - start)
+            position = len(data)
+            while (position := data.rfind(b"\n", 0, position)) >= 0:
+                found += 1
+                if found > lines:
+                    return start + position + 1
+            end = start
+    return 0
