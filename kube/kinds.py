@@ -1,9 +1,13 @@
 """The kinds that are watched, ready for a ``Reflector``."""
 
+from functools import partial
+
 from kube.caches import Kind
 from kube.client import path_of
+from kube.labels import OPERATOR_GROUP
 from kube.nodes import ClusterNode, decode_node
 from kube.pods import Pod, decode_pod
+from kube.training_jobs import PLURALS, VERSION, JobRules, TrainingJob, decode_job
 
 
 def pods(label_selector: str = "", field_selector: str = "") -> Kind[Pod]:
@@ -14,3 +18,9 @@ def pods(label_selector: str = "", field_selector: str = "") -> Kind[Pod]:
 def nodes(label_selector: str = "") -> Kind[ClusterNode]:
     """Nodes."""
     return Kind("nodes", path_of("", "v1", "nodes"), decode_node, label_selector)
+
+
+def training_jobs(kind: str, rules: JobRules) -> Kind[TrainingJob]:
+    """TFJobs or MXJobs of every namespace; a cluster may lack either."""
+    plural = PLURALS[kind]
+    return Kind(plural, path_of(OPERATOR_GROUP, VERSION, plural), partial(decode_job, kind, rules=rules), optional=True)

@@ -44,9 +44,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     ``resources`` is what it takes of its node, ``pods`` = 1 included. ``leaving`` means that it is being deleted.
     ``gang`` counts the roles that the pod's own TF_CONFIG or MX_CONFIG lists (fixed when the pod was made);
-    ``None`` where there is none, which is so for a single replica; TensorFlow's Evaluators are never listed
-    there. ``nominated_node`` is kube-scheduler's ``status.nominatedNodeName``. Instants are seconds since the
-    epoch, UTC; ``started_at`` is when the node's agent took the pod up.
+    ``None`` where there is none, which is so for a single replica. ``nominated_node`` is kube-scheduler's
+    ``status.nominatedNodeName``. Instants are seconds since the epoch, UTC; ``started_at`` is when the node's
+    agent took the pod up.
     """
 
     uid: str
