@@ -116,6 +116,7 @@ async def stay_registered(
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(scheduler.host, scheduler.port)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             own_host = host or writer.get_extra_info("sockname")[0]
             document: dict[str, object] = {"host": own_host, "port": port, "index": index}
             await _send(writer, Frame(Kind.REGISTER, payload=pack_document(document)))
@@ -134,11 +135,9 @@ def find_servers(scheduler: Address, silence_seconds: float) -> list[Address]:
     connection = Connection(scheduler, silence_seconds)
     try:
         answer = connection.ask(Frame(Kind.REGISTER, payload=pack_document({"role": "worker"})))
-        servers = answer.document().get("servers")
-        assert isinstance(servers, list)
-        return [Address(str(host), int(port)) for host, port in servers]
-    except (AssertionError, TypeError, ValueError) as error:
-        raise PeerLost(f"the scheduler at {scheduler} did not answer with addresses: {error!r}") from error
+        return _read_addresses(answer.document())
+    except BadFrame as error:
+        raise PeerLost(f"the scheduler at {scheduler} did not answer with addresses: {error}") from error
     finally:
         connection.close()
 
@@ -150,6 +149,16 @@ def report_end(scheduler: Address, worker: int, silence_seconds: float) -> None:
         connection.ask(Frame(Kind.FINISHED, sender=worker))
     finally:
         connection.close()
+
+
+def _read_addresses(document: dict[str, object]) -> list[Address]:
+    entries = document.get("servers")
+    if not isinstance(entries, list):
+        raise BadFrame("no list of servers")
+    try:
+        return [Address(str(host), int(port)) for host, port in entries]
+    except (TypeError, ValueError) as error:
+        raise BadFrame(f"an address is not a host and a port: {error}") from error
 
 
 async def _send(writer: asyncio.StreamWriter, frame: Frame) -> None:
