@@ -1,0 +1,202 @@
+"""The training loss as a function of epochs or steps: Optimus, section 3.1, equation 1, l = 1/(b0 k + b1) + b2.
+
+Outliers are replaced by the mean of their neighbours, losses divided by the largest. For a fixed b2 the equation is
+linear, 1/(l - b2) = b0 k + b1, a non-negative least squares problem of two coefficients with weights (l - b2)^2,
+which make its residuals those of l. b2 is searched: a grid over [0, smallest loss), then finer ones around the best.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scheduling.errors import NotReady
+from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
+from scheduling.models.nnls import Vector
+from scheduling.progress.losses import epoch_index
+from scheduling.progress.record import LossPoint
+
+NEEDED_POINTS: Final = 5
+QUIET_EPOCHS: Final = 3
+"""So many epochs in a row the loss must fall by less than the threshold (the paper: "for several epochs")."""
+_HORIZON: Final = 100
+"""A goal further off than so many times the training seen is not called reachable."""
+_NEARLY: Final = 0.1
+"""An epoch whose last loss comes so close to its end (a part of an epoch) counts as complete."""
+_NEIGHBOURS: Final = 5
+_GRID: Final = 61
+_REFINEMENTS: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class LossSeries:
+    """Losses to fit: one mean per completed epoch at k = epochs done, or one per point at k = steps.
+
+    Not ``complete``: the first epoch is still running, and the one mean is of its beginning.
+    """
+
+    k: Vector
+    loss: Vector
+    in_epochs: bool
+    complete: bool = True
+
+    @property
+    def complete_loss(self) -> Vector:
+        """The losses of completed epochs; none while the first is running."""
+        return self.loss if self.complete else self.loss[:0]
+
+    @classmethod
+    def of(cls, points: Sequence[LossPoint]) -> "LossSeries":
+        """Means per epoch where the points know their epochs, else the points at their steps, else in their order."""
+        if points and all(point.epoch is not None for point in points):
+            return cls._per_epoch(points)
+        known = [point for point in points if point.step is not None]
+        steps = [float(point.step or 0) for point in known] or [float(n) for n in range(1, len(points) + 1)]
+        return cls(np.array(steps), np.array([point.loss for point in known or points]), in_epochs=False)
+
+    @classmethod
+    def _per_epoch(cls, points: Sequence[LossPoint]) -> "LossSeries":
+        epochs: list[float] = []
+        means: list[float] = []
+        for index, group in groupby(points, key=epoch_index):
+            members = list(group)
+            if epochs and members[-1] is points[-1] and not _completes_epoch(members[-1]):
+                break  # the beginning of an epoch is no fair sample of it: the loss falls within
+            weight = sum(point.weight for point in members)
+            epochs.append(float((index or 0) + 1))
+            means.append(sum(point.loss * point.weight for point in members) / weight)
+        complete = len(epochs) > 1 or _completes_epoch(points[-1])
+        return cls(np.array(epochs), np.array(means), in_epochs=True, complete=complete)
+
+
+def _completes_epoch(point: LossPoint) -> bool:
+    return point.epoch is not None and point.epoch > math.ceil(point.epoch) - _NEARLY
+
+
+class Coefficients(NamedTuple):
+    """b0, b1 and b2 of equation 1."""
+
+    b0: float
+    b1: float
+    b2: float
+
+
+@dataclass(frozen=True, slots=True)
+class LossCurve:
+    """A fitted loss curve, of losses divided by ``largest``; k counts epochs, or steps where epochs are unknown.
+
+    ``seen`` is the k up to which the losses are known, ``error`` the root mean square of the residuals.
+    """
+
+    b0: float
+    b1: float
+    b2: float
+    largest: float
+    seen: float
+    in_epochs: bool
+    points: int
+    error: float
+
+    @classmethod
+    def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
+        """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
+        series = LossSeries.of(points)
+        unit = "epochs with a loss" if series.in_epochs else "loss points"
+        if len(series.loss) < NEEDED_POINTS:
+            return NotReady(f"{len(series.loss)} {unit}, {NEEDED_POINTS} needed")
+        if series.loss.min() <= 0:
+            return NotReady("the loss is not positive, which the convergence curve cannot describe")
+        loss = without_outliers(series.loss)
+        largest = float(loss.max())
+        best = fit_hyperbola(series.k, loss / largest)
+        curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0)
+        error = float(np.sqrt(np.mean((curve.predict(series.k) - loss) ** 2)))
+        return cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), error)
+
+    def predict(self, k: ArrayLike) -> NDArray[np.float64]:
+        """The loss after k epochs (steps, where epochs are unknown)."""
+        at = self.b0 * np.asarray(k, dtype=np.float64) + self.b1
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
+
+    def until(self, goal: Goal) -> float | NotReady:
+        """The k at which the goal is met, counted from the start of training; it may lie in the past."""
+        k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)
+        if isinstance(k, NotReady):
+            return k
+        if k > _HORIZON * max(self.seen, 1.0):
+            unit = "epochs" if self.in_epochs else "steps"
+            return NotReady(f"the goal is not reachable at this rate: it would take some {k:.3g} {unit}")
+        return k
+
+    def _until_target(self, goal: TargetLoss) -> float | NotReady:
+        above_floor = goal.loss / self.largest - self.b2
+        if above_floor <= 0 or self.b0 <= 0:
+            floor = self.largest * self.b2 if self.b0 > 0 else float(self.predict(self.seen))
+            return NotReady(
+                f"a loss of {goal.loss:g} is not reachable at this rate: the curve levels off near {floor:.4g}"
+            )
+        return max((1 / above_floor - self.b1) / self.b0, 0.0)
+
+    def _until_quiet(self, goal: ConvergenceThreshold) -> float | NotReady:
+        if not self.in_epochs:
+            return NotReady(
+                "a convergence threshold needs epochs: the annotation optimus.dl/steps-per-epoch tells them"
+            )
+        if self.b0 <= 0:
+            return self.seen
+        # The fall from k to k+1 is b0 / (u (u + b0)) with u = b0 k + b1; it is the threshold at this u.
+        u = (math.sqrt(self.b0**2 + 4 * self.b0 / goal.fraction) - self.b0) / 2
+        return max((u - self.b1) / self.b0, 0.0) + QUIET_EPOCHS
+
+
+def without_outliers(loss: Vector) -> Vector:
+    """Replace each loss that lies below all of the next 5 or above all of the 5 before by its neighbours' mean.
+
+    The paper's rule, with the last points, which have no next ones, and the first, left as they are.
+    """
+    cleaned = loss.copy()
+    for n in range(1, len(loss) - 1):
+        following = loss[n + 1 : n + 1 + _NEIGHBOURS]
+        before = loss[max(n - _NEIGHBOURS, 0) : n]
+        if not following.min() <= loss[n] <= before.max():
+            cleaned[n] = (loss[n - 1] + loss[n + 1]) / 2
+    return cleaned
+
+
+def fit_hyperbola(k: Vector, loss: Vector) -> Coefficients:
+    """Equation 1 by least squares on the loss, all coefficients >= 0; arrays (points,), losses > 0."""
+    unit = float(np.abs(k).max()) or 1.0
+    k = k / unit
+    low, high = 0.0, float(loss.min()) * (1 - 1e-9)
+    floors = np.linspace(low, high, _GRID)
+    best = Coefficients(0.0, 1.0, 0.0)
+    for _ in range(_REFINEMENTS):
+        b0, b1, cost = _fit_floors(k, loss, floors)
+        n = int(np.argmin(cost))
+        best = Coefficients(float(b0[n]) / unit, float(b1[n]), float(floors[n]))
+        step = floors[1] - floors[0]
+        floors = np.linspace(max(floors[n] - step, low), min(floors[n] + step, high), _GRID)
+    return best
+
+
+def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector, Vector]:
+    """For each b2 in ``floors``: b0 and b1 >= 0 in closed form, and the sum of squared residuals."""
+    above = loss[np.newaxis, :] - floors[:, np.newaxis]
+    weights, target = above**4, 1 / above
+    w, wk, wkk = weights.sum(axis=1), weights @ k, weights @ k**2
+    wy, wky = (weights * target).sum(axis=1), (weights * target) @ k
+    with np.errstate(divide="ignore", invalid="ignore"):
+        b0 = (w * wky - wk * wy) / (w * wkk - wk**2)
+        b1 = (wkk * wy - wk * wky) / (w * wkk - wk**2)
+        through_origin = b1 < 0
+        b0 = np.where(through_origin, wky / wkk, b0)
+        b1 = np.where(through_origin, 0.0, b1)
+    flat = ~(b0 > 0)
+    b0, b1 = np.where(flat, 0.0, b0), np.where(flat, wy / w, b1)
+    residuals = np.sqrt(weights) * (b0[:, np.newaxis] * k + b1[:, np.newaxis] - target)
+    return b0, b1, np.sum(residuals**2, axis=1)

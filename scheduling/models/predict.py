@@ -1,0 +1,163 @@
+"""A job's forecast from its progress: the loss curve says how much work is left, the speed model how fast it goes.
+
+Optimus, section 3: Q = the epochs (steps) at which the curve meets the goal, less those done; t(p, w) = Q / f(p, w).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scheduling.errors import NotReady
+from scheduling.jobs import BatchScope, Goal, Job, TargetLoss, TrainingMode
+from scheduling.models.convergence import QUIET_EPOCHS, LossCurve, LossSeries
+from scheduling.models.forecast import JobForecast, Speed
+from scheduling.models.speed import Measured, SpeedModel
+from scheduling.progress.record import LossPoint, TrainingProgress
+
+_LAST_POINTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutlook:
+    """What a job's progress lets one expect.
+
+    ``remaining_epochs`` is ``None`` where the log tells no epochs. ``progress_fraction`` is the work done as a part
+    of all work until the goal, 1 once it is met. ``curve`` is ``None`` where the goal was met before it could be
+    fitted.
+    """
+
+    forecast: JobForecast
+    curve: LossCurve | None
+    remaining_epochs: float | None
+    goal_met: bool
+    progress_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoWorkLeft:
+    """The speed of a job that has nothing left to do: any will do."""
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """One, at each pair of counts (arrays broadcast)."""
+        return np.ones(np.broadcast_shapes(np.shape(ps), np.shape(workers)))
+
+
+def forecast_job(job: Job, progress: TrainingProgress, goal: Goal | None = None) -> JobOutlook | NotReady:
+    """The outlook of a job towards its goal (or the one given); not ready while a model cannot be fitted."""
+    goal = goal or job.goal
+    if goal is None:
+        return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
+    losses = losses_with_epochs(progress)
+    met = _is_met(goal, losses)
+    curve = LossCurve.fit(losses)
+    if met:
+        forecast = JobForecast(NoWorkLeft(), 0.0)
+        fitted = None if isinstance(curve, NotReady) else curve
+        return JobOutlook(forecast, fitted, 0.0 if _in_epochs(losses) else None, goal_met=True, progress_fraction=1.0)
+    if isinstance(curve, NotReady):
+        return _complain(curve, progress)
+    return _outlook(job, progress, goal, curve)
+
+
+def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
+    """Whether the losses so far meet the goal.
+
+    A target: the mean loss of a completed epoch is at most that; without epochs the median of the last 20 points.
+    A threshold: for 3 epochs in a row the loss fell by less than that part of the largest loss.
+    """
+    return _is_met(goal, losses_with_epochs(progress))
+
+
+def losses_with_epochs(progress: TrainingProgress) -> tuple[LossPoint, ...]:
+    """The losses, with the epochs that follow from steps for those that were seen before these were known."""
+    per_epoch = progress.steps_per_epoch
+    if not per_epoch:
+        return progress.losses
+    return tuple(
+        replace(point, epoch=point.step / per_epoch) if point.epoch is None and point.step is not None else point
+        for point in progress.losses
+    )
+
+
+def _complain(reason: NotReady, progress: TrainingProgress) -> NotReady:
+    """A complaint about the log explains better than a lack of points."""
+    return NotReady(progress.complaint) if progress.complaint else reason
+
+
+def _in_epochs(losses: Sequence[LossPoint]) -> bool:
+    return all(point.epoch is not None for point in losses)
+
+
+def _is_met(goal: Goal, losses: Sequence[LossPoint]) -> bool:
+    if not losses:
+        return False
+    series = LossSeries.of(losses)
+    if isinstance(goal, TargetLoss):
+        if series.in_epochs:
+            return bool((series.complete_loss <= goal.loss).any())
+        return len(losses) >= _LAST_POINTS and median(point.loss for point in losses[-_LAST_POINTS:]) <= goal.loss
+    means = series.complete_loss
+    if not series.in_epochs or len(means) <= QUIET_EPOCHS:
+        return False
+    falls = -np.diff(means[-QUIET_EPOCHS - 1 :])
+    return bool((falls < goal.fraction * means.max()).all())
+
+
+def _outlook(job: Job, progress: TrainingProgress, goal: Goal, curve: LossCurve) -> JobOutlook | NotReady:
+    end = curve.until(goal)
+    if isinstance(end, NotReady):
+        return end
+    steps_per_unit = _steps_per_unit(job, progress, curve)
+    speed = _speed(job, progress)
+    for part in (steps_per_unit, speed):
+        if isinstance(part, NotReady):
+            return part
+    assert isinstance(steps_per_unit, float)
+    assert not isinstance(speed, NotReady)
+    done = _done(progress, curve)
+    left = max(end - done, _least_left(done, curve))
+    forecast = JobForecast(speed, left * steps_per_unit, *_batch_rule(job, progress))
+    return JobOutlook(forecast, curve, left if curve.in_epochs else None, False, done / (done + left))
+
+
+def _done(progress: TrainingProgress, curve: LossCurve) -> float:
+    done = progress.epoch if curve.in_epochs else progress.step
+    return curve.seen if done is None else max(float(done), 0.0)
+
+
+def _least_left(done: float, curve: LossCurve) -> float:
+    """A goal that the curve has passed but the losses have not: they may meet it when the running epoch ends."""
+    return math.floor(done) + 1 - done if curve.in_epochs else 1.0
+
+
+def _steps_per_unit(job: Job, progress: TrainingProgress, curve: LossCurve) -> float | NotReady:
+    if not curve.in_epochs:
+        return 1.0
+    steps = progress.steps_per_epoch or job.steps_per_epoch
+    if steps is None:
+        return NotReady(
+            "how many steps make an epoch is not known yet: the annotation optimus.dl/steps-per-epoch tells"
+        )
+    return float(steps)
+
+
+def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+    model = SpeedModel.fit(progress.samples, job.mode, job.batch)
+    if isinstance(model, NotReady):
+        return model
+    measured = Measured.of(progress.samples)
+    if job.counts not in measured.counts:
+        return model
+    return model.anchored(job.counts, float(measured.steps_per_second[measured.counts.index(job.counts)]))
+
+
+def _batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:
+    """Whether steps shrink as workers grow, and the workers at which steps were counted."""
+    per_worker = job.batch is not None and job.batch.scope is BatchScope.WORKER and job.mode is TrainingMode.SYNC
+    latest = max(progress.samples, key=lambda sample: sample.at, default=None)
+    return per_worker, latest.counts.workers if latest and per_worker else job.counts.workers
