@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localcluster.binaries.locate import Binaries
+from localcluster.identities import ADMIN
 from localcluster.layout import Layout
-from localcluster.probes import HttpProbe, LogLineProbe, Probe, RunningProbe
+from localcluster.probes import AllProbe, HttpProbe, LogLineProbe, Probe, RunningProbe
 
 SERVICE_RANGE = "10.96.0.0/16"
 AGENT = "node-agent"
@@ -144,7 +145,10 @@ def controller_manager(recipe: Recipe) -> Component:
         "--kube-api-burst=400",
         "--profiling=false",
     )
-    return Component(name, command, probe=recipe.serving_probe(recipe.ports.controllers))
+    # Until this account exists, every pod in the namespace is refused.
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    made = HttpProbe(recipe.ports.api, account, pki / "ca.crt", pki / ADMIN)
+    return Component(name, command, probe=AllProbe((recipe.serving_probe(recipe.ports.controllers), made)))
 
 
 def stock_scheduler(recipe: Recipe) -> Component:

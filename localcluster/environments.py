@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from localcluster.commands import run
@@ -15,6 +16,13 @@ from localcluster.errors import BuildError
 from localcluster.progress import Lines, Progress
 from localcluster.storage import cache_root, publish
 
+# Image name -> requirements file and the interpreter that its packages were published for.
+FRAMEWORKS: Mapping[str, tuple[str, str | None]] = {
+    "optimus-examples-mxnet": ("mxnet.txt", "python3.11"),
+    "optimus-examples-tensorflow": ("tensorflow.txt", "python3.11"),
+}
+
+_REQUIREMENTS = Path(__file__).resolve().parents[1] / "requirements"
 _SHORT_SECONDS = 60
 _INSTALL_SECONDS = 1800
 _TELL_VERSION = "import sys, platform; print(platform.python_implementation().lower(), *sys.version_info[:2], sep='-')"
@@ -88,3 +96,14 @@ def _relocate(work: Path, target: Path) -> None:
         text = file.read_bytes()
         if old in text and b"\0" not in text:
             file.write_bytes(text.replace(old, new))
+
+
+def framework_environments(progress: Progress | None = None) -> dict[str, Path | str]:
+    """Prepare the environments of the framework examples: image name -> folder, or why there is none."""
+    answer: dict[str, Path | str] = {}
+    for image, (requirements, python) in FRAMEWORKS.items():
+        try:
+            answer[image] = ensure_environment(_REQUIREMENTS / requirements, python, progress)
+        except BuildError as error:
+            answer[image] = f'the environment of image "{image}" could not be made: {error}'
+    return answer

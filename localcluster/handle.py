@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from localcluster.binaries.locate import Binaries
 from localcluster.errors import ClusterError
@@ -23,6 +23,8 @@ from localcluster.records import ClusterStatus, read_status
 from localcluster.specs import NodeSpec
 from localcluster.storage import write_json
 from localcluster.supervise import REPOSITORY, clean_leftovers
+
+SupervisorProcess: TypeAlias = "subprocess.Popen[bytes]"
 
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 60.0
@@ -51,7 +53,7 @@ class Plan:
         }
 
 
-def launch(layout: Layout, plan: Plan, owned: bool) -> tuple["subprocess.Popen[bytes]", int | None]:
+def launch(layout: Layout, plan: Plan, owned: bool) -> tuple[SupervisorProcess, int | None]:
     """Start a supervisor on a clean state folder; return it with the write end of the owner's pipe.
 
     With `owned` the cluster ends when this process does, or when that end is closed; without, it stays until
@@ -70,7 +72,7 @@ def launch(layout: Layout, plan: Plan, owned: bool) -> tuple["subprocess.Popen[b
     return _spawn(layout, owned)
 
 
-def _spawn(layout: Layout, owned: bool) -> tuple["subprocess.Popen[bytes]", int | None]:
+def _spawn(layout: Layout, owned: bool) -> tuple[SupervisorProcess, int | None]:
     command = [sys.executable, "-m", "localcluster.supervise", "--state", str(layout.root)]
     read_end, write_end = os.pipe() if owned else (None, None)
     if read_end is not None:
@@ -93,7 +95,7 @@ def _spawn(layout: Layout, owned: bool) -> tuple["subprocess.Popen[bytes]", int 
     return process, write_end
 
 
-def wait_running(layout: Layout, process: "subprocess.Popen[bytes]", timeout_seconds: float) -> ClusterStatus:
+def wait_running(layout: Layout, process: SupervisorProcess, timeout_seconds: float) -> ClusterStatus:
     """Wait until every component is ready. Raises ClusterError with the reason when that does not come about."""
     deadline = time.monotonic() + timeout_seconds
     while True:

@@ -65,6 +65,17 @@ class LogLineProbe:
 
 
 @dataclass(frozen=True)
+class AllProbe:
+    """Ready when every one of several probes says so, asked in their order."""
+
+    probes: tuple[Probe, ...]
+
+    def ready(self, log_offset: int) -> bool:
+        """Ask until one says no."""
+        return all(probe.ready(log_offset) for probe in self.probes)
+
+
+@dataclass(frozen=True)
 class RunningProbe:
     """Ready as soon as it runs."""
 
