@@ -88,10 +88,8 @@ class NodeRegistrar(threading.Thread):
         return {
             "capacity": dict(node.capacity),
             "allocatable": dict(node.capacity),
-            "addresses": [
-                {"type": "InternalIP", "address": HOST_IP},
-                {"type": "Hostname", "address": node.name},
-            ],
+            # No Hostname: the API server would prefer it, and nothing resolves a node's name here.
+            "addresses": [{"type": "InternalIP", "address": HOST_IP}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self._logs_port}},
             "conditions": [
                 _condition("Ready", "True", "KubeletReady", "the node agent runs pods as local processes", at),

@@ -70,7 +70,7 @@ class PodMachine:
 
     def reject(self, reason: str, message: str) -> None:
         """Refuse the pod at admission: it fails at once and nothing of it is started."""
-        self._failure = Failure(reason, message)
+        self._failure = Failure(reason, message, at_admission=True)
         self._phase = "Failed"
 
     def handle(self, event: Event, now: Moment) -> list[Instruction]:

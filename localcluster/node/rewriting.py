@@ -30,12 +30,8 @@ class Rewriting:
         return self._flags(self._addresses(self.path(text)))
 
     def arguments(self, texts: list[str]) -> list[str]:
-        """Rewrite a command line, including a port that is an argument of its own after a flag for it."""
-        rewritten = [self.argument(each) for each in texts]
-        for index in range(1, len(texts)):
-            if re.fullmatch(r"--?[\w-]*(?:port|bind|listen|p)", texts[index - 1], re.IGNORECASE):
-                rewritten[index] = self._whole(rewritten[index])
-        return rewritten
+        """Rewrite a command line, including a declared port that is an argument of its own."""
+        return [self._whole(self.argument(each)) for each in texts]
 
     def variable(self, name: str, value: str) -> str:
         """Rewrite the value of a variable; the bare number in a variable named ...PORT is a port."""

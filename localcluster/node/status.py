@@ -22,12 +22,14 @@ class Failure:
 
     reason: str
     message: str
+    at_admission: bool = False
 
     @staticmethod
     def read(status: StatusJson) -> "Failure | None":
         """Read it back from a written status."""
         reason = status.get("reason")
-        return Failure(str(reason), str(status.get("message") or "")) if reason else None
+        refused = not status.get("startTime")
+        return Failure(str(reason), str(status.get("message") or ""), refused) if reason else None
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ def terminal_phase(init: Sequence[Record], main: Sequence[Record]) -> str:
 
 def write_status(pod: Writable, phase: str, conditions: Conditions, failure: Failure | None) -> dict[str, Any]:
     """Write the whole status as the body of a patch of `pods/status`."""
+    if failure is not None and failure.at_admission:
+        return {"phase": phase, "reason": failure.reason, "message": failure.message}
     status: dict[str, Any] = {
         "phase": phase,
         "startTime": format_time(pod.started_at),
