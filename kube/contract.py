@@ -39,6 +39,9 @@ class Annotation:
     SUSPENDED_BY: Final = "optimus.dl/suspended-by"
     """On a job that this software suspended: the id of the interval that did. Without it a suspension is the user's."""
 
+    WOKEN: Final = "optimus.dl/woken"
+    """On a pending pod that kube-scheduler is to try again: why, and when."""
+
 
 class Phase(StrEnum):
     """Where a job stands, as ``kubectl get trainingprofiles`` prints it."""

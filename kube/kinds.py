@@ -5,9 +5,10 @@ from functools import partial
 from kube.caches import Kind
 from kube.client import path_of
 from kube.labels import OPERATOR_GROUP
+from kube.left_alone import JobRules
 from kube.nodes import ClusterNode, decode_node
 from kube.pods import Pod, decode_pod
-from kube.training_jobs import PLURALS, VERSION, JobRules, TrainingJob, decode_job
+from kube.training_jobs import PLURALS, VERSION, TrainingJob, decode_job
 
 
 def pods(label_selector: str = "", field_selector: str = "") -> Kind[Pod]:

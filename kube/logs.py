@@ -1,0 +1,58 @@
+"""Bounded reads of a container's log, each line with the timestamp of the node's agent."""
+
+from kube.client import Client, path_of
+from kube.errors import Malformed
+from kube.outcomes import Refused, answer_of
+from kube.pods import Pod
+from kube.times import format_instant, parse_instant
+from scheduling.progress.record import LogLine
+
+LIMIT_BYTES = 1 << 20
+"""Of one read. Where there is more, the oldest lines come first and the next read goes on from there."""
+
+
+class LogReader:
+    """Reads logs through the API server; safe to use from several threads."""
+
+    def __init__(self, client: Client, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._client = client
+        self._limit_bytes = limit_bytes
+
+    def read(
+        self, pod: Pod, *, since: float | None = None, container: str = "", previous: bool = False
+    ) -> list[LogLine] | Refused:
+        """The whole lines from ``since`` on (seconds since the epoch; the server rounds it down to a second).
+
+        ``container`` is by default the training container; ``previous`` reads what it printed before its restart.
+        Lines without a timestamp are the node agent's own words, not the container's, and are passed over.
+        """
+        query = [
+            ("container", container or pod.log_container),
+            ("timestamps", "true"),
+            ("limitBytes", str(self._limit_bytes)),
+        ]
+        if since is not None:
+            query.append(("sinceTime", format_instant(since)))
+        if previous:
+            query.append(("previous", "true"))
+        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{pod.name}/log"
+        body = answer_of(lambda: self._client.get(f"read the log of {pod.namespace}/{pod.name}", path, query))
+        return body if isinstance(body, Refused) else parse_log(body, self._limit_bytes)
+
+
+def parse_log(body: bytes, limit_bytes: int = LIMIT_BYTES) -> list[LogLine]:
+    """The whole lines of a log that was read with timestamps; a last line without an end is still being written."""
+    whole, _, rest = body.rpartition(b"\n")
+    if not whole and len(rest) >= limit_bytes:
+        # One line larger than the limit: kept as cut, or the next read would find it again for ever.
+        whole = rest
+    lines = (_line(line) for line in whole.decode("utf-8", "replace").split("\n"))
+    return [line for line in lines if line is not None]
+
+
+def _line(text: str) -> LogLine | None:
+    stamp, _, rest = text.partition(" ")
+    try:
+        return LogLine(parse_instant(stamp), rest)
+    except Malformed:
+        return None
