@@ -34,7 +34,7 @@ class JobHistory:
     ``rescaling_to`` are the target counts of a rescale that is under way (0 + 0: it is being suspended for good).
     ``profiling_since`` is when the profiling run that is under way reached its counts, ``profiled`` the counts of all
     profiling runs so far, the present one included. ``suspended_at_target`` tells our own suspension of a job that
-    met its goal from its user's.
+    met its goal from its user's. ``workload_known``: another job of its workload was measured.
     """
 
     rescales: int = 0
@@ -43,6 +43,7 @@ class JobHistory:
     profiling_since: float | None = None
     profiled: tuple[Counts, ...] = ()
     suspended_at_target: bool = False
+    workload_known: bool = False
 
 
 NO_HISTORY = JobHistory()

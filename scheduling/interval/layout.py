@@ -33,20 +33,21 @@ class Layout:
     held: dict[str, tuple[Held, ...]]
 
     @classmethod
-    def of(cls, snapshot: ClusterSnapshot, rule: PlacementRule) -> Self:
-        """The cluster as it is, less what is leaving."""
-        staying = replace(snapshot, pods=tuple(pod for pod in snapshot.pods if not pod.leaving))
+    def of(cls, snapshot: ClusterSnapshot, rule: PlacementRule, leaving_counts: bool = False) -> Self:
+        """The cluster as it is, pods being deleted with or without the room they still take."""
+        staying = tuple(pod for pod in snapshot.pods if not pod.leaving)
+        charged = snapshot if leaving_counts else replace(snapshot, pods=staying)
         held: dict[str, list[Held]] = {}
-        for pod in staying.pods:
+        for pod in staying:
             if pod.replica is not None:
                 held.setdefault(pod.replica.job_uid, []).append(Held(pod.replica, pod.node, pod.resources))
-        return cls(snapshot.nodes, rule, staying.free(), {uid: tuple(each) for uid, each in held.items()})
+        return cls(snapshot.nodes, rule, charged.free(), {uid: tuple(each) for uid, each in held.items()})
 
-    def copy(self) -> "Layout":
+    def copy(self) -> Self:
         """A layout to try something on."""
-        return Layout(self.nodes, self.rule, dict(self.free), dict(self.held))
+        return type(self)(self.nodes, self.rule, dict(self.free), dict(self.held))
 
-    def become(self, other: "Layout") -> None:
+    def become(self, other: Self) -> None:
         """Take over what was tried on a copy."""
         self.free, self.held = other.free, other.held
 

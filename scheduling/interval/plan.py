@@ -10,6 +10,7 @@ from scheduling.allocation import AllocationPolicy, JobHistory
 from scheduling.errors import NotReady
 from scheduling.jobs import Counts, Job, JobKey
 from scheduling.models.forecast import JobForecast
+from scheduling.models.predict import forecast_job
 from scheduling.placement.gang import PlacementRule
 from scheduling.progress.record import TrainingProgress
 from scheduling.snapshot import ClusterSnapshot
@@ -89,7 +90,7 @@ class Methods:
 
     policy: AllocationPolicy
     placement: PlacementRule
-    forecast: Forecaster
+    forecast: Forecaster = forecast_job
 
 
 def action_between(current: Counts, counts: Counts) -> Action:
