@@ -1,0 +1,1 @@
+"""Convergence, speed, design and forecasts."""

@@ -1,0 +1,1 @@
+"""Training logs: every format, every trap, the accumulator."""
