@@ -26,7 +26,6 @@ READ_SECONDS: Final = 15.0
 """An API server that takes longer for one small answer is as good as gone; the caller tries again later."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
-_TIMEOUTS: Final = (CONNECT_SECONDS, READ_SECONDS)
 _CONNECTIONS: Final = 32
 _FAILURES: Final = (OpenApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
 """What the client library raises; ``ValueError`` is its word for arguments that it refuses to send."""
@@ -65,8 +64,9 @@ class TokenFile:
 class Client:
     """Calls on one API server; safe to use from several threads."""
 
-    def __init__(self, api_client: api.ApiClient) -> None:
+    def __init__(self, api_client: api.ApiClient, read_seconds: float = READ_SECONDS) -> None:
         self._api = api_client
+        self._read_seconds = read_seconds
         self.core = api.CoreV1Api(api_client)
         self.custom = api.CustomObjectsApi(api_client)
         self.coordination = api.CoordinationV1Api(api_client)
@@ -80,7 +80,9 @@ class Client:
             KubeError: always instead of the library's exceptions.
         """
         try:
-            response = method(**arguments, _preload_content=False, _request_timeout=_TIMEOUTS)
+            response = method(
+                **arguments, _preload_content=False, _request_timeout=(CONNECT_SECONDS, self._read_seconds)
+            )
             return _body(response)
         except _FAILURES as error:
             raise classify(what, error) from error
@@ -91,7 +93,7 @@ class Client:
         Raises:
             KubeError: the server did not answer with 200.
         """
-        with self.stream(what, path, query, READ_SECONDS) as response:
+        with self.stream(what, path, query, self._read_seconds) as response:
             try:
                 return _body(response)
             except _FAILURES as error:
@@ -135,8 +137,10 @@ class Client:
         self._api.close()  # type: ignore[no-untyped-call]  # the library has no types here
 
 
-def connect(kubeconfig: Path | None = None, *, user_agent: str) -> Client:
+def connect(kubeconfig: Path | None = None, *, user_agent: str, read_seconds: float = READ_SECONDS) -> Client:
     """A client from a kubeconfig file; without one from the pod's ServiceAccount, else from the user's own kubeconfig.
+
+    ``read_seconds`` without a byte of an answer end every call but a watch, which has its own time.
 
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
@@ -153,7 +157,7 @@ def connect(kubeconfig: Path | None = None, *, user_agent: str) -> Client:
         vars(configuration).update(refresh_api_key_hook=tokens.refresh)
     api_client = api.ApiClient(configuration)
     api_client.user_agent = user_agent
-    return Client(api_client)
+    return Client(api_client, read_seconds)
 
 
 def _configure(configuration: api.Configuration, kubeconfig: Path | None) -> Path | None:

@@ -90,6 +90,9 @@ def classify(what: str, error: Exception) -> KubeError:
         return error
     if isinstance(error, ApiException) and error.status:
         return from_answer(what, error.status, error.body, error.headers)
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
+        # The library counts a refused connection among the time-outs.
+        return KubeError(ErrorKind.TRANSIENT, f"cannot {what}: no connection to the API server: {str(error)[:300]}")
     if isinstance(error, urllib3.exceptions.TimeoutError):
         return KubeError(ErrorKind.TRANSIENT, f"cannot {what}: the API server did not answer in time")
     return KubeError(ErrorKind.TRANSIENT, f"cannot {what}: {type(error).__name__}: {str(error)[:300]}")

@@ -61,8 +61,8 @@ class Script:
         return Response(self._quiet()) if "watch" in request.args else page()
 
     def _quiet(self) -> Iterator[bytes]:
+        yield b"\n"  # the double sends its headers with the first bytes
         self.over.wait(WAIT_SECONDS)
-        yield b""
 
     def watched(self) -> list[str]:
         return [query["resourceVersion"] for query in self.seen if "watch" in query]
@@ -215,11 +215,26 @@ def test_selectors_are_sent(script: Script, reflect: Reflect) -> None:
     assert {(query["labelSelector"], query["fieldSelector"]) for query in script.seen} == {("a=b", "spec.nodeName=n")}
 
 
-def test_a_server_that_is_not_there_is_a_failure_with_a_sentence(client: Client, httpserver: HTTPServer) -> None:
-    httpserver.stop()
-    reflector = Reflector(client, kinds.pods(), rules=QUICK, random=Random(1))
+def test_a_server_that_is_not_there_is_a_failure_with_a_sentence(cut_off: Client) -> None:
+    reflector = Reflector(cut_off, kinds.pods(), rules=QUICK, random=Random(1))
     reflector.start()
     until(reflector, lambda: reflector.failure is not None)
     reflector.stop()
-    assert "cannot list pods" in str(reflector.failure)
+    assert "cannot list pods: no connection to the API server" in str(reflector.failure)
     assert not reflector.synced
+
+
+def test_a_frozen_server_is_noticed(frozen: Client) -> None:
+    reflector = Reflector(frozen, kinds.pods(), rules=QUICK, random=Random(1))
+    reflector.start()
+    until(reflector, lambda: reflector.failure is not None)
+    reflector.stop()
+    assert reflector.failure == "cannot list pods: the API server did not answer in time"
+
+
+def test_a_copy_stops_in_the_middle_of_a_silent_watch(script: Script, reflect: Reflect) -> None:
+    reflector = reflect()
+    until(reflector, lambda: len(script.watched()) == 1 and reflector._response is not None)
+    reflector.stop()
+    assert not reflector._thread.is_alive()
+    assert not script.over.is_set()
