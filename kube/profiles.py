@@ -31,7 +31,7 @@ class JobRef(msgspec.Struct, frozen=True):
 class RescaleRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One rescale, as far as it has come; enough for another process to go on with it.
 
-    ``started_at`` is RFC 3339. ``step`` is the last checkpoint's when the rescale began.
+    ``step`` is the autoscaler's word for where it stands, since ``step_at``. Instants are RFC 3339.
     """
 
     id: str
@@ -41,7 +41,8 @@ class RescaleRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     to_ps: int
     to_workers: int
     why: str = ""
-    step: int | None = None
+    step: str = ""
+    step_at: str | None = None
 
     @property
     def target(self) -> Counts:
