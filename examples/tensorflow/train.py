@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 _ROLES = ("chief", "worker", "ps")
 
@@ -49,21 +48,19 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def read_cluster(text: str) -> dict[str, Any]:
-    """The cluster that TF_CONFIG describes. Raises ValueError, with a sentence, where it is not one of ours."""
+def read_role(text: str) -> str:
+    """This process's role in the cluster of TF_CONFIG. Raises ValueError, with a sentence, where it has none here."""
     try:
         config = json.loads(text)
-        cluster, role = config["cluster"], config["task"]["type"]
+        role, cluster = config["task"]["type"], dict(config["cluster"])
     except (ValueError, TypeError, KeyError) as wrong:
-        raise ValueError(f"TF_CONFIG does not describe a cluster and this process's task: {wrong!r}") from wrong
+        raise ValueError("TF_CONFIG does not describe a cluster and this process's task") from wrong
     if role not in _ROLES:
         raise ValueError(f'TF_CONFIG gives this process the role "{role}"; this example knows {", ".join(_ROLES)}')
     lacking = [name for name in _ROLES if not cluster.get(name)]
     if lacking:
-        raise ValueError(
-            f"TF_CONFIG lists no {' and no '.join(lacking)}; a chief, workers and parameter servers are needed"
-        )
-    return {"role": role, **cluster}
+        raise ValueError(f"TF_CONFIG lists no {' and no '.join(lacking)}; the job needs one of each")
+    return str(role)
 
 
 def main() -> int:
@@ -71,13 +68,13 @@ def main() -> int:
     settings = parse_arguments(sys.argv[1:])
     exit_promptly_on_sigterm()
     try:
-        cluster = read_cluster(os.environ.get("TF_CONFIG", ""))
+        role = read_role(os.environ.get("TF_CONFIG", ""))
     except ValueError as refused:
         print(f"cannot train: {refused}", file=sys.stderr, flush=True)
         return 2
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    if cluster["role"] == "chief":
+    if role == "chief":
         from examples.tensorflow.chief import train
 
         return train(settings)

@@ -1,0 +1,1 @@
+"""The MXNet and TensorFlow examples as real processes, in the environments that their requirements pin."""

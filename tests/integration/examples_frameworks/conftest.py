@@ -1,0 +1,27 @@
+"""The environments of the two frameworks, built once per machine from their pinned requirements."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from localcluster.environments import ensure_environment
+from tests.integration.examples_frameworks.processes import ROOT
+
+
+@pytest.fixture(scope="session")
+def mxnet_python() -> str:
+    """An interpreter that has MXNet. numpy 1.23.5 has no wheel for a Python newer than 3.11."""
+    python = None if sys.version_info[:2] == (3, 11) else "python3.11"
+    return _python(ensure_environment(ROOT / "requirements" / "mxnet.txt", python))
+
+
+@pytest.fixture(scope="session")
+def tensorflow_python() -> str:
+    """An interpreter that has TensorFlow, which has no wheel for a Python newer than 3.13."""
+    python = None if sys.version_info < (3, 14) else "python3.11"
+    return _python(ensure_environment(ROOT / "requirements" / "tensorflow.txt", python))
+
+
+def _python(environment: Path) -> str:
+    return str(environment / "bin" / "python")

@@ -1,0 +1,87 @@
+"""Which examples a step is made of, and which files are checkpoints."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples.mxnet.checkpoints import Checkpoint, CheckpointFolder
+from examples.mxnet.dataset import make_dataset, share
+
+DATA = make_dataset(examples=70, seed=3)
+
+
+@given(batch=st.integers(1, 500), workers=st.integers(1, 40))
+def test_shares_of_a_batch_are_even_and_cover_it_once(batch: int, workers: int) -> None:
+    if workers > batch:
+        with pytest.raises(ValueError, match=f"{batch} examples cannot be shared by {workers} workers"):
+            share(batch, workers, 0)
+        return
+    parts = [range(batch)[share(batch, workers, worker)] for worker in range(workers)]
+    assert [index for part in parts for index in part] == list(range(batch))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@given(batch=st.integers(1, 70), epoch=st.integers(0, 5))
+def test_an_epoch_sees_each_example_at_most_once_and_all_but_the_rest_of_a_batch(batch: int, epoch: int) -> None:
+    steps = DATA.steps_per_epoch(batch)
+    seen = np.concatenate([DATA.of_step(epoch * steps + nth + 1, batch) for nth in range(steps)])
+    assert len(np.unique(seen)) == len(seen) == steps * batch
+
+
+def test_the_data_are_the_same_in_every_process_and_epochs_are_shuffled_anew() -> None:
+    again = make_dataset(examples=70, seed=3)
+    assert np.array_equal(again.features, DATA.features)
+    assert np.array_equal(again.labels, DATA.labels)
+    assert np.array_equal(again.of_step(9, 20), DATA.of_step(9, 20))
+    assert not np.array_equal(DATA.of_step(1, 20), DATA.of_step(4, 20))
+
+
+def test_a_folder_that_is_not_there_yet_holds_no_checkpoint(tmp_path: Path) -> None:
+    assert CheckpointFolder(tmp_path / "missing", "model").newest() is None
+
+
+def test_the_newest_checkpoint_is_the_one_with_most_steps_also_past_four_digits(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "model")
+    for step in (9_999, 50, 10_000):
+        folder.save(step, lambda path: path.touch())
+    assert folder.newest() == Checkpoint(10_000, tmp_path / "model-10000.params")
+
+
+def test_old_checkpoints_go_and_the_last_ones_stay(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "model", keep=2)
+    for step in (10, 20, 30):
+        folder.save(step, lambda path: path.touch())
+    assert [step for step, _ in folder.all()] == [20, 30]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("other-0050.params", id="a file of another job"),
+        pytest.param("model-0050.states", id="a file that holds no parameters"),
+        pytest.param("model-symbol.json", id="a network's description"),
+        pytest.param(".model-0050.params.unfinished", id="a checkpoint whose writer was killed"),
+        pytest.param("xmodel-0050.params", id="a name that only ends like one"),
+    ],
+)
+def test_not_taken_for_a_checkpoint(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    assert CheckpointFolder(tmp_path, "model").newest() is None
+
+
+def test_a_writer_that_fails_leaves_the_last_checkpoint_the_newest(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, "model")
+    folder.save(10, lambda path: path.touch())
+
+    def fail(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space left"):
+        folder.save(20, fail)
+    assert folder.newest() == Checkpoint(10, tmp_path / "model-0010.params")
+    folder.forget_unfinished()
+    assert [path.name for path in tmp_path.iterdir()] == ["model-0010.params"]
