@@ -115,11 +115,14 @@ def _pieces(path: Path, query: LogQuery, live: LogFile | None, abandoned: Callab
     with path.open("rb") as source:
         if query.tail_lines is not None:
             source.seek(_tail_offset(path, query.tail_lines))
+        line_begins = True
         while True:
             closed = live is None or live.closed
             for line in source:
-                if line[:30] >= since:
-                    yield _shown(line, timestamps=query.timestamps)
+                stamp, _, tag, content = line.split(b" ", 3)
+                if stamp >= since:
+                    yield (stamp + b" " if query.timestamps and line_begins else b"") + _shown(tag, content)
+                    line_begins = tag == b"F"
             if closed or not query.follow or live is None or abandoned():
                 return
             with live.changed:
@@ -132,12 +135,9 @@ def _nanoseconds(instant: datetime) -> int:
     return (since_epoch // timedelta(microseconds=1)) * 1000
 
 
-def _shown(line: bytes, *, timestamps: bool) -> bytes:
-    """Turn a stored line into what a reader gets; a part of a long line is followed by no line end."""
-    stamp, _, tag, text = line.split(b" ", 3)
-    if tag == b"P":
-        text = text[:-1]
-    return stamp + b" " + text if timestamps else text
+def _shown(tag: bytes, content: bytes) -> bytes:
+    """Return what a reader gets of a stored line; a part of a long line is followed by no line end."""
+    return content if tag == b"F" else content[:-1]
 
 
 def _tail_offset(path: Path, lines: int) -> int:

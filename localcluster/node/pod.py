@@ -12,13 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from localcluster.node import lifecycle as life
-from localcluster.node.lifecycle import BackOff, Event, Instruction, Moment, Record, Stopping
+from localcluster.node import transitions
+from localcluster.node.lifecycle import BackOff, Event, Instruction, Moment, Record
 from localcluster.node.recovery import recover
 from localcluster.node.spec import Kind, PodPlan
 from localcluster.node.status import Conditions, Failure, phase_of, terminal_phase, write_status
-
-# A container whose preStop hook has used up the grace period still gets this long after SIGTERM.
-_MINIMUM_GRACE_SECONDS = 2.0
+from localcluster.node.transitions import MINIMUM_GRACE_SECONDS, awaits_kill
 
 
 @dataclass
@@ -82,8 +81,10 @@ class PodMachine:
 
     def next_wake(self) -> float | None:
         """Return the monotonic second at which a Tick is due, or None when only events can change anything."""
+        if self._gone:
+            return None
         times = [each.retry_at_seconds for each in self.records if self._ending is None and not each.starting]
-        times += [each.stopping.kill_at_seconds for each in self.records if each.stopping and _awaits_kill(each)]
+        times += [each.stopping.kill_at_seconds for each in self.records if each.stopping and awaits_kill(each)]
         if self._phase is None and self._ending is None:
             times += [self._prepare_at, self._deadline()]
         return min((each for each in times if each is not None), default=None)
@@ -129,15 +130,15 @@ class PodMachine:
             return
         match event:
             case life.Started():
-                self._started(record, now)
+                self._out += transitions.started(record, now)
             case life.StartFailed():
-                self._start_failed(record, event, now)
+                self._out += transitions.start_failed(record, event, self._back_off, now)
             case life.Exited():
-                self._exited(record, event.exit_code, now)
+                self._out += transitions.exited(record, event.exit_code, self._back_off, now)
             case life.ProbeReport():
                 self._probed(record, event, now)
             case life.HookFinished():
-                self._hook_finished(record, now)
+                self._out += transitions.hook_finished(record, now)
 
     def _prepare_failed(self, event: life.PrepareFailed, now: Moment) -> None:
         self._preparing = False
@@ -157,46 +158,6 @@ class PodMachine:
             if record.stopping is not None:
                 record.stopping.kill_at_seconds = min(record.stopping.kill_at_seconds, kill_at)
 
-    def _started(self, record: Record, now: Moment) -> None:
-        record.state = life.Running(now)
-        record.starting, record.launched, record.refusals = False, True, 0
-        record.probed_ready, record.stopping = False, None
-        record.started = record.plan.startup is None
-        record.started_once = record.started_once or record.started
-        self._tell("Normal", "Started", f"Started container {record.plan.name}")
-        if record.plan.startup or record.plan.readiness or record.plan.liveness:
-            self._out.append(life.BeginProbes(record.plan.name, record.attempt))
-
-    def _start_failed(self, record: Record, event: life.StartFailed, now: Moment) -> None:
-        record.starting = False
-        self._tell("Warning", "Failed", f"Error: container {record.plan.name}: {event.message}")
-        if event.exit_code is not None:
-            record.launched = True
-            record.state = life.Terminated(
-                event.exit_code, event.reason, now.wall, now.wall, event.message, record.attempt
-            )
-            record.ended_seconds = now.seconds
-            return
-        record.refusals += 1
-        pulling_again = event.reason == "ErrImagePull" and record.refusals > 1
-        if isinstance(record.state, life.Terminated):
-            record.last = record.state
-        record.state = life.Waiting("ImagePullBackOff" if pulling_again else event.reason, event.message)
-        record.delay_seconds = self._back_off.after(record.delay_seconds)
-        record.retry_at_seconds = now.seconds + record.delay_seconds
-
-    def _exited(self, record: Record, exit_code: int, now: Moment) -> None:
-        if not isinstance(record.state, life.Running):
-            return
-        since = record.state.since
-        if now.seconds - since.seconds >= self._back_off.reset_seconds:
-            record.delay_seconds = 0.0
-        reason = "Completed" if exit_code == 0 else "Error"
-        record.state = life.Terminated(exit_code, reason, since.wall, now.wall, attempt=record.attempt)
-        record.ended_seconds = now.seconds
-        record.stopping, record.started, record.probed_ready = None, False, False
-        self._out.append(life.EndProbes(record.plan.name))
-
     def _probed(self, record: Record, event: life.ProbeReport, now: Moment) -> None:
         if not isinstance(record.state, life.Running):
             return
@@ -208,16 +169,9 @@ class PodMachine:
             probe = record.plan.startup if event.probe == "startup" else record.plan.liveness
             grace = probe.grace_seconds if probe and probe.grace_seconds is not None else self.plan.grace_seconds
             self._tell("Normal", "Killing", f"Container {record.plan.name} failed {event.probe} probe, will be stopped")
-            self._stop(record, now.seconds + grace, now)
+            self._out += transitions.stop(record, now.seconds + grace, now)
         if not event.healthy:
             self._tell("Warning", "Unhealthy", f"{event.probe.capitalize()} probe failed: {event.message}")
-
-    def _hook_finished(self, record: Record, now: Moment) -> None:
-        stopping = record.stopping
-        if stopping is not None and not stopping.signalled:
-            stopping.signalled = True
-            stopping.kill_at_seconds = max(stopping.kill_at_seconds, now.seconds + _MINIMUM_GRACE_SECONDS)
-            self._out.append(life.Signal(record.plan.name, kill=False))
 
     # --- what should be -----------------------------------------------------------------------------------
 
@@ -225,7 +179,8 @@ class PodMachine:
         if self._gone:
             self._clear_away()
             return
-        self._kill_overdue(now)
+        for record in self.records:
+            self._out += transitions.kill_overdue(record, now)
         if self._phase is None:
             self._expire(now)
             if self._ending is None:
@@ -243,12 +198,6 @@ class PodMachine:
                 self._out.append(life.Signal(record.plan.name, kill=True))
         if not any(each.alive for each in self.records):
             self._out.append(life.Forget())
-
-    def _kill_overdue(self, now: Moment) -> None:
-        for record in self.records:
-            if _awaits_kill(record) and record.stopping and record.stopping.kill_at_seconds <= now.seconds:
-                record.stopping.signalled = record.stopping.killed = True
-                self._out.append(life.Signal(record.plan.name, kill=True))
 
     def _expire(self, now: Moment) -> None:
         deadline = self._deadline()
@@ -294,30 +243,9 @@ class PodMachine:
     def _keep_running(self, record: Record, now: Moment) -> None:
         if record.alive or record.over:
             return
-        if isinstance(record.state, life.Terminated):
-            self._plan_restart(record, now)
+        self._out += transitions.plan_restart(record, self._back_off, self.plan.name, now)
         if record.retry_at_seconds is None or record.retry_at_seconds <= now.seconds:
-            self._launch(record)
-
-    def _plan_restart(self, record: Record, now: Moment) -> None:
-        assert isinstance(record.state, life.Terminated)
-        delay = record.delay_seconds
-        record.delay_seconds = self._back_off.after(delay)
-        record.retry_at_seconds = record.ended_seconds + delay
-        if record.retry_at_seconds > now.seconds:
-            message = f"back-off {delay:g}s restarting failed container={record.plan.name} pod={self.plan.name}"
-            record.last = record.state
-            record.state = life.Waiting("CrashLoopBackOff", message)
-            self._tell("Warning", "BackOff", message)
-
-    def _launch(self, record: Record) -> None:
-        if isinstance(record.state, life.Terminated):
-            record.last = record.state
-        # A run that has ended is counted as a restart when the next one is made, as a kubelet counts it.
-        if record.last is not None and record.last.attempt == record.attempt:
-            record.attempt += 1
-        record.starting, record.retry_at_seconds = True, None
-        self._out.append(life.Start(record.plan.name, record.attempt))
+            self._out += transitions.launch(record)
 
     def _wind_down(self, now: Moment) -> None:
         """End the pod's work first, then its sidecars from the last to the first, then settle."""
@@ -327,8 +255,9 @@ class PodMachine:
         for record in work or sidecars[-1:]:
             if isinstance(record.state, life.Running) and record.stopping is None:
                 self._tell("Normal", "Killing", f"Stopping container {record.plan.name}")
-                least = now.seconds + _MINIMUM_GRACE_SECONDS if record in sidecars else now.seconds
-                self._stop(record, max(self._ending.kill_at_seconds, least), now)
+                least = now.seconds + (MINIMUM_GRACE_SECONDS if record in sidecars else 0.0)
+                kill_at = max(self._ending.kill_at_seconds, least)
+                self._out += transitions.stop(record, kill_at, now)
         if not work and not sidecars:
             self._settle()
 
@@ -339,26 +268,8 @@ class PodMachine:
             record.retry_at_seconds = None
         self._phase = "Failed" if self._failure else terminal_phase(self.init, self.main)
 
-    def _stop(self, record: Record, kill_at_seconds: float, now: Moment) -> None:
-        if record.stopping is not None:
-            return
-        grace = kill_at_seconds - now.seconds
-        if record.plan.pre_stop and grace > 0:
-            record.stopping = Stopping(kill_at_seconds + _MINIMUM_GRACE_SECONDS)
-            self._out.append(life.RunHook(record.plan.name, record.attempt, grace))
-        elif grace > 0:
-            record.stopping = Stopping(kill_at_seconds, signalled=True)
-            self._out.append(life.Signal(record.plan.name, kill=False))
-        else:
-            record.stopping = Stopping(kill_at_seconds, signalled=True, killed=True)
-            self._out.append(life.Signal(record.plan.name, kill=True))
-
     def _waiting_reason(self, record: Record) -> str:
         return "PodInitializing" if self.plan.init and record.plan.kind is Kind.MAIN else "ContainerCreating"
 
     def _tell(self, kind: str, reason: str, message: str) -> None:
         self._out.append(life.Tell(kind, reason, message))
-
-
-def _awaits_kill(record: Record) -> bool:
-    return record.stopping is not None and not record.stopping.killed and isinstance(record.state, life.Running)

@@ -93,4 +93,4 @@ def _quiet_range() -> range:
         low, high = (int(each) for each in _EPHEMERAL.read_text().split())
     except (OSError, ValueError):
         low, high = 32768, 60999
-    return range(20000, low) if low > 24000 else range(min(high + 1, 61000), 65536)
+    return range(22000, low) if low > 26000 else range(min(high + 1, 61000), 65536)

@@ -134,8 +134,10 @@ class PodRunner(threading.Thread):
         if refused is not None:
             self._machine.reject(refused.reason, refused.message)
             self._context.recorder.tell(self.pod, "Warning", refused.reason, refused.message)
+        # A deletion that is already under way comes first: nothing of such a pod is started.
         self.update(self.pod)
-        event: Event | None = life.Tick()
+        self.post(life.Tick())
+        event = self._next()
         while event is not None and not self._forgotten:
             self._work(event)
             event = self._next()

@@ -1,0 +1,163 @@
+"""Host names of training jobs as local ports, run by run, and the ports themselves."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.node.ports import NoPortLeft, PortAllocator
+from localcluster.node.services import RunTable
+from tests.unit.localcluster_node.pods import pod
+
+
+class Counter:
+    """Ports in order, with a list of those given back."""
+
+    def __init__(self) -> None:
+        self.next = 100
+        self.released: list[int] = []
+
+    def allocate(self) -> int:
+        self.next += 1
+        return self.next
+
+    def release(self, port: int) -> None:
+        self.released.append(port)
+
+
+def replica(uid: str, job: str = "job-1", kind: str = "TFJob") -> dict[str, Any]:
+    """Return a replica of a training job."""
+    return pod(name=uid, uid=uid, owner=(kind, job))
+
+
+TF_CONFIG = json.dumps(
+    {
+        "cluster": {"ps": ["j-ps-0.ns.svc:2222"], "worker": ["j-worker-0.ns.svc:2222", "j-worker-1.ns.svc:2222"]},
+        "task": {"type": "ps", "index": 0},
+        "environment": "cloud",
+    }
+)
+
+
+def cluster_of(table: RunTable, which: dict[str, Any]) -> dict[str, Any]:
+    """Return the cluster that a replica is told."""
+    rewritten = table.rewrite(which, {"TF_CONFIG": TF_CONFIG, "OTHER": "j-ps-0.ns.svc:2222"})
+    assert list(rewritten) == ["TF_CONFIG"]
+    cluster: dict[str, Any] = json.loads(rewritten["TF_CONFIG"])["cluster"]
+    return cluster
+
+
+def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
+    table = RunTable(Counter())
+    for uid in ("a", "b"):
+        table.saw(replica(uid))
+    first = cluster_of(table, replica("a"))
+    assert first == {"ps": ["127.0.0.1:101"], "worker": ["127.0.0.1:102", "127.0.0.1:103"]}
+    assert cluster_of(table, replica("b")) == first
+
+
+def test_a_replica_made_again_keeps_the_ports_of_its_run() -> None:
+    ports = Counter()
+    table = RunTable(ports)
+    for uid in ("a", "b"):
+        table.saw(replica(uid))
+    first = cluster_of(table, replica("a"))
+    table.lost(replica("a"))
+    table.saw(replica("a2"))
+    assert (cluster_of(table, replica("a2")), ports.released) == (first, [])
+
+
+def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
+    ports = Counter()
+    table = RunTable(ports)
+    table.saw(replica("a"))
+    table.saw(replica("b"))
+    first = cluster_of(table, replica("a"))
+    table.lost(replica("a"))
+    table.lost(replica("b"))
+    assert ports.released == [101, 102, 103]
+    table.saw(replica("c"))
+    assert cluster_of(table, replica("c")) != first
+
+
+def test_jobs_do_not_share_ports() -> None:
+    table = RunTable(Counter())
+    one, other = replica("a"), replica("b", job="job-2")
+    table.saw(one)
+    table.saw(other)
+    assert cluster_of(table, one) != cluster_of(table, other)
+
+
+def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
+    table = RunTable(Counter())
+    config = {
+        "cluster": {
+            "scheduler": [{"url": "j-scheduler-0", "port": 9091}],
+            "server": [{"url": "j-server-0", "port": 9091}],
+        },
+        "task": {"type": "server", "index": 0},
+    }
+    which = replica("a", kind="MXJob")
+    table.saw(which)
+    told = table.rewrite(
+        which,
+        {"MX_CONFIG": json.dumps(config), "DMLC_PS_ROOT_URI": "j-scheduler-0", "DMLC_PS_ROOT_PORT": "9091"},
+    )
+    root = json.loads(told["MX_CONFIG"])["cluster"]["scheduler"][0]
+    assert root == {"url": "127.0.0.1", "port": int(told["DMLC_PS_ROOT_PORT"])}
+    assert (told["DMLC_PS_ROOT_URI"], told["DMLC_NODE_HOST"]) == ("127.0.0.1", "127.0.0.1")
+    assert "PORT" not in told
+
+
+def test_a_sparse_cluster_is_rewritten_too() -> None:
+    table = RunTable(Counter())
+    table.saw(replica("a"))
+    sparse = json.dumps({"cluster": {"worker": {"1": "j-worker-1.ns.svc:2222"}}})
+    told = table.rewrite(replica("a"), {"TF_CONFIG": sparse})
+    assert json.loads(told["TF_CONFIG"])["cluster"] == {"worker": {"1": "127.0.0.1:101"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("no json", id="text that is no JSON"),
+        pytest.param("[]", id="JSON of another shape"),
+        pytest.param('{"cluster": {"ps": ["host-without-port"]}}', id="a member without a port"),
+    ],
+)
+def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> None:
+    table = RunTable(Counter())
+    table.saw(replica("a"))
+    assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
+
+
+def test_pods_that_no_training_job_controls_are_left_alone() -> None:
+    assert RunTable(Counter()).rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
+
+
+def test_two_agents_of_one_user_never_hand_out_the_same_port(tmp_path: Path) -> None:
+    candidates = range(23100, 23110)
+    agents = [PortAllocator(tmp_path, candidates) for _ in range(2)]
+    handed = [agents[index % 2].allocate() for index in range(10)]
+    assert sorted(handed) == list(candidates)
+    with pytest.raises(NoPortLeft, match="between 23100 and 23109"):
+        agents[0].allocate()
+
+
+def test_a_port_that_was_given_back_rests_before_it_is_used_again(tmp_path: Path) -> None:
+    seconds = [0.0]
+    agent = PortAllocator(tmp_path, range(23120, 23121), clock=lambda: seconds[0])
+    agent.release(agent.allocate())
+    with pytest.raises(NoPortLeft):
+        agent.allocate()
+    seconds[0] = 121.0
+    assert agent.allocate() == 23120
+
+
+def test_a_port_on_which_somebody_listens_is_passed_over(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(NoPortLeft):
+            PortAllocator(tmp_path, range(port, port + 1)).allocate()
