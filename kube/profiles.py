@@ -229,7 +229,16 @@ def _new(job: TrainingJob) -> dict[str, object]:
 def _storable(status: ProfileStatus) -> dict[str, object]:
     # By way of JSON text, where a number that is none becomes null; and null is no number to the CRD's schema.
     fields: dict[str, object] = msgspec.json.decode(msgspec.json.encode(status))
+    fields |= {name: _rounded(fields[name], digits) for name, digits in _PRINTED.items() if name in fields}
     return {name: value for name, value in fields.items() if value is not None}
+
+
+_PRINTED = {"loss": 5, "stepsPerSecond": 4}
+"""Significant digits of the numbers that kubectl prints as they are stored."""
+
+
+def _rounded(value: object, digits: int) -> object:
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def _decoded(what: str, body: bytes) -> TrainingProfile:
