@@ -51,6 +51,12 @@ class Ledger:
         """The UIDs of the jobs that something is held for, in order."""
         return tuple(sorted(self._by_job))
 
+    def jobs_on(self, node: str) -> tuple[str, ...]:
+        """The UIDs of the jobs that hold room on a node, in order."""
+        return tuple(
+            job_uid for job_uid in self.jobs() if any(held.node == node for held in self._by_job[job_uid].values())
+        )
+
     def held_by_node(self) -> Mapping[str, Resources]:
         """What is promised on each node, in all."""
         return dict(self._held)

@@ -6,8 +6,6 @@ with most of the dominant resource free: what Theorem 1 would do one pod at a ti
 
 from collections.abc import Mapping, Sequence
 
-from scheduling.resources import NONE, Resources
-
 MOST = 10
 
 
@@ -17,14 +15,12 @@ def planned_scores(names: Sequence[str], planned: str) -> dict[str, int]:
 
 
 def room_scores(
-    names: Sequence[str], free: Mapping[str, Resources], asked: Resources, together: frozenset[str] = frozenset()
+    names: Sequence[str], free: Mapping[str, int], together: frozenset[str] = frozenset()
 ) -> dict[str, int]:
-    """By free share of the dominant resource; ``together`` names nodes that hold replicas of the same job."""
-    largest = Resources({resource: max((free.get(n, NONE)[resource] for n in names), default=0) for resource in asked})
-    dominant, _ = asked.dominant(largest)
-    most = largest[dominant]
+    """By what is free of one resource, usually the dominant one; ``together`` names nodes that hold the same job."""
+    most = max((free.get(name, 0) for name in names), default=0)
     top = MOST - 1 if together else MOST
     return {
-        name: MOST if name in together else (max(free.get(name, NONE)[dominant], 0) * top // most if most > 0 else 0)
+        name: MOST if name in together else (max(free.get(name, 0), 0) * top // most if most > 0 else 0)
         for name in names
     }

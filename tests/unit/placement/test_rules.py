@@ -62,7 +62,7 @@ def test_who_holds_back_those_behind() -> None:
 
 def test_scores() -> None:
     assert planned_scores(["a", "b"], "b") == {"a": 0, "b": 10}
-    assert room_scores(["a", "b", "c"], FREE, Resources(cpu=1)) == {"a": 10, "b": 7, "c": 2}
-    assert room_scores(["a", "b", "c"], FREE, Resources(cpu=1), frozenset({"c"})) == {"a": 9, "b": 6, "c": 10}
-    assert room_scores(["a"], {}, Resources(cpu=1)) == {"a": 0}
-    assert room_scores(["a", "b"], FREE, Resources()) == {"a": 0, "b": 0}
+    free = {"a": 4, "b": 3, "c": 1, "d": -1}
+    assert room_scores(["a", "b", "c", "d"], free) == {"a": 10, "b": 7, "c": 2, "d": 0}
+    assert room_scores(["a", "b", "c"], free, frozenset({"c"})) == {"a": 9, "b": 6, "c": 10}
+    assert room_scores(["a", "unknown"], {}) == {"a": 0, "unknown": 0}

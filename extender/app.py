@@ -1,0 +1,154 @@
+"""HTTP: /filter and /prioritize for kube-scheduler, /healthz, /readyz and /metrics for whoever watches.
+
+Whatever goes wrong is answered with 200 and a sentence in ``Error``: kube-scheduler shows that in the pod's Event,
+while it does not even read the body of any other code. A request that came in at the health address reaches health
+and metrics alone.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from flask import Flask, Request, Response, request
+from werkzeug.exceptions import HTTPException
+
+from extender import wire
+from extender.metrics import Metrics
+from extender.placer import Verdict
+from kube.errors import Malformed
+from kube.pods import Pod
+
+_LOG = logging.getLogger(__name__)
+_JSON = "application/json"
+
+
+class Decider(Protocol):
+    """Where pods may go; ``extender.placer.Placer`` is one."""
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> Verdict:
+        """Which of the offered nodes the pod may go to."""
+        ...
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
+        """0 to 10 for each offered node."""
+        ...
+
+
+class Readiness(Protocol):
+    """Whether decisions can be made; the sentence says what is missing, ``None`` that nothing is."""
+
+    def __call__(self) -> str | None:
+        """What is missing."""
+        ...
+
+
+class _Refusal(Exception):
+    """What is answered instead of a decision."""
+
+
+class Endpoints:
+    """The handlers, over one placer."""
+
+    def __init__(self, decider: Decider, readiness: Readiness, metrics: Metrics, max_body_bytes: int) -> None:
+        self._decider, self._readiness, self._metrics = decider, readiness, metrics
+        self._max_body_bytes = max_body_bytes
+
+    def filter(self) -> Response:
+        """POST /filter."""
+        return self._answer("filter", self._filter, wire.filter_error)
+
+    def prioritize(self) -> Response:
+        """POST /prioritize."""
+        return self._answer("prioritize", self._prioritize, wire.prioritize_error)
+
+    def _answer(self, verb: str, decide: Callable[[], bytes], failed: Callable[[str], bytes]) -> Response:
+        began = time.perf_counter()
+        try:
+            body = decide()
+        except (_Refusal, Malformed) as refusal:
+            self._metrics.errors.labels(verb).inc()
+            body = failed(str(refusal))
+        except HTTPException as error:
+            self._metrics.errors.labels(verb).inc()
+            body = failed(f"the request cannot be read: {error.description}")
+        except Exception:  # noqa: BLE001 - one bad call must not become a 500, whose reason nobody would read
+            _LOG.exception("%s failed", verb)
+            self._metrics.errors.labels(verb).inc()
+            body = failed(f"the extender failed on this {verb}; its log says why")
+        self._metrics.calls.labels(verb).observe(time.perf_counter() - began)
+        return Response(body, mimetype=_JSON)
+
+    def _question(self) -> wire.Question:
+        missing = self._readiness()
+        question = wire.read_question(_body(request, self._max_body_bytes))
+        if missing is not None:
+            raise _Refusal(f"the extender is not ready: {missing}")
+        return question
+
+    def _filter(self) -> bytes:
+        question = self._question()
+        verdict = self._decider.filter(question.pod, question.names)
+        self._metrics.nodes_in.inc(len(question.names))
+        self._metrics.nodes_out.inc(len(verdict.kept))
+        if not verdict.kept and verdict.cause:
+            self._metrics.refusals.labels(verdict.cause).inc()
+        return wire.filter_answer(question, verdict.kept, verdict.refused)
+
+    def _prioritize(self) -> bytes:
+        question = self._question()
+        return wire.prioritize_answer(self._decider.prioritize(question.pod, question.names))
+
+    def healthz(self) -> Response:
+        """GET /healthz: the process serves."""
+        return Response("ok\n", mimetype="text/plain")
+
+    def readyz(self) -> Response:
+        """GET /readyz: decisions can be made."""
+        missing = self._readiness()
+        return Response(f"{missing or 'ok'}\n", status=200 if missing is None else 503, mimetype="text/plain")
+
+    def metrics(self) -> Response:
+        """GET /metrics."""
+        return Response(self._metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def create_app(endpoints: Endpoints, health_address: tuple[str, int] | None = None) -> Flask:
+    """The WSGI application; ``health_address`` is where a request reaches health and metrics alone."""
+    app = Flask("extender")
+    app.add_url_rule("/filter", view_func=endpoints.filter, methods=["POST"])
+    app.add_url_rule("/prioritize", view_func=endpoints.prioritize, methods=["POST"])
+    app.add_url_rule("/healthz", view_func=endpoints.healthz)
+    app.add_url_rule("/readyz", view_func=endpoints.readyz)
+    app.add_url_rule("/metrics", view_func=endpoints.metrics)
+    app.register_error_handler(HTTPException, _not_served)
+
+    def guard() -> Response | None:
+        here = request.environ.get("SERVER_NAME"), request.environ.get("SERVER_PORT")
+        if health_address is None or here != (health_address[0], str(health_address[1])):
+            return None
+        if request.path in ("/healthz", "/readyz", "/metrics"):
+            return None
+        return _sentence(404, f"{request.path} is not served at this address, which is for health and metrics")
+
+    app.before_request(guard)
+    return app
+
+
+def _body(incoming: Request, limit: int) -> bytes:
+    length = incoming.content_length
+    if length is not None and length > limit:
+        raise _Refusal(f"the body has {length} bytes, more than the {limit} that are read; set nodeCacheCapable: true")
+    body = incoming.stream.read(limit + 1)
+    if len(body) > limit:
+        raise _Refusal(f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true")
+    return body
+
+
+def _not_served(error: HTTPException) -> Response:
+    served = "POST /filter, POST /prioritize, GET /healthz, /readyz and /metrics are"
+    return _sentence(error.code or 500, f"{request.method} {request.path} is not served: {served}")
+
+
+def _sentence(status: int, sentence: str) -> Response:
+    return Response(wire.prioritize_error(sentence), status=status, mimetype=_JSON)

@@ -1,0 +1,69 @@
+"""From the caches to the placer: what each kind of event means for it."""
+
+from extender.cluster import Rescale
+from extender.placer import Placer
+from kube.contract import RESCALING, Phase
+from kube.nodes import ClusterNode
+from kube.pods import Pod
+from kube.profiles import TrainingProfile
+from kube.training_jobs import TrainingJob
+from scheduling.jobs import Counts
+
+
+class Feed:
+    """Observers of the caches; each is called with an object before and after, ``None`` where it is not there."""
+
+    def __init__(self, placer: Placer) -> None:
+        self._placer = placer
+
+    def node(self, before: ClusterNode | None, after: ClusterNode | None) -> None:
+        """A node."""
+        known = after or before
+        assert known is not None
+        self._placer.node_changed(known.name, None if after is None else after.node)
+
+    def pod(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod; one made anew under an old name is another pod."""
+        if before is not None and after is not None and before.uid != after.uid:
+            self._placer.pod_changed(before, None)
+            before = None
+        self._placer.pod_changed(before, after)
+
+    def job(self, before: TrainingJob | None, after: TrainingJob | None) -> None:
+        """A TFJob or MXJob."""
+        if before is not None and (after is None or before.uid != after.uid):
+            self._placer.job_changed(before.uid, None)
+        if after is None:
+            return
+        if after.outcome is not None or after.deleted:
+            self._placer.job_changed(after.uid, None)
+        elif after.job is not None:
+            self._placer.job_changed(after.uid, after.job)
+
+    def profile(self, before: TrainingProfile | None, after: TrainingProfile | None) -> None:
+        """A TrainingProfile: whether its job is being rescaled, and to what."""
+        if before is not None and (after is None or before.job.uid != after.job.uid):
+            self._placer.rescale_changed(before.job.uid, None)
+        if after is not None:
+            self._placer.rescale_changed(after.job.uid, rescale_of(after), has_run=has_run(after))
+
+
+def rescale_of(profile: TrainingProfile) -> Rescale | None:
+    """The rescale that a profile tells of; ``None`` where none is under way."""
+    status = profile.status
+    if status.phase not in RESCALING:
+        return None
+    record = status.rescale
+    if status.target_ps is not None and status.target_workers is not None:
+        target = Counts(status.target_ps, status.target_workers)
+    elif record is not None:
+        target = record.target
+    else:
+        return None
+    name = status.interval_id if record is None else record.id
+    return Rescale(profile.job.uid, name, target, status.phase is Phase.SUSPENDING)
+
+
+def has_run(profile: TrainingProfile) -> bool:
+    """Whether the job has trained before."""
+    return profile.status.trained_seconds > 0 or profile.status.rescales > 0

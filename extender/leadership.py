@@ -1,0 +1,81 @@
+"""Whether the kube-scheduler beside this process leads, read from its Lease.
+
+kube-scheduler calls itself host name, underscore, a random part. Where several replicas run, only the leader's
+extender is asked, and only it may tell pods where they are planned.
+"""
+
+import logging
+import threading
+import time
+from typing import Protocol
+
+import msgspec
+
+from kube.client import Client
+from kube.errors import ErrorKind, KubeError
+
+_LOG = logging.getLogger(__name__)
+
+
+class Leadership(Protocol):
+    """Whether this process decides."""
+
+    def leads(self) -> bool:
+        """Whether the kube-scheduler beside this process leads now."""
+        ...
+
+
+class Always:
+    """kube-scheduler runs once, without leader election."""
+
+    def leads(self) -> bool:
+        """Yes."""
+        return True
+
+
+class _Spec(msgspec.Struct):
+    holder: str | None = msgspec.field(name="holderIdentity", default=None)
+
+
+class _Lease(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class LeaseReader:
+    """Reads the Lease at most every ``every_seconds``; what it said last holds while it cannot be read."""
+
+    def __init__(self, client: Client, lease: str, identity: str, every_seconds: float = 2.0) -> None:
+        """``lease`` is NAMESPACE/NAME, ``identity`` what the holder must begin with."""
+        self._client, self._identity, self._every_seconds = client, identity, every_seconds
+        self._namespace, self._name = lease.split("/")
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._leads = False
+
+    def leads(self) -> bool:
+        """Whether the holder is the kube-scheduler of this host."""
+        with self._lock:
+            if time.monotonic() - self._read_at >= self._every_seconds:
+                self._leads = self._read()
+                self._read_at = time.monotonic()
+            return self._leads
+
+    def _read(self) -> bool:
+        try:
+            what = f"read lease {self._namespace}/{self._name}"
+            method = self._client.coordination.read_namespaced_lease
+            body = self._client.call(what, method, name=self._name, namespace=self._namespace)
+            holder = msgspec.json.decode(body, type=_Lease).spec.holder or ""
+        except KubeError as error:
+            # Without a Lease no kube-scheduler leads yet.
+            if error.kind is not ErrorKind.NOT_FOUND:
+                _LOG.warning("%s", error.sentence)
+                return self._leads
+            holder = ""
+        except msgspec.MsgspecError as error:
+            _LOG.warning("the lease %s/%s cannot be read: %s", self._namespace, self._name, error)
+            return self._leads
+        leads = holder == self._identity or holder.startswith(f"{self._identity}_")
+        if leads != self._leads:
+            _LOG.info("kube-scheduler %s leads: plans are %s here", holder or "(none)", "made" if leads else "not made")
+        return leads

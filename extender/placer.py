@@ -1,0 +1,335 @@
+"""The decision about one pod: where it may go, and what the others of its gang are told.
+
+kube-scheduler asks about one pod at a time; the answer is always part of a plan for the whole gang (or no plan,
+and a refusal that says why). Nothing here talks to the API server: the watch feeds ``pod_changed`` and its
+like, a background thread calls ``advance`` and reads ``wishes``.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.cluster import Cluster, Rescale, is_waiting
+from extender.gangs import Assembly, shape_of
+from extender.planner import Now, Planner, Rules
+from kube.pods import Pod
+from kube.store import Changes
+from scheduling.jobs import Counts, Job, Role
+from scheduling.nodes import Node
+from scheduling.placement.ledger import Reservation
+from scheduling.placement.scoring import MOST, planned_scores, room_scores
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.snapshot import ReplicaId
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The nodes a pod may go to, and why not to each of the others; ``cause`` sums the refusal up for counting."""
+
+    kept: tuple[str, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A pod that is planned on a node and waits; kube-scheduler was last told so at ``answered_at`` (monotonic)."""
+
+    pod: Pod
+    node: str
+    answered_at: float
+
+
+def read_clocks() -> Now:
+    """Now, on both clocks."""
+    return Now(time.monotonic(), time.time())
+
+
+class Placer:
+    """Safe to use from several threads: one lock guards cluster, ledger and plans."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        clock: Callable[[], Now] = read_clocks,
+        planned: Callable[[float], None] = lambda _: None,
+        check_invariants: bool = False,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._cluster = Cluster()
+        self._planner = Planner(self._cluster, rules, Theorem1(), planned)
+        self._promises = self._planner.promises
+        self._clock = clock
+        self._check = check_invariants
+        self._answered: dict[str, float] = {}
+        self.changes = Changes()
+
+    # --- what the watch tells ---------------------------------------------------------------------------------
+
+    def node_changed(self, name: str, node: Node | None) -> None:
+        """A node was added, changed (``node`` is its state now) or removed (``None``)."""
+        with self._lock:
+            if not self._cluster.set_node(name, node):
+                return
+            self._planner.unbar(name)
+            self._keep_within(name)
+            self._assert_invariants()
+        self.changes.tell()
+
+    def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod was added, changed or removed; ``None`` on the side where it is not there."""
+        with self._lock:
+            self._cluster.set_pod(before, after)
+            pod = after or before
+            assert pod is not None
+            if pod.replica is not None:
+                self._member_changed(pod.replica, before, after)
+            if before is not None and before.bound() is not None and (after is None or after.bound() is None):
+                self._planner.room_grew()
+            if after is not None and after.node is not None:
+                self._keep_within(after.node)
+            self._assert_invariants()
+        self.changes.tell()
+
+    def _member_changed(self, replica: ReplicaId, before: Pod | None, after: Pod | None) -> None:
+        if before is None or after is None or is_waiting(before) != is_waiting(after):
+            self._planner.job_changed(replica.job_uid)
+        if after is not None and after.node is not None and (before is None or before.node is None):
+            # Bound: its room shows in the cluster now. The rest of its gang gets the time it needs.
+            self._answered.pop(after.uid, None)
+            if not self._is_old(after):
+                self._promises.release(replica)
+                self._extend(replica.job_uid)
+        elif before is not None and is_waiting(before) and (after is None or not is_waiting(after)):
+            self._answered.pop(before.uid, None)
+            if not self._planner.is_rescaling(replica.job_uid) and self._promises.release(replica):
+                self._planner.room_grew()
+
+    def _is_old(self, pod: Pod) -> bool:
+        """Whether the pod is one that a rescale takes away: then what is held is for its successor."""
+        assert pod.replica is not None
+        rescale = self._cluster.rescales.get(pod.replica.job_uid)
+        return pod.leaving or (rescale is not None and rescale.leaving)
+
+    def _extend(self, job_uid: str) -> None:
+        until = self._clock().at + self._planner.rules.reservation_seconds
+        self._promises.ledger.extend(job_uid, until)
+
+    def job_changed(self, uid: str, job: Job | None) -> None:
+        """A job was added or changed; ``None``: it is gone or has ended."""
+        with self._lock:
+            self._cluster.set_job(uid, job)
+            if job is None:
+                self._planner.forget(uid)
+            else:
+                self._planner.job_changed(uid)
+        self.changes.tell()
+
+    def rescale_changed(self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False) -> None:
+        """A job's rescale began, went a step further, or ended (``None``); ``has_run``: it has trained before."""
+        with self._lock:
+            if has_run:
+                self._cluster.have_run.add(job_uid)
+            self._cluster.set_rescale(job_uid, rescale)
+            self._planner.hold_rescales(self._clock())
+            self._assert_invariants()
+        self.changes.tell()
+
+    def _keep_within(self, node: str) -> None:
+        """What others took of a node may leave less than is promised there: then those plans are made again."""
+        for job_uid in self._promises.ledger.jobs_on(node) if self._promises.is_overdrawn(node) else ():
+            if not self._promises.is_overdrawn(node):
+                return
+            _LOG.info("node %s has no room left for what was planned on it: job %s is planned again", node, job_uid)
+            self._planner.break_plan(job_uid)
+
+    # --- what kube-scheduler asks -----------------------------------------------------------------------------
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> Verdict:
+        """Which of the offered nodes the pod may go to: exactly one for a planned member of a gang."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            verdict = self._pass(pod, names) if pod.replica is None else self._place(pod, pod.replica, names, now)
+            self._assert_invariants()
+        if pod.replica is not None:
+            self.changes.tell()
+        return verdict
+
+    def _pass(self, pod: Pod, names: Sequence[str]) -> Verdict:
+        """A pod that no training job controls: every node is its, but for room that is promised."""
+        promised = self._promises.ledger.held_by_node()
+        full = {
+            name
+            for name in names
+            if name in promised and name in self._cluster.nodes and not pod.resources.fits_in(self._promises.left(name))
+        }
+        kept = tuple(name for name in names if name not in full)
+        return Verdict(kept, dict.fromkeys(full, "room is reserved for a training job"), "reserved" if full else "")
+
+    def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> Verdict:
+        held = self._held_for(pod, replica)
+        if list(names) == [pod.nominated_node]:
+            if held is not None and held.node == names[0]:
+                return self._answer(pod, held, names, now)
+            return _refuse(names, f"the plan of job {_job(pod)} has changed since the pod was nominated", "probe")
+        if held is not None:
+            if held.node in names:
+                return self._answer(pod, held, names, now)
+            _LOG.info("pod %s/%s may not go to %s as planned: planned again", pod.namespace, pod.name, held.node)
+            self._planner.bar(replica, held.node, now)
+            self._planner.break_plan(replica.job_uid)
+        assembly = self._planner.assemble(pod)
+        if not assembly.complete:
+            return _refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
+        return self._plan(pod, replica, assembly, names, now)
+
+    def _held_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
+        held = self._promises.ledger.get(replica)
+        if held is None:
+            return None
+        rescale = self._cluster.rescales.get(replica.job_uid)
+        counts = shape_of(pod, self._cluster.jobs.get(replica.job_uid))
+        other = rescale is not None and Counts(counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) != rescale.target
+        if other or not pod.resources.fits_in(held.resources):
+            # Held for other counts or another template than the pod was made with.
+            self._planner.break_plan(replica.job_uid)
+            return None
+        return held
+
+    def _plan(self, pod: Pod, replica: ReplicaId, assembly: Assembly, names: Sequence[str], now: Now) -> Verdict:
+        refused = self._planner.plan_in_turn(now, assembly)
+        if refused is not None:
+            return _refuse(names, refused.reason, "no room")
+        held = self._promises.ledger.get(replica)
+        assert held is not None
+        if held.node in names:
+            return self._answer(pod, held, names, now)
+        # kube-scheduler knows of reasons that a plan cannot know (ports, volumes): plan on what it offers.
+        self._planner.bar(replica, held.node, now)
+        self._planner.break_plan(replica.job_uid)
+        absent = frozenset(self._cluster.nodes) - frozenset(names)
+        held = self._promises.ledger.get(replica) if self._replan(pod, replica, absent, now) else None
+        if held is None:
+            return _refuse(names, f"job {_job(pod)} does not fit as a whole on the nodes offered", "not offered")
+        return self._answer(pod, held, names, now)
+
+    def _replan(self, pod: Pod, replica: ReplicaId, absent: frozenset[str], now: Now) -> bool:
+        return self._planner.plan_apart(self._planner.assemble(pod), absent, replica, now)
+
+    def _answer(self, pod: Pod, held: Reservation, names: Sequence[str], now: Now) -> Verdict:
+        self._answered[pod.uid] = now.at
+        refused = dict.fromkeys(names, f"job {_job(pod)} is planned on other nodes for this replica")
+        refused.pop(held.node, None)
+        return Verdict((held.node,), refused)
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
+        """0 to 10 for each offered node; the planned node gets 10.
+
+        Without the filter (placement by score alone) this is where a gang gets its plan, with its first pod.
+        """
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            if pod.replica is None:
+                full = self._pass(pod, names).refused
+                return {name: 0 if name in full else MOST for name in names}
+            held = self._held_for(pod, pod.replica)
+            if held is None and self._planner.plan_in_turn(now, self._planner.assemble(pod)) is None:
+                held = self._promises.ledger.get(pod.replica)
+            self._assert_invariants()
+            if held is not None and held.node in names:
+                self._answered[pod.uid] = now.at
+                return planned_scores(names, held.node)
+            return self._room_scores(pod, pod.replica, names)
+
+    def _room_scores(self, pod: Pod, replica: ReplicaId, names: Sequence[str]) -> dict[str, int]:
+        room = self._promises.room()
+        dominant, _ = pod.resources.dominant(room.capacity)
+        free = dict(zip(room.names, room.column(dominant).tolist(), strict=True))
+        others = self._cluster.pods_of(replica.job_uid).values()
+        together = frozenset(other.node for other in others if other.node is not None) & frozenset(names)
+        return room_scores(names, free, together)
+
+    # --- what the background thread does ----------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Hold room for rescales and plan every gang that waits, in order; nothing happens where nothing changed."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            self._planner.hold_rescales(now)
+            self._planner.plan_in_turn(now)
+            self._assert_invariants()
+
+    def _expire(self, now: Now) -> None:
+        for over in self._planner.expire(now):
+            self._give_up(over, now)
+
+    def _give_up(self, over: Reservation, now: Now) -> None:
+        """A replica that was asked about and yet did not bind in time is tried elsewhere first."""
+        for pod in self._cluster.pods_of(over.replica.job_uid).values():
+            if pod.replica == over.replica and is_waiting(pod) and pod.uid in self._answered:
+                self._planner.bar(over.replica, over.node, now)
+
+    def rebuild(self) -> tuple[Pod, ...]:
+        """Take plans over from what an earlier process left behind: the nominations of whole gangs.
+
+        Returns the pods whose nominations belong to no plan.
+        """
+        with self._lock:
+            now = self._clock()
+            self._planner.hold_rescales(now)
+            stale: list[Pod] = []
+            for job_uid in sorted(self._cluster.unplaced_jobs()):
+                stale += self._planner.adopt(job_uid, now)
+            self._assert_invariants()
+            return tuple(stale)
+
+    def waiting(self, pod: Pod) -> Pod | None:
+        """The pod as it is now, if it still needs a node."""
+        with self._lock:
+            known = None if pod.replica is None else self._cluster.pods_of(pod.replica.job_uid).get(pod.uid)
+            return known if known is not None and is_waiting(known) else None
+
+    def let_go(self) -> None:
+        """Another process decides now: hold nothing."""
+        with self._lock:
+            for job_uid in self._promises.ledger.jobs():
+                self._planner.break_plan(job_uid)
+
+    def wishes(self) -> tuple[Wish, ...]:
+        """The pods that are planned and wait, with their nodes."""
+        with self._lock:
+            found: list[Wish] = []
+            for job_uid in self._promises.ledger.jobs():
+                pods = {pod.replica: pod for pod in self._cluster.pods_of(job_uid).values() if is_waiting(pod)}
+                found += [
+                    Wish(pods[held.replica], held.node, self._answered.get(pods[held.replica].uid, float("-inf")))
+                    for held in self._promises.ledger.of_job(job_uid)
+                    if held.replica in pods
+                ]
+            return tuple(found)
+
+    def reservations(self) -> int:
+        """How many replicas room is held for."""
+        with self._lock:
+            return len(self._promises.ledger)
+
+    def _assert_invariants(self) -> None:
+        if self._check:
+            for node in self._promises.overdrawn():
+                _LOG.error("invariant broken: node %s is promised more than it has", node)
+
+
+def _refuse(names: Sequence[str], reason: str, cause: str) -> Verdict:
+    return Verdict((), dict.fromkeys(names, reason), cause)
+
+
+def _job(pod: Pod) -> str:
+    return str(pod.job_key)

@@ -1,0 +1,347 @@
+"""Which gang is planned when, on what room: turns, rescales, refusals that are remembered.
+
+One gang is planned at a time, whole, in the order of ``scheduling.placement.order``. A gang that has waited past
+the age limit, does not fit yet but could, keeps the nodes that it may use closed to those behind it, so that room
+gathers for it. A refusal is remembered until room can have grown: while a job waits, each of its pods asks again
+and again.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from extender.cluster import Cluster, Rescale, is_waiting
+from extender.gangs import Assembly, assemble
+from extender.promises import Promises
+from kube.pods import Pod
+from scheduling.placement.gang import DoesNotFit, Gang, Placement
+from scheduling.placement.ledger import Reservation
+from scheduling.placement.order import OrderKey, WaitingGang, is_entitled, order_key
+from scheduling.placement.refusals import shape
+from scheduling.placement.room import Room, Rows
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.resources import NONE, Resources, total
+from scheduling.snapshot import ReplicaId
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How long things last, in seconds."""
+
+    scheduler_name: str
+    reservation_seconds: float = 60.0
+    barred_seconds: float = 60.0
+    rescale_hold_seconds: float = 600.0
+    age_limit_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """One instant on both clocks: ``at`` is monotonic and times what is held, ``epoch`` tells the age of pods."""
+
+    at: float
+    epoch: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    assembly: Assembly
+    waiting: WaitingGang
+
+    @property
+    def job_uid(self) -> str:
+        return self.waiting.job_uid
+
+
+class Planner:
+    """Plans gangs on one cluster. Not thread-safe: the placer's lock guards it."""
+
+    def __init__(
+        self, cluster: Cluster, rules: Rules, rule: Theorem1, planned: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """``planned`` is told how many seconds a gang had waited when it got its plan."""
+        self.cluster, self.rules = cluster, rules
+        self.promises = Promises(cluster)
+        self._rule, self._planned = rule, planned
+        self._barred: dict[ReplicaId, dict[str, float]] = {}
+        self._growth = 0
+        self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
+        self._could_fit: dict[str, tuple[tuple[int, int], bool]] = {}
+        self._rescales: dict[str, tuple[Rescale, float, bool]] = {}
+
+    # --- what has changed -------------------------------------------------------------------------------------
+
+    def room_grew(self) -> None:
+        """Forget every refusal: room may have become free."""
+        self._growth += 1
+
+    def job_changed(self, job_uid: str) -> None:
+        """Forget what was found out about one job."""
+        self._refusals.pop(job_uid, None)
+        self._could_fit.pop(job_uid, None)
+
+    def bar(self, replica: ReplicaId, node: str, now: Now) -> None:
+        """Keep a replica off a node for a while: kube-scheduler does not let it go there."""
+        self._barred.setdefault(replica, {})[node] = now.at + self.rules.barred_seconds
+        self.job_changed(replica.job_uid)
+
+    def unbar(self, node: str) -> None:
+        """A node has changed: whatever kept replicas off it may be gone."""
+        for nodes in self._barred.values():
+            nodes.pop(node, None)
+        self.room_grew()
+
+    def break_plan(self, job_uid: str) -> None:
+        """What is held for a job is of no use any more; it is planned again in its turn."""
+        if self.promises.release_job(job_uid):
+            self.room_grew()
+        self.job_changed(job_uid)
+        self._plan_rescale_again(job_uid)
+
+    def _plan_rescale_again(self, job_uid: str) -> None:
+        known = self._rescales.get(job_uid)
+        if known is not None:
+            self._rescales[job_uid] = (known[0], known[1], False)
+
+    def forget(self, job_uid: str) -> None:
+        """A job is gone."""
+        self.job_changed(job_uid)
+        self._barred = {replica: nodes for replica, nodes in self._barred.items() if replica.job_uid != job_uid}
+        if self.promises.release_job(job_uid):
+            self.room_grew()
+
+    def expire(self, now: Now) -> tuple[Reservation, ...]:
+        """Let go of what has run out: reservations and bars."""
+        over = self.promises.expire(now.at)
+        free_again = False
+        for replica, nodes in list(self._barred.items()):
+            left = {node: until for node, until in nodes.items() if until > now.at}
+            free_again |= len(left) < len(nodes)
+            self._barred[replica] = left
+            if not left:
+                del self._barred[replica]
+        if over or free_again:
+            self.room_grew()
+        for job_uid in {reservation.replica.job_uid for reservation in over}:
+            _LOG.warning("job %s: its pods did not bind in time, its room is free again", job_uid)
+            self._plan_rescale_again(job_uid)
+        return over
+
+    # --- gangs ------------------------------------------------------------------------------------------------
+
+    def assemble(self, pod: Pod) -> Assembly:
+        """The gang of a pod, from the pods that are there."""
+        assert pod.replica is not None
+        job_uid = pod.replica.job_uid
+        barred = {replica: frozenset(nodes) for replica, nodes in self._barred.items() if replica.job_uid == job_uid}
+        return assemble(pod, self.cluster.pods_of(job_uid).values(), self.cluster.jobs.get(job_uid), barred)
+
+    def plan_in_turn(self, now: Now, asker: Assembly | None = None) -> DoesNotFit | None:
+        """Plan the gangs that wait, in order, up to the asker's (all of them without one).
+
+        Returns the asker's refusal; ``None`` when its room is held.
+        """
+        closed: Rows | None = None
+        for turn in self._turns(now, asker):
+            refused = self._try(turn, closed, now)
+            if asker is not None and turn.job_uid == asker.gang.job_uid:
+                return refused
+            if refused is not None and self._closes(turn, now):
+                eligible = _eligible(turn.assembly.gang, self.promises.room())
+                closed = eligible if closed is None else closed | eligible
+        return None
+
+    def _turns(self, now: Now, asker: Assembly | None) -> list[_Turn]:
+        turns = [] if asker is None else [self._turn(asker)]
+        for job_uid in self.cluster.unplaced_jobs():
+            if asker is None or job_uid != asker.gang.job_uid:
+                assembly = self._assemble_job(job_uid)
+                if assembly is not None and assembly.complete and not self._is_held(assembly):
+                    turns.append(self._turn(assembly))
+        if len(turns) < 2:
+            return turns
+        capacity = total(node.allocatable for node in self.cluster.nodes.values())
+        limit = self.rules.age_limit_seconds
+
+        def order(turn: _Turn) -> OrderKey:
+            return order_key(turn.waiting, capacity, now.epoch, limit)
+
+        return sorted(turns, key=order)
+
+    def _assemble_job(self, job_uid: str) -> Assembly | None:
+        ours = self.rules.scheduler_name
+        pods = [pod for pod in self.cluster.pods_of(job_uid).values() if is_waiting(pod) and pod.scheduler_name == ours]
+        # The newest pod's list is that of the generation that waits.
+        newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
+        return None if newest is None else self.assemble(newest)
+
+    def _is_held(self, assembly: Assembly) -> bool:
+        job_uid = assembly.gang.job_uid
+        return all(
+            self.promises.ledger.get(ReplicaId(job_uid, member.role, member.index)) is not None
+            for member in assembly.gang.unbound
+        )
+
+    def _turn(self, assembly: Assembly) -> _Turn:
+        gang = assembly.gang
+        since = max((pod.created_at for pod in assembly.pods.values() if is_waiting(pod)), default=0.0)
+        return _Turn(assembly, WaitingGang(gang.job_uid, gang.demand(), since, gang.job_uid in self.cluster.have_run))
+
+    def _try(self, turn: _Turn, closed: Rows | None, now: Now) -> DoesNotFit | None:
+        known = self._refusals.get(turn.job_uid)
+        if known is not None and known[0] == self._growth:
+            return known[1]
+        refused = self._plan(turn.assembly.gang, closed, now)
+        if refused is not None:
+            self._refusals[turn.job_uid] = self._growth, refused
+            return refused
+        wait_seconds = max(now.epoch - turn.waiting.since, 0.0)
+        self._planned(wait_seconds)
+        if is_entitled(turn.waiting, now.epoch, self.rules.age_limit_seconds):
+            # What it kept closed is open again.
+            self.room_grew()
+        return None
+
+    def _plan(self, gang: Gang, closed: Rows | None, now: Now) -> DoesNotFit | None:
+        room = self.promises.room_for(gang.job_uid, {})
+        answer = self._rule.place_in(gang, room if closed is None else _without(room, closed))
+        if isinstance(answer, Placement):
+            self._hold(gang, answer, now)
+            return None
+        if closed is not None and isinstance(self._rule.place_in(gang, room), Placement):
+            return DoesNotFit(f"job {gang.key} ({shape(gang)}) waits its turn: a job that waits longer needs the room")
+        return answer
+
+    def plan_apart(self, assembly: Assembly, avoid: frozenset[str], replica: ReplicaId, now: Now) -> bool:
+        """Plan a gang again at once, with one of its types kept off some nodes; returns whether it fits so."""
+        gang = assembly.gang
+        members = tuple(
+            replace(member, barred=member.barred | avoid)
+            if (member.role, member.index) == (replica.role, replica.index)
+            else member
+            for member in gang.members
+        )
+        answer = self._rule.place_in(replace(gang, members=members), self.promises.room_for(gang.job_uid, {}))
+        if isinstance(answer, DoesNotFit):
+            return False
+        self._hold(gang, answer, now)
+        return True
+
+    def _hold(self, gang: Gang, placement: Placement, now: Now) -> None:
+        self.promises.hold(gang, placement, now.at + self.rules.reservation_seconds)
+        self.job_changed(gang.job_uid)
+        _LOG.info("job %s (%s) is planned on %s", gang.key, shape(gang), ", ".join(sorted({*placement.nodes.values()})))
+
+    def adopt(self, job_uid: str, now: Now) -> tuple[Pod, ...]:
+        """Take over the plan that a gang's nominations tell of, if it is whole and there is room for it.
+
+        Returns the pods whose nominations are of no use.
+        """
+        assembly = self._assemble_job(job_uid)
+        if assembly is None or self._is_held(assembly):
+            return ()
+        told = {
+            replica: pod.nominated_node
+            for replica, pod in assembly.pods.items()
+            if pod.nominated_node is not None and is_waiting(pod)
+        }
+        if assembly.complete and len(told) == len(assembly.gang.unbound):
+            self._hold(assembly.gang, Placement(job_uid, told), now)
+            if not any(self.promises.is_overdrawn(node) for node in {*told.values()}):
+                return ()
+            self.break_plan(job_uid)
+        return tuple(assembly.pods[replica] for replica in sorted(told))
+
+    def _closes(self, turn: _Turn, now: Now) -> bool:
+        """Whether those behind must leave the room that this gang waits for."""
+        waited = now.epoch - turn.waiting.since
+        return waited > self.rules.age_limit_seconds and self._could_ever_fit(turn.assembly.gang, now)
+
+    def _could_ever_fit(self, gang: Gang, now: Now) -> bool:
+        # Pods of others come and go: what was found out holds for a minute.
+        version = self.cluster.node_generation, int(now.at // 60)
+        known = self._could_fit.get(gang.job_uid)
+        if known is None or known[0] != version:
+            taken = self.cluster.training_room()
+            free = {name: self.cluster.free(name) + taken.get(name, NONE) for name in self.cluster.nodes}
+            alone = replace(gang, members=tuple(replace(member, node=None) for member in gang.members))
+            answer = self._rule.place(alone, tuple(self.cluster.nodes.values()), free)
+            known = self._could_fit[gang.job_uid] = version, isinstance(answer, Placement)
+        return known[1]
+
+    # --- rescales ---------------------------------------------------------------------------------------------
+
+    def hold_rescales(self, now: Now) -> None:
+        """Hold room for the target counts of every job that is being rescaled; let go where that has ended."""
+        for job_uid in [uid for uid in self._rescales if uid not in self.cluster.rescales]:
+            del self._rescales[job_uid]
+            self._settle(job_uid)
+        for job_uid, rescale in sorted(self.cluster.rescales.items()):
+            known, since, held = self._rescales.get(job_uid, (None, now.at, False))
+            if known is None or (known.id, known.target) != (rescale.id, rescale.target):
+                since, held = now.at, False
+            leaving = self._leaving(job_uid, rescale)
+            if now.at - since > self.rules.rescale_hold_seconds:
+                self._settle(job_uid)
+            elif held:
+                self.promises.ride(job_uid, leaving)
+            else:
+                held = self._hold_rescale(rescale, leaving, since)
+            self._rescales[job_uid] = rescale, since, held
+
+    def is_rescaling(self, job_uid: str) -> bool:
+        """Whether room is held for counts whose pods need not exist yet."""
+        return job_uid in self._rescales
+
+    def _leaving(self, job_uid: str, rescale: Rescale) -> Mapping[str, Resources]:
+        leaving: dict[str, Resources] = {}
+        for pod in self.cluster.pods_of(job_uid).values():
+            taken = pod.bound()
+            if taken is not None and (rescale.leaving or pod.leaving):
+                leaving[taken.node] = leaving.get(taken.node, NONE) + taken.resources
+        return leaving
+
+    def _hold_rescale(self, rescale: Rescale, leaving: Mapping[str, Resources], since: float) -> bool:
+        job = self.cluster.jobs.get(rescale.job_uid)
+        if job is None:
+            return False
+        gang = Gang.of(job, rescale.target)
+        if not rescale.leaving:
+            there = {pod.replica: pod.node for pod in self.cluster.pods_of(job.uid).values() if not pod.leaving}
+            members = tuple(
+                replace(member, node=there.get(ReplicaId(job.uid, member.role, member.index)))
+                for member in gang.members
+            )
+            gang = replace(gang, members=members)
+        answer = self._rule.place_in(gang, self.promises.room_for(job.uid, leaving))
+        if isinstance(answer, DoesNotFit):
+            return False
+        self.promises.hold(gang, answer, since + self.rules.rescale_hold_seconds, leaving)
+        _LOG.info("job %s: room is held for %s while it is rescaled", job.key, rescale.target)
+        return True
+
+    def _settle(self, job_uid: str) -> None:
+        """Nothing is held any more for replicas that have no pod."""
+        waiting = {pod.replica for pod in self.cluster.pods_of(job_uid).values() if is_waiting(pod)}
+        for held in self.promises.ledger.of_job(job_uid):
+            if held.replica not in waiting:
+                self.promises.release(held.replica)
+                self.room_grew()
+
+
+def _without(room: Room, closed: Rows) -> Room:
+    room = room.copy()
+    room.free[closed] = 0
+    return room
+
+
+def _eligible(gang: Gang, room: Room) -> Rows:
+    """The nodes that any of the gang's replicas may go to."""
+    eligible = np.zeros(len(room.names), dtype=np.bool_)
+    for constraints in {member.spec.constraints for member in gang.unbound}:
+        eligible |= room.admits(constraints)
+    return eligible

@@ -1,0 +1,147 @@
+"""Everything that runs in the one worker process: caches, placer, nominator, endpoints."""
+
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
+
+from flask import Flask
+
+from extender.app import Endpoints, create_app
+from extender.feed import Feed
+from extender.leadership import Always, Leadership, LeaseReader
+from extender.metrics import Metrics
+from extender.nominator import Nominator
+from extender.placer import Placer
+from extender.planner import Rules
+from extender.settings import Settings
+from kube import kinds
+from kube.caches import Reflector
+from kube.client import Client, connect
+from kube.left_alone import JobRules
+from kube.profiles import profiles
+from kube.writer import PodWriter
+
+_WRITERS: Final = 8
+"""Patches to pods at the same time: a gang of 40 is told in some tens of milliseconds."""
+
+
+class Cache(Protocol):
+    """A copy of one kind of object; ``kube.caches.Reflector`` is one."""
+
+    def start(self) -> None:
+        """Begin to list and watch."""
+        ...
+
+    def stop(self, timeout_seconds: float = 5.0) -> None:
+        """End."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole list has been read."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why it cannot be refreshed at the moment."""
+        ...
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """Seconds since the API server was last heard of."""
+        ...
+
+
+class Service:
+    """The parts, put together. ``start`` and ``stop`` are called once each."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.metrics = Metrics()
+        self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
+        self._placer = Placer(
+            rules_of(settings), planned=self.metrics.gang_wait.observe, check_invariants=settings.check_invariants
+        )
+        self._caches = _caches(self._client, settings, Feed(self._placer))
+        self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="tell")
+        self._nominator = Nominator(
+            self._placer,
+            PodWriter(self._client),
+            _OnceReady(_leadership(settings, self._client), self.missing),
+            nominate=settings.nominate,
+            told=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
+            executor=self._executor,
+        )
+        self._max_body_bytes = settings.max_body_bytes
+        self.metrics.watch("reservations", "Replicas that room is held for.", self._placer.reservations)
+        self.metrics.watch(
+            "cache_age_seconds", "Since the API server was last heard of, in the oldest cache.", self._cache_age
+        )
+
+    def app(self, health_address: tuple[str, int] | None) -> Flask:
+        """The WSGI application over these parts."""
+        endpoints = Endpoints(self._placer, self.missing, self.metrics, self._max_body_bytes)
+        return create_app(endpoints, health_address)
+
+    def start(self) -> None:
+        """Begin to watch; plans are made once all caches are filled."""
+        for cache in self._caches.values():
+            cache.start()
+        self._nominator.start()
+
+    def stop(self) -> None:
+        """End every thread."""
+        self._nominator.stop()
+        for cache in self._caches.values():
+            cache.stop()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
+    def missing(self) -> str | None:
+        """What has not been read from the API server yet, as a sentence; ``None`` once everything has."""
+        waiting = {name: cache for name, cache in self._caches.items() if not cache.synced}
+        if not waiting:
+            return None
+        why = next((cache.failure for cache in waiting.values() if cache.failure), None)
+        return f"{', '.join(waiting)} not read yet" + (f" ({why})" if why else "")
+
+    def _cache_age(self) -> float:
+        return max((cache.silent_seconds or 0.0 for cache in self._caches.values()), default=0.0)
+
+
+class _OnceReady:
+    """Nobody decides on caches that are half full."""
+
+    def __init__(self, leadership: Leadership, missing: Callable[[], str | None]) -> None:
+        self._leadership, self._missing = leadership, missing
+
+    def leads(self) -> bool:
+        return self._missing() is None and self._leadership.leads()
+
+
+def rules_of(settings: Settings) -> Rules:
+    """What the placer needs to know of the settings."""
+    return Rules(
+        scheduler_name=settings.scheduler_name,
+        reservation_seconds=settings.reservation_seconds,
+        barred_seconds=settings.barred_seconds,
+        rescale_hold_seconds=settings.rescale_hold_seconds,
+        age_limit_seconds=settings.age_limit_seconds,
+    )
+
+
+def _caches(client: Client, settings: Settings, feed: Feed) -> dict[str, Cache]:
+    jobs = JobRules(scheduler_name=settings.scheduler_name)
+    return {
+        "nodes": Reflector(client, kinds.nodes(settings.node_selector), observer=feed.node),
+        "pods": Reflector(client, kinds.pods(), observer=feed.pod),
+        "TFJobs": Reflector(client, kinds.training_jobs("TFJob", jobs), observer=feed.job),
+        "MXJobs": Reflector(client, kinds.training_jobs("MXJob", jobs), observer=feed.job),
+        "profiles": Reflector(client, profiles(), observer=feed.profile),
+    }
+
+
+def _leadership(settings: Settings, client: Client) -> Leadership:
+    if not settings.leader_lease:
+        return Always()
+    return LeaseReader(client, settings.leader_lease, settings.leader_identity or socket.gethostname())
