@@ -46,6 +46,7 @@ def write_identities(layout: Layout, api_port: int) -> None:
     authority, store_authority = trustme.CA(), trustme.CA()
     _write(layout.pki / "ca.crt", authority.cert_pem)
     _write(layout.pki / "etcd-ca.crt", store_authority.cert_pem)
+    _write(layout.pki / "front-proxy-ca.crt", trustme.CA().cert_pem)  # its key is dropped: nobody may be a proxy
     _write_pair(layout.pki, "serving", authority.issue_cert(*_LOOPBACK_NAMES))
     _write_pair(layout.pki, "etcd", store_authority.issue_cert(*_LOOPBACK_NAMES))
     _write_pair(layout.pki, "etcd-client", _client_cert(store_authority, Identity("kube-apiserver")))
@@ -60,7 +61,8 @@ def write_identities(layout: Layout, api_port: int) -> None:
 
 def _client_cert(authority: trustme.CA, identity: Identity) -> trustme.LeafCert:
     # Go refuses a certificate whose list of names is marked as critical and empty, so it gets one name.
-    return authority.issue_cert("client.invalid", common_name=identity.user, organization_name=identity.group)
+    group = identity.group or "localcluster"  # trustme would write its own name, and a group it would be
+    return authority.issue_cert("client.invalid", common_name=identity.user, organization_name=group)
 
 
 def _write_pair(folder: Path, name: str, cert: trustme.LeafCert) -> None:

@@ -19,6 +19,7 @@ from localcluster.probes import tls_context
 from localcluster.processes import ProcessId, alive
 from localcluster.records import read_status
 from localcluster.specs import NodeSpec, Taint, numbered_nodes
+from tests.e2e.conftest import Shown
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CONTROL_PLANE = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "training-operator"}
@@ -32,19 +33,27 @@ def eventually(what: str, true: Callable[[], bool], seconds: float = 30.0) -> No
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[LocalCluster]:
+def own(shown: Shown) -> Iterator[LocalCluster]:
     """A cluster that tests may break: two unlike nodes."""
     nodes = [
         NodeSpec("plain", {"cpu": "2"}),
         NodeSpec("special", {"nvidia.com/gpu": "2"}, {"pool": "training"}, (Taint("optimus.dl/training", "yes"),)),
     ]
-    with LocalCluster("breakable", nodes) as cluster:
+    with LocalCluster("breakable", nodes) as cluster, shown(cluster):
         yield cluster
 
 
 def processes(cluster: LocalCluster) -> list[ProcessId]:
     status = cluster.status
     return [*status.processes(), *([status.supervisor] if status.supervisor else [])]
+
+
+def listening(pid: int) -> list[str]:
+    """Return the addresses, as /proc/net writes them, on which a process listens for TCP connections."""
+    links = [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:")}
+    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()]
+    return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in sockets]
 
 
 class TestACluster:
@@ -65,11 +74,9 @@ class TestACluster:
         assert set(served) == {"tfjobs.kubeflow.org", "mxjobs.kubeflow.org"}
 
     def test_it_listens_on_loopback_alone(self, own: LocalCluster) -> None:
-        pids = {process.pid for process in own.status.processes()}
-        listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True, timeout=10)
-        lines = [line for line in listening.stdout.splitlines() if any(f"pid={pid}," in line for pid in pids)]
-        assert lines
-        assert all("127.0.0.1:" in line.split()[3] for line in lines), lines
+        addresses = [address for process in own.status.processes() for address in listening(process.pid)]
+        assert len(addresses) >= len(CONTROL_PLANE)
+        assert set(addresses) == {"0100007F"}, "127.0.0.1, as /proc/net writes it"
 
     def test_a_client_without_a_certificate_may_do_nothing(self, own: LocalCluster) -> None:
         context = tls_context(own.layout.pki / "ca.crt", None)
@@ -111,7 +118,7 @@ class TestAComponentThatDies:
 
     def test_nodes_stay_ready_and_pods_are_scheduled_after_all_of_it(self, own: LocalCluster) -> None:
         own.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
-        own.kubectl("run", "after", "--image=busybox", "--restart=Never", "--", "true")
+        own.kubectl("run", "after", "--image=busybox", "--restart=Never", "--command", "--", "true")
         own.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/after", "--timeout=60s")
 
 
