@@ -10,6 +10,7 @@ whoever finds the record goes on from it. An answer to a patch proves nothing (i
 The mark tells our suspension from the user's; whatever the user does in the middle ends the rescale and stays.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -43,15 +44,17 @@ from scheduling.jobs import Counts
 class Rescale:
     """A rescale under way. Only ``record`` is kept in the profile; the rest may be lost at any moment.
 
-    ``needs_checkpoint``: its pods train and its ``rescale`` annotation says checkpoint. ``baseline`` is the first
-    checkpoint heard of, so that a later one is known to be new.
+    ``needs_checkpoint``: its pods train and its ``rescale`` annotation says checkpoint. ``checkpoint_at`` is the last
+    checkpoint by the kubelet's clock, ``checkpoint_since`` the same by ours, at the earliest: the two may differ.
+    ``reported_at`` is when we were last told.
     """
 
     record: RescaleRecord
     needs_checkpoint: bool
     written: bool = False
-    baseline: float | None = None
-    fresh_checkpoint: bool = False
+    checkpoint_at: float | None = None
+    checkpoint_since: float = -math.inf
+    reported_at: float = -math.inf
     empty_since: float | None = None
     told: frozenset[str] = frozenset()
     end: End | None = None
@@ -81,11 +84,16 @@ def resume_from(record: RescaleRecord, needs_checkpoint: bool) -> Rescale:
 
 
 def adopt(look: JobLook, at: float) -> Rescale | None:
-    """A rescale that sets a job going again which carries our mark but whose record is lost; else ``None``."""
-    if not look.suspended or look.marked_by is None:
+    """What becomes of a job that carries our mark although no rescale of it is recorded; ``None`` without the mark.
+
+    A suspended one is set going again (not to be asked of a job that was suspended for good); off a running one the
+    mark is taken, lest a later suspension by its user be taken for ours.
+    """
+    if look.marked_by is None:
         return None
-    why = "suspended by this software, and nothing is recorded of it"
-    return begin(RescaleRecord(look.marked_by, at, look.counts, look.counts, why, Step.EMPTY, at), False)
+    step = Step.EMPTY if look.suspended else Step.YIELD
+    why = "it carries this software's mark, and nothing is recorded of it"
+    return begin(RescaleRecord(look.marked_by, at, look.counts, look.counts, why, step, at), False)
 
 
 def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:
@@ -98,7 +106,7 @@ def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:
         case ProfileWritten(ok=ok):
             return _tick(replace(state, written=True)) if ok else (state, ())
         case CheckpointSeen():
-            return _note_checkpoint(state, event, rules), ()
+            return _note_checkpoint(state, event), ()
         case Answered():
             return _answered(state, event)
         case Looked():
@@ -112,11 +120,12 @@ def _tick(state: Rescale) -> Advance:
     return state, (Look(uncached=state.record.step not in {Step.CHECKPOINT, Step.START}),)
 
 
-def _note_checkpoint(state: Rescale, event: CheckpointSeen, rules: RescaleRules) -> Rescale:
-    is_new = state.baseline is not None and event.checkpoint_at > state.baseline
-    is_fresh = event.at - event.checkpoint_at <= rules.fresh_seconds
-    baseline = event.checkpoint_at if state.baseline is None else state.baseline
-    return replace(state, baseline=baseline, fresh_checkpoint=is_new or is_fresh)
+def _note_checkpoint(state: Rescale, event: CheckpointSeen) -> Rescale:
+    if event.checkpoint_at != state.checkpoint_at:
+        # Of the first one heard of only the kubelet's clock tells the age; a later one is younger than the last report.
+        since = event.checkpoint_at if state.checkpoint_at is None else state.reported_at
+        state = replace(state, checkpoint_at=event.checkpoint_at, checkpoint_since=since)
+    return replace(state, reported_at=event.at)
 
 
 def _answered(state: Rescale, event: Answered) -> Advance:
@@ -144,9 +153,9 @@ def _at_checkpoint(state: Rescale, seen: _Sight) -> Advance:
     record = state.record
     if seen.job.suspended or seen.job.counts != record.before:
         return _finish(state, Outcome.USER, "its user suspended or resized it")
-    if state.fresh_checkpoint or not state.needs_checkpoint:
+    if not state.needs_checkpoint or seen.at - state.checkpoint_since <= seen.rules.fresh_seconds:
         state, tell = _told(state, Tell(False, "Rescaling", f"{record.before} -> {record.target}: {record.why}"))
-        state, then = _go(replace(state, fresh_checkpoint=False), record, Step.SUSPEND, seen.at)
+        state, then = _go(state, record, Step.SUSPEND, seen.at)
         return state, tell + then
     if seen.at - record.step_at < seen.rules.checkpoint_warning_seconds:
         return state, ()
