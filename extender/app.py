@@ -146,8 +146,8 @@ def _body(incoming: Request, limit: int) -> bytes:
 
 
 def _not_served(error: HTTPException) -> Response:
-    served = "POST /filter, POST /prioritize, GET /healthz, /readyz and /metrics are"
-    return _sentence(error.code or 500, f"{request.method} {request.path} is not served: {served}")
+    served = "POST /filter, POST /prioritize, GET /healthz, GET /readyz and GET /metrics"
+    return _sentence(error.code or 500, f"{request.method} {request.path} is not served, only {served}")
 
 
 def _sentence(status: int, sentence: str) -> Response:

@@ -13,13 +13,15 @@ import msgspec
 from kube.errors import Malformed
 from kube.pods import Pod, decode_pod
 
+_NULL = msgspec.Raw(b"null")
+
 
 class _NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
 class _Arguments(msgspec.Struct):
-    pod: msgspec.Raw | None = msgspec.field(name="Pod", default=None)
+    pod: msgspec.Raw = msgspec.field(name="Pod", default=_NULL)
     nodes: _NodeList | None = msgspec.field(name="Nodes", default=None)
     names: list[str] | None = msgspec.field(name="NodeNames", default=None)
 
@@ -56,7 +58,7 @@ def read_question(body: bytes) -> Question:
     """
     try:
         arguments = _ARGUMENTS.decode(body)
-        if arguments.pod is None or bytes(arguments.pod) == b"null":
+        if arguments.pod == _NULL:
             raise Malformed('the body names no "Pod"')
         if arguments.names is not None:
             return Question(decode_pod(arguments.pod), tuple(arguments.names))

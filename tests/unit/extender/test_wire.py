@@ -1,0 +1,106 @@
+"""The extender's JSON, against bodies that a real kube-scheduler sent and shapes that it insists on."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from extender import wire
+from kube.errors import Malformed
+
+RECORDED = Path(__file__).parents[2] / "data" / "wire"
+POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
+
+
+def recorded(pattern: str) -> list[Any]:
+    return [pytest.param(path, id=path.name.removesuffix(".request.json")) for path in sorted(RECORDED.glob(pattern))]
+
+
+@pytest.mark.parametrize("path", recorded("*filter.request.json") + recorded("*prioritize.request.json"))
+def test_what_a_real_kube_scheduler_sends_is_read(path: Path) -> None:
+    sent = json.loads(path.read_bytes())
+    question = wire.read_question(path.read_bytes())
+    names = sent["NodeNames"] or [node["metadata"]["name"] for node in sent["Nodes"]["items"]]
+    assert list(question.names) == names
+    assert question.pod.uid == sent["Pod"]["metadata"]["uid"]
+    assert question.pod.nominated_node == sent["Pod"]["status"].get("nominatedNodeName")
+    assert (question.whole_nodes is None) == (sent["Nodes"] is None)
+
+
+@pytest.mark.parametrize("path", recorded("*cachecap-false*filter.request.json"))
+def test_whole_nodes_come_back_as_they_were_sent(path: Path) -> None:
+    sent = json.loads(path.read_bytes())
+    question = wire.read_question(path.read_bytes())
+    kept = question.names[:1]
+    answer = json.loads(wire.filter_answer(question, kept, {}))
+    assert answer["NodeNames"] is None
+    assert answer["Nodes"] == {"items": sent["Nodes"]["items"][:1], "metadata": {}}
+
+
+def question(**arguments: object) -> bytes:
+    return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None} | arguments).encode()
+
+
+def test_the_exact_json_of_each_answer() -> None:
+    asked = wire.read_question(question(NodeNames=["n1", "n2"]))
+    assert wire.filter_answer(asked, ("n1",), {"n2": "why"}) == (
+        b'{"Nodes":null,"NodeNames":["n1"],"FailedNodes":{},"FailedAndUnresolvableNodes":{"n2":"why"},"Error":""}'
+    )
+    # Never {} and never null: kube-scheduler would take that for "no node", silently.
+    assert wire.filter_answer(asked, (), {}) == (
+        b'{"Nodes":null,"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}'
+    )
+    assert wire.filter_error("why") == (
+        b'{"Nodes":null,"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":"why"}'
+    )
+    assert wire.prioritize_answer({"n1": 10, "n2": 0}) == b'[{"Host":"n1","Score":10},{"Host":"n2","Score":0}]'
+    assert wire.prioritize_answer({}) == b"[]"
+    assert wire.prioritize_error("why") == b'{"Error":"why"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        pytest.param(b"", "the body is not the JSON of ExtenderArgs", id="nothing"),
+        pytest.param(b"hello", "the body is not the JSON of ExtenderArgs", id="no JSON"),
+        pytest.param(b"[]", "the body is not the JSON of ExtenderArgs", id="JSON of another kind"),
+        pytest.param(b"{}", 'the body names no "Pod"', id="no pod"),
+        pytest.param(b'{"Pod":null,"NodeNames":[]}', 'the body names no "Pod"', id="a pod that is null"),
+        pytest.param(question(), 'the body has neither "NodeNames" nor "Nodes"', id="no nodes"),
+        pytest.param(b'{"Pod":{"spec":{}},"NodeNames":["n"]}', "not a pod", id="a pod without a name"),
+        pytest.param(
+            question(Nodes={"items": [{"spec": {}}]}), "the body is not the JSON of ExtenderArgs", id="a nameless node"
+        ),
+        pytest.param(b"[" * 5000, "the body is not the JSON of ExtenderArgs", id="too deep"),
+        pytest.param(b'{"Pod":"\xff","NodeNames":[]}', "not a pod", id="no UTF-8"),
+    ],
+)
+def test_a_bad_body_is_refused_with_a_sentence(body: bytes, sentence: str) -> None:
+    with pytest.raises(Malformed, match=sentence):
+        wire.read_question(body)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["Pod", "Nodes", "NodeNames", "items", "metadata", "name", "uid", "spec", "containers"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(st.binary(max_size=60) | json_values.map(msgspec.json.encode))
+@example(b'{"Pod":{"metadata":{"name":"a","uid":"b"},"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}')
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    with contextlib.suppress(Malformed):
+        assert isinstance(wire.read_question(body), wire.Question)
