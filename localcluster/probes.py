@@ -1,5 +1,6 @@
 """How the supervisor tells that a component is ready: one short look, answered with yes or no."""
 
+import contextlib
 import http.client
 import ssl
 from dataclasses import dataclass
@@ -31,14 +32,12 @@ class HttpProbe:
     def ready(self, log_offset: int) -> bool:
         """Ask once; every failure means not yet."""
         del log_offset
-        connection = self._connection()
         try:
-            connection.request("GET", self.path)
-            return connection.getresponse().status == 200
+            with contextlib.closing(self._connection()) as connection:
+                connection.request("GET", self.path)
+                return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
-        finally:
-            connection.close()
 
     def _connection(self) -> http.client.HTTPConnection:
         if self.authority is None:
