@@ -19,7 +19,6 @@ from kube import kinds
 from kube.caches import Reflector
 from kube.client import Client, connect
 from kube.left_alone import JobRules
-from kube.profiles import profiles
 from kube.writer import PodWriter
 
 _WRITERS: Final = 8
@@ -137,7 +136,7 @@ def _caches(client: Client, settings: Settings, feed: Feed) -> dict[str, Cache]:
         "pods": Reflector(client, kinds.pods(), observer=feed.pod),
         "TFJobs": Reflector(client, kinds.training_jobs("TFJob", jobs), observer=feed.job),
         "MXJobs": Reflector(client, kinds.training_jobs("MXJob", jobs), observer=feed.job),
-        "profiles": Reflector(client, profiles(), observer=feed.profile),
+        "profiles": Reflector(client, kinds.profiles(), observer=feed.profile),
     }
 
 
