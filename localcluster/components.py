@@ -119,6 +119,12 @@ def api_server(recipe: Recipe) -> Component:
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",  # the default one refuses a loopback address
         f"--client-ca-file={pki / 'ca.crt'}",
+        # No proxy speaks for users here; without these, the other components log an error every few seconds.
+        f"--requestheader-client-ca-file={pki / 'front-proxy-ca.crt'}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         "--authorization-mode=RBAC",
         "--allow-privileged",
         "--service-account-issuer=https://kubernetes.default.svc",

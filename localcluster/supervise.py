@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,21 @@ def _supervise(layout: Layout, interrupts: Interrupts) -> int:
 
 def _run(layout: Layout, plan: Mapping[str, Any], records: Records, interrupts: Interrupts) -> str:
     binaries = Binaries({name: Path(path) for name, path in plan["programs"].items()}, Path(plan["manifests"]))
+
+    def attempt() -> str:
+        return _attempt(layout, plan, binaries, Supervisor(layout, records, interrupts))
+
+    return with_other_ports(attempt, lambda why: records.event("cluster", "starting again with other ports", why))
+
+
+def with_other_ports(attempt: Callable[[], str], report: Callable[[str], None]) -> str:
+    """Return what `attempt` returns, trying it again where it lost a port; the last try's error is passed on."""
     for _ in range(_PORT_TRIES - 1):
         try:
-            return _attempt(layout, plan, binaries, Supervisor(layout, records, interrupts))
+            return attempt()
         except PortTakenError as error:
-            records.event("cluster", "starting again with other ports", str(error))
-    return _attempt(layout, plan, binaries, Supervisor(layout, records, interrupts))
+            report(str(error))
+    return attempt()
 
 
 def _attempt(layout: Layout, plan: Mapping[str, Any], binaries: Binaries, supervisor: Supervisor) -> str:

@@ -1,8 +1,10 @@
 """The real control plane that end-to-end tests share, and what is said about it when a test fails."""
 
 import secrets
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -11,6 +13,8 @@ from localcluster.cluster import LocalCluster
 from localcluster.environments import framework_environments
 from localcluster.progress import Lines
 from localcluster.specs import numbered_nodes
+
+Shown: TypeAlias = Callable[[LocalCluster], AbstractContextManager[None]]
 
 _ENVIRONMENTS = pytest.StashKey[Mapping[str, Path | str]]()
 _CLUSTERS = pytest.StashKey[list[LocalCluster]]()
@@ -43,14 +47,28 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+def shown(request: pytest.FixtureRequest) -> Shown:
+    """Wrap a cluster of your own in this, and a failing test shows its events and logs."""
+    clusters = request.config.stash[_CLUSTERS]
+
+    @contextmanager
+    def show(cluster: LocalCluster) -> Iterator[None]:
+        clusters.append(cluster)
+        try:
+            yield
+        finally:
+            clusters.remove(cluster)
+
+    return show
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
     """A control plane with four equal nodes, shared by all tests of the run; use `namespace` for what you make."""
     stash = request.config.stash
     nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
-    with LocalCluster("e2e", nodes, images=stash[_ENVIRONMENTS]) as running:
-        stash[_CLUSTERS].append(running)
+    with LocalCluster("e2e", nodes, images=stash[_ENVIRONMENTS]) as running, shown(running):
         yield running
-        stash[_CLUSTERS].remove(running)
 
 
 @pytest.fixture
