@@ -47,7 +47,7 @@ class Settings:
     """Decide and print, but change no job and write no profile."""
 
     once: bool = False
-    """Make one interval's decisions, start nothing that outlasts them, print them and exit."""
+    """Decide once, print the decisions, carry them to their end and exit."""
 
     interval_seconds: float = 600.0
     """Seconds between two decisions about all counts (Optimus, section 5: 10 minutes)."""
@@ -84,6 +84,9 @@ class Settings:
 
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this goes back to its earlier counts."""
+
+    report_seconds: float = 30.0
+    """Least seconds between two writes of a profile that says nothing new but figures."""
 
     log_level: str = "info"
     """debug, info, warning or error."""

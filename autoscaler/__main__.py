@@ -1,0 +1,168 @@
+"""``python -m autoscaler``: reads its settings, connects, and runs until it is told to stop."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from autoscaler.cluster import Caches
+from autoscaler.controller import Controller, Parts, Rhythm
+from autoscaler.deciding import Deciding, DecisionRules
+from autoscaler.fleet import Fleet
+from autoscaler.log_reading import LogReading
+from autoscaler.metrics import Metrics
+from autoscaler.report import status_of
+from autoscaler.reporting import Reporting
+from autoscaler.rescale_words import RescaleRules
+from autoscaler.rescaling import Hooks, Rescaling
+from autoscaler.settings import Settings, SettingsError, parse
+from autoscaler.web import WebServer, create_app
+from kube.client import Client, connect
+from kube.errors import KubeError
+from kube.events import EventWriter
+from kube.left_alone import JobRules
+from kube.listing import DirectReader
+from kube.logs import LogReader
+from kube.profiles import ProfileWriter
+from kube.writer import JobWriter
+from scheduling.interval import IntervalPlan, IntervalRules, Methods
+from scheduling.models.predict import forecast_job
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.policies import POLICIES
+from scheduling.profiling import ProfilingRules
+
+_LOG = logging.getLogger("autoscaler")
+_SYNC_SECONDS = 60.0
+_STUCK_TICKS = 60
+"""After so many ticks' time without a tick the process says that it is not healthy, and is restarted."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run; returns the process's exit status."""
+    try:
+        settings = parse(arguments, os.environ)
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    try:
+        client = connect(settings.kubeconfig, user_agent="optimus-autoscaler")
+        return _run(settings, client, stopping)
+    except (KubeError, OSError) as error:
+        _LOG.error("%s", error)
+        return 1
+
+
+def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
+    rules = JobRules(scheduler_name=settings.scheduler_name)
+    metrics = Metrics()
+    logs = LogReading(LogReader(client), readers=settings.log_readers, poll_seconds=settings.log_poll_seconds)
+    with Caches(client, rules, settings.node_selector) as caches:
+        controller = _controller(settings, client, caches, logs, metrics)
+        app = create_app(metrics.registry, _healthy(controller, settings), caches.missing)
+        with WebServer(app, settings.listen) as server:
+            _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
+            try:
+                return _loop(settings, controller, caches, stopping)
+            finally:
+                logs.close()
+
+
+def _loop(settings: Settings, controller: Controller, caches: Caches, stopping: threading.Event) -> int:
+    while not caches.wait_synced(_SYNC_SECONDS):
+        _LOG.warning("waiting for the API server: %s", caches.missing())
+        if stopping.is_set():
+            return 0
+    if settings.once:
+        return _once(settings, controller, stopping)
+    controller.run(stopping.wait)
+    _LOG.info("stopping; rescales under way are recorded in their profiles")
+    return 0
+
+
+def _once(settings: Settings, controller: Controller, stopping: threading.Event) -> int:
+    """One interval: read every log once, decide, carry the decisions to their end."""
+    plan = controller.tick()
+    if plan is not None:
+        _print(plan)
+    while controller.is_busy and not stopping.wait(settings.tick_seconds):
+        controller.tick()
+    return 0
+
+
+def _print(plan: IntervalPlan) -> None:
+    for decision in plan.decisions:
+        sys.stdout.write(
+            f"{decision.key}\t{decision.action}\t{decision.current} -> {decision.counts}\t{decision.reason}\n"
+        )
+
+
+def _controller(settings: Settings, client: Client, caches: Caches, logs: LogReading, metrics: Metrics) -> Controller:
+    job_rules = JobRules(scheduler_name=settings.scheduler_name)
+    reporting = Reporting(
+        ProfileWriter(client),
+        EventWriter(client, "optimus-autoscaler"),
+        metrics,
+        spacing_seconds=settings.report_seconds,
+    )
+    hooks = Hooks(
+        store=lambda state: reporting.store(state, time.time(), status_of(state, time.time())),
+        tell=reporting.tell,
+        read_logs=lambda state: logs.read_now(state.log, state.run) if state.run is not None else None,
+        ended=reporting.ended,
+    )
+    rescaling = Rescaling(DirectReader(client, job_rules), JobWriter(client), hooks, _rescale_rules(settings))
+    deciding = Deciding(_decision_rules(settings), metrics, dry_run=settings.dry_run)
+    parts = Parts(caches, logs, deciding, rescaling, reporting, metrics)
+    rhythm = Rhythm(
+        tick_seconds=settings.tick_seconds,
+        interval_seconds=settings.interval_seconds,
+        early_interval_seconds=settings.early_interval_seconds,
+        half_bound_seconds=settings.start_timeout_seconds,
+    )
+    return Controller(Fleet(), parts, rhythm, dry_run=settings.dry_run, now=time.time)
+
+
+def _decision_rules(settings: Settings) -> DecisionRules:
+    return DecisionRules(
+        Methods(POLICIES[settings.policy](), Theorem1(), forecast_job),
+        IntervalRules(
+            rescale_seconds=settings.rescale_cost_seconds,
+            hysteresis_fraction=settings.least_gain_percent / 100,
+            least_seconds_between_rescales=settings.rescale_spacing_seconds,
+        ),
+        ProfilingRules(
+            runs=max(settings.profiling_samples - 1, 0),
+            steady_seconds=settings.profiling_seconds,
+            run_limit_seconds=5 * settings.profiling_seconds,
+            trained_limit_seconds=settings.profiling_lifetime_seconds,
+        ),
+    )
+
+
+def _rescale_rules(settings: Settings) -> RescaleRules:
+    return RescaleRules(
+        fresh_seconds=max(3 * settings.log_poll_seconds, 3 * settings.tick_seconds),
+        start_seconds=settings.start_timeout_seconds,
+        checkpoint_warning_seconds=2 * settings.interval_seconds,
+    )
+
+
+def _healthy(controller: Controller, settings: Settings) -> Callable[[], str | None]:
+    def verdict() -> str | None:
+        last = controller.last_tick_at
+        if last is None or time.monotonic() - last < _STUCK_TICKS * settings.tick_seconds + _SYNC_SECONDS:
+            return None
+        return f"no tick for {time.monotonic() - last:.0f} s"
+
+    return verdict
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""The real cluster behind the controller's seams: copies of what it watches."""
+
+import logging
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from autoscaler.observation import Observation
+from kube import kinds
+from kube.caches import Reflector
+from kube.client import Client
+from kube.left_alone import JobRules
+
+_LOG = logging.getLogger(__name__)
+
+
+class Caches:
+    """Copies of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
+
+    def __init__(self, client: Client, rules: JobRules, node_selector: str) -> None:
+        self._tf_jobs = Reflector(client, kinds.training_jobs("TFJob", rules))
+        self._mx_jobs = Reflector(client, kinds.training_jobs("MXJob", rules))
+        self._nodes = Reflector(client, kinds.nodes(node_selector))
+        self._pods = Reflector(client, kinds.pods())
+        self._profiles = Reflector(client, kinds.profiles())
+
+    @property
+    def all(self) -> Sequence[Reflector[Any]]:
+        """Every copy."""
+        return self._tf_jobs, self._mx_jobs, self._nodes, self._pods, self._profiles
+
+    def __enter__(self) -> Self:
+        for cache in self.all:
+            cache.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for cache in self.all:
+            cache.stop()
+
+    def wait_synced(self, timeout_seconds: float) -> bool:
+        """Wait until every copy has been filled once."""
+        end = time.monotonic() + timeout_seconds
+        return all(cache.wait_synced(max(end - time.monotonic(), 0.0)) for cache in self.all)
+
+    def missing(self) -> str | None:
+        """A sentence on what is not filled yet or cannot be refreshed; ``None`` while all is well."""
+        waiting = [cache.kind.plural for cache in self.all if not cache.synced]
+        if waiting:
+            return f"not read yet: {', '.join(waiting)}"
+        return next((cache.failure for cache in self.all if cache.failure is not None), None)
+
+    def observe(self, at: float) -> Observation:
+        """The cluster as the copies have it."""
+        jobs = (*self._tf_jobs.items(), *self._mx_jobs.items())
+        return Observation.of(at, jobs, self._nodes.items(), self._pods.items(), self._profiles.items())

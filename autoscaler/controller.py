@@ -1,0 +1,182 @@
+"""The autoscaler's loop: observe, read logs, move rescales, decide, report; one tick every two seconds.
+
+Each tick works on one frozen observation. What concerns a single job is guarded, so that a fault there costs that
+job one tick and nobody else anything.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from autoscaler.deciding import Deciding
+from autoscaler.fleet import Fleet
+from autoscaler.job_state import JobState
+from autoscaler.log_reading import LogReading
+from autoscaler.metrics import Metrics
+from autoscaler.observation import Observation, Observer
+from autoscaler.report import phase_of
+from autoscaler.reporting import Reporting
+from autoscaler.rescale import begin
+from autoscaler.rescale_words import RescaleRecord, Step
+from autoscaler.rescaling import Rescaling
+from scheduling.interval import IntervalPlan
+from scheduling.models.predict import JobOutlook
+from scheduling.nodes import Node
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """When what happens, in seconds."""
+
+    tick_seconds: float = 2.0
+    interval_seconds: float = 600.0
+    early_interval_seconds: float = 60.0
+    half_bound_seconds: float = 600.0
+    """A gang of which only a part has nodes for so long is taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a controller works with."""
+
+    observer: Observer
+    logs: LogReading
+    deciding: Deciding
+    rescaling: Rescaling
+    reporting: Reporting
+    metrics: Metrics
+
+
+class Controller:
+    """Runs the loop; ``tick`` is one turn of it, for tests and one-shot runs."""
+
+    def __init__(self, fleet: Fleet, parts: Parts, rhythm: Rhythm, *, dry_run: bool, now: Callable[[], float]) -> None:
+        self.fleet = fleet
+        self.last_tick_at: float | None = None
+        self._parts = parts
+        self._rhythm = rhythm
+        self._dry_run = dry_run
+        self._now = now
+        self._planned_at: float | None = None
+        self._planned_for: object = None
+        self._unmanaged_since: dict[str, float] = {}
+
+    def run(self, stopping: Callable[[float], bool]) -> None:
+        """Tick until ``stopping``, which waits for the given seconds, says so."""
+        while not stopping(self._rhythm.tick_seconds):
+            with self._guard("tick"), self._parts.metrics.tick_seconds.time():
+                self.tick()
+
+    def tick(self) -> IntervalPlan | None:
+        """One turn; returns the plan where an interval was due."""
+        now = self._now()
+        observation = self._parts.observer.observe(now)
+        leaving = self.fleet.look(observation)
+        self._read_logs(now)
+        self._move_rescales(observation, now)
+        plan = None
+        with self._guard("decisions"):
+            plan = self._decide(observation, now)
+        self._report([*leaving, *self.fleet], observation, now)
+        self.last_tick_at = time.monotonic()
+        return plan
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a rescale is under way."""
+        return any(state.rescale is not None for state in self.fleet)
+
+    def _read_logs(self, now: float) -> None:
+        runs = [(state.log, state.run) for state in self.fleet if state.run is not None]
+        self._parts.logs.poll(runs, now, patience_seconds=self._rhythm.tick_seconds)
+
+    def _move_rescales(self, observation: Observation, now: float) -> None:
+        for state in self.fleet:
+            with self._guard("rescale", state):
+                self._take_back_if_half_bound(state, now)
+                if state.rescale is not None and not self._dry_run:
+                    self._parts.rescaling.move(state, observation, now)
+
+    def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
+        since = state.half_bound_since
+        if since is None or now - since < self._rhythm.half_bound_seconds or state.rescale is not None:
+            return
+        counts = state.job.counts
+        why = f"only some of its pods could be placed for {now - since:.0f} s"
+        record = RescaleRecord(f"half-placed-{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now)
+        state.rescale = begin(record, needs_checkpoint=False)
+
+    def _decide(self, observation: Observation, now: float) -> IntervalPlan | None:
+        deciding = self._parts.deciding
+        plan = None
+        if self._is_due(observation, now):
+            self._planned_at = now
+            plan = deciding.interval(self.fleet, observation)
+            # Afterwards, since planning fits the forecasts that tell whether a goal is met.
+            self._planned_for = self._occasion(observation)
+        deciding.begin_pending(self.fleet, observation)
+        deciding.profile(self.fleet, observation)
+        return plan
+
+    def _is_due(self, observation: Observation, now: float) -> bool:
+        if self._planned_at is None or now - self._planned_at >= self._rhythm.interval_seconds:
+            return True
+        if now - self._planned_at < self._rhythm.early_interval_seconds:
+            return False
+        return self._occasion(observation) != self._planned_for
+
+    def _occasion(self, observation: Observation) -> object:
+        """What, when it changes, is worth an early interval: jobs, their bounds and readiness, and the nodes."""
+        nodes: tuple[Node, ...] = observation.snapshot.nodes
+        jobs = tuple((job.uid, job.bounds, job.goal, job.suspended and not self._is_ours(job.uid))
+                     for job in observation.snapshot.jobs)  # fmt: skip
+        return nodes, jobs, tuple(self._readiness(state) for state in self.fleet)
+
+    def _is_ours(self, uid: str) -> bool:
+        state = self.fleet.states.get(uid)
+        return state is not None and state.rescale is not None
+
+    @staticmethod
+    def _readiness(state: JobState) -> object:
+        is_measured = bool(state.deeds.profiled) and state.deeds.profiling_since is None and state.rescale is None
+        return state.job.uid, is_measured, isinstance(state.outlook, JobOutlook) and state.outlook.goal_met
+
+    def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
+        if self._dry_run:
+            return
+        reporting, metrics = self._parts.reporting, self._parts.metrics
+        for state in states:
+            with self._guard("report", state):
+                reporting.complain(state, now)
+                reporting.report(state, now)
+        with self._guard("report"):
+            metrics.left_alone.set(reporting.left_alone(observation))
+            self._report_half_bound(observation, now)
+        metrics.count_phases(
+            phase_of(state, state.outlook if isinstance(state.outlook, JobOutlook) else None) for state in self.fleet
+        )
+
+    def _report_half_bound(self, observation: Observation, now: float) -> None:
+        """Jobs that are not managed are not touched; their users are told."""
+        since: dict[str, float] = {}
+        for uid, pods in observation.pods.items():
+            seen = observation.jobs.get(uid)
+            bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
+            if seen is None or uid in self.fleet.states or not any(bound) or all(bound):
+                continue
+            since[uid] = self._unmanaged_since.get(uid, now)
+            if now - since[uid] >= self._rhythm.half_bound_seconds:
+                self._parts.reporting.half_bound(seen, self._rhythm.half_bound_seconds)
+        self._unmanaged_since = since
+
+    @contextmanager
+    def _guard(self, where: str, state: JobState | None = None) -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # noqa: BLE001 - a fault of our own is told with its trace, counted and tried again
+            self._parts.metrics.faults.labels(where).inc()
+            _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")

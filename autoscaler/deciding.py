@@ -1,0 +1,147 @@
+"""Decide: one interval's counts, and which job's speed is measured next.
+
+All that is decided here comes out of ``scheduling``: this module only gathers its input and begins the rescales.
+Shrink first, then grow: what frees room begins at once, what needs room begins when that room is really free.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+
+from autoscaler.fleet import Fleet
+from autoscaler.job_state import PROFILING_PREFIX, JobState
+from autoscaler.metrics import Metrics
+from autoscaler.observation import Observation
+from autoscaler.rescale import begin
+from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
+from kube.times import format_second
+from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Methods, Seen, plan_interval
+from scheduling.interval.layout import Layout
+from scheduling.jobs import Counts
+from scheduling.models.predict import forecast_job
+from scheduling.profiling import Measured, ProfilingMove, ProfilingRules, plan_exploration, plan_profiling, run_is_over
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRules:
+    """By which figures and methods counts are decided."""
+
+    methods: Methods
+    interval: IntervalRules
+    profiling: ProfilingRules
+
+
+class Deciding:
+    """Plans intervals and profiling runs, and begins what they ask for."""
+
+    def __init__(self, rules: DecisionRules, metrics: Metrics, *, dry_run: bool) -> None:
+        self._rules = rules
+        self._metrics = metrics
+        self._dry_run = dry_run
+        self._pending: dict[str, tuple[str, Decision]] = {}
+        self._number = 0
+
+    def interval(self, fleet: Fleet, observation: Observation) -> IntervalPlan:
+        """Plan one interval; its rescales begin with ``begin_pending``."""
+        self._number += 1
+        interval_id = f"{format_second(observation.at)}-{self._number}"
+        seen = Seen(
+            observation.snapshot,
+            {state.job.uid: state.progress(observation.at) for state in fleet},
+            {state.job.uid: state.history for state in fleet},
+        )
+        with self._metrics.planning_seconds.time():
+            plan = plan_interval(interval_id, seen, self._rules.methods, self._rules.interval)
+        self._metrics.intervals.inc()
+        self._pending = {}
+        for decision in plan.decisions:
+            self._note(fleet, decision, plan)
+        self._explore(fleet, observation)
+        return plan
+
+    def _note(self, fleet: Fleet, decision: Decision, plan: IntervalPlan) -> None:
+        self._metrics.decisions.labels(decision.action.value).inc()
+        _LOG.info(
+            "interval %s: job %s %s at %s -> %s: %s",
+            plan.interval_id, decision.key, decision.action, decision.current, decision.counts, decision.reason,
+        )  # fmt: skip
+        state = fleet.states.get(decision.uid)
+        if state is None:
+            return
+        state.decision, state.interval_id, state.decided_at = decision, plan.interval_id, plan.at
+        state.outlook = forecast_job(state.job, state.progress(plan.at))
+        if decision.rescales or decision.action is Action.SUSPEND:
+            self._pending[decision.uid] = (plan.interval_id, decision)
+
+    def begin_pending(self, fleet: Fleet, observation: Observation) -> None:
+        """Begin the decided rescales whose room is free by now."""
+        layout = self.room(fleet, observation)
+        for uid, (interval_id, decision) in list(self._pending.items()):
+            state = fleet.states.get(uid)
+            if state is None or state.rescale is not None or state.job.counts != decision.current:
+                self._pending.pop(uid)
+                continue
+            shrinks = decision.action in (Action.SHRINK, Action.SUSPEND)
+            if shrinks or layout.move(state.job, decision.counts) is None:
+                self._pending.pop(uid)
+                target = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
+                self.begin(state, interval_id, target, decision.reason, observation.at)
+
+    def begin(self, state: JobState, record_id: str, target: Counts, why: str, at: float) -> None:
+        """Begin one rescale."""
+        if self._dry_run:
+            return
+        record = RescaleRecord(record_id, at, state.job.counts, target, why, Step.CHECKPOINT, at)
+        # Where no pod trains there is nothing to lose, and no log in which a checkpoint could show.
+        state.rescale = begin(record, state.run is not None and state.needs_checkpoint(record))
+        state.deeds = replace(state.deeds, profiling_since=None)
+        _LOG.info("job %s: rescale %s from %s to %s begins: %s", state.job.key, record_id, record.before, target, why)
+
+    def room(self, fleet: Fleet, observation: Observation) -> Layout:
+        """The room that is free now: pods being deleted still take theirs, rescales under way have their target's."""
+        layout = Layout.of(observation.snapshot, self._rules.methods.placement, leaving_counts=True)
+        for state in fleet:
+            target = state.rescaling_to
+            if target is None or target == NO_COUNTS:
+                continue
+            bound = observation.snapshot.bound_counts(state.job.uid)
+            if bound.ps < target.ps or bound.workers < target.workers:
+                layout.move(state.job, target)
+        return layout
+
+    def profile(self, fleet: Fleet, observation: Observation) -> None:
+        """End profiling runs that have measured enough, and begin the next ones."""
+        at = observation.at
+        measured = self._measured(fleet, at)
+        for state in fleet:
+            if state.deeds.profiling_since is not None and state.rescale is None:
+                over = run_is_over(state.job, at, measured, self._rules.profiling)
+                if over is not None:
+                    state.deeds = replace(state.deeds, profiling_since=None)
+                    _LOG.info("job %s: profiling run is over: %s", state.job.key, over)
+        measured = self._measured(fleet, at)
+        room = self.room(fleet, observation)
+        for move in plan_profiling(observation.snapshot, measured, room, self._rules.profiling):
+            self._measure(fleet, move, at)
+
+    def _explore(self, fleet: Fleet, observation: Observation) -> None:
+        measured, room = self._measured(fleet, observation.at), self.room(fleet, observation)
+        move = plan_exploration(observation.snapshot, measured, room, self._rules.profiling)
+        if move is not None and move.uid not in self._pending:
+            state = fleet.states[move.uid]
+            self.begin(state, f"explore-{state.interval_id}", move.counts, move.reason, observation.at)
+
+    def _measure(self, fleet: Fleet, move: ProfilingMove, at: float) -> None:
+        state = fleet.states.get(move.uid)
+        if state is None or state.rescale is not None or self._dry_run:
+            return
+        self._pending.pop(move.uid, None)
+        state.deeds = replace(state.deeds, profiled=(*state.deeds.profiled, move.counts))
+        run = len(state.deeds.profiled)
+        self.begin(state, f"{PROFILING_PREFIX}{format_second(at)}-{run}", move.counts, move.reason, at)
+
+    @staticmethod
+    def _measured(fleet: Fleet, at: float) -> Measured:
+        progress = {state.job.uid: state.progress(at) for state in fleet}
+        return Measured(progress, {state.job.uid: state.history for state in fleet})

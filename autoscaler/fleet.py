@@ -1,0 +1,55 @@
+"""The managed jobs, as they come and go."""
+
+import logging
+from collections.abc import Iterator
+
+from autoscaler.job_state import JobState
+from autoscaler.observation import Observation
+from autoscaler.rescale import adopt
+from autoscaler.rescaling import job_look
+from kube.training_jobs import TrainingJob
+
+_LOG = logging.getLogger(__name__)
+
+
+class Fleet:
+    """The state of every managed job, by UID."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, JobState] = {}
+
+    def __iter__(self) -> Iterator[JobState]:
+        return iter(list(self.states.values()))
+
+    def look(self, observation: Observation) -> list[JobState]:
+        """Take in what is there now; returns the jobs that have ended or are managed no longer, to be reported last."""
+        for uid in self.states.keys() - observation.jobs.keys():
+            _LOG.info("job %s is gone", self.states.pop(uid).job.key)
+        for seen in observation.jobs.values():
+            if seen.uid not in self.states and _is_managed(seen):
+                self._add(seen, observation)
+        for state in self:
+            state.look(observation)
+            self._adopt(state, observation.at)
+        leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]
+        for state in leaving:
+            del self.states[state.job.uid]
+        return leaving
+
+    def _add(self, seen: TrainingJob, observation: Observation) -> None:
+        assert seen.active is not None
+        state = JobState.first_seen(seen, seen.active, observation.profiles.get(seen.uid))
+        self.states[seen.uid] = state
+        known = "new" if state.profile is None else "known from its profile"
+        _LOG.info("job %s is managed (%s), at %s", seen.key, known, seen.active.counts)
+
+    def _adopt(self, state: JobState, at: float) -> None:
+        if state.rescale is not None or state.deeds.suspended_at_target or state.seen.active is None:
+            return
+        state.rescale = adopt(job_look(state.seen), at)
+        if state.rescale is not None:
+            _LOG.warning("job %s was suspended by this software and nothing is recorded of it", state.job.key)
+
+
+def _is_managed(seen: TrainingJob) -> bool:
+    return seen.active is not None and seen.active.managed

@@ -1,0 +1,110 @@
+"""Reads training logs a little at a time, from a bounded pool of readers.
+
+Polled, not followed: a stream per pod would hold thousands of connections open for a line every few seconds. Of each
+job the pod that leads is read (its Chief, else worker 0) and a few workers beside it, enough to know a speed that
+adds up over workers.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kube.outcomes import Refused
+from kube.pods import Pod
+from scheduling.jobs import Counts, Role
+from scheduling.progress.log import ProgressLog
+from scheduling.progress.record import LogLine
+
+_LOG = logging.getLogger(__name__)
+_SAMPLED_WORKERS: Final = 4
+_LEADS: Final = (Role.CHIEF, Role.MASTER)
+
+
+class PodLogs(Protocol):
+    """Where logs come from; ``kube.logs.LogReader`` is one."""
+
+    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+        """The whole lines from ``since`` on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One incarnation of a job's pods: which of them are read, at which counts they train."""
+
+    name: str
+    counts: Counts
+    pods: tuple[Pod, ...]
+
+
+def run_of(pods: Sequence[Pod], counts: Counts) -> Run | None:
+    """The run that these pods of one job make, ``None`` while none of them that trains runs.
+
+    The counts are those that the pods were made with, which the job's spec may have left behind already.
+    """
+    leads = [pod for pod in pods if _role(pod) in _LEADS]
+    workers = sorted((pod for pod in pods if _role(pod) is Role.WORKER), key=_index)
+    read = tuple(pod for pod in (*leads, *workers[:_SAMPLED_WORKERS]) if pod.running)
+    if not read:
+        return None
+    gang = read[0].gang
+    made_with = counts if gang is None else Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
+    return Run((leads or workers)[0].uid, made_with, read)
+
+
+def _role(pod: Pod) -> Role | None:
+    return pod.replica.role if pod.replica else None
+
+
+def _index(pod: Pod) -> int:
+    return pod.replica.index if pod.replica else 0
+
+
+class LogReading:
+    """Reads the logs of many runs and hands the lines to each job's ``ProgressLog``."""
+
+    def __init__(self, logs: PodLogs, *, readers: int, poll_seconds: float) -> None:
+        self._logs = logs
+        self._poll_seconds = poll_seconds
+        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
+        self._read_at: dict[str, float] = {}
+        self._under_way: dict[str, Future[list[LogLine] | Refused]] = {}
+
+    def poll(self, runs: Iterable[tuple[ProgressLog, Run]], now: float, *, patience_seconds: float) -> None:
+        """Read what is due, for at most ``patience_seconds``; what takes longer is taken in at a later poll."""
+        alive = {pod.uid: (log, run, pod) for log, run in runs for pod in run.pods}
+        for uid in [uid for uid in (*self._read_at, *self._under_way) if uid not in alive]:
+            self._read_at.pop(uid, None)
+            self._under_way.pop(uid, None)
+        for uid, (log, _, pod) in alive.items():
+            if uid not in self._under_way and now - self._read_at.get(uid, float("-inf")) >= self._poll_seconds:
+                self._read_at[uid] = now
+                self._under_way[uid] = self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name))
+        done, _ = wait(self._under_way.values(), timeout=patience_seconds)
+        for uid in [uid for uid, future in self._under_way.items() if future in done]:
+            log, run, pod = alive[uid]
+            self._take(log, run, pod, self._under_way.pop(uid))
+
+    def read_now(self, log: ProgressLog, run: Run) -> None:
+        """Read a whole run's logs at once: its pods are about to go, and their logs with them."""
+        futures = [(pod, self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name))) for pod in run.pods]
+        for pod, future in futures:
+            self._under_way.pop(pod.uid, None)
+            self._take(log, run, pod, future)
+
+    def close(self) -> None:
+        """End the readers."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _take(self, log: ProgressLog, run: Run, pod: Pod, future: Future[list[LogLine] | Refused]) -> None:
+        try:
+            lines = future.result()
+        except Exception:  # noqa: BLE001 - told with its trace below; the other logs are read all the same
+            _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
+            return
+        if isinstance(lines, Refused):
+            _LOG.debug("%s", lines)
+        elif pod.replica is not None:
+            log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, run.name)

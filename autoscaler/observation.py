@@ -1,0 +1,69 @@
+"""Observe: what the caches hold at one instant, frozen.
+
+The caches of jobs and of pods are separate copies that may be of slightly different ages; whatever decides on an
+observation must not rely on them agreeing. What must be certain (that no pod of a job is left) is asked of the API
+server directly, by the rescale.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kube.nodes import ClusterNode
+from kube.pods import Pod
+from kube.profiles import TrainingProfile
+from kube.training_jobs import TrainingJob
+from scheduling.jobs import Counts, Role
+from scheduling.snapshot import ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The cluster as seen at ``at``, seconds since the epoch, UTC; ``pods`` and ``profiles`` are by job UID."""
+
+    at: float
+    snapshot: ClusterSnapshot
+    jobs: Mapping[str, TrainingJob]
+    pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
+    profiles: Mapping[str, TrainingProfile] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        at: float,
+        jobs: Sequence[TrainingJob],
+        nodes: Sequence[ClusterNode],
+        pods: Sequence[Pod],
+        profiles: Sequence[TrainingProfile],
+    ) -> "Observation":
+        """One frozen view of what the caches hold."""
+        snapshot = ClusterSnapshot.of(
+            at,
+            (job.active for job in jobs if job.active is not None),
+            (node.node for node in nodes),
+            (bound for pod in pods if (bound := pod.bound()) is not None),
+        )
+        by_job: dict[str, list[Pod]] = {}
+        for pod in sorted(pods, key=lambda pod: pod.name):
+            if pod.owner is not None:
+                by_job.setdefault(pod.owner.uid, []).append(pod)
+        return cls(
+            at,
+            snapshot,
+            {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)},
+            {uid: tuple(found) for uid, found in by_job.items()},
+            {profile.job.uid: profile for profile in profiles},
+        )
+
+    def running(self, job_uid: str) -> Counts:
+        """How many PSs and workers of a job run and stay."""
+        roles = [pod.replica.role for pod in self.pods.get(job_uid, ()) if pod.replica is not None and pod.running]
+        return Counts(roles.count(Role.PS), roles.count(Role.WORKER))
+
+
+class Observer(Protocol):
+    """Where observations come from."""
+
+    def observe(self, at: float) -> Observation:
+        """The cluster as it is known now."""
+        ...

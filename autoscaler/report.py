@@ -1,0 +1,105 @@
+"""Report: what a job's user reads in its TrainingProfile."""
+
+from autoscaler.job_state import JobState
+from autoscaler.stored import pack, pack_rescale
+from kube.contract import Phase
+from kube.profiles import ProfileStatus
+from kube.times import format_instant, format_second
+from scheduling.errors import NotReady
+from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
+from scheduling.models.predict import JobOutlook
+from scheduling.progress.record import SpeedSample, TrainingProgress
+
+
+def status_of(state: JobState, now: float) -> ProfileStatus:
+    """The whole status of a managed job's profile at ``now``, seconds since the epoch, UTC."""
+    progress = state.progress(now)
+    outlook = state.outlook if isinstance(state.outlook, JobOutlook) else None
+    target = state.rescaling_to
+    deeds = state.deeds
+    return ProfileStatus(
+        phase=phase_of(state, outlook),
+        reason=_reason(state),
+        interval_id=state.interval_id,
+        decided_at=_second(state.decided_at),
+        ps=state.job.counts.ps,
+        workers=state.job.counts.workers,
+        target_ps=target.ps if target else None,
+        target_workers=target.workers if target else None,
+        loss=_significant(progress.losses[-1].loss) if progress.losses else None,
+        goal=goal_text(state.job.goal),
+        progress_percent=None if outlook is None else round(100 * outlook.progress_fraction),
+        steps_per_second=_significant(_speed_now(state, progress)),
+        remaining_seconds=_remaining_seconds(state, outlook),
+        rescales=deeds.rescales,
+        last_rescaled_at=_second(deeds.last_rescaled_at),
+        rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
+        checkpoint_step=progress.checkpoint_step,
+        checkpointed_at=None if progress.checkpoint_at is None else format_instant(progress.checkpoint_at),
+        trained_seconds=round(progress.trained_seconds, 1),
+        complaint=progress.complaint or "",
+        state=pack(state.memory),
+    )
+
+
+def phase_of(state: JobState, outlook: JobOutlook | None) -> Phase:
+    """Where the job stands."""
+    if state.seen.outcome is not None:
+        return Phase.COMPLETED if state.seen.outcome == "Succeeded" else Phase.FAILED
+    if state.rescale is not None:
+        return state.rescale.record.phase
+    if state.seen.suspended:
+        return Phase.SUSPENDED
+    if state.run is None:
+        return Phase.WAITING
+    if outlook is not None and outlook.goal_met:
+        return Phase.AT_TARGET
+    return Phase.TRAINING if state.deeds.profiling_since is None else Phase.PROFILING
+
+
+def _reason(state: JobState) -> str:
+    if state.seen.outcome is not None:
+        return state.seen.message
+    if state.rescale is not None:
+        record = state.rescale.record
+        back = "going back: " if record.undoing else ""
+        return f"{back}{record.before} -> {record.aim}: {record.why}"
+    if state.decision is not None:
+        return state.decision.reason
+    return str(state.outlook) if isinstance(state.outlook, NotReady) else ""
+
+
+def goal_text(goal: Goal | None) -> str:
+    """A goal as users read it."""
+    match goal:
+        case TargetLoss(loss=loss):
+            return f"loss <= {loss:g}"
+        case ConvergenceThreshold(fraction=fraction):
+            return f"falls < {100 * fraction:g} %"
+        case None:
+            return ""
+
+
+def _speed_now(state: JobState, progress: TrainingProgress) -> float | None:
+    newest: SpeedSample | None = max(
+        (sample for sample in progress.samples if sample.counts == state.job.counts),
+        key=lambda sample: sample.at,
+        default=None,
+    )
+    return None if newest is None else newest.steps_per_second
+
+
+def _remaining_seconds(state: JobState, outlook: JobOutlook | None) -> int | None:
+    if outlook is None:
+        return None
+    seconds = outlook.forecast.at(state.job.counts)
+    return round(seconds) if seconds < float("inf") else None
+
+
+def _significant(value: float | None) -> float | None:
+    """Four digits: more would be noise, and would change the profile with every look."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _second(instant: float | None) -> str | None:
+    return None if instant is None else format_second(instant)

@@ -1,0 +1,180 @@
+"""Tell: profiles are written when they say something new, Events when a user should know."""
+
+import logging
+from typing import Protocol
+
+import msgspec
+
+from autoscaler.job_state import JobState
+from autoscaler.metrics import Metrics
+from autoscaler.observation import Observation
+from autoscaler.report import status_of
+from autoscaler.rescale_words import End, Outcome, Tell
+from kube.contract import Annotation, Phase
+from kube.errors import ErrorKind
+from kube.events import EventType, Subject
+from kube.outcomes import Refused, Written
+from kube.profiles import NameTaken, ProfileStatus, TrainingProfile
+from kube.training_jobs import TrainingJob
+
+_LOG = logging.getLogger(__name__)
+
+
+class Profiles(Protocol):
+    """Where profiles are written; ``kube.profiles.ProfileWriter`` is one."""
+
+    def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
+        """The job's profile, made now if it was not there."""
+        ...
+
+    def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
+        """Replace the whole status."""
+        ...
+
+
+class Events(Protocol):
+    """Where Events are written; ``kube.events.EventWriter`` is one."""
+
+    def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> Written | Refused | None:
+        """Tell the job's user."""
+        ...
+
+
+class Reporting:
+    """Writes profiles and Events."""
+
+    def __init__(self, profiles: Profiles, events: Events, metrics: Metrics, *, spacing_seconds: float) -> None:
+        self._profiles = profiles
+        self._events = events
+        self._metrics = metrics
+        self._spacing_seconds = spacing_seconds
+        self._told: dict[str, str] = {}
+
+    def report(self, state: JobState, now: float) -> None:
+        """Write the job's profile if that says something new to its user, or is old."""
+        status = status_of(state, now)
+        if state.stored is not None and state.stored_at is not None:
+            is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
+            if not is_old and _news(status) == _news(state.stored):
+                return
+        self.store(state, now, status)
+
+    def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
+        """Write the job's profile now; tells whether it is written."""
+        status = status or status_of(state, now)
+        profile = state.profile or self._create(state)
+        if profile is None:
+            return False
+        state.profile = profile
+        outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Written):
+            state.stored, state.stored_at = status, now
+            return True
+        self._refused(outcome)
+        if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
+            state.profile = None  # deleted, or another one by now: made anew at the next write
+        return False
+
+    def _create(self, state: JobState) -> TrainingProfile | None:
+        created = self._profiles.create(state.seen)
+        if isinstance(created, TrainingProfile):
+            return created
+        if isinstance(created, NameTaken):
+            self._tell_once(state.seen, "ProfileNameTaken", f"{created}; this job is left alone until that one is gone")
+        else:
+            self._refused(created)
+        return None
+
+    def tell(self, state: JobState, message: Tell) -> None:
+        """An Event that a rescale asks for."""
+        self._emit(
+            state.seen, EventType.WARNING if message.warning else EventType.NORMAL, message.reason, message.message
+        )
+
+    def ended(self, state: JobState, end: End) -> None:
+        """Tell how a rescale ended."""
+        self._metrics.rescales.labels(end.outcome.value).inc()
+        _LOG.info("job %s: rescale %s ended: %s (%s)", state.job.key, end.record.id, end.outcome.value, end.reason)
+        if end.outcome is Outcome.REACHED:
+            message = f"{end.record.before} -> {end.record.target}: {end.reason}"
+            self._emit(state.seen, EventType.NORMAL, "Rescaled", message)
+        elif end.outcome is Outcome.SUSPENDED:
+            resume = f"set runPolicy.suspend to false and take the annotation {Annotation.SUSPENDED_BY} off to go on"
+            self._emit(state.seen, EventType.NORMAL, "SuspendedAtTarget", f"its goal is met; {resume}")
+        elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
+            self._emit(state.seen, EventType.NORMAL, "RescaleEnded", end.reason)
+
+    def complain(self, state: JobState, now: float) -> None:
+        """Tell of a log that cannot be used as it is."""
+        complaint = state.progress(now).complaint
+        if complaint:
+            self._tell_once(state.seen, "LogNotUnderstood", complaint)
+
+    def left_alone(self, observation: Observation) -> int:
+        """Tell the users of jobs that are left alone why; returns how many there are."""
+        alone = [
+            seen for seen in observation.jobs.values() if seen.left_alone and not seen.outcome and not seen.deleted
+        ]
+        for seen in alone:
+            assert seen.left_alone is not None
+            if self._tell_once(seen, "LeftAlone", seen.left_alone):
+                self._write_left_alone(seen, observation.profiles.get(seen.uid))
+        for seen in observation.jobs.values():
+            if seen.hints and not seen.outcome:
+                self._tell_once(seen, "UnknownAnnotation", "; ".join(str(hint) for hint in seen.hints))
+        for key in self._told.keys() - {
+            _key(seen.uid, reason) for seen in observation.jobs.values() for reason in _REASONS
+        }:
+            del self._told[key]
+        return len(alone)
+
+    def _write_left_alone(self, seen: TrainingJob, known: TrainingProfile | None) -> None:
+        profile = known or self._profiles.create(seen)
+        if not isinstance(profile, TrainingProfile):
+            return
+        status = msgspec.structs.replace(profile.status, phase=Phase.LEFT_ALONE, reason=seen.left_alone or "")
+        outcome = self._profiles.write_status(profile, status)
+        if isinstance(outcome, Refused):
+            self._refused(outcome)
+
+    def half_bound(self, seen: TrainingJob, waited_seconds: float) -> None:
+        """Tell of a job that is not managed and holds only a part of its gang."""
+        self._tell_once(
+            seen,
+            "HalfPlaced",
+            f"for {waited_seconds:.0f} s only some of its pods have a node, and hold it: make room, or delete the job",
+        )
+
+    def _tell_once(self, seen: TrainingJob, reason: str, message: str) -> bool:
+        key = _key(seen.uid, reason)
+        if self._told.get(key) == message:
+            return False
+        self._told[key] = message
+        self._emit(seen, EventType.WARNING, reason, message)
+        return True
+
+    def _emit(self, seen: TrainingJob, kind: EventType, reason: str, message: str) -> None:
+        level = logging.WARNING if kind is EventType.WARNING else logging.INFO
+        _LOG.log(level, "job %s: %s: %s", seen.key, reason, message)
+        outcome = self._events.emit(seen, kind, reason, message)
+        if isinstance(outcome, Refused):
+            self._refused(outcome)
+
+    def _refused(self, outcome: Refused) -> None:
+        self._metrics.refusals.labels(outcome.kind.value).inc()
+        _LOG.warning("%s", outcome)
+
+
+_REASONS = ("LeftAlone", "UnknownAnnotation", "LogNotUnderstood", "ProfileNameTaken", "HalfPlaced")
+
+
+def _key(uid: str, reason: str) -> str:
+    return f"{uid}/{reason}"
+
+
+def _news(status: ProfileStatus) -> tuple[object, ...]:
+    """What a user should see at once; everything else can wait for the next regular write."""
+    return (
+        status.phase, status.reason, status.interval_id, status.ps, status.workers, status.target_ps,
+        status.target_workers, status.rescale, status.rescales, status.complaint, status.goal,
+    )  # fmt: skip

@@ -1,0 +1,92 @@
+"""What the autoscaler keeps in a job's profile, so that the next one goes on where this one stopped.
+
+Two parts: the rescale under way, in fields of its own that the extender reads too, and ``state``, which nobody else
+reads: the log's memory (losses, samples, how far each pod was read) and what was done to the job.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from autoscaler.rescale_words import RescaleRecord, Step
+from kube import profiles
+from kube.errors import Malformed
+from kube.times import format_instant, parse_instant
+from scheduling.jobs import Counts
+from scheduling.progress.state import LogState
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """What was done to one job. Instants are UTC, in seconds since the epoch.
+
+    ``profiled`` are the counts of its profiling runs, the one under way included; ``profiling_since`` is when that
+    one reached its counts. ``suspended_at_target`` tells our own suspension at the goal from the user's.
+    """
+
+    rescales: int = 0
+    last_rescaled_at: float | None = None
+    profiled: tuple[Counts, ...] = ()
+    profiling_since: float | None = None
+    suspended_at_target: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The profile's ``state``."""
+
+    log: LogState = field(default_factory=LogState)
+    deeds: Deeds = field(default_factory=Deeds)
+
+
+def pack(memory: Memory) -> Mapping[str, Any]:
+    """The memory as JSON values."""
+    packed: Mapping[str, Any] = msgspec.to_builtins(memory)
+    return packed
+
+
+def unpack(state: Mapping[str, Any] | None, job: object) -> Memory:
+    """The memory in a profile; an unreadable one (of another version, or edited) is given up, and the log says so."""
+    if state is None:
+        return Memory()
+    try:
+        return msgspec.convert(state, Memory)
+    except msgspec.ValidationError as error:
+        _LOG.warning("job %s: what its profile remembers cannot be read (%s); it is learned anew", job, error)
+        return Memory()
+
+
+def pack_rescale(record: RescaleRecord) -> profiles.RescaleRecord:
+    """The rescale as the profile shows it."""
+    return profiles.RescaleRecord(
+        id=record.id,
+        started_at=format_instant(record.started_at),
+        from_ps=record.before.ps,
+        from_workers=record.before.workers,
+        to_ps=record.target.ps,
+        to_workers=record.target.workers,
+        why=record.why,
+        step=record.step_text,
+        step_at=format_instant(record.step_at),
+    )
+
+
+def unpack_rescale(stored: profiles.RescaleRecord | None, job: object) -> RescaleRecord | None:
+    """The rescale that a profile tells of; ``None`` where there is none, or it cannot be read."""
+    if stored is None:
+        return None
+    try:
+        started_at = parse_instant(stored.started_at)
+        step_at = parse_instant(stored.step_at) if stored.step_at else started_at
+        record = RescaleRecord(
+            stored.id, started_at, stored.origin, stored.target, stored.why, Step.CHECKPOINT, step_at
+        )
+        return record.with_step_text(stored.step)
+    except (Malformed, ValueError) as error:
+        _LOG.warning("job %s: the rescale in its profile cannot be read (%s); it is given up", job, error)
+        return None
