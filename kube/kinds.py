@@ -8,7 +8,10 @@ from kube.labels import OPERATOR_GROUP
 from kube.left_alone import JobRules
 from kube.nodes import ClusterNode, decode_node
 from kube.pods import Pod, decode_pod
+from kube.profiles import profiles
 from kube.training_jobs import PLURALS, VERSION, TrainingJob, decode_job
+
+__all__ = ["nodes", "pods", "profiles", "training_jobs"]
 
 
 def pods(label_selector: str = "", field_selector: str = "") -> Kind[Pod]:

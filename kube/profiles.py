@@ -149,7 +149,7 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
 
 
 def profiles() -> Kind[TrainingProfile]:
-    """Profiles of every namespace; without their CRD there are none."""
+    """Profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
     return Kind(PROFILES, path_of(GROUP, VERSION, PROFILES), decode_profile, optional=True)
 
 

@@ -1,0 +1,274 @@
+"""Calls on a real API server beside a real training operator, as the identities that the manifests grant."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pytest
+import yaml
+
+from kube import kinds
+from kube.caches import Reflector
+from kube.client import Client
+from kube.contract import Phase
+from kube.errors import ErrorKind
+from kube.events import EventType, EventWriter
+from kube.left_alone import JobRules
+from kube.listing import DirectReader
+from kube.logs import LogReader
+from kube.outcomes import Refused, Written
+from kube.pods import Pod
+from kube.profiles import NameTaken, ProfileStatus, ProfileWriter, RescaleRecord, TrainingProfile
+from kube.store import Cached
+from kube.training_jobs import TrainingJob
+from kube.writer import JobWriter, PodWriter
+from localcluster.cluster import LocalCluster
+from scheduling.jobs import Counts, JobKey, Role
+
+WAIT_SECONDS = 60.0
+T = TypeVar("T", bound=Cached)
+Found = TypeVar("Found")
+
+
+def replicas(count: int, container: str, scheduler: str = "default-scheduler") -> dict[str, object]:
+    command = ["sh", "-c", "echo started; exec sleep 600"]
+    spec = {
+        "schedulerName": scheduler,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [
+            {
+                "name": container,
+                "image": "busybox",
+                "command": command,
+                "resources": {"requests": {"cpu": "50m", "memory": "16Mi"}},
+            }
+        ],
+    }
+    return {"replicas": count, "restartPolicy": "Never", "template": {"spec": spec}}
+
+
+def tfjob(name: str, scheduler: str = "default-scheduler") -> str:
+    spec = {
+        "runPolicy": {"cleanPodPolicy": "Running"},
+        "tfReplicaSpecs": {
+            "PS": replicas(1, "tensorflow", scheduler),
+            "worker": replicas(2, "tensorflow", scheduler),
+        },
+    }
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec}
+    return json.dumps(job)
+
+
+@contextmanager
+def followed(reflector: Reflector[T]) -> Iterator[Reflector[T]]:
+    reflector.start()
+    try:
+        assert reflector.wait_synced(WAIT_SECONDS), reflector.failure
+        yield reflector
+    finally:
+        reflector.stop()
+
+
+def until(reflector: Reflector[T], find: Callable[[], Found | None]) -> Found:
+    """Wait for the copy to show something."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        seen = reflector.changes.count
+        found = find()
+        if found:
+            return found
+        reflector.changes.wait(seen, 1.0)
+    raise AssertionError(f"never seen: {reflector.items()} {reflector.failure}")
+
+
+def pods_in(reflector: Reflector[Pod], namespace: str) -> list[Pod]:
+    return [pod for pod in reflector.items() if pod.namespace == namespace]
+
+
+def test_a_job_is_suspended_emptied_resized_and_resumed(
+    granted: LocalCluster, namespace: str, autoscaler: Client
+) -> None:
+    reader, writer, key = DirectReader(autoscaler, JobRules()), JobWriter(autoscaler), JobKey(namespace, "j")
+    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    with followed(Reflector(autoscaler, kinds.pods())) as pods:
+        until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 3)
+        seen = pods_in(pods, namespace)
+        assert {(pod.replica.role, pod.replica.index) for pod in seen if pod.replica} == {
+            (Role.PS, 0),
+            (Role.WORKER, 0),
+            (Role.WORKER, 1),
+        }
+        assert all(pod.gang == {Role.PS: 1, Role.WORKER: 2} for pod in seen)
+        assert all(pod.resources["cpu"] == 50 and pod.bound() is not None for pod in seen)
+        job = reader.job("TFJob", key)
+        assert isinstance(job, TrainingJob)
+        assert isinstance(writer.suspend(job, "i-1"), Written)
+        stale = writer.suspend(job, "i-1")
+        assert isinstance(stale, Refused)
+        assert stale.kind is ErrorKind.CONFLICT
+        until(pods, lambda: not pods_in(pods, namespace))
+        assert reader.pods_of(job) == ()
+        suspended = reader.job("TFJob", key)
+        assert isinstance(suspended, TrainingJob)
+        assert (suspended.suspended, suspended.suspended_by) == (True, "i-1")
+        resumed = writer.resize_and_resume(suspended, Counts(2, 3))
+        while isinstance(resumed, Refused) and resumed.kind is ErrorKind.CONFLICT:
+            # The operator writes the job's status in between.
+            again = reader.job("TFJob", key)
+            assert isinstance(again, TrainingJob)
+            resumed = writer.resize_and_resume(again, Counts(2, 3))
+        assert isinstance(resumed, Written)
+        until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 5)
+        assert all(pod.gang == {Role.PS: 2, Role.WORKER: 3} for pod in pods_in(pods, namespace))
+    stored = yaml.safe_load(granted.kubectl("get", "tfjob", "j", "-n", namespace, "-o", "yaml"))
+    assert set(stored["spec"]["tfReplicaSpecs"]) == {"PS", "worker"}
+    assert "optimus.dl/suspended-by" not in stored["metadata"].get("annotations", {})
+
+
+def test_a_log_is_read_with_the_agents_timestamps(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    with followed(Reflector(autoscaler, kinds.pods())) as pods:
+        pod = until(pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None))
+        lines = until(pods, lambda: LogReader(autoscaler).read(pod))
+    assert isinstance(lines, list)
+    assert [line.text for line in lines] == ["started"]
+    assert abs(lines[0].at - time.time()) < 600
+    assert LogReader(autoscaler).read(pod, since=lines[0].at + 5) == []
+
+
+def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
+    granted: LocalCluster, namespace: str, scheduler: Client, autoscaler: Client
+) -> None:
+    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j", scheduler="nobody"))
+    with followed(Reflector(scheduler, kinds.pods())) as pods:
+        pod = until(pods, lambda: next(iter(pods_in(pods, namespace)), None))
+        writer = PodWriter(scheduler)
+        assert isinstance(writer.nominate(pod, "node-1"), Written)
+        assert isinstance(writer.wake(pod, "room appeared"), Written)
+        until(pods, lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node == "node-1")
+        assert isinstance(writer.nominate(pod, None), Written)
+        until(pods, lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node is None)
+        stored = granted.kubectl("get", "pod", pod.name, "-n", namespace, "-o", "yaml")
+        assert yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/woken"] == "room appeared"
+    refused = PodWriter(autoscaler).nominate(pod, "node-1")
+    assert isinstance(refused, Refused)
+    assert refused.kind is ErrorKind.FORBIDDEN
+
+
+def suspending(profile: TrainingProfile | None) -> TrainingProfile | None:
+    return profile if profile is not None and profile.status.phase is Phase.SUSPENDING else None
+
+
+def test_a_profile_lives_and_dies_with_its_job(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    job = DirectReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    assert isinstance(job, TrainingJob)
+    writer = ProfileWriter(autoscaler)
+    profile = writer.create(job)
+    assert isinstance(profile, TrainingProfile)
+    assert writer.create(job) == profile
+    rescale = RescaleRecord("i-1", "2026-01-01T00:00:00Z", 1, 2, 2, 3, why="worker 3 saves 41 s", step="empty")
+    status = ProfileStatus(
+        phase=Phase.SUSPENDING,
+        reason="worker 3 saves 41 s",
+        ps=1,
+        workers=2,
+        target_ps=2,
+        target_workers=3,
+        loss=0.41234567,
+        goal="loss <= 0.2",
+        progress_percent=41,
+        steps_per_second=float("nan"),
+        remaining_seconds=330,
+        rescale=rescale,
+        state={"samples": [{"ps": 1, "speed": 2.5}], "cursor": None},
+    )
+    assert isinstance(writer.write_status(profile, status), Written)
+    with followed(Reflector(autoscaler, kinds.profiles())) as profiles:
+        found = until(profiles, lambda: suspending(profiles.find(namespace, "j")))
+        assert found.status.rescale == rescale
+        assert (found.status.loss, found.status.steps_per_second) == (0.41235, None)
+        assert found.status.state == status.state
+        assert isinstance(writer.write_status(profile, ProfileStatus(phase=Phase.TRAINING)), Written)
+        until(profiles, lambda: (seen := profiles.find(namespace, "j")) and seen.status.rescale is None)
+        table = granted.kubectl("get", "tprof", "-n", namespace).splitlines()
+        columns = "NAME PHASE PS WORKERS LOSS GOAL PROGRESS% STEPS/S REMAINING(S) AGE REASON"
+        assert " ".join(table[0].split()) == columns
+        granted.kubectl("delete", "tfjob", "j", "-n", namespace)
+        until(profiles, lambda: profiles.find(namespace, "j") is None)
+    gone = writer.write_status(profile, ProfileStatus(phase=Phase.TRAINING))
+    assert isinstance(gone, Refused)
+    assert gone.kind is ErrorKind.NOT_FOUND
+
+
+def test_the_profile_of_another_job_is_not_taken(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    job = DirectReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    assert isinstance(job, TrainingJob)
+    other = {
+        "apiVersion": "optimus.dl/v1alpha1",
+        "kind": "TrainingProfile",
+        "metadata": {"name": "j"},
+        "spec": {"jobRef": {"kind": "MXJob", "name": "j", "uid": "another"}},
+    }
+    granted.kubectl("create", "-n", namespace, "-f", "-", input=json.dumps(other))
+    taken = ProfileWriter(autoscaler).create(job)
+    assert isinstance(taken, NameTaken)
+    assert "MXJob j" in str(taken)
+    assert isinstance(ProfileWriter(autoscaler).delete(taken.holder), Written)
+    assert isinstance(ProfileWriter(autoscaler).create(job), TrainingProfile)
+
+
+def test_equal_events_are_one_that_kubectl_describes(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    job = DirectReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    assert isinstance(job, TrainingJob)
+    seconds = iter(range(0, 10_000, 61))
+    events = EventWriter(autoscaler, "optimus-autoscaler", timer=lambda: float(next(seconds)))
+    for _ in range(2):
+        assert isinstance(events.emit(job, EventType.WARNING, "BadAnnotation", "optimus.dl/min-ps: 'x'"), Written)
+    described = granted.kubectl("describe", "tfjob", "j", "-n", namespace)
+    assert "BadAnnotation" in described
+    assert "(x2 over" in described
+    assert "optimus-autoscaler" in described
+
+
+@pytest.mark.parametrize(
+    ("account", "verb", "what", "allowed"),
+    [
+        ("optimus-autoscaler", "patch", "tfjobs.kubeflow.org", True),
+        ("optimus-autoscaler", "delete", "tfjobs.kubeflow.org", False),
+        ("optimus-autoscaler", "create", "mxjobs.kubeflow.org", False),
+        ("optimus-autoscaler", "patch", "pods", False),
+        ("optimus-autoscaler", "delete", "pods", False),
+        ("optimus-autoscaler", "get", "secrets", False),
+        ("optimus-autoscaler", "patch", "nodes", False),
+        ("optimus-scheduler", "patch", "tfjobs.kubeflow.org", False),
+        ("optimus-scheduler", "patch", "trainingprofiles.optimus.dl", False),
+        ("optimus-scheduler", "watch", "trainingprofiles.optimus.dl", True),
+        ("optimus-scheduler", "watch", "mxjobs.kubeflow.org", True),
+        ("optimus-scheduler", "get", "secrets", False),
+    ],
+)
+def test_rights_end_where_the_design_ends_them(
+    granted: LocalCluster, account: str, verb: str, what: str, allowed: bool
+) -> None:
+    identity = f"system:serviceaccount:optimus-system:{account}"
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": identity,
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {
+                "verb": verb,
+                "resource": what.partition(".")[0],
+                "group": what.partition(".")[2],
+                "namespace": "default",
+            },
+        },
+    }
+    answer = granted.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
+    assert json.loads(answer)["status"]["allowed"] is allowed
