@@ -105,9 +105,10 @@ class LossCurve:
     def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
         """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
         series = LossSeries.of(points)
-        unit = "epochs with a loss" if series.in_epochs else "loss points"
-        if len(series.loss) < NEEDED_POINTS:
-            return NotReady(f"{len(series.loss)} {unit}, {NEEDED_POINTS} needed")
+        known = len(series.complete_loss)
+        if known < NEEDED_POINTS:
+            of = "complete epochs" if series.in_epochs else "points"
+            return NotReady(f"the loss is known at {known} {of}, {NEEDED_POINTS} needed")
         if series.loss.min() <= 0:
             return NotReady("the loss is not positive, which the convergence curve cannot describe")
         loss = without_outliers(series.loss)

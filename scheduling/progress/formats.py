@@ -7,6 +7,7 @@ loss, a ``checkpoint-format`` what says that a save is complete.
 from dataclasses import replace
 
 from scheduling.progress import estimator, keras, mxnet, name_value
+from scheduling.progress.patterns import MAX_LINE_CHARACTERS
 from scheduling.progress.reading import Reading, Saved, whole
 from scheduling.progress.rules import LogRules
 
@@ -34,7 +35,7 @@ def _with_own_metrics(text: str, reading: Reading | None, rules: LogRules) -> Re
 
 
 def _with_own_checkpoint(text: str, reading: Reading | None, rules: LogRules) -> Reading | None:
-    found = rules.checkpoint_format.search(text) if rules.checkpoint_format else None
+    found = rules.checkpoint_format.search(text[:MAX_LINE_CHARACTERS]) if rules.checkpoint_format else None
     if found is None:
         return reading
     step = whole(found[1]) if found.re.groups and found[1] else None

@@ -31,6 +31,8 @@ _MAX_METRICS: Final = 12
 _TRAINERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
 _LOSSLESS_LINES: Final = 20
 _BAD_LOSSES: Final = 3
+_MOST: Final = 1e30
+"""A loss beyond it is as good as infinite, and sums of such would be."""
 
 
 class ProgressLog:
@@ -195,7 +197,7 @@ class ProgressLog:
             state.metrics = [*state.metrics, *new][:_MAX_METRICS]
             state.lossless += 1
             return
-        if not math.isfinite(reading.loss):
+        if not abs(reading.loss) < _MOST:
             state.bad_losses += 1
             return
         state.bad_losses = 0

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduling.progress.metrics import choose_loss
+from scheduling.progress.patterns import MAX_LINE_CHARACTERS
 from scheduling.progress.reading import NUMBER, Reading, Saved, numbers
 from scheduling.progress.rules import LogRules
 
@@ -33,7 +34,7 @@ def read_own_format(text: str, rules: LogRules) -> dict[str, float]:
     """The pairs that the user's ``metrics-format`` finds: its first two groups are name and value."""
     if rules.metrics_format is None:
         return {}
-    found = (match.group(1, 2) for match in rules.metrics_format.finditer(text))
+    found = (match.group(1, 2) for match in rules.metrics_format.finditer(text[:MAX_LINE_CHARACTERS]))
     return {name: float(value) for name, value in found if name and value and re.fullmatch(NUMBER, value)}
 
 

@@ -66,7 +66,7 @@ class RateMeter:
     def rate(self) -> Rate | None:
         """The steady speed, or ``None`` while there is only warm-up."""
         stretches = [Rate((b.position - a.position) / (b.at - a.at), b.at - a.at) for a, b in pairwise(self.marks[1:])]
-        usual = weighted_median(stretches)
+        usual = _usual(stretches)
         if usual is None or usual <= 0:
             return None
         low, high = (factor * usual for factor in _USUAL)
@@ -75,11 +75,12 @@ class RateMeter:
         return Rate(sum(stretch.steps_per_second * stretch.seconds for stretch in kept) / seconds, seconds)
 
 
-def weighted_median(rates: Sequence[Rate]) -> float | None:
-    """The speed that splits the seconds in halves."""
-    half, passed = sum(rate.seconds for rate in rates) / 2, 0.0
-    for rate in sorted(rates):
-        passed += rate.seconds
+def _usual(rates: Sequence[Rate]) -> float | None:
+    """The median speed, by steps: half of all steps were made at most at this speed. A stall makes few steps."""
+    steps = [rate.steps_per_second * rate.seconds for rate in rates]
+    half, passed = sum(steps) / 2, 0.0
+    for rate, made in sorted(zip(rates, steps, strict=True)):
+        passed += made
         if passed >= half:
             return rate.steps_per_second
     return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from scheduling.jobs import Batch, BatchScope, Job, TrainingMode
-from scheduling.progress.patterns import check_pattern
+from scheduling.progress.patterns import bounded, check_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,4 @@ class LogRules:
 def _compiled(text: str | None, groups: int) -> re.Pattern[str] | None:
     if text is None or check_pattern(text, groups=groups) is not None:
         return None
-    return re.compile(text)
+    return bounded(text)

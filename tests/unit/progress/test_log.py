@@ -1,0 +1,440 @@
+"""The accumulator: duplicates, restores, speeds, checkpoints, complaints, what is stored."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.jobs import Batch, BatchScope, Counts, Role, TrainingMode
+from scheduling.progress.log import MAX_LOSSES, MAX_STORED_LOSSES, ProgressLog
+from scheduling.progress.record import LogLine, TrainingProgress
+from scheduling.progress.rules import LogRules
+from scheduling.progress.state import LogState
+from tests.unit.progress.jobs import START, stamped
+
+DATA = Path(__file__).parents[2] / "data" / "logs"
+LATER = START + 1e6
+SYNC = LogRules(mode=TrainingMode.SYNC)
+COUNTS = Counts(1, 2)
+GLUON = "Epoch[0] Batch [{}]/[40]\tSpeed: 5 samples/sec\tloss=1"
+
+
+def read(
+    texts: Sequence[str], rules: LogRules = SYNC, *, counts: Counts = COUNTS, every: float = 1.0
+) -> TrainingProgress:
+    """The progress that worker 0's log tells, one line a second."""
+    log = ProgressLog(rules)
+    log.observe("job-worker-0", Role.WORKER, 0, counts, stamped(texts, every=every), "run-1")
+    return log.progress(LATER)
+
+
+def pairs(first: int, last: int, every: int = 1, **more: object) -> list[str]:
+    """Lines of name=value, the loss falling from 1."""
+    rest = "".join(f" {name}={value}" for name, value in more.items())
+    return [f"step={step} loss={1 / step:.6f}{rest}" for step in range(first, last + 1, every)]
+
+
+class TestReadingTwice:
+    def test_overlapping_reads_take_each_line_once(self) -> None:
+        lines = stamped(pairs(1, 20))
+        once, often = ProgressLog(SYNC), ProgressLog(SYNC)
+        once.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
+        for end in range(1, 21):
+            often.observe("w", Role.WORKER, 0, Counts(1, 1), lines[max(end - 4, 0) : end], "r")
+        assert often.progress(LATER) == once.progress(LATER)
+
+    def test_lines_of_one_instant_are_told_apart_by_their_text(self) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), [LogLine(START, "step=1 loss=3")], "r")
+        log.observe(
+            "w", Role.WORKER, 0, Counts(1, 1), [LogLine(START, "step=1 loss=3"), LogLine(START, "step=2 loss=2")], "r"
+        )
+        assert [point.step for point in log.progress(LATER).losses] == [1, 2]
+
+    def test_the_next_read_starts_at_the_last_line(self) -> None:
+        log = ProgressLog(SYNC)
+        assert log.next_since("w") is None
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(["a", "b", "c"]), "r")
+        assert log.next_since("w") == START + 2
+
+    def test_one_event_under_two_prefixes_is_one_point(self) -> None:
+        event = "loss = 2.5, step = 100 (0.5 sec)"
+        progress = read([f"INFO:tensorflow:{event}", f"I0401 16:50:17.657439 1403 hooks.py:260] {event}"])
+        assert [(point.step, point.loss) for point in progress.losses] == [(100, 2.5)]
+
+    def test_lines_of_the_run_before_come_too_late(self) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 5)), "old")
+        log.observe("w", Role.WORKER, 0, Counts(1, 2), stamped(pairs(6, 9), start=START + 60), "new")
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(6, 8), start=START + 6), "old")
+        assert log.progress(LATER).step == 9
+
+
+class TestGoingBack:
+    def test_a_new_run_takes_away_what_came_after_the_checkpoint(self) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped([*pairs(1, 17), *pairs(18, 20, checkpoint=15)]), "1")
+        log.observe("w", Role.WORKER, 0, Counts(2, 2), stamped(["step=16 loss=9 checkpoint=15"], start=START + 60), "2")
+        progress = log.progress(LATER)
+        assert [point.step for point in progress.losses] == list(range(1, 17))
+        assert progress.losses[-1].loss == 9
+        assert (progress.step, progress.checkpoint_step) == (16, 15)
+
+    def test_a_sparse_log_goes_back_to_the_checkpoint_that_its_first_line_names(self) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(10, 100, every=10)), "1")
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(90, 90, checkpoint=65), start=START + 60), "2")
+        assert [point.step for point in log.progress(LATER).losses] == [10, 20, 30, 40, 50, 60, 90]
+
+    def test_a_container_that_restarts_within_a_run_goes_back_too(self) -> None:
+        progress = read([*pairs(1, 10), "step=4 loss=8"])
+        assert [point.step for point in progress.losses] == [1, 2, 3, 4]
+        assert progress.step == 4
+
+    def test_mxnet_goes_back_to_the_beginning_of_its_epoch(self) -> None:
+        speed = "Epoch[{}] Batch [{}]\tSpeed: 5 samples/sec\tloss={}"
+        log = ProgressLog(SYNC)
+        texts = [speed.format(epoch, batch, 1) for epoch in range(3) for batch in (10, 20)]
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped([speed.format(1, 10, 2)], start=START + 60), "2")
+        assert [point.loss for point in log.progress(LATER).losses] == [1, 1, 2]
+
+    def test_a_training_that_starts_over_has_no_checkpoint(self) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 20, checkpoint=15)), "1")
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 2), start=START + 60), "2")
+        progress = log.progress(LATER)
+        assert (progress.step, progress.checkpoint_step, len(progress.losses)) == (2, None, 2)
+
+
+class TestSpeed:
+    def test_global_steps_are_the_jobs_and_are_not_summed_over_pods(self) -> None:
+        log = ProgressLog(LogRules(mode=TrainingMode.ASYNC))
+        for index in range(3):
+            lines = stamped(pairs(1 + index, 200, every=10), every=2.0)
+            log.observe(f"w{index}", Role.WORKER, index, Counts(1, 3), lines, "r")
+        (sample,) = log.progress(LATER).samples
+        assert sample.counts == Counts(1, 3)
+        assert sample.steps_per_second == pytest.approx(5.0)
+
+    @pytest.mark.parametrize(
+        ("mode", "expected"),
+        [
+            pytest.param(TrainingMode.SYNC, 10.0, id="sync workers tick together"),
+            pytest.param(TrainingMode.ASYNC, 40.0, id="async workers add up, two sampled of four"),
+        ],
+    )
+    def test_batches_of_each_worker(self, mode: TrainingMode, expected: float) -> None:
+        log = ProgressLog(LogRules(mode=mode))
+        texts = [f"Epoch[{n // 5}] Batch [{n % 5 * 20}]/[100]\tSpeed: 640 samples/sec\tloss=1" for n in range(40)]
+        for index in range(2):
+            log.observe(f"w{index}", Role.WORKER, index, Counts(1, 4), stamped(texts, every=2.0), "r")
+        assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(expected, rel=0.01)
+
+    @pytest.mark.parametrize(
+        ("mode", "batch", "expected"),
+        [
+            pytest.param(TrainingMode.SYNC, Batch(64, BatchScope.JOB), 20.0, id="sync, the job's batch is shared"),
+            pytest.param(TrainingMode.SYNC, Batch(64, BatchScope.WORKER), 10.0, id="sync, a batch for each worker"),
+            pytest.param(TrainingMode.ASYNC, Batch(64, BatchScope.WORKER), 20.0, id="async, workers add up"),
+        ],
+    )
+    def test_printed_samples_per_second_where_lines_come_in_one_lump(
+        self, mode: TrainingMode, batch: Batch, expected: float
+    ) -> None:
+        texts = [f"Epoch[0] Batch [{n}]\tSpeed: {300 if n == 1 else 640} samples/sec\tloss=1" for n in range(1, 6)]
+        progress = read(texts, LogRules(mode=mode, batch=batch), every=0.01)
+        assert progress.samples[0].steps_per_second == pytest.approx(expected)
+
+    def test_printed_global_steps_per_second_are_the_jobs(self) -> None:
+        progress = read(["global_step/sec: 5", *["INFO:tensorflow:global_step/sec: 12.5"] * 4])
+        assert progress.samples[0].steps_per_second == 12.5
+
+    def test_warm_up_is_left_out(self) -> None:
+        log = ProgressLog(SYNC)
+        slow = [LogLine(START, "step=1 loss=1"), LogLine(START + 30, "step=11 loss=1")]
+        steady = stamped(pairs(21, 101, every=10), start=START + 32, every=2.0)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), [*slow, *steady], "r")
+        assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(5.0)
+
+    def test_a_stall_is_left_out(self) -> None:
+        log = ProgressLog(SYNC)
+        before, after = stamped(pairs(1, 20)), stamped(pairs(21, 40), start=START + 120)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), [*before, *after], "r")
+        assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(1.0)
+
+    def test_lines_that_come_in_lumps_are_measured_from_lump_to_lump(self) -> None:
+        lines = [LogLine(START + 10.0 * (n // 10) + n % 10 * 0.001, f"step={n + 1} loss=1") for n in range(80)]
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
+        assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(1.0)
+
+    def test_each_run_gives_a_sample_at_its_counts(self) -> None:
+        log = ProgressLog(SYNC)
+        for number, counts in enumerate([Counts(1, 1), Counts(2, 3)]):
+            first, start = 1 + 30 * number, START + 100.0 * number
+            lines = stamped(pairs(first, first + 29), start=start, every=1.0 / (number + 1))
+            log.observe("w", Role.WORKER, 0, counts, lines, f"run-{number}")
+        speeds = {sample.counts: sample.steps_per_second for sample in log.progress(LATER).samples}
+        assert speeds == pytest.approx({Counts(1, 1): 1.0, Counts(2, 3): 2.0})
+        assert log.progress(LATER).trained_seconds == pytest.approx(28 + 14)
+
+    def test_no_sample_is_from_the_future(self) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 20)), "r")
+        assert log.progress(START + 5).samples[0].at == START + 5
+
+
+class TestEpochs:
+    def test_steps_per_epoch_are_learned_from_the_printed_epochs(self) -> None:
+        progress = read([f"epoch={(step - 1) // 20 + 1} step={step} loss=1" for step in range(1, 101)])
+        assert progress.steps_per_epoch == 20
+        assert progress.epoch == 5.0
+
+    def test_an_annotation_overrules_what_is_learned(self) -> None:
+        rules = LogRules(mode=TrainingMode.SYNC, steps_per_epoch=50.0)
+        progress = read([f"epoch={step // 20} step={step} loss=1" for step in range(1, 101)], rules)
+        assert (progress.steps_per_epoch, progress.epoch) == (50.0, 2.0)
+
+    def test_epochs_that_count_from_zero_and_from_one_mean_the_same(self) -> None:
+        zero = read([f"epoch={step // 10} loss={step} step={step + 1}" for step in range(40)])
+        one = read([f"epoch={step // 10 + 1} loss={step} step={step + 1}" for step in range(40)])
+        assert zero == one
+
+    @pytest.mark.parametrize(
+        ("name", "epochs", "per_epoch"),
+        [
+            pytest.param("sync_p1w1.w1.log", 3, 26, id="batches after the last Speedometer line are estimated"),
+            pytest.param("sync_p2w2.w1.log", 25, 26, id="two workers in sync"),
+            pytest.param("keras_v2.log", 4, 57, id="Keras tells the length"),
+        ],
+    )
+    def test_recorded_logs(self, name: str, epochs: int, per_epoch: int) -> None:
+        progress = read((DATA / name).read_text().splitlines())
+        assert progress.epoch == epochs
+        assert progress.steps_per_epoch == pytest.approx(per_epoch, abs=3)
+        assert progress.step == pytest.approx(epochs * per_epoch, rel=0.12)
+
+    def test_workers_in_async_share_an_epoch(self) -> None:
+        progress = read((DATA / "keras_v2.log").read_text().splitlines(), LogRules(mode=TrainingMode.ASYNC))
+        assert progress.steps_per_epoch == 2 * 57
+
+    def test_a_log_of_whole_epochs_counts_them_as_steps(self) -> None:
+        progress = read([f"Epoch[{n}] Train-cross-entropy={1 / (n + 1)}" for n in range(8)], every=10.0)
+        assert (progress.epoch, progress.step, progress.steps_per_epoch) == (8.0, 8, 1.0)
+        assert progress.samples[0].steps_per_second == pytest.approx(0.1)
+        assert len(progress.losses) == 8
+
+    def test_steps_per_epoch_shrink_with_the_workers_where_each_has_its_own_batch(self) -> None:
+        rules = LogRules(mode=TrainingMode.SYNC, batch=Batch(16, BatchScope.WORKER))
+        log = ProgressLog(rules)
+        texts = [f"epoch={step // 40} step={step} loss=1" for step in range(121)]
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
+        assert log.progress(LATER).steps_per_epoch == 40
+        log.observe("w", Role.WORKER, 0, Counts(1, 2), stamped(["epoch=3 step=121 loss=1"], start=START + 900), "2")
+        assert log.progress(LATER).steps_per_epoch == 20
+
+
+class TestLosses:
+    def test_the_epochs_own_line_is_not_counted_on_top_of_its_batches(self) -> None:
+        texts = [
+            "Epoch[0] Batch [10]\tSpeed: 5 samples/sec\tloss=2",
+            "Epoch[0] Batch [20]\tSpeed: 5 samples/sec\tloss=1",
+            "Epoch[0] Train-loss=1.2",
+            "Epoch[0] Time cost=4",
+        ]
+        assert [point.loss for point in read(texts).losses] == [2, 1]
+
+    def test_a_mean_since_the_epoch_began_replaces_the_ones_before(self) -> None:
+        texts = [
+            "Epoch 1/9",
+            *(f"{n}/30 - 1s - loss: {9 - n / 10}" for n in (10, 20, 30)),
+            "Epoch 2/9",
+            "10/30 - 1s - loss: 5",
+        ]
+        assert [point.loss for point in read(texts).losses] == [6.0, 5.0]
+
+    def test_bars_of_an_evaluation_are_not_training(self) -> None:
+        texts = [
+            "Epoch 1/9",
+            "30/30 - 1s - loss: 6",
+            "8/8 - 0s - loss: 1",
+            "Epoch 2/9",
+            "15/30 - 1s - loss: 5",
+            "8/8 - 0s - loss: 1",
+        ]
+        assert [point.loss for point in read(texts).losses] == [6, 5]
+
+    def test_losses_come_from_the_chief_or_else_worker_0(self) -> None:
+        log = ProgressLog(LogRules(mode=TrainingMode.ASYNC))
+        log.observe("w1", Role.WORKER, 1, Counts(1, 2), stamped(["step=2 loss=7", "step=4 loss=7"]), "r")
+        log.observe("w0", Role.WORKER, 0, Counts(1, 2), stamped(["step=1 loss=5", "step=3 loss=5"]), "r")
+        log.observe("w1", Role.WORKER, 1, Counts(1, 2), stamped(["step=6 loss=7"], start=START + 9), "r")
+        assert [(point.step, point.loss) for point in log.progress(LATER).losses] == [(1, 5), (3, 5)]
+
+    def test_a_chief_that_prints_no_loss_leaves_it_to_worker_0(self) -> None:
+        log = ProgressLog(LogRules(mode=TrainingMode.ASYNC))
+        log.observe("w0", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 5)), "r")
+        log.observe(
+            "chief",
+            Role.CHIEF,
+            0,
+            Counts(1, 1),
+            stamped(["1511111111.1: Worker 0: training step 1 done (global step: 9)"]),
+            "r",
+        )
+        progress = log.progress(LATER)
+        assert (progress.step, len(progress.losses)) == (5, 5)
+
+    @pytest.mark.parametrize("role", [Role.PS, Role.SCHEDULER, Role.EVALUATOR])
+    def test_roles_that_do_not_train_are_not_listened_to(self, role: Role) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("pod", role, 0, Counts(1, 1), stamped(pairs(1, 5)), "r")
+        assert log.progress(LATER) == TrainingProgress()
+
+    def test_many_losses_are_thinned_and_keep_their_epoch_means(self) -> None:
+        steps = range(1, 5001)
+        progress = read(
+            [f"epoch={(step - 1) // 50} step={step} loss={step % 7}" for step in steps], LogRules(SYNC.mode, None, 50.0)
+        )
+        assert len(progress.losses) <= MAX_LOSSES
+        assert sum(point.weight for point in progress.losses) == 5000
+        mean = sum(point.loss * point.weight for point in progress.losses) / 5000
+        assert mean == pytest.approx(sum(step % 7 for step in steps) / 5000)
+
+
+class TestCheckpoints:
+    @pytest.mark.parametrize(
+        ("texts", "step", "second"),
+        [
+            pytest.param(pairs(1, 5, checkpoint=3), 3, 0, id="named on every line: known since the first"),
+            pytest.param(
+                ["step=1 loss=1", "Calling checkpoint listeners after saving checkpoint 1...", "step=2 loss=1"], 1, 1,
+                id="TensorFlow's line after the save",
+            ),
+            pytest.param(
+                ["step=7 loss=1", "Saving checkpoints for 7 into /ck.", "step=8 loss=1"], 7, 2,
+                id="a save that begins is complete at the next sign of training",
+            ),
+            pytest.param(["step=7 loss=1", "Saving checkpoints for 7 into /ck."], None, None, id="a save that begins"),
+            pytest.param(["Saving checkpoints for 0 into /ck.", "step=1 loss=1"], None, None, id="of step 0"),
+            pytest.param(
+                [GLUON.format(20), GLUON.format(40), 'Saved checkpoint to "/m-0001.params"'], 40, 2,
+                id="MXNet's number is of epochs",
+            ),
+            pytest.param(
+                ["step=40 epoch=0 loss=1", 'Saved checkpoint to "/m-0040.params"'], 40, 1,
+                id="a script that numbers MXNet's checkpoints by steps",
+            ),
+        ],
+    )  # fmt: skip
+    def test_are_known_once_complete(self, texts: list[str], step: int | None, second: int | None) -> None:
+        progress = read(texts)
+        assert progress.checkpoint_step == step
+        assert progress.checkpoint_at == (None if second is None else START + second)
+
+
+class TestComplaints:
+    def test_a_log_without_a_loss_says_which_annotation_helps(self) -> None:
+        texts = [f"Epoch[0] Batch [{n}]\tSpeed: 5 samples/sec\taccuracy=0.1" for n in range(40)]
+        complaint = read(texts).complaint
+        assert complaint is not None
+        assert "optimus.dl/loss-metric" in complaint
+        assert "accuracy" in complaint
+
+    def test_a_short_log_is_not_complained_about(self) -> None:
+        assert read(["Epoch[0] Batch [1]\tSpeed: 5 samples/sec\taccuracy=0.1"] * 3).complaint is None
+
+    def test_losses_that_are_no_numbers_are_dropped_and_told(self) -> None:
+        texts = [*pairs(1, 3), *(f"step={n} loss=nan" for n in range(4, 9))]
+        progress = read(texts)
+        assert len(progress.losses) == 3
+        assert progress.step == 8
+        assert progress.complaint == "the last 5 losses in the log are nan or infinite: training may have diverged"
+
+    def test_a_single_nan_is_not_complained_about(self) -> None:
+        progress = read([*pairs(1, 3), "step=4 loss=nan", *pairs(5, 6)])
+        assert (len(progress.losses), progress.complaint) == (5, None)
+
+
+class TestStorage:
+    @pytest.mark.parametrize("name", ["sync_p2w2.w1.log", "keras_v2.log", "mxnet-sync-before-worker-0.log"])
+    @pytest.mark.parametrize("cut", [0.1, 0.5, 0.9])
+    def test_goes_on_from_a_stored_state_as_if_nothing_had_happened(self, name: str, cut: float) -> None:
+        lines = stamped((DATA / name).read_text().splitlines())
+        half = round(len(lines) * cut)
+        whole, log = ProgressLog(SYNC), ProgressLog(SYNC)
+        whole.observe("w", Role.WORKER, 0, Counts(2, 2), lines, "r")
+        log.observe("w", Role.WORKER, 0, Counts(2, 2), lines[:half], "r")
+        stored = msgspec.json.encode(log.to_state())
+        again = ProgressLog.from_state(SYNC, msgspec.json.decode(stored, type=LogState))
+        again.observe("w", Role.WORKER, 0, Counts(2, 2), lines[half:], "r")
+        assert again.progress(LATER) == whole.progress(LATER)
+
+    def test_what_is_stored_is_bounded(self) -> None:
+        log = ProgressLog(SYNC)
+        for run in range(100):
+            lines = stamped(pairs(1 + run * 100, 100 + run * 100), start=START + run * 1000.0)
+            for index in range(10):
+                log.observe(f"w{index}", Role.WORKER, index, Counts(1, 10), lines, f"run-{run}")
+        state = log.to_state()
+        assert len(state.losses) <= MAX_STORED_LOSSES
+        assert len(msgspec.json.encode(state)) < 60_000
+
+    def test_a_state_is_a_copy(self) -> None:
+        log = ProgressLog(SYNC)
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 5)), "r")
+        state = log.to_state()
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(6, 9), start=START + 60), "r")
+        assert state.step == 5
+
+
+def recorded(name: str) -> list[LogLine]:
+    """A log whose lines begin with the time, which is taken as the kubelet's."""
+    texts = (DATA / "light" / name).read_text().splitlines()
+    stamps = (datetime.fromisoformat(text.split(" ", 1)[0]).timestamp() for text in texts)
+    return [LogLine(at, text) for at, text in zip(stamps, texts, strict=True)]
+
+
+def test_a_real_job_through_five_runs() -> None:
+    log = ProgressLog(LogRules(mode=TrainingMode.SYNC, batch=Batch(64, BatchScope.JOB)))
+    speeds = {Counts(1, 2): 2.42, Counts(1, 1): 2.04, Counts(3, 1): 2.25, Counts(1, 4): 1.99, Counts(4, 4): 3.64}
+    for run, counts in enumerate(speeds):
+        lines = recorded(f"sync-r{run}-p{counts.ps}w{counts.workers}.log")
+        log.observe("light-worker-0", Role.WORKER, 0, counts, lines, f"run-{run}")
+    progress = log.progress(LATER)
+    assert {sample.counts: sample.steps_per_second for sample in progress.samples} == pytest.approx(speeds, rel=0.02)
+    assert progress.steps_per_epoch == pytest.approx(20, rel=0.05)
+    steps = [point.step for point in progress.losses]
+    assert steps == sorted(set(steps), key=lambda step: step or 0)
+    assert progress.complaint is None
+
+
+SHAPES = (
+    "step={0} loss={0}",
+    "Epoch[{0}] Batch [{0}]\tSpeed: {0} samples/sec\tloss={0}",
+    "Epoch {0}/9",
+    "{0}/{0} - 1s - loss: {0}",
+    "Epoch[{0}] Train-loss={0}",
+    "Saving checkpoints for {0} into x",
+    "loss = {0}, step = {0}",
+    "global_step/sec: {0}",
+    'Saved checkpoint to "a-{0}.params"',
+)
+VALUES = ("0", "1", "7", "0040", "9" * 15, "9" * 40, "1e308", "nan", "-1", "x")
+LINES = st.one_of(st.text(), st.builds(str.format, st.sampled_from(SHAPES), st.sampled_from(VALUES)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1e10), LINES, st.integers(0, 2)), max_size=30))
+def test_no_line_can_break_the_log(lines: list[tuple[float, str, int]]) -> None:
+    log = ProgressLog(SYNC)
+    for at, text, pod in lines:
+        log.observe(f"w{pod}", Role.WORKER, pod, Counts(1, 2), [LogLine(at, text)], "r")
+    progress = log.progress(LATER)
+    msgspec.json.decode(msgspec.json.encode(log.to_state()), type=LogState)
+    assert all(sample.steps_per_second > 0 for sample in progress.samples)
