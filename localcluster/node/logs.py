@@ -118,7 +118,11 @@ def _pieces(path: Path, query: LogQuery, live: LogFile | None, abandoned: Callab
         line_begins = True
         while True:
             closed = live is None or live.closed
-            for line in source:
+            for line in iter(source.readline, b""):
+                if not line.endswith(b"\n"):
+                    # Its end is just being written, or was never written because the agent was killed.
+                    source.seek(-len(line), 1)
+                    break
                 stamp, _, tag, content = line.split(b" ", 3)
                 if stamp >= since:
                     yield (stamp + b" " if query.timestamps and line_begins else b"") + _shown(tag, content)

@@ -34,13 +34,13 @@ class LogSource(Protocol):
 class LogServer:
     """Serves logs on a free port of 127.0.0.1 until `stop`."""
 
-    def __init__(self, source: LogSource) -> None:
-        """Bind and begin to serve what `source` has."""
+    def __init__(self, source: LogSource, authority: trustme.CA | None = None) -> None:
+        """Bind and begin to serve what `source` has, with a certificate of `authority` or of a throwaway one."""
         handler = type("Handler", (_Handler,), {"source": source})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=True)
         self._server.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        trustme.CA().issue_cert("127.0.0.1", "localhost").configure_cert(context)
+        (authority or trustme.CA()).issue_cert("127.0.0.1", "localhost").configure_cert(context)
         # The handshake is done in the connection's own thread: a silent client must not hold up the others.
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port: int = self._server.server_address[1]
