@@ -39,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("localcluster: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        # The reader, `head` perhaps, has seen enough. Python would complain once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _parser() -> argparse.ArgumentParser:

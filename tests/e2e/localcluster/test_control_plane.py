@@ -186,6 +186,25 @@ class TestTheEnd:
         eventually("every process ended", lambda: not any(alive(process) for process in everything))
         eventually("its folder is gone", lambda: not root.exists())
 
+    def test_ctrl_c_during_the_start_leaves_nothing(self, tmp_path: Path) -> None:
+        state = tmp_path / "state"
+        script = (
+            "import sys\n"
+            "from pathlib import Path\n"
+            "from localcluster.cluster import LocalCluster\n"
+            "with LocalCluster('hasty', state_dir=Path(sys.argv[1])) as cluster:\n"
+            "    sys.exit('it was to be interrupted before this line')\n"
+        )
+        command = [sys.executable, "-c", script, str(state)]
+        owner = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        eventually("the API server was started", lambda: _component_started(state, "kube-apiserver"))
+        status = read_status(Layout(state))
+        assert status is not None
+        os.killpg(owner.pid, signal.SIGINT)
+        _, said = owner.communicate(timeout=60)
+        assert said.strip().endswith("KeyboardInterrupt")
+        assert not any(alive(process) for process in [*status.processes(), status.supervisor])
+
     def test_up_down_and_status_of_the_command_line(self, tmp_path: Path) -> None:
         state = tmp_path / "state"
         up = _command("up", "--state", str(state), "--nodes", "1", "--node", "cpu=2")
@@ -222,3 +241,8 @@ class TestTheEnd:
 def _command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "localcluster", *arguments]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=100)
+
+
+def _component_started(state: Path, name: str) -> bool:
+    status = read_status(Layout(state))
+    return status is not None and name in status.components
