@@ -2,7 +2,8 @@
 
 Outliers are replaced by the mean of their neighbours, losses divided by the largest. For a fixed b2 the equation is
 linear, 1/(l - b2) = b0 k + b1, a non-negative least squares problem of two coefficients with weights (l - b2)^2,
-which make its residuals those of l. b2 is searched: a grid over [0, smallest loss), then finer ones around the best.
+which make its residuals nearly those of l. b2 is searched for the smallest residuals of l itself: a grid over
+[0, smallest loss), then finer ones around the best.
 """
 
 import math
@@ -175,18 +176,22 @@ def fit_hyperbola(k: Vector, loss: Vector) -> Coefficients:
     k = k / unit
     low, high = 0.0, float(loss.min()) * (1 - 1e-9)
     floors = np.linspace(low, high, _GRID)
-    best = Coefficients(0.0, 1.0, 0.0)
+    best, least = Coefficients(0.0, 1.0, 0.0), math.inf
     for _ in range(_REFINEMENTS):
         b0, b1, cost = _fit_floors(k, loss, floors)
         n = int(np.argmin(cost))
-        best = Coefficients(float(b0[n]) / unit, float(b1[n]), float(floors[n]))
+        if cost[n] <= least:
+            best, least = Coefficients(float(b0[n]) / unit, float(b1[n]), float(floors[n])), float(cost[n])
         step = floors[1] - floors[0]
         floors = np.linspace(max(floors[n] - step, low), min(floors[n] + step, high), _GRID)
     return best
 
 
 def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector, Vector]:
-    """For each b2 in ``floors``: b0 and b1 >= 0 in closed form, and the sum of squared residuals."""
+    """For each b2 in ``floors``: b0 and b1 >= 0 in closed form, and the sum of squared residuals of the loss.
+
+    The weighted residuals of the linear problem would not do: their weights vanish as b2 nears the smallest loss.
+    """
     above = loss[np.newaxis, :] - floors[:, np.newaxis]
     weights, target = above**4, 1 / above
     w, wk, wkk = weights.sum(axis=1), weights @ k, weights @ k**2
@@ -199,5 +204,5 @@ def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector
         b1 = np.where(through_origin, 0.0, b1)
     flat = ~(b0 > 0)
     b0, b1 = np.where(flat, 0.0, b0), np.where(flat, wy / w, b1)
-    residuals = np.sqrt(weights) * (b0[:, np.newaxis] * k + b1[:, np.newaxis] - target)
-    return b0, b1, np.sum(residuals**2, axis=1)
+    predicted = 1 / (b0[:, np.newaxis] * k + b1[:, np.newaxis])
+    return b0, b1, np.sum((predicted - above) ** 2, axis=1)

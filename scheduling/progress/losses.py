@@ -5,6 +5,7 @@ what they were. A restore from a checkpoint takes away what it undid.
 """
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from scheduling.progress.record import LossPoint
@@ -29,9 +30,11 @@ def add(points: list[LossPoint], point: LossPoint, *, replace_last: bool = False
 
 
 def add_epoch_mean(points: list[LossPoint], point: LossPoint) -> None:
-    """Append an epoch's mean as its last line tells it, unless the lines within the epoch told more."""
+    """Append an epoch's mean as its last line tells it; where lines within the epoch told more, it only closes it."""
     last = points[-1] if points else None
-    if last is None or epoch_index(last) != epoch_index(point):
+    if last is not None and epoch_index(last) == epoch_index(point):
+        points[-1] = replace(last, epoch=point.epoch, step=point.step)
+    else:
         points.append(point)
 
 
