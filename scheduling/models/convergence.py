@@ -70,7 +70,7 @@ class LossSeries:
             weight = sum(point.weight for point in members)
             epochs.append(float((index or 0) + 1))
             means.append(sum(point.loss * point.weight for point in members) / weight)
-        complete = len(epochs) > 1 or _completes_epoch(points[-1])
+        complete = epoch_index(points[-1]) != epoch_index(points[0]) or _completes_epoch(points[-1])
         return cls(np.array(epochs), np.array(means), in_epochs=True, complete=complete)
 
 

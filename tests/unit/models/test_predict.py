@@ -1,0 +1,246 @@
+"""Forecasts: the curve, the speed and the goal put together, and every reason not to give one."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.errors import NotReady
+from scheduling.jobs import (
+    Batch,
+    BatchScope,
+    ConvergenceThreshold,
+    Counts,
+    Goal,
+    Role,
+    TargetLoss,
+    TrainingMode,
+)
+from scheduling.models.predict import JobOutlook, forecast_job, goal_is_met
+from scheduling.progress.log import ProgressLog
+from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
+from scheduling.progress.rules import LogRules
+from tests.unit.models.measured import sample
+from tests.unit.progress.jobs import START, job
+
+PER_EPOCH = 20.0
+SHARED = Batch(64, BatchScope.JOB)
+
+
+def speed(counts: Counts) -> float:
+    """Equation 4 in the knee form."""
+    return 1 / (0.3 / counts.workers + 0.1 + 0.05 * max(counts.workers / counts.ps, 1) + 0.01 * counts.workers)
+
+
+def samples(*counts: Counts) -> tuple[SpeedSample, ...]:
+    return tuple(sample(each, speed(each), seconds=60) for each in counts)
+
+
+SAMPLES = samples(*(Counts(ps, workers) for ps in (1, 2, 4) for workers in (1, 2, 4)))
+
+
+def after(epochs: float, **fields: object) -> TrainingProgress:
+    """The progress after so many epochs along 1/(0.2 k + 1) + 0.1, a loss at the end of each."""
+    losses = tuple(LossPoint(1 / (0.2 * k + 1) + 0.1, float(k), int(k * PER_EPOCH)) for k in range(1, int(epochs) + 1))
+    usual = TrainingProgress(losses, epochs, int(epochs * PER_EPOCH), PER_EPOCH, SAMPLES)
+    return replace(usual, **fields)  # type: ignore[arg-type]  # the fields are TrainingProgress's own
+
+
+JOB = job(mode=TrainingMode.SYNC, batch=SHARED, counts=Counts(1, 2), goal=TargetLoss(0.2))
+
+
+def outlook(progress: TrainingProgress, goal: Goal | None = None, **fields: object) -> JobOutlook:
+    found = forecast_job(replace(JOB, **fields), progress, goal)  # type: ignore[arg-type]  # as above
+    assert isinstance(found, JobOutlook)
+    return found
+
+
+def test_remaining_time_is_remaining_work_over_speed() -> None:
+    # 1/(0.2 k + 1) + 0.1 is 0.2 at k = 45.
+    found = outlook(after(15))
+    assert found.remaining_epochs == pytest.approx(30)
+    assert found.progress_fraction == pytest.approx(15 / 45)
+    assert found.forecast.at(Counts(2, 4)) == pytest.approx(30 * PER_EPOCH / speed(Counts(2, 4)))
+    assert not found.goal_met
+
+
+def test_the_part_of_an_epoch_that_is_done_counts() -> None:
+    assert outlook(after(15.5)).remaining_epochs == pytest.approx(29.5)
+
+
+def test_at_the_jobs_own_counts_the_measured_speed_is_what_counts() -> None:
+    measured = replace(sample(Counts(1, 2), 2 * speed(Counts(1, 2)), seconds=60), at=1.0)
+    progress = after(15, samples=(*(each for each in SAMPLES if each.counts != Counts(1, 2)), measured))
+    found = outlook(progress)
+    assert found.forecast.at(Counts(1, 2)) == pytest.approx(30 * PER_EPOCH / measured.steps_per_second)
+
+
+def test_another_goal_can_be_asked_about() -> None:
+    assert outlook(after(15), TargetLoss(0.3)).remaining_epochs == pytest.approx(5)
+
+
+def test_with_a_batch_for_each_worker_steps_shrink_as_workers_grow() -> None:
+    own = Batch(16, BatchScope.WORKER)
+    measured = samples(Counts(1, 1), Counts(2, 1), Counts(4, 4), Counts(1, 4), Counts(2, 4))
+    latest = replace(sample(Counts(1, 2), speed(Counts(1, 2))), at=9.0)
+    found = outlook(after(15, samples=(*measured, latest)), batch=own)
+    assert found.forecast.batch_per_worker
+    assert found.forecast.reference_workers == 2
+    rate = found.forecast.speed.steps_per_second(2, 4)
+    assert found.forecast.at(Counts(2, 4)) == pytest.approx(float(30 * PER_EPOCH / 2 / rate))
+
+
+def test_async_steps_are_single_workers_steps_whatever_their_number() -> None:
+    found = outlook(after(15), batch=Batch(16, BatchScope.WORKER), mode=TrainingMode.ASYNC)
+    assert not found.forecast.batch_per_worker
+
+
+def test_steps_alone_are_enough_for_a_target() -> None:
+    losses = tuple(LossPoint(1 / (0.01 * step + 1) + 0.1, None, step) for step in range(20, 420, 20))
+    found = outlook(TrainingProgress(losses, None, 400, None, SAMPLES))
+    assert found.remaining_epochs is None
+    assert found.forecast.remaining_steps == pytest.approx(500)
+
+
+def test_epochs_are_filled_in_once_it_is_known_how_many_steps_they_have() -> None:
+    early = tuple(replace(point, epoch=None) for point in after(15).losses)
+    assert outlook(after(15, losses=early)).remaining_epochs == pytest.approx(30)
+
+
+def test_a_curve_that_is_below_the_target_before_the_losses_are_leaves_the_running_epoch() -> None:
+    late = tuple(replace(point, loss=max(point.loss, 0.2005)) for point in after(46.25).losses)
+    found = outlook(after(46.25, losses=late))
+    assert not found.goal_met
+    assert found.remaining_epochs == pytest.approx(0.75)
+
+
+class TestGoalMet:
+    def test_by_the_mean_of_a_completed_epoch(self) -> None:
+        found = outlook(after(46))
+        assert found.goal_met
+        assert (found.remaining_epochs, found.progress_fraction) == (0.0, 1.0)
+        assert found.forecast.at(Counts(3, 3)) == 0.0
+
+    def test_not_by_the_beginning_of_an_epoch(self) -> None:
+        losses = (LossPoint(1.0, 1.0), LossPoint(0.1, 1.3), LossPoint(0.1, 1.5))
+        assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
+
+    def test_not_by_one_lucky_batch(self) -> None:
+        losses = (LossPoint(1.0, 0.5), LossPoint(0.1, 1.0))
+        assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
+
+    def test_known_before_any_model_is(self) -> None:
+        found = outlook(TrainingProgress((LossPoint(0.1, 1.0),)))
+        assert found.goal_met
+        assert found.curve is None
+
+    @pytest.mark.parametrize(("low", "met"), [(9, False), (11, True)])
+    def test_without_epochs_by_the_median_of_the_last_20_points(self, low: int, met: bool) -> None:
+        losses = tuple(LossPoint(0.1 if n >= 50 - low else 1.0, None, n) for n in range(50))
+        assert goal_is_met(TargetLoss(0.2), TrainingProgress(losses)) is met
+
+    @pytest.mark.parametrize(
+        ("means", "met"),
+        [
+            ([1.0, 0.5, 0.499, 0.498, 0.497], True),
+            ([1.0, 0.5, 0.499, 0.498], False),
+            ([1.0, 0.5, 0.499, 0.4, 0.399, 0.398], False),
+            ([1.0, 0.999, 0.998], False),
+            ([], False),
+        ],
+    )
+    def test_a_threshold_by_three_quiet_epochs_in_a_row(self, means: list[float], met: bool) -> None:
+        losses = tuple(LossPoint(mean, n + 1.0) for n, mean in enumerate(means))
+        assert goal_is_met(ConvergenceThreshold(0.01), TrainingProgress(losses)) is met
+
+
+class TestNotReady:
+    def reason(self, progress: TrainingProgress, goal: Goal | None = None) -> str:
+        refusal = forecast_job(JOB, progress, goal)
+        assert isinstance(refusal, NotReady)
+        return refusal.reason
+
+    def test_too_few_epochs(self) -> None:
+        assert self.reason(after(3)) == "the loss is known at 3 complete epochs, 5 needed"
+
+    def test_too_few_speeds(self) -> None:
+        assert "2 different counts, 3 needed" in self.reason(after(9, samples=samples(Counts(1, 1), Counts(1, 2))))
+
+    def test_a_target_out_of_reach(self) -> None:
+        assert "not reachable at this rate" in self.reason(after(30), TargetLoss(0.05))
+
+    def test_a_log_that_cannot_be_used_says_so_itself(self) -> None:
+        assert self.reason(TrainingProgress(complaint="no training loss was found")) == "no training loss was found"
+
+    def test_epochs_of_unknown_length(self) -> None:
+        assert "steps-per-epoch" in self.reason(after(15, steps_per_epoch=None))
+
+    def test_a_job_without_a_goal(self) -> None:
+        refusal = forecast_job(replace(JOB, goal=None), after(15))
+        assert refusal == NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
+
+
+def recorded(runs: Iterable[Counts]) -> tuple[ProgressLog, float]:
+    """The light trainer's recorded job, run after run; and when its last line was printed."""
+    folder = Path(__file__).parents[2] / "data" / "logs" / "light"
+    log, at = ProgressLog(LogRules.of(replace(JOB, steps_per_epoch=PER_EPOCH))), START
+    for run, counts in enumerate(runs):
+        texts = (folder / f"sync-r{run}-p{counts.ps}w{counts.workers}.log").read_text().splitlines()
+        lines = [LogLine(datetime.fromisoformat(text.split(" ", 1)[0]).timestamp(), text) for text in texts]
+        log.observe("light-worker-0", Role.WORKER, 0, counts, lines, f"run-{run}")
+        at = lines[-1].at
+    return log, at
+
+
+def test_a_real_job_is_forecast_from_four_short_runs() -> None:
+    runs = [Counts(1, 2), Counts(1, 1), Counts(3, 1), Counts(1, 4)]
+    log, at = recorded(runs)
+    found = outlook(log.progress(at), TargetLoss(0.2), counts=Counts(1, 4))
+    truth = 1.0 / (2 * 0.01 * PER_EPOCH) * (1 / (0.2 - 0.08) - 1)  # epochs at which the trainer's own curve is there
+    assert found.remaining_epochs is not None
+    assert 8.6 + found.remaining_epochs == pytest.approx(truth, rel=0.25)
+    stated = {Counts(2, 3): 3.06, Counts(4, 4): 3.64, Counts(3, 3): 3.43, Counts(4, 2): 3.27}  # of its README
+    rates = {counts: float(found.forecast.speed.steps_per_second(*counts)) for counts in stated}
+    assert rates == pytest.approx(stated, rel=0.1)
+
+
+@given(
+    st.lists(
+        st.builds(
+            LossPoint,
+            st.floats(-10, 10) | st.floats(0, 1e12),
+            st.none() | st.floats(0, 1e4),
+            st.none() | st.integers(0, 10**9),
+            st.floats(1, 100),
+        ),
+        max_size=40,
+    ),
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.floats(1e-6, 1e6), st.floats(0, 1e5)), max_size=8),
+    st.none() | st.floats(0.1, 1e6),
+    st.sampled_from([TargetLoss(0.2), ConvergenceThreshold(0.02)]),
+    st.sampled_from(TrainingMode),
+)
+@settings(deadline=None)
+def test_any_progress_gives_a_forecast_or_a_reason(
+    losses: list[LossPoint],
+    measured: list[tuple[int, int, float, float]],
+    per_epoch: float | None,
+    goal: Goal,
+    mode: TrainingMode,
+) -> None:
+    taken = tuple(SpeedSample(Counts(p, w), rate, seconds, 0.0) for p, w, rate, seconds in measured)
+    last = losses[-1] if losses else LossPoint(1.0)
+    progress = TrainingProgress(tuple(losses), last.epoch, last.step, per_epoch, taken)
+    found = forecast_job(replace(JOB, mode=mode), progress, goal)
+    if isinstance(found, NotReady):
+        assert found.reason
+        return
+    assert 0 <= found.progress_fraction <= 1
+    seconds = found.forecast.remaining_seconds(np.arange(1, 5)[:, None], np.arange(1, 5)[None, :])
+    assert (seconds >= 0).all()
+    assert np.isfinite(seconds).all()
