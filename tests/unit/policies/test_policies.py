@@ -198,7 +198,7 @@ class InPairs:
     """As fast as there are whole pairs of a PS and a worker."""
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        return np.minimum(np.asarray(ps, float), np.asarray(workers, float))
+        return np.asarray(np.minimum(np.asarray(ps, float), np.asarray(workers, float)), float)
 
 
 def test_optimus_adds_a_ps_and_a_worker_together_where_neither_alone_helps() -> None:
