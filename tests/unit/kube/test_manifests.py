@@ -1,0 +1,95 @@
+"""The manifests say what the code says."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from kube.contract import GROUP, PROFILE_KIND, PROFILES, SCHEDULER_NAME, VERSION, Phase
+from kube.profiles import ProfileStatus, RescaleRecord
+
+ROOT = Path(__file__).parents[3]
+MANIFESTS = sorted((ROOT / "manifests").glob("*.yaml"))
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+@pytest.fixture
+def crd() -> dict[str, Any]:
+    return documents(ROOT / "manifests/crd-trainingprofiles.yaml")[0]
+
+
+def status_of(crd: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    return schema["properties"]  # type: ignore[no-any-return]  # YAML
+
+
+def test_the_crd_is_the_one_that_is_written(crd: dict[str, Any]) -> None:
+    assert (crd["spec"]["group"], crd["spec"]["versions"][0]["name"]) == (GROUP, VERSION)
+    assert (crd["spec"]["names"]["kind"], crd["spec"]["names"]["plural"]) == (PROFILE_KIND, PROFILES)
+
+
+def test_the_crd_has_exactly_the_fields_that_are_written(crd: dict[str, Any]) -> None:
+    fields = {field.encode_name for field in msgspec.structs.fields(ProfileStatus)}
+    assert set(status_of(crd)) == fields
+    rescale = {field.encode_name for field in msgspec.structs.fields(RescaleRecord)}
+    assert set(status_of(crd)["rescale"]["properties"]) == rescale
+
+
+def test_the_crd_knows_every_phase(crd: dict[str, Any]) -> None:
+    assert status_of(crd)["phase"]["enum"] == [phase.value for phase in Phase]
+
+
+def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:
+    plain = documents(ROOT / "scheduler-config/kube-scheduler-config.yaml")[0]
+    overlaid = documents(ROOT / "localcluster/overlay/kube-scheduler-config.yaml")[0]
+    connection = overlaid.pop("clientConnection")
+    assert connection == {"kubeconfig": "/var/run/secrets/kubernetes.io/serviceaccount/kubeconfig"}
+    assert overlaid == plain
+
+
+@pytest.mark.parametrize("name", ["kube-scheduler-config.yaml", "advisory.yaml"])
+def test_the_scheduler_answers_to_the_name_that_jobs_are_told(name: str) -> None:
+    configuration = documents(ROOT / "scheduler-config" / name)[0]
+    assert [profile["schedulerName"] for profile in configuration["profiles"]] == [SCHEDULER_NAME]
+
+
+def containers() -> list[Any]:
+    found = []
+    for path in MANIFESTS:
+        for document in documents(path):
+            if document["kind"] == "Deployment":
+                pod = document["spec"]["template"]["spec"]
+                every = [*pod.get("initContainers", ()), *pod["containers"]]
+                found += [pytest.param(pod, container, id=container["name"]) for container in every]
+    return found
+
+
+@pytest.mark.parametrize(("pod", "container"), containers())
+def test_every_container_is_confined_bounded_and_watched(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    security = container["securityContext"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert security["readOnlyRootFilesystem"]
+    assert not security["allowPrivilegeEscalation"]
+    assert container["resources"]["limits"]["memory"]
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert {"livenessProbe", "startupProbe"} <= container.keys()
+    assert not container["image"].endswith(":latest")
+
+
+def rules() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in MANIFESTS:
+        for document in documents(path):
+            found += document.get("rules", ())
+    return found
+
+
+def test_no_right_is_granted_by_a_star() -> None:
+    assert rules()
+    for rule in rules():
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]

@@ -1,0 +1,223 @@
+"""Pods: what they take, which replica they are, and that no JSON can do worse than be refused."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube.errors import Malformed
+from kube.pods import ContainerStatus, Owner, Pod, decode_pod
+from scheduling.jobs import NodeConstraints, Requirement, Role, Toleration
+from scheduling.resources import Resources
+from scheduling.snapshot import BoundPod, ReplicaId
+
+OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "j", "uid": "u", "controller": True}
+LABELS = {"training.kubeflow.org/replica-type": "ps", "training.kubeflow.org/replica-index": "3"}
+
+
+def container(cpu: str | None = None, **extra: object) -> dict[str, object]:
+    requests = {"cpu": cpu} if cpu else {}
+    return {"name": "tensorflow", "resources": {"requests": requests}, **extra}
+
+
+def decoded(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: object) -> Pod:
+    raw = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "pu", **metadata},
+        "spec": spec or {"containers": [container()]},
+        "status": status,
+    }
+    return decode_pod(json.dumps(raw).encode())
+
+
+@pytest.mark.parametrize(
+    ("spec", "millicores"),
+    [
+        pytest.param({"containers": [container("1"), container("500m")]}, 1500, id="containers add up"),
+        pytest.param(
+            {"containers": [container("1")], "initContainers": [container("3"), container("2")]},
+            3000,
+            id="the largest init container counts where it is more than the containers",
+        ),
+        pytest.param(
+            {"containers": [container("1")], "initContainers": [container("500m", restartPolicy="Always")]},
+            1500,
+            id="a sidecar adds to the containers",
+        ),
+        pytest.param(
+            {
+                "containers": [container("1")],
+                "initContainers": [container("500m", restartPolicy="Always"), container("2")],
+            },
+            2500,
+            id="an init container runs beside the sidecars before it",
+        ),
+        pytest.param(
+            {
+                "containers": [container("1")],
+                "initContainers": [container("2"), container("500m", restartPolicy="Always")],
+            },
+            2000,
+            id="an init container does not run beside the sidecars after it",
+        ),
+        pytest.param(
+            {"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250, id="a runtime's overhead adds"
+        ),
+        pytest.param(
+            {"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}},
+            4000,
+            id="what the pod as a whole requests replaces the sum",
+        ),
+        pytest.param(
+            {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]},
+            2000,
+            id="a limit without a request is the request",
+        ),
+        pytest.param({"containers": [{"name": "c"}]}, 0, id="nothing requested"),
+        pytest.param({"containers": None, "initContainers": None}, 0, id="null lists"),
+    ],
+)
+def test_requests_are_reckoned_as_kube_scheduler_does(spec: dict[str, Any], millicores: int) -> None:
+    assert decoded(spec).resources == Resources(cpu=millicores, pods=1)
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "replica"),
+    [
+        pytest.param(OWNER, LABELS, ReplicaId("u", Role.PS, 3), id="a PS of a TFJob"),
+        pytest.param(
+            OWNER | {"kind": "MXJob"},
+            LABELS | {"training.kubeflow.org/replica-type": "server"},
+            ReplicaId("u", Role.PS, 3),
+            id="MXNet's server is a PS",
+        ),
+        pytest.param(OWNER, {}, None, id="no labels"),
+        pytest.param(OWNER, LABELS | {"training.kubeflow.org/replica-index": "-1"}, None, id="an index that is none"),
+        pytest.param(OWNER, LABELS | {"training.kubeflow.org/replica-type": "tuner"}, None, id="a role unknown"),
+        pytest.param(OWNER | {"controller": False}, LABELS, None, id="an owner that does not control"),
+        pytest.param(OWNER | {"apiVersion": "batch/v1"}, LABELS, None, id="another group's kind"),
+        pytest.param(OWNER | {"kind": "PyTorchJob"}, LABELS, None, id="a kind without parameter servers"),
+    ],
+)
+def test_owner_and_labels_tell_the_replica(
+    owner: dict[str, Any], labels: dict[str, str], replica: ReplicaId | None
+) -> None:
+    assert decoded(ownerReferences=[owner], labels=labels).replica == replica
+
+
+TF = {"cluster": {"ps": ["a:1", "b:1"], "worker": ["c:1"], "chief": ["d:1"]}, "task": {"type": "ps", "index": 0}}
+MX = {"cluster": {"scheduler": [{"url": "s", "port": 9091}], "server": [{}, {}], "worker": [{}]}, "labels": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "gang"),
+    [
+        pytest.param("TF_CONFIG", json.dumps(TF), {Role.PS: 2, Role.WORKER: 1, Role.CHIEF: 1}, id="TFJob"),
+        pytest.param("MX_CONFIG", json.dumps(MX), {Role.SCHEDULER: 1, Role.PS: 2, Role.WORKER: 1}, id="MXJob"),
+        pytest.param("TF_CONFIG", '{"cluster":{"worker":{"1":"a"}}}', None, id="a dynamic worker sees no whole gang"),
+        pytest.param("TF_CONFIG", '{"cluster":{}}', None, id="an empty cluster"),
+        pytest.param("TF_CONFIG", '{"cluster":{"tuner":["a"]}}', None, id="a role unknown"),
+        pytest.param("TF_CONFIG", "garbage", None, id="no JSON"),
+        pytest.param("TF_CONFIG", "[" * 100_000, None, id="JSON too deep"),
+        pytest.param("OTHER", json.dumps(TF), None, id="none"),
+    ],
+)
+def test_the_pods_own_configuration_tells_the_gang(name: str, value: str, gang: dict[Role, int] | None) -> None:
+    spec = {"containers": [{"name": "side"}, container(env=[{"name": name, "value": value}])]}
+    assert decoded(spec, ownerReferences=[OWNER]).gang == gang
+
+
+def test_constraints_are_kept() -> None:
+    expression = {"key": "zone", "operator": "In", "values": ["a"]}
+    term = {"matchExpressions": [expression], "matchFields": [{"key": "metadata.name", "operator": "Exists"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    spec = {
+        "containers": [container()],
+        "nodeSelector": {"gpu": "yes"},
+        "affinity": {"nodeAffinity": required},
+        "tolerations": [{"key": "t", "operator": "Exists"}, {}],
+    }
+    assert decoded(spec).constraints == NodeConstraints(
+        selector=(("gpu", "yes"),),
+        affinity=((Requirement("zone", "In", ("a",)), Requirement("metadata.name", "Exists", (), field=True)),),
+        tolerations=(Toleration("t", "Exists"), Toleration()),
+    )
+
+
+def test_a_bound_pod_takes_room_until_it_has_ended() -> None:
+    spec = {"containers": [container("1")], "nodeName": "n1"}
+    resources = Resources(cpu=1000, pods=1)
+    assert decoded(spec).bound() == BoundPod("pu", "n1", resources)
+    leaving = decoded(spec, {"phase": "Running"}, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert leaving.bound() == BoundPod("pu", "n1", resources, leaving=True)
+    assert not leaving.running
+    assert decoded(spec, {"phase": "Succeeded"}).bound() is None
+    assert decoded({"containers": [container("1")]}).bound() is None
+
+
+def test_status_fields_are_read() -> None:
+    status = {
+        "phase": "Running",
+        "startTime": "2026-01-01T00:00:02Z",
+        "nominatedNodeName": "",
+        "containerStatuses": [
+            {"name": "a", "ready": True, "restartCount": 2, "state": {"running": {"startedAt": "x"}}},
+            {"name": "b", "restartCount": 1, "state": {"terminated": {"exitCode": 137, "reason": "Error"}}},
+            {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}},
+            {"name": "d"},
+        ],
+    }
+    pod = decoded(status=status, creationTimestamp="2026-01-01T00:00:00Z", ownerReferences=[OWNER])
+    assert (pod.created_at, pod.started_at) == (1767225600.0, 1767225602.0)
+    assert (pod.nominated_node, pod.restarts, pod.running) == (None, 3, True)
+    assert (pod.owner, str(pod.job_key)) == (Owner("TFJob", "j", "u"), "ns/j")
+    assert pod.containers == (
+        ContainerStatus("a", "running", True, 2),
+        ContainerStatus("b", "terminated", False, 1, "Error", 137),
+        ContainerStatus("c", "waiting", False, 0, "ImagePullBackOff"),
+        ContainerStatus("d", "waiting", False, 0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(["istio", "mxnet"], "mxnet"), (["a", "b"], "a"), (["x", "tensorflow", "mxnet"], "tensorflow")],
+)
+def test_the_training_containers_log_is_the_one_to_read(names: list[str], expected: str) -> None:
+    assert decoded({"containers": [{"name": name} for name in names]}).log_container == expected
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=10,
+)
+some_pod = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({"name": st.text(), "uid": st.text()}, optional={"labels": json_values})},
+    optional={
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "containers": json_values | st.lists(st.fixed_dictionaries({"resources": json_values})),
+                "tolerations": json_values,
+                "affinity": json_values,
+                "overhead": st.dictionaries(st.text(), json_values, max_size=2),
+            },
+        ),
+        "status": json_values,
+    },
+)
+
+
+@given(json_values | some_pod)
+def test_any_json_is_a_pod_or_refused(value: object) -> None:
+    with suppress(Malformed):
+        assert isinstance(decode_pod(json.dumps(value).encode()), Pod)
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_are_refused(value: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode_pod(value)

@@ -1,0 +1,42 @@
+"""Instants as the API server writes them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube.errors import Malformed
+from kube.times import format_instant, format_second, parse_instant
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        pytest.param("2026-01-01T00:00:00Z", 1767225600.0, id="whole seconds"),
+        pytest.param("2026-01-01T00:00:00.123456789Z", 1767225600.123456789, id="nanoseconds, as in logs"),
+        pytest.param("2026-01-01T00:00:00.5Z", 1767225600.5, id="one digit, as in logs"),
+        pytest.param("2026-01-01T01:00:00+01:00", 1767225600.0, id="another zone, as some kubelets write"),
+    ],
+)
+def test_instants_are_read(text: str, seconds: float) -> None:
+    assert parse_instant(text) == pytest.approx(seconds, abs=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"])
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(Malformed, match="is no RFC 3339 instant"):
+        parse_instant(text)
+
+
+@given(st.floats(0, 4e9))
+def test_what_is_written_is_read_again(seconds: float) -> None:
+    assert parse_instant(format_instant(seconds)) == pytest.approx(seconds, abs=2e-6)
+    assert parse_instant(format_second(seconds)) == int(seconds)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_an_instant_or_refused(text: str) -> None:
+    try:
+        parse_instant(text)
+    except Malformed:
+        return
+    assert "T" in text.upper()

@@ -1,0 +1,155 @@
+"""Errors, watch lines, back-off, the store and logs: the small parts that carry bytes."""
+
+import json
+import threading
+from random import Random
+
+import msgspec
+import pytest
+import urllib3
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes.client.exceptions import ApiException
+
+from kube.backoff import Backoff, BackoffRule
+from kube.errors import LONGEST_WAIT_SECONDS, ErrorKind, KubeError, Malformed, classify, from_answer
+from kube.logs import parse_log
+from kube.store import Changes, Key, Store
+from kube.watch import decode_event, decode_page
+from scheduling.progress.record import LogLine
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "headers", "kind"),
+    [
+        pytest.param(409, b'{"reason":"Conflict"}', {}, ErrorKind.CONFLICT, id="a stale version"),
+        pytest.param(409, b'{"reason":"AlreadyExists"}', {}, ErrorKind.EXISTS, id="a name that is taken"),
+        pytest.param(410, b'{"reason":"Expired"}', {}, ErrorKind.EXPIRED, id="a version too old"),
+        pytest.param(404, b"", {}, ErrorKind.NOT_FOUND, id="gone"),
+        pytest.param(403, b"{}", {}, ErrorKind.FORBIDDEN, id="no right"),
+        pytest.param(422, b"{}", {}, ErrorKind.INVALID, id="never valid"),
+        pytest.param(429, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED, id="too many requests"),
+        pytest.param(503, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED, id="busy, with a time"),
+        pytest.param(503, b"<html>", {}, ErrorKind.TRANSIENT, id="busy, without"),
+        pytest.param(504, b'{"message":"Too large resource version"}', {}, ErrorKind.TRANSIENT, id="not there yet"),
+    ],
+)
+def test_answers_are_sorted_by_what_to_do(code: int, body: bytes, headers: dict[str, str], kind: ErrorKind) -> None:
+    error = from_answer("try", code, body, headers)
+    assert error.kind is kind
+    assert str(error).startswith("cannot try: ")
+    assert error.retry_after_seconds == (3.0 if headers else None)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("99999", LONGEST_WAIT_SECONDS), ("soon", None), ("", None)])
+def test_a_wait_is_bounded(text: str, seconds: float | None) -> None:
+    assert from_answer("try", 429, b"", {"Retry-After": text}).retry_after_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KubeError(ErrorKind.INVALID, "x"), ErrorKind.INVALID),
+        (ApiException(status=404, reason="x"), ErrorKind.NOT_FOUND),
+        (ApiException(status=0, reason="SSLError"), ErrorKind.TRANSIENT),
+        (urllib3.exceptions.ReadTimeoutError(urllib3.HTTPConnectionPool("h"), "/", "x"), ErrorKind.TRANSIENT),
+        (ConnectionResetError("reset"), ErrorKind.TRANSIENT),
+    ],
+)
+def test_exceptions_of_the_library_are_sorted_too(error: Exception, kind: ErrorKind) -> None:
+    assert classify("try", error).kind is kind
+
+
+@given(st.binary(max_size=200))
+def test_any_line_is_an_event_or_refused(line: bytes) -> None:
+    try:
+        decode_event("watch", line)
+    except (Malformed, KubeError) as error:
+        sentence = str(error)
+    else:
+        sentence = "an event"
+    assert sentence
+
+
+def test_an_error_event_is_an_error() -> None:
+    line = json.dumps({"type": "ERROR", "object": {"code": 410, "message": "too old"}}).encode()
+    with pytest.raises(KubeError, match="too old") as raised:
+        decode_event("watch", line)
+    assert raised.value.kind is ErrorKind.EXPIRED
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":""}}'])
+def test_a_list_without_a_version_is_refused(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode_page(body)
+
+
+@given(st.lists(st.floats(0, 60), max_size=20), st.integers())
+def test_waits_double_up_to_the_cap_and_obey_the_server(asked: list[float], seed: int) -> None:
+    backoff = Backoff(BackoffRule(1.0, 30.0), Random(seed))
+    for number, least in enumerate(asked):
+        wait = backoff.after_failure(least)
+        whole = min(30.0, 2.0**number)
+        assert max(least, whole / 2) <= wait <= max(least, whole)
+    backoff.reset()
+    assert backoff.after_failure() <= 1.0
+
+
+class Thing(msgspec.Struct, frozen=True):
+    name: str
+    value: int = 0
+    namespace: str = "ns"
+
+
+things = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2)).map(
+    lambda found: {Key("ns", name): Thing(name, value) for name, value in found.items()}
+)
+
+
+@given(st.lists(things, max_size=6))
+def test_whoever_follows_the_changes_knows_the_store(steps: list[dict[Key, Thing]]) -> None:
+    known: dict[Key, Thing] = {}
+
+    def follow(before: Thing | None, after: Thing | None) -> None:
+        if before is not None:
+            assert known.pop(Key(before.namespace, before.name)) == before
+        if after is not None:
+            known[Key(after.namespace, after.name)] = after
+
+    store: Store[Thing] = Store(Changes(), follow)
+    for step in steps:
+        store.replace(step)
+        assert known == step
+        assert set(store.items()) == set(step.values())
+    store.put(Key("ns", "z"), Thing("z"))
+    store.put(Key("ns", "z"), None)
+    assert store.find(Key("ns", "z")) is None
+    assert len(known) == len(store)
+
+
+def test_waiting_ends_with_a_change() -> None:
+    changes = Changes()
+    assert changes.wait(0, 0.0) == 0
+    threading.Timer(0.0, changes.tell).start()
+    assert changes.wait(0, 10.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "limit", "lines"),
+    [
+        pytest.param(b"", 100, [], id="nothing"),
+        pytest.param(b"1970-01-01T00:00:01Z a\n", 100, [LogLine(1.0, "a")], id="one line"),
+        pytest.param(b"1970-01-01T00:00:01Z a\n1970-01-01T00:00:02Z b", 100, [LogLine(1.0, "a")], id="cut at the end"),
+        pytest.param(b"1970-01-01T00:00:01Z aaa", 24, [LogLine(1.0, "aaa")], id="one line larger than the limit"),
+        pytest.param(b"1970-01-01T00:00:01Z aaa", 99, [], id="one line still being written"),
+        pytest.param(b"no logs here\n", 100, [], id="the agent's own words"),
+        pytest.param(b"1970-01-01T00:00:01Z \n", 100, [LogLine(1.0, "")], id="an empty line"),
+    ],
+)
+def test_whole_lines_are_read(body: bytes, limit: int, lines: list[LogLine]) -> None:
+    assert parse_log(body, limit) == lines
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_log(body: bytes) -> None:
+    assert all("\n" not in line.text for line in parse_log(body))
