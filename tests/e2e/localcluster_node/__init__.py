@@ -1,0 +1,1 @@
+"""Process nodes under the real control plane."""
