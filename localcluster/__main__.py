@@ -108,6 +108,9 @@ def _up(options: argparse.Namespace) -> int:
 def _wait_or_stop(layout: Layout, process: "handle.SupervisorProcess") -> None:
     try:
         handle.wait_running(layout, process, _READY_SECONDS)
+    except ClusterError as error:
+        process.wait()
+        raise ClusterError(f"{error}\nlogs: {layout.logs}") from error
     except BaseException:
         process.terminate()
         process.wait()

@@ -96,7 +96,10 @@ def _spawn(layout: Layout, owned: bool) -> tuple[SupervisorProcess, int | None]:
 
 
 def wait_running(layout: Layout, process: SupervisorProcess, timeout_seconds: float) -> ClusterStatus:
-    """Wait until every component is ready. Raises ClusterError with the reason when that does not come about."""
+    """Wait until every component is ready. Raises ClusterError when that does not come about; then it ends.
+
+    The message holds the reason.
+    """
     deadline = time.monotonic() + timeout_seconds
     while True:
         ended = process.poll() is not None
@@ -106,6 +109,7 @@ def wait_running(layout: Layout, process: SupervisorProcess, timeout_seconds: fl
         if ended:
             raise ClusterError(f"the cluster did not start: {_why(layout, status)}")
         if time.monotonic() > deadline:
+            process.terminate()
             raise ClusterError(f"the cluster was not running after {timeout_seconds:.0f} s")
         time.sleep(_POLL_SECONDS)
 

@@ -103,7 +103,7 @@ class TestACluster:
 
 
 class TestAComponentThatDies:
-    @pytest.mark.parametrize("component", sorted(CONTROL_PLANE))
+    @pytest.mark.parametrize("component", [*sorted(CONTROL_PLANE), "node-agent"])
     def test_it_is_started_again_and_reported(self, own: LocalCluster, component: str) -> None:
         before = own.components[component].restarts
         own.wait_restarted(component, own.kill(component))

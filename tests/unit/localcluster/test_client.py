@@ -1,0 +1,51 @@
+"""Every call of the client for a local cluster ends, and none leaves the machine."""
+
+from typing import Any
+
+import pytest
+from kubernetes.client import Configuration
+
+from localcluster.client import DEFAULT_TIMEOUT_SECONDS, TimedApiClient, api_client
+from localcluster.identities import write_identities
+from localcluster.layout import Layout
+
+
+class Recorder:
+    """Stands in for the transport and notes the time-out that it is given."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[Any] = []
+
+    def request(self, method: str, url: str, **named: Any) -> None:
+        self.timeouts.append(named["_request_timeout"])
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        pytest.param({}, DEFAULT_TIMEOUT_SECONDS, id="a call that names none gets the default"),
+        pytest.param({"_request_timeout": None}, DEFAULT_TIMEOUT_SECONDS, id="none is no time-out"),
+        pytest.param({"_request_timeout": 3}, 3, id="its own is kept"),
+    ],
+)
+def test_every_call_has_a_timeout(given: dict[str, Any], used: object) -> None:
+    client: Any = TimedApiClient(Configuration())
+    client.rest_client = recorder = Recorder()
+    client.call_api("GET", "https://127.0.0.1/version", **given)
+    assert recorder.timeouts == [used]
+
+
+def test_a_proxy_of_the_environment_is_not_used(
+    layout_with_identities: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:3128")
+    client = api_client(layout_with_identities.kubeconfig)
+    assert client.configuration.host == "https://127.0.0.1:20003"
+    assert client.configuration.proxy is None
+
+
+@pytest.fixture
+def layout_with_identities(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    layout = Layout(tmp_path_factory.mktemp("state"))
+    write_identities(layout, 20003)
+    return layout
