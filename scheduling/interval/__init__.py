@@ -97,9 +97,9 @@ def _charge_fixed(standings: list[Standing], layout: Layout) -> None:
 def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, settlement: Settlement) -> Settlement:
     settlement.find_givers(standings)
     for each in budget.seated:
-        settlement.decide(each, each.counts, _joined(each.reason, f"there is room for its {each.counts}"))
+        settlement.decide(each, each.counts, f"there is room for its {each.counts}")
     for each, refusal in budget.refused:
-        settlement.decide(each, each.job.counts, _joined(each.reason, refusal))
+        settlement.decide(each, each.job.counts, refusal)
     for each in budget.promised:
         _seat(each, allocation, settlement)
     for each in _most_to_gain_first(standings, allocation):
@@ -112,12 +112,9 @@ def _seat(standing: Standing, allocation: Allocation, settlement: Settlement) ->
     """Room for a job that waits, or whose user moved its bounds."""
     allotted = allocation.counts.get(standing.job.uid)
     options = [allotted, standing.least] if allotted else [standing.least]
-    purpose = _joined(standing.reason, f"there is room for {options[-1]}, not for its {standing.counts}")
-    if standing.forced:
-        purpose = f"its bounds do not allow its {standing.job.counts}"
-    refusal = settlement.seat(standing, options, purpose)
+    refusal = settlement.seat(standing, options)
     if refusal is not None:
-        settlement.decide(standing, standing.job.counts, _joined(standing.reason, refusal))
+        settlement.decide(standing, standing.job.counts, refusal)
 
 
 def _most_to_gain_first(standings: list[Standing], allocation: Allocation) -> list[Standing]:
@@ -155,7 +152,3 @@ def _told(outlook: Outlook, reason: str) -> str:
     if now is None or after is None or now == after:
         return reason
     return f"{reason}; remaining {now:.0f} s become {after:.0f} s"
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)

@@ -39,23 +39,23 @@ class Settlement:
         return is_open and allotted != standing.job.counts and self._saving(standing, allotted) <= 0
 
     def decide(self, standing: Standing, counts: Counts, reason: str) -> None:
-        """Fix one job's counts."""
+        """Fix one job's counts; what its standing says comes before the reason."""
         self.counts[standing.job.uid] = counts
-        self.reasons[standing.job.uid] = reason
+        self.reasons[standing.job.uid] = "; ".join(part for part in (standing.reason, reason) if part)
 
-    def seat(self, standing: Standing, options: Sequence[Counts], purpose: str) -> str | None:
+    def seat(self, standing: Standing, options: Sequence[Counts]) -> str | None:
         """Give a job the first of these counts that fits, shrinking others for the last one; says why none fits."""
         refusal: str | None = None
         for counts in options:
             refusal = self.layout.move(standing.job, counts)
             if refusal is None:
-                self.decide(standing, counts, purpose)
+                self.decide(standing, counts, _seat_reason(standing, counts))
                 return None
         for trial, given in self._with_room_given():
             refusal = trial.move(standing.job, options[-1])
             if refusal is None:
                 self._accept(trial, given, f"gives room to {standing.job.key}, which waits for {options[-1]}")
-                self.decide(standing, options[-1], purpose)
+                self.decide(standing, options[-1], _seat_reason(standing, options[-1]))
                 return None
         return refusal
 
@@ -64,7 +64,7 @@ class Settlement:
         uid, current = standing.job.uid, standing.job.counts
         wanted = self.allotted.get(uid, current)
         if wanted == current:
-            self.decide(standing, current, self.why.get(uid, standing.reason))
+            self.decide(standing, current, self.why.get(uid, ""))
             return
         if not self._worth(standing, wanted):
             self.decide(standing, current, self._not_worth(standing, wanted))
@@ -152,6 +152,12 @@ class Settlement:
             f"{wanted} would save {saving:.0f} s of {now:.0f} s, not worth a restart of "
             f"{self.rules.rescale_seconds:.0f} s"
         )
+
+
+def _seat_reason(standing: Standing, counts: Counts) -> str:
+    if counts == standing.job.counts:
+        return f"room is made for its {counts}"
+    return f"there is room for {counts}" + ("" if standing.forced else f", not for its {standing.job.counts}")
 
 
 def trims(standing: Standing, wanted: Counts) -> Iterator[Counts]:

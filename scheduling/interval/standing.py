@@ -116,7 +116,7 @@ def _out_of_bounds(case: Case) -> Standing | None:
     job, wanted = case.job, case.job.bounds.clamp(case.job.counts)
     if wanted == job.counts or not isinstance(case.prediction, NotReady):
         return None
-    standing = case.fixed(f"its bounds ask for {wanted} instead of {job.counts}", wanted)
+    standing = case.fixed(f"its bounds do not allow its {job.counts}", wanted)
     return replace(standing, forced=True, least=job.bounds.minimum if not case.running else wanted)
 
 
@@ -163,9 +163,18 @@ def _open(case: Case) -> Standing:
     bounded = replace(job, bounds=_no_more_than(job.counts, job.bounds)) if capped else job
     candidate = Candidate(bounded, case.prediction.forecast, not goal_met, case.running)
     stance = Stance.OPEN if case.running else Stance.WAITING
-    reason = f"rescaled {case.history.rescales} times: it does not grow again" if capped else ""
+    reason = _open_reason(case, forced, capped)
     least = job.bounds.minimum
     return Standing(job, stance, job.counts, reason, least, candidate=candidate, forced=forced, capped=capped)
+
+
+def _open_reason(case: Case, forced: bool, capped: bool) -> str:
+    assert not isinstance(case.prediction, NotReady)
+    if forced:
+        return f"its bounds do not allow its {case.job.counts}"
+    if capped:
+        return f"rescaled {case.history.rescales} times: it does not grow again"
+    return "its goal is met: it does not grow again" if case.prediction.goal_met else ""
 
 
 def _no_more_than(counts: Counts, bounds: CountBounds) -> CountBounds:
