@@ -11,6 +11,7 @@ import pytest
 from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
 from localcluster.environments import framework_environments
+from localcluster.errors import LocalClusterError
 from localcluster.progress import Lines
 from localcluster.specs import numbered_nodes
 
@@ -31,7 +32,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     items = [item for item in session.items if item.get_closest_marker("e2e")]
     if not items or session.config.option.collectonly:
         return
-    resolve(None, Lines())
+    try:
+        resolve(None, Lines())
+    except LocalClusterError as error:
+        raise pytest.UsageError(f"no control plane to test on: {error}") from error
     if any("frameworks" in getattr(item, "fixturenames", ()) for item in items):
         session.config.stash[_ENVIRONMENTS] = framework_environments(Lines())
 
