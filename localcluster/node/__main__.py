@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -9,6 +10,9 @@ from types import FrameType
 
 from localcluster.node.agent import Agent
 from localcluster.node.config import BadConfig, load_config
+
+
+_FILES = 65536
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,10 +34,18 @@ def main(arguments: list[str] | None = None) -> int:
     def end(_signal: int, _frame: FrameType | None) -> None:
         agent.stop()
 
+    _allow_many_files()
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     agent.run()
     return 0
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files: every container takes four. Not beyond what a program may loop over."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    permitted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, permitted), most))
 
 
 if __name__ == "__main__":

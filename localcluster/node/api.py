@@ -20,6 +20,7 @@ import yaml
 
 _CONNECT_SECONDS = 3.0
 _READ_SECONDS = 15.0
+_CALLS_AT_A_TIME = 32
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
@@ -82,7 +83,10 @@ class Api:
         self._headers = {"Accept": "application/json", "User-Agent": "optimus-localcluster-node"}
         if credentials.token:
             self._headers["Authorization"] = f"Bearer {credentials.token}"
-        self._pool = urllib3.PoolManager(maxsize=32, ssl_context=credentials.context, retries=False)
+        # At most so many calls at a time; more of them wait for a connection instead of opening one each.
+        self._pool = urllib3.PoolManager(
+            maxsize=_CALLS_AT_A_TIME, block=True, ssl_context=credentials.context, retries=False
+        )
 
     def get(self, path: str) -> dict[str, Any]:
         """Read one object."""
