@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 
 from extender import wire
 from extender.metrics import Metrics
-from extender.placer import Verdict
+from extender.verdicts import Verdict
 from kube.errors import Malformed
 from kube.pods import Pod
 

@@ -18,11 +18,15 @@ Barred = Mapping[ReplicaId, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A gang as far as it is there; ``missing`` replicas have no pod yet."""
+    """A gang as far as it is there; ``missing`` replicas have no pod yet.
+
+    ``known`` means that what the missing ones ask for is known all the same.
+    """
 
     gang: Gang
     missing: tuple[ReplicaId, ...]
     pods: Mapping[ReplicaId, Pod]
+    known: bool = True
 
     @property
     def complete(self) -> bool:
@@ -38,6 +42,7 @@ def assemble(pod: Pod, others: Iterable[Pod], job: Job | None, barred: Barred) -
     present = {other.replica: other for other in others if other.replica is not None and not other.leaving}
     present[pod.replica] = pod
     missing: list[ReplicaId] = []
+    known = True
     members: list[Member] = []
     for role, count in sorted(shape_of(pod, job).items()):
         template = _template(role, present, job)
@@ -46,10 +51,11 @@ def assemble(pod: Pod, others: Iterable[Pod], job: Job | None, barred: Barred) -
             found = present.get(replica)
             if found is None:
                 missing.append(replica)
-            spec = template if found is None else ReplicaSpec(found.resources, found.constraints)
+                known &= template is not None
+            spec = template or ReplicaSpec() if found is None else ReplicaSpec(found.resources, found.constraints)
             node = None if found is None else found.node
             members.append(Member(role, index, spec, node, barred.get(replica, frozenset())))
-    return Assembly(Gang(JobKey(*pod.job_key), job_uid, tuple(members)), tuple(missing), present)
+    return Assembly(Gang(JobKey(*pod.job_key), job_uid, tuple(members)), tuple(missing), present, known)
 
 
 def shape_of(pod: Pod, job: Job | None) -> dict[Role, int]:
@@ -71,11 +77,11 @@ def _counts(job: Job | None) -> dict[Role, int]:
     return counts | {fixed.role: fixed.count for fixed in job.fixed}
 
 
-def _template(role: Role, present: Mapping[ReplicaId, Pod], job: Job | None) -> ReplicaSpec:
+def _template(role: Role, present: Mapping[ReplicaId, Pod], job: Job | None) -> ReplicaSpec | None:
     alike = min((replica for replica in present if replica.role is role), default=None)
     if alike is not None:
         return ReplicaSpec(present[alike].resources, present[alike].constraints)
     if job is None:
-        return ReplicaSpec()
+        return None
     specs = {Role.PS: job.ps, Role.WORKER: job.worker} | {fixed.role: fixed.spec for fixed in job.fixed}
-    return specs.get(role, ReplicaSpec())
+    return specs.get(role)

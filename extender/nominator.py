@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from extender.leadership import Leadership
-from extender.placer import Wish
+from extender.verdicts import Wish
 from kube.errors import ErrorKind
 from kube.outcomes import Refused, Written
 from kube.pods import Pod
@@ -169,6 +169,9 @@ class Nominator:
 
     def _counted(self, pod: Pod, outcome: Written | Refused) -> Written | Refused:
         self._count("written" if isinstance(outcome, Written) else str(outcome.kind))
-        if isinstance(outcome, Refused) and outcome.kind is not ErrorKind.NOT_FOUND:
-            _LOG.warning("pod %s/%s is not told its node: %s", pod.namespace, pod.name, outcome.sentence)
+        if isinstance(outcome, Refused):
+            # Bound, gone or made anew since it was looked at: nothing is wrong, the watch will tell.
+            moved_on = outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.CONFLICT)
+            level = logging.DEBUG if moved_on else logging.WARNING
+            _LOG.log(level, "pod %s/%s is not told its node: %s", pod.namespace, pod.name, outcome.sentence)
         return outcome

@@ -8,12 +8,12 @@ like, a background thread calls ``advance`` and reads ``wishes``.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from extender.cluster import Cluster, Rescale, is_waiting
 from extender.gangs import Assembly, shape_of
 from extender.planner import Now, Planner, Rules
+from extender.verdicts import Verdict, Wish, refuse
 from kube.pods import Pod
 from kube.store import Changes
 from scheduling.jobs import Counts, Job, Role
@@ -24,24 +24,6 @@ from scheduling.placement.theorem1 import Theorem1
 from scheduling.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The nodes a pod may go to, and why not to each of the others; ``cause`` sums the refusal up for counting."""
-
-    kept: tuple[str, ...]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    cause: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """A pod that is planned on a node and waits; kube-scheduler was last told so at ``answered_at`` (monotonic)."""
-
-    pod: Pod
-    node: str
-    answered_at: float
 
 
 def read_clocks() -> Now:
@@ -99,6 +81,8 @@ class Placer:
     def _member_changed(self, replica: ReplicaId, before: Pod | None, after: Pod | None) -> None:
         if before is None or after is None or is_waiting(before) != is_waiting(after):
             self._planner.job_changed(replica.job_uid)
+        if after is None or after.node is not None or not is_waiting(after):
+            self._planner.landed(replica)
         if after is not None and after.node is not None and (before is None or before.node is None):
             # Bound: its room shows in the cluster now. The rest of its gang gets the time it needs.
             self._answered.pop(after.uid, None)
@@ -107,7 +91,7 @@ class Placer:
                 self._extend(replica.job_uid)
         elif before is not None and is_waiting(before) and (after is None or not is_waiting(after)):
             self._answered.pop(before.uid, None)
-            if not self._planner.is_rescaling(replica.job_uid) and self._promises.release(replica):
+            if not self._planner.rescales.is_under_way(replica.job_uid) and self._promises.release(replica):
                 self._planner.room_grew()
 
     def _is_old(self, pod: Pod) -> bool:
@@ -173,11 +157,13 @@ class Placer:
         return Verdict(kept, dict.fromkeys(full, "room is reserved for a training job"), "reserved" if full else "")
 
     def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> Verdict:
+        # Asked again: whatever was answered before did not come to a binding.
+        self._planner.landed(replica)
         held = self._held_for(pod, replica)
         if list(names) == [pod.nominated_node]:
             if held is not None and held.node == names[0]:
                 return self._answer(pod, held, names, now)
-            return _refuse(names, f"the plan of job {_job(pod)} has changed since the pod was nominated", "probe")
+            return refuse(names, f"the plan of job {_job(pod)} has changed since the pod was nominated", "probe")
         if held is not None:
             if held.node in names:
                 return self._answer(pod, held, names, now)
@@ -186,7 +172,7 @@ class Placer:
             self._planner.break_plan(replica.job_uid)
         assembly = self._planner.assemble(pod)
         if not assembly.complete:
-            return _refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
+            return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
         return self._plan(pod, replica, assembly, names, now)
 
     def _held_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
@@ -205,7 +191,7 @@ class Placer:
     def _plan(self, pod: Pod, replica: ReplicaId, assembly: Assembly, names: Sequence[str], now: Now) -> Verdict:
         refused = self._planner.plan_in_turn(now, assembly)
         if refused is not None:
-            return _refuse(names, refused.reason, "no room")
+            return refuse(names, refused.reason, "no room")
         held = self._promises.ledger.get(replica)
         assert held is not None
         if held.node in names:
@@ -216,7 +202,7 @@ class Placer:
         absent = frozenset(self._cluster.nodes) - frozenset(names)
         held = self._promises.ledger.get(replica) if self._replan(pod, replica, absent, now) else None
         if held is None:
-            return _refuse(names, f"job {_job(pod)} does not fit as a whole on the nodes offered", "not offered")
+            return refuse(names, f"job {_job(pod)} does not fit as a whole on the nodes offered", "not offered")
         return self._answer(pod, held, names, now)
 
     def _replan(self, pod: Pod, replica: ReplicaId, absent: frozenset[str], now: Now) -> bool:
@@ -224,6 +210,7 @@ class Placer:
 
     def _answer(self, pod: Pod, held: Reservation, names: Sequence[str], now: Now) -> Verdict:
         self._answered[pod.uid] = now.at
+        self._planner.sent(held)
         refused = dict.fromkeys(names, f"job {_job(pod)} is planned on other nodes for this replica")
         refused.pop(held.node, None)
         return Verdict((held.node,), refused)
@@ -240,8 +227,10 @@ class Placer:
                 full = self._pass(pod, names).refused
                 return {name: 0 if name in full else MOST for name in names}
             held = self._held_for(pod, pod.replica)
-            if held is None and self._planner.plan_in_turn(now, self._planner.assemble(pod)) is None:
-                held = self._promises.ledger.get(pod.replica)
+            if held is None:
+                assembly = self._planner.assemble(pod)
+                if assembly.known and self._planner.plan_in_turn(now, assembly) is None:
+                    held = self._promises.ledger.get(pod.replica)
             self._assert_invariants()
             if held is not None and held.node in names:
                 self._answered[pod.uid] = now.at
@@ -325,10 +314,6 @@ class Placer:
         if self._check:
             for node in self._promises.overdrawn():
                 _LOG.error("invariant broken: node %s is promised more than it has", node)
-
-
-def _refuse(names: Sequence[str], reason: str, cause: str) -> Verdict:
-    return Verdict((), dict.fromkeys(names, reason), cause)
 
 
 def _job(pod: Pod) -> str:

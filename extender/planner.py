@@ -1,4 +1,4 @@
-"""Which gang is planned when, on what room: turns, rescales, refusals that are remembered.
+"""Which gang is planned when, and on what room: turns, and refusals that are remembered.
 
 One gang is planned at a time, whole, in the order of ``scheduling.placement.order``. A gang that has waited past
 the age limit, does not fit yet but could, keeps the nodes that it may use closed to those behind it, so that room
@@ -7,14 +7,16 @@ and again.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extender.cluster import Cluster, Rescale, is_waiting
+from extender.bars import Bars
+from extender.cluster import Cluster, is_waiting
 from extender.gangs import Assembly, assemble
 from extender.promises import Promises
+from extender.rescales import RescaleHolds
 from kube.pods import Pod
 from scheduling.placement.gang import DoesNotFit, Gang, Placement
 from scheduling.placement.ledger import Reservation
@@ -22,7 +24,7 @@ from scheduling.placement.order import OrderKey, WaitingGang, is_entitled, order
 from scheduling.placement.refusals import shape
 from scheduling.placement.room import Room, Rows
 from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import NONE, Resources, total
+from scheduling.resources import NONE, total
 from scheduling.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
@@ -67,11 +69,12 @@ class Planner:
         self.cluster, self.rules = cluster, rules
         self.promises = Promises(cluster)
         self._rule, self._planned = rule, planned
-        self._barred: dict[ReplicaId, dict[str, float]] = {}
+        self._bars = Bars()
         self._growth = 0
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
         self._could_fit: dict[str, tuple[tuple[int, int], bool]] = {}
-        self._rescales: dict[str, tuple[Rescale, float, bool]] = {}
+        self._in_flight: dict[ReplicaId, str] = {}
+        self.rescales = RescaleHolds(cluster, self.promises, rule, rules.rescale_hold_seconds, self._with_sent)
 
     # --- what has changed -------------------------------------------------------------------------------------
 
@@ -86,50 +89,58 @@ class Planner:
 
     def bar(self, replica: ReplicaId, node: str, now: Now) -> None:
         """Keep a replica off a node for a while: kube-scheduler does not let it go there."""
-        self._barred.setdefault(replica, {})[node] = now.at + self.rules.barred_seconds
+        self._bars.add(replica, node, now.at + self.rules.barred_seconds)
         self.job_changed(replica.job_uid)
 
     def unbar(self, node: str) -> None:
         """A node has changed: whatever kept replicas off it may be gone."""
-        for nodes in self._barred.values():
-            nodes.pop(node, None)
+        self._bars.node_changed(node)
         self.room_grew()
 
-    def break_plan(self, job_uid: str) -> None:
-        """What is held for a job is of no use any more; it is planned again in its turn."""
-        if self.promises.release_job(job_uid):
-            self.room_grew()
-        self.job_changed(job_uid)
-        self._plan_rescale_again(job_uid)
+    def sent(self, held: Reservation) -> None:
+        """kube-scheduler was told to bind a replica: until it asks again or binds, the replica counts as placed."""
+        self._in_flight[held.replica] = held.node
 
-    def _plan_rescale_again(self, job_uid: str) -> None:
-        known = self._rescales.get(job_uid)
-        if known is not None:
-            self._rescales[job_uid] = (known[0], known[1], False)
+    def landed(self, replica: ReplicaId) -> None:
+        """A replica is bound, gone, or asked about again."""
+        self._in_flight.pop(replica, None)
+
+    def break_plan(self, job_uid: str) -> None:
+        """What is held for a job is of no use any more; it is planned again in its turn.
+
+        What kube-scheduler is about to bind stays held: the rest is planned around it.
+        """
+        for held in self.promises.ledger.of_job(job_uid):
+            if held.replica not in self._in_flight:
+                self.promises.release(held.replica)
+                self.room_grew()
+        self.job_changed(job_uid)
+        self.rescales.plan_again(job_uid)
 
     def forget(self, job_uid: str) -> None:
         """A job is gone."""
         self.job_changed(job_uid)
-        self._barred = {replica: nodes for replica, nodes in self._barred.items() if replica.job_uid != job_uid}
+        self._bars.forget(job_uid)
+        self._in_flight = {replica: node for replica, node in self._in_flight.items() if replica.job_uid != job_uid}
         if self.promises.release_job(job_uid):
             self.room_grew()
 
     def expire(self, now: Now) -> tuple[Reservation, ...]:
         """Let go of what has run out: reservations and bars."""
         over = self.promises.expire(now.at)
-        free_again = False
-        for replica, nodes in list(self._barred.items()):
-            left = {node: until for node, until in nodes.items() if until > now.at}
-            free_again |= len(left) < len(nodes)
-            self._barred[replica] = left
-            if not left:
-                del self._barred[replica]
-        if over or free_again:
+        if self._bars.expire(now.at) or over:
             self.room_grew()
+        for reservation in over:
+            self.landed(reservation.replica)
         for job_uid in {reservation.replica.job_uid for reservation in over}:
             _LOG.warning("job %s: its pods did not bind in time, its room is free again", job_uid)
-            self._plan_rescale_again(job_uid)
+            self.rescales.plan_again(job_uid)
         return over
+
+    def hold_rescales(self, now: Now) -> None:
+        """Hold room for the target counts of every job that is being rescaled; let go where that has ended."""
+        if self.rescales.update(now.at):
+            self.room_grew()
 
     # --- gangs ------------------------------------------------------------------------------------------------
 
@@ -137,8 +148,21 @@ class Planner:
         """The gang of a pod, from the pods that are there."""
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
-        barred = {replica: frozenset(nodes) for replica, nodes in self._barred.items() if replica.job_uid == job_uid}
-        return assemble(pod, self.cluster.pods_of(job_uid).values(), self.cluster.jobs.get(job_uid), barred)
+        others, job = self.cluster.pods_of(job_uid).values(), self.cluster.jobs.get(job_uid)
+        found = assemble(pod, others, job, self._bars.of_job(job_uid))
+        return replace(found, gang=self._with_sent(found.gang))
+
+    def _with_sent(self, gang: Gang) -> Gang:
+        """The gang with what is about to be bound counted as placed."""
+        if not self._in_flight:
+            return gang
+        members = tuple(
+            replace(member, node=self._in_flight.get(ReplicaId(gang.job_uid, member.role, member.index)))
+            if member.node is None
+            else member
+            for member in gang.members
+        )
+        return replace(gang, members=members)
 
     def plan_in_turn(self, now: Now, asker: Assembly | None = None) -> DoesNotFit | None:
         """Plan the gangs that wait, in order, up to the asker's (all of them without one).
@@ -207,7 +231,7 @@ class Planner:
         return None
 
     def _plan(self, gang: Gang, closed: Rows | None, now: Now) -> DoesNotFit | None:
-        room = self.promises.room_for(gang.job_uid, {})
+        room = self.promises.room_for(gang)
         answer = self._rule.place_in(gang, room if closed is None else _without(room, closed))
         if isinstance(answer, Placement):
             self._hold(gang, answer, now)
@@ -225,7 +249,7 @@ class Planner:
             else member
             for member in gang.members
         )
-        answer = self._rule.place_in(replace(gang, members=members), self.promises.room_for(gang.job_uid, {}))
+        answer = self._rule.place_in(replace(gang, members=members), self.promises.room_for(gang))
         if isinstance(answer, DoesNotFit):
             return False
         self._hold(gang, answer, now)
@@ -272,65 +296,6 @@ class Planner:
             answer = self._rule.place(alone, tuple(self.cluster.nodes.values()), free)
             known = self._could_fit[gang.job_uid] = version, isinstance(answer, Placement)
         return known[1]
-
-    # --- rescales ---------------------------------------------------------------------------------------------
-
-    def hold_rescales(self, now: Now) -> None:
-        """Hold room for the target counts of every job that is being rescaled; let go where that has ended."""
-        for job_uid in [uid for uid in self._rescales if uid not in self.cluster.rescales]:
-            del self._rescales[job_uid]
-            self._settle(job_uid)
-        for job_uid, rescale in sorted(self.cluster.rescales.items()):
-            known, since, held = self._rescales.get(job_uid, (None, now.at, False))
-            if known is None or (known.id, known.target) != (rescale.id, rescale.target):
-                since, held = now.at, False
-            leaving = self._leaving(job_uid, rescale)
-            if now.at - since > self.rules.rescale_hold_seconds:
-                self._settle(job_uid)
-            elif held:
-                self.promises.ride(job_uid, leaving)
-            else:
-                held = self._hold_rescale(rescale, leaving, since)
-            self._rescales[job_uid] = rescale, since, held
-
-    def is_rescaling(self, job_uid: str) -> bool:
-        """Whether room is held for counts whose pods need not exist yet."""
-        return job_uid in self._rescales
-
-    def _leaving(self, job_uid: str, rescale: Rescale) -> Mapping[str, Resources]:
-        leaving: dict[str, Resources] = {}
-        for pod in self.cluster.pods_of(job_uid).values():
-            taken = pod.bound()
-            if taken is not None and (rescale.leaving or pod.leaving):
-                leaving[taken.node] = leaving.get(taken.node, NONE) + taken.resources
-        return leaving
-
-    def _hold_rescale(self, rescale: Rescale, leaving: Mapping[str, Resources], since: float) -> bool:
-        job = self.cluster.jobs.get(rescale.job_uid)
-        if job is None:
-            return False
-        gang = Gang.of(job, rescale.target)
-        if not rescale.leaving:
-            there = {pod.replica: pod.node for pod in self.cluster.pods_of(job.uid).values() if not pod.leaving}
-            members = tuple(
-                replace(member, node=there.get(ReplicaId(job.uid, member.role, member.index)))
-                for member in gang.members
-            )
-            gang = replace(gang, members=members)
-        answer = self._rule.place_in(gang, self.promises.room_for(job.uid, leaving))
-        if isinstance(answer, DoesNotFit):
-            return False
-        self.promises.hold(gang, answer, since + self.rules.rescale_hold_seconds, leaving)
-        _LOG.info("job %s: room is held for %s while it is rescaled", job.key, rescale.target)
-        return True
-
-    def _settle(self, job_uid: str) -> None:
-        """Nothing is held any more for replicas that have no pod."""
-        waiting = {pod.replica for pod in self.cluster.pods_of(job_uid).values() if is_waiting(pod)}
-        for held in self.promises.ledger.of_job(job_uid):
-            if held.replica not in waiting:
-                self.promises.release(held.replica)
-                self.room_grew()
 
 
 def _without(room: Room, closed: Rows) -> Room:

@@ -42,19 +42,30 @@ class Promises:
         self._room_generation = cluster.node_generation
         return self._room
 
-    def room_for(self, job_uid: str, leaving: Mapping[str, Resources]) -> Room:
-        """The room as one job may use it: with what is held for itself, and what its own pods are about to leave."""
-        room = self.room()
-        own = {held.node for held in self.ledger.of_job(job_uid)} | leaving.keys()
+    def room_for(self, gang: Gang, leaving: Mapping[str, Resources] | None = None) -> Room:
+        """The room as one gang may use it: with what is held for its unplaced replicas, and what its job is leaving."""
+        room, leaving = self.room(), leaving or {}
+        own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
         if not own:
             return room
+        kept = self._kept(gang)
         nodes = [node for node in own if node in self._cluster.nodes]
-        amounts = {node: self.left(node, besides=job_uid) + leaving.get(node, NONE) for node in nodes}
+        amounts = {
+            node: self.left(node, besides=gang.job_uid)
+            + leaving.get(node, NONE)
+            - total(held.resources for held in kept if held.node == node)
+            for node in nodes
+        }
         room = room.copy()
         if all(room.set_free(node, amount) for node, amount in amounts.items()):
             return room
         everything = {node: self.left(node) for node in self._cluster.nodes} | amounts
         return Room(tuple(self._cluster.nodes.values()), everything)
+
+    def _kept(self, gang: Gang) -> list[Reservation]:
+        """What stays held whatever is planned: room of members that count as placed and are not bound yet."""
+        placed = {ReplicaId(gang.job_uid, member.role, member.index) for member in gang.members if member.node}
+        return [held for held in self.ledger.of_job(gang.job_uid) if held.replica in placed]
 
     def left(self, node: str, besides: str | None = None) -> Resources:
         """What is free on a node and promised to no one, or to no one but one job."""
@@ -76,16 +87,17 @@ class Promises:
     def hold(
         self, gang: Gang, placement: Placement, expires_at: float, leaving: Mapping[str, Resources] | None = None
     ) -> None:
-        """Hold a planned gang's room instead of whatever was held for the job."""
+        """Hold a planned gang's room instead of whatever was held for the job's unplaced replicas."""
+        kept = self._kept(gang)
         self.release_job(gang.job_uid)
         asked = {ReplicaId(gang.job_uid, member.role, member.index): member.spec.resources for member in gang.unbound}
         reservations = [
             Reservation(replica, node, asked[replica], expires_at) for replica, node in placement.nodes.items()
         ]
-        self.ledger.hold_gang(gang.job_uid, reservations)
+        self.ledger.hold_gang(gang.job_uid, [*kept, *reservations])
         if leaving:
             self._riders[gang.job_uid] = dict(leaving)
-        self._touch(reservations)
+        self._touch([*kept, *reservations])
 
     def ride(self, job_uid: str, leaving: Mapping[str, Resources]) -> None:
         """Correct what the job's old pods still take: as they go, their room is held outright."""

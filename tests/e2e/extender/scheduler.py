@@ -1,0 +1,142 @@
+"""A kube-scheduler and an extender of a test's own, as the administrator, on a running local cluster."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from localcluster.cluster import LocalCluster
+
+REPOSITORY = Path(__file__).parents[3]
+_READY_SECONDS = 60.0
+
+
+@dataclass
+class Placing:
+    """The two processes, and how to end and start each."""
+
+    cluster: LocalCluster
+    folder: Path
+    configuration: str = "kube-scheduler-config.yaml"
+    extender_flags: Sequence[str] = ()
+    port: int = field(default_factory=lambda: free_port())
+    _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Start the extender, wait until it is ready, start kube-scheduler: as the native sidecar does."""
+        self.start_extender()
+        self.start_scheduler()
+
+    def start_extender(self) -> None:
+        flags = [f"--listen=127.0.0.1:{self.port}", f"--kubeconfig={self.cluster.kubeconfig}", "--check-invariants"]
+        self._run("extender", [sys.executable, "-m", "extender", *flags, *self.extender_flags])
+        wait_until("the extender is ready", lambda: self.get("/readyz") == "ok\n")
+
+    def start_scheduler(self) -> None:
+        path = self.folder / "kube-scheduler.yaml"
+        path.write_text(self._configured())
+        program = str(self.cluster.binaries["kube-scheduler"])
+        self._run("kube-scheduler", [program, f"--config={path}", f"--secure-port={free_port()}", "--v=2"])
+
+    def _configured(self) -> str:
+        document = yaml.safe_load((REPOSITORY / "scheduler-config" / self.configuration).read_text())
+        document["clientConnection"] = {"kubeconfig": str(self.cluster.kubeconfig), "qps": 500, "burst": 500}
+        # A Lease that a killed kube-scheduler left is waited for; in a test, not for 15 seconds.
+        document["leaderElection"] |= {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
+        document["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{self.port}"
+        return yaml.safe_dump(document)
+
+    def _run(self, name: str, command: list[str]) -> None:
+        log = (self.folder / f"{name}.log").open("ab")
+        self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY)
+        log.close()
+
+    def kill(self, name: str) -> None:
+        """End one process at once, children too: gunicorn's worker ends when its parent is gone."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait(10)
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.wait(30)
+        self._processes.clear()
+
+    def get(self, path: str) -> str:
+        """The body of a GET to the extender; "" while it does not answer with 200."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+
+@contextmanager
+def placing(
+    cluster: LocalCluster, folder: Path, configuration: str = "kube-scheduler-config.yaml", *flags: str
+) -> Iterator[Placing]:
+    """Both processes, running; they end with the block."""
+    running = Placing(cluster, folder, configuration, flags)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(what: str, true: Any, seconds: float = _READY_SECONDS) -> None:
+    """Ask again and again until it is true."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {seconds:.0f} s it is still not so that {what}")
+        time.sleep(0.1)
+
+
+def tfjob(name: str, ps: int, workers: int, *, ps_cpu: str = "1", worker_cpu: str = "1") -> str:
+    """A TFJob whose replicas sleep: where they go is all that matters."""
+    return json.dumps(
+        {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "metadata": {"name": name},
+            "spec": {"tfReplicaSpecs": {"PS": _replicas(ps, ps_cpu), "Worker": _replicas(workers, worker_cpu)}},
+        }
+    )
+
+
+def _replicas(count: int, cpu: str) -> dict[str, object]:
+    container = {
+        "name": "tensorflow",
+        "image": "busybox",
+        "command": ["sleep", "3600"],
+        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
+    }
+    spec = {"schedulerName": "optimus-scheduler", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    return {"replicas": count, "template": {"spec": spec}}
+
+
+def nodes_of(cluster: LocalCluster, namespace: str, job: str) -> dict[str, str | None]:
+    """Node by pod, of the pods of one job."""
+    found = cluster.get("pods", "-n", namespace, "-l", f"training.kubeflow.org/job-name={job}")["items"]
+    return {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in found}
