@@ -1,0 +1,23 @@
+# One image, two programs: `python -m autoscaler` and `python -m extender`. The manifests say which.
+#   docker build -t optimus-on-kubernetes:0.1.0 .
+FROM python:3.11-slim AS packages
+COPY requirements/runtime.txt /runtime.txt
+RUN python -m venv /opt/venv \
+    && /opt/venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r /runtime.txt \
+    && /opt/venv/bin/pip uninstall --yes pip
+
+FROM python:3.11-slim
+COPY --from=packages /opt/venv /opt/venv
+WORKDIR /opt/optimus
+COPY LICENSE ./
+COPY scheduling scheduling
+COPY kube kube
+COPY extender extender
+COPY autoscaler autoscaler
+ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONPATH=/opt/optimus \
+    PYTHONUNBUFFERED=1
+# Compiled now: at run time the file system is read-only, and every start would compile anew.
+RUN python -m compileall -q scheduling kube extender autoscaler
+USER 65532:65532
+CMD ["python", "-m", "autoscaler", "--help"]
