@@ -11,7 +11,6 @@ from types import FrameType
 from localcluster.node.agent import Agent
 from localcluster.node.config import BadConfig, load_config
 
-
 _FILES = 65536
 
 
