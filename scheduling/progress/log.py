@@ -11,16 +11,18 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Final, Self
 
-from scheduling.jobs import Counts, Role, TrainingMode
-from scheduling.progress import losses
+from scheduling.jobs import Counts, Role
+from scheduling.progress import epochs, losses
+from scheduling.progress.checkpoints import forget_undone, note_saved
+from scheduling.progress.complaints import complaint
 from scheduling.progress.formats import read_line
 from scheduling.progress.lines import clean
 from scheduling.progress.pace import job_rate
 from scheduling.progress.position import Move, advance, unread
-from scheduling.progress.reading import Reading, Saved
+from scheduling.progress.reading import Reading
 from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
 from scheduling.progress.rules import LogRules
-from scheduling.progress.state import EpochClock, LogState, PodState
+from scheduling.progress.state import LogState, PodState
 
 MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
@@ -29,8 +31,6 @@ MAX_PODS: Final = 8
 _MAX_PRINTED: Final = 32
 _MAX_METRICS: Final = 12
 _TRAINERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
-_LOSSLESS_LINES: Final = 20
-_BAD_LOSSES: Final = 3
 _MOST: Final = 1e30
 """A loss beyond it is as good as infinite, and sums of such would be."""
 
@@ -73,6 +73,8 @@ class ProgressLog:
             reading = read_line(clean(line.text), self.rules)
             if reading is not None:
                 self._take(state, line.at, self._from_zero(reading))
+            elif line.text.strip():
+                self._state.unread_lines += 1
 
     def next_since(self, pod: str) -> float | None:
         """From when the pod's log is to be read next, seconds since the epoch; ``None``: from its beginning."""
@@ -87,12 +89,12 @@ class ProgressLog:
             losses=tuple(state.losses),
             epoch=state.epoch,
             step=state.step,
-            steps_per_epoch=self._steps_per_epoch(),
+            steps_per_epoch=epochs.steps_per_epoch(state, self.rules),
             samples=tuple(replace(sample, at=min(sample.at, now)) for sample in samples),
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
             trained_seconds=state.trained_seconds + self._run_seconds(),
-            complaint=self._complaint(),
+            complaint=complaint(state, self.rules),
         )
 
     def _begin_run(self, run: str, counts: Counts) -> None:
@@ -101,11 +103,7 @@ class ProgressLog:
         if sample is not None:
             state.samples = [*state.samples, sample][-MAX_SAMPLES:]
         state.trained_seconds += self._run_seconds()
-        if self.rules.steps_shrink_with_workers and counts != state.counts:
-            state.clock = EpochClock()
-            if state.steps_per_epoch is not None:
-                state.steps_per_epoch *= state.workers / counts.workers
-        state.clock.epoch = None
+        epochs.begin_run(state, self.rules, counts.workers)
         state.former_run, state.run = state.run, run
         state.ps, state.workers = counts
         state.pods, state.lead = [], None
@@ -127,21 +125,21 @@ class ProgressLog:
 
     def _take(self, pod: PodState, at: float, reading: Reading) -> None:
         self._note_speeds(pod, at, reading)
-        if not reading.trained:
-            if reading.epoch is not None:
-                pod.header, pod.header_batches = reading.epoch, None
-            if reading.saved is not None:
-                self._note_saved(pod, at, reading.saved)
-            return
+        if reading.trained:
+            self._advance(pod, at, reading)
+        elif reading.epoch is not None:
+            pod.header, pod.header_batches = reading.epoch, None
+        if reading.saved is not None:
+            note_saved(self._state, pod, at, reading.saved, epochs.steps_per_epoch(self._state, self.rules))
+
+    def _advance(self, pod: PodState, at: float, reading: Reading) -> None:
         if pod.saving is not None:
-            self._note_saved(pod, at, replace(pod.saving, complete=True))
-            pod.saving = None
+            begun = replace(pod.saving, complete=True)
+            note_saved(self._state, pod, at, begun, epochs.steps_per_epoch(self._state, self.rules))
         move = advance(pod, at, reading)
         if move is not None:
             pod.tells_loss = pod.tells_loss or reading.loss is not None
             self._follow(pod, reading, move)
-        if reading.saved is not None:
-            self._note_saved(pod, at, reading.saved)
 
     def _note_speeds(self, pod: PodState, at: float, reading: Reading) -> None:
         for value, kept in (
@@ -172,20 +170,20 @@ class ProgressLog:
             step = min(step, reading.saved.step)
         losses.drop_undone(state.losses, step=step, epoch=None if move.epoch is None else float(move.epoch))
         state.clock.epoch = None
-        if step is not None and state.checkpoint_step is not None and state.checkpoint_step > step:
-            state.checkpoint_step = step or None
+        if step is not None:
+            forget_undone(state, step)
 
     def _place(self, move: Move) -> None:
         state = self._state
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
-        per_epoch = state.steps_per_epoch = self._steps_per_epoch()
+        per_epoch = state.steps_per_epoch = epochs.steps_per_epoch(state, self.rules)
         if move.step is None:
             state.epoch = move.done
             state.step = round(move.done * per_epoch) if move.done is not None and per_epoch else None
             return
         state.step = move.step
-        if per_epoch and not self.rules.steps_shrink_with_workers:
+        if per_epoch and epochs.fixed_steps(state, self.rules):
             state.epoch = move.step / per_epoch
         else:
             state.epoch = None if move.epoch is None else move.epoch + 0.5
@@ -209,70 +207,18 @@ class ProgressLog:
         if len(state.losses) > MAX_LOSSES:
             state.losses = losses.thin(state.losses, MAX_LOSSES * 3 // 4)
 
-    def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
-        if not saved.complete:
-            pod.saving = saved
-            return
-        pod.saving = None
-        state = self._state
-        step = self._step_of(pod, saved)
-        if step == 0 or (step is not None and step == state.checkpoint_step):
-            return  # the empty checkpoint that TensorFlow writes at its start, or one that is known
-        state.checkpoint_step, state.checkpoint_at = step, at
-
-    def _step_of(self, pod: PodState, saved: Saved) -> int | None:
-        """The step of a checkpoint; a number of epochs beyond the running one is the script's own count."""
-        if saved.step is not None:
-            return saved.step
-        current, per_epoch = self._state.step, self._steps_per_epoch()
-        if saved.epochs is None or pod.step is not None:
-            return pod.step if saved.epochs is None or pod.step is None else _near(saved.epochs, pod.step)
-        if per_epoch and pod.epoch is not None and saved.epochs <= pod.epoch + 1:
-            return round(saved.epochs * per_epoch)
-        return current
-
-    def _steps_per_epoch(self) -> float | None:
-        shrinking = self.rules.steps_shrink_with_workers
-        learned = self._state.clock.steps_per_epoch or self._batches_per_epoch() or self._state.steps_per_epoch
-        return (learned or self.rules.steps_per_epoch) if shrinking else (self.rules.steps_per_epoch or learned)
-
-    def _batches_per_epoch(self) -> float | None:
-        """From one worker's batches: those of sync workers are the job's steps, those of async workers add up."""
-        lead = next((pod for pod in self._state.pods if pod.name == self._state.lead), None)
-        if lead is None or lead.batches is None or lead.step is not None:
-            return None
-        return lead.batches if self.rules.mode is TrainingMode.SYNC else lead.batches * self._state.workers
-
     def _sample(self) -> SpeedSample | None:
         state = self._state
-        rate = job_rate(state.pods, state.workers, self.rules)
+        rate, unit = job_rate(state.pods, state.workers, self.rules), epochs.step_unit(state, self.rules)
         ends = [pod.read_until for pod in state.pods if pod.read_until is not None]
-        if rate is None or not ends:
+        if rate is None or unit is None or not ends:
             return None
-        return SpeedSample(state.counts, rate.steps_per_second, rate.seconds, max(ends))
+        return SpeedSample(state.counts, rate.steps_per_second * unit, rate.seconds, max(ends))
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)
-
-    def _complaint(self) -> str | None:
-        state = self._state
-        if state.bad_losses >= _BAD_LOSSES:
-            return f"the last {state.bad_losses} losses in the log are nan or infinite: training may have diverged"
-        if state.losses or state.lossless < _LOSSLESS_LINES:
-            return None
-        names = f" (it has {', '.join(state.metrics)})" if state.metrics else ""
-        wanted = f"named {self.rules.loss_metric!r} " if self.rules.loss_metric else ""
-        return (
-            f"no training loss {wanted}was found in {state.lossless} log lines{names}: name it with the annotation "
-            "optimus.dl/loss-metric, or describe it with optimus.dl/metrics-format"
-        )
 
 
 def _rank(pod: PodState) -> tuple[bool, bool, int, int]:
     silent = pod.step is None and pod.epoch is None
     return not pod.tells_loss, silent, _TRAINERS.index(pod.role), pod.index
-
-
-def _near(number: int, step: int) -> int:
-    """A checkpoint's number where it can be the step itself, else the step that was last told."""
-    return number if abs(number - step) <= max(10, step // 10) else step

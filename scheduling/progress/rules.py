@@ -37,6 +37,11 @@ class LogRules:
         per_worker = self.batch is not None and self.batch.scope is BatchScope.WORKER
         return per_worker and self.mode is TrainingMode.SYNC
 
+    @property
+    def steps_may_shrink(self) -> bool:
+        """Whether nothing is known of the batch of sync workers, nor of the length of an epoch."""
+        return self.batch is None and self.mode is TrainingMode.SYNC and self.steps_per_epoch is None
+
     def worker_batch(self, workers: int) -> float | None:
         """Examples of one worker's part of a step, where the batch is known."""
         if self.batch is None:

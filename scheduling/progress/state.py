@@ -75,7 +75,9 @@ class LogState:
     ``run`` names one incarnation of the job's pods, ``former_run`` the one before; the counts are the run's.
     ``lead`` is the pod whose losses count. ``step`` and ``epoch`` are where training stands, ``first_epoch`` the
     number that the log gives to the first epoch: 1 until a 0 is seen. ``bad_losses`` counts losses in a row that
-    are no finite number, ``lossless`` the signs of training without a loss. ``steps_per_epoch`` is as last known.
+    are no finite number, ``lossless`` the signs of training without a loss, ``unread_lines`` those that say nothing.
+    ``steps_per_epoch`` is as last known; where a step may be of another size in each run, ``reference_steps`` are those
+    of an epoch of the first run, which had ``reference_workers`` and ``reference_examples`` in a step.
     """
 
     run: str | None = None
@@ -91,11 +93,15 @@ class LogState:
     step: int | None = None
     epoch: float | None = None
     steps_per_epoch: float | None = None
+    reference_steps: float | None = None
+    reference_workers: int | None = None
+    reference_examples: float | None = None
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
     trained_seconds: float = 0.0
     bad_losses: int = 0
     lossless: int = 0
+    unread_lines: int = 0
     metrics: list[str] = field(default_factory=list)
 
     @property

@@ -239,6 +239,48 @@ class TestEpochs:
         assert log.progress(LATER).steps_per_epoch == 20
 
 
+class TestUnknownBatch:
+    """Nothing is known of the batch: work is counted in epochs, in steps of the size that they had at first."""
+
+    @staticmethod
+    def observe(batch_is_shared: bool) -> ProgressLog:
+        log, texts = ProgressLog(SYNC), "Epoch[{}] Batch [{}]/[{}]\tSpeed: 5 samples/sec\tloss=1"
+        for run, workers in enumerate([2, 4]):
+            length = 100 if batch_is_shared else 200 // workers
+            batches = range(9, length, 10)
+            lines = [texts.format(3 * run + epoch, batch, length) for epoch in range(3) for batch in batches]
+            start = START + 1000.0 * run
+            log.observe("w", Role.WORKER, 0, Counts(1, workers), stamped(lines, start=start), f"run-{run}")
+        return log
+
+    @pytest.mark.parametrize(
+        ("batch_is_shared", "speed"),
+        [
+            pytest.param(True, 10.0, id="epochs of the same length: the batch is the job's, speeds are as measured"),
+            pytest.param(False, 20.0, id="epochs of half the length: each worker has a batch, a step is worth two"),
+        ],
+    )
+    def test_speeds_are_converted_where_epochs_differ(self, batch_is_shared: bool, speed: float) -> None:
+        progress = self.observe(batch_is_shared).progress(LATER)
+        assert progress.steps_per_epoch == 100
+        assert [s.steps_per_second for s in progress.samples] == pytest.approx([10.0, speed], rel=0.01)
+        assert (progress.epoch, progress.step) == (6.0, 600)
+
+    @pytest.mark.parametrize(
+        ("printed", "speeds"),
+        [
+            pytest.param(" ", [10.0, 20.0], id="no speed is printed: there is no sample"),
+            pytest.param("5 samples/sec", [10.0, 20.0, 10.0 / 2], id="printed speeds tell the examples in a step"),
+        ],
+    )
+    def test_before_the_end_of_a_runs_first_epoch(self, printed: str, speeds: list[float]) -> None:
+        log = self.observe(batch_is_shared=False)
+        tail = f"\tSpeed: {printed}" if printed.strip() else " Train-accuracy=0.5"
+        lines = [f"{'Epoch' if printed.strip() else 'Iter'}[6] Batch [{n * 10}]{tail}" for n in range(9)]
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(lines, start=START + 5000), "run-2")
+        assert [s.steps_per_second for s in log.progress(LATER).samples] == pytest.approx(speeds, rel=0.01)
+
+
 class TestLosses:
     def test_the_epochs_own_line_is_not_counted_on_top_of_its_batches(self) -> None:
         texts = [
@@ -345,6 +387,11 @@ class TestComplaints:
         assert complaint is not None
         assert "optimus.dl/loss-metric" in complaint
         assert "accuracy" in complaint
+
+    def test_a_log_of_unknown_lines_is_complained_about(self) -> None:
+        complaint = read([f"iteration {n} done" for n in range(300)]).complaint
+        assert complaint is not None
+        assert "300 log lines" in complaint
 
     def test_a_short_log_is_not_complained_about(self) -> None:
         assert read(["Epoch[0] Batch [1]\tSpeed: 5 samples/sec\taccuracy=0.1"] * 3).complaint is None
