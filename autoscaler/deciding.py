@@ -14,8 +14,10 @@ from autoscaler.observation import Observation
 from autoscaler.rescale import begin
 from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
 from kube.times import format_second
+from scheduling.errors import NotReady
 from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Methods, Seen, plan_interval
 from scheduling.interval.layout import Layout
+from scheduling.interval.plan import action_between
 from scheduling.jobs import Counts
 from scheduling.models.predict import forecast_job
 from scheduling.profiling import Measured, ProfilingMove, ProfilingRules, plan_exploration, plan_profiling, run_is_over
@@ -71,8 +73,22 @@ class Deciding:
             return
         state.decision, state.interval_id, state.decided_at = decision, plan.interval_id, plan.at
         state.outlook = forecast_job(state.job, state.progress(plan.at))
+        decision = self._home(state, decision)
         if decision.rescales or decision.action is Action.SUSPEND:
             self._pending[decision.uid] = (plan.interval_id, decision)
+
+    def _home(self, state: JobState, decision: Decision) -> Decision:
+        """Without a forecast a job does not stay where its last profiling run happened to leave it."""
+        home, deeds = state.deeds.own_counts, state.deeds
+        measured = len(deeds.profiled) >= self._rules.profiling.runs and deeds.profiling_since is None
+        if home is None or not measured or state.rescale is not None or decision.action is not Action.KEEP:
+            return decision
+        if not isinstance(state.outlook, NotReady) or state.job.counts != deeds.profiled[-1]:
+            return decision
+        action = action_between(state.job.counts, home)
+        reason = f"its speed is measured; without a forecast it goes back to its user's {home} ({state.outlook})"
+        state.decision = replace(decision, counts=home, action=action, reason=reason)
+        return state.decision
 
     def begin_pending(self, fleet: Fleet, observation: Observation) -> None:
         """Begin the decided rescales whose room is free by now."""
@@ -137,7 +153,8 @@ class Deciding:
         if state is None or state.rescale is not None or self._dry_run:
             return
         self._pending.pop(move.uid, None)
-        state.deeds = replace(state.deeds, profiled=(*state.deeds.profiled, move.counts))
+        home = state.deeds.own_counts or state.job.counts
+        state.deeds = replace(state.deeds, profiled=(*state.deeds.profiled, move.counts), own_counts=home)
         run = len(state.deeds.profiled)
         self.begin(state, f"{PROFILING_PREFIX}{format_second(at)}-{run}", move.counts, move.reason, at)
 

@@ -26,13 +26,15 @@ class Deeds:
     """What was done to one job. Instants are UTC, in seconds since the epoch.
 
     ``profiled`` are the counts of its profiling runs, the one under way included; ``profiling_since`` is when that
-    one reached its counts. ``suspended_at_target`` tells our own suspension at the goal from the user's.
+    one reached its counts; ``own_counts`` are those at which its user had it before the first.
+    ``suspended_at_target`` tells our own suspension at the goal from the user's.
     """
 
     rescales: int = 0
     last_rescaled_at: float | None = None
     profiled: tuple[Counts, ...] = ()
     profiling_since: float | None = None
+    own_counts: Counts | None = None
     suspended_at_target: bool = False
 
 

@@ -40,7 +40,7 @@ class Counts(NamedTuple):
     workers: int
 
     def __str__(self) -> str:
-        return f"{self.ps} PS + {self.workers} workers"
+        return f"{self.ps} PS + {self.workers} worker{'s' if self.workers != 1 else ''}"
 
 
 @dataclass(frozen=True, slots=True)

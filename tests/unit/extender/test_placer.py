@@ -124,7 +124,7 @@ def test_a_barred_node_is_tried_again(lifted: bool) -> None:
     world = World({"a": 3, "b": 1})
     names = world.job("j", 2, 1)
     assert reasons(world, names[0], "b") == {"job ns/j does not fit as a whole on the nodes offered"}
-    assert reasons(world, names[0], "b") == {"job ns/j (2 PS + 1 workers) does not fit as a whole"}
+    assert reasons(world, names[0], "b") == {"job ns/j (2 PS + 1 worker) does not fit as a whole"}
     world.placer.advance()
     assert world.wishes() == {}
     if lifted:
@@ -201,7 +201,7 @@ def test_a_smaller_job_does_not_starve_one_that_waits_past_the_age_limit() -> No
     world.now += 601
     small = world.job("small", 1, 1)
     assert reasons(world, small[0]) == {
-        "job ns/small (1 PS + 1 workers) waits its turn: a job that waits longer needs the room"
+        "job ns/small (1 PS + 1 worker) waits its turn: a job that waits longer needs the room"
     }
     world.delete(*holder)
     world.placer.advance()

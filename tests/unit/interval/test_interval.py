@@ -83,7 +83,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         "a running job shrinks so that a new one can start at its minimum",
         Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}),
         {
-            "big": (Action.SHRINK, (2, 4), "gives room to team/new, which waits for 1 PS + 1 workers"),
+            "big": (Action.SHRINK, (2, 4), "gives room to team/new, which waits for 1 PS + 1 worker"),
             "new": (Action.SHRINK, (1, 1), "not for its 1 PS + 2 workers"),
         },
     ),
@@ -168,6 +168,11 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),
     (
+        "counts that found no place are not tried again",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(unplaceable=(Counts(3, 5),))}),
+        {"a": (Action.GROW, (2, 5), "trimmed from 3 PS + 5 workers, which found no place")},
+    ),
+    (
         "a job being profiled is left at those counts",
         Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(profiling_since=AT - 5)}),
         {"a": (Action.KEEP, (1, 1), "being profiled")},
@@ -175,7 +180,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     (
         "bounds that moved force a rescale without a forecast",
         Scene([(job("a", bounds=CountBounds(min_workers=3)), HERE)]),
-        {"a": (Action.GROW, (1, 3), "its bounds do not allow its 1 PS + 1 workers")},
+        {"a": (Action.GROW, (1, 3), "its bounds do not allow its 1 PS + 1 worker")},
     ),
     (
         "bounds that moved force a rescale that does not pay",
@@ -250,6 +255,14 @@ def test_a_half_bound_job_keeps_room_for_its_other_pods() -> None:
     assert sum(decision.counts) == 4
 
 
+def test_a_job_that_lost_pods_and_their_room_goes_on_smaller() -> None:
+    half = job("half", (1, 3))
+    snapshot = ClusterSnapshot.of(AT, [half], nodes(1, 3), bind(half, HERE[:4])[:2])
+    (decision,) = plan_interval("i7", Seen(snapshot), methods({}), IntervalRules()).decisions
+    assert decision.counts == Counts(1, 1)
+    assert "not all of its 1 PS + 3 workers are placed" in decision.reason
+
+
 def test_fixed_roles_are_part_of_the_demand() -> None:
     chief = job("a", fixed=(FixedRole(Role.CHIEF, 1, ReplicaSpec(TASK)),))
     decided = Scene([(chief, HERE)], {"a": steps(1000)}).decisions()
@@ -298,6 +311,7 @@ def scenes(draw: st.DrawFn) -> Scene:
                     JobHistory(last_rescaled_at=AT - 1),
                     JobHistory(rescaling_to=Counts(1, 2)),
                     JobHistory(profiling_since=AT - 1),
+                    JobHistory(unplaceable=(Counts(2, 2), Counts(3, 4))),
                 ]
             )
         )

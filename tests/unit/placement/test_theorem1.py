@@ -198,16 +198,16 @@ def test_a_job_of_fixed_roles_alone_is_placed() -> None:
         pytest.param(
             with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 1)),
             {"a": 2},
-            "job ns/job (1 PS + 1 workers + 1 chief) does not fit as a whole",
+            "job ns/job (1 PS + 1 worker + 1 chief) does not fit as a whole",
             id="the chief is part of the gang",
         ),
         pytest.param(
             gang_of(1, 1, 3, 3),
             {"a": 5, "b": 2},
-            "job ns/job (1 PS + 1 workers) does not fit as a whole",
+            "job ns/job (1 PS + 1 worker) does not fit as a whole",
             id="enough in all, but in pieces too small",
         ),
-        pytest.param(gang_of(1, 1), {}, "job ns/job (1 PS + 1 workers) does not fit as a whole", id="no nodes"),
+        pytest.param(gang_of(1, 1), {}, "job ns/job (1 PS + 1 worker) does not fit as a whole", id="no nodes"),
     ],
 )
 def test_what_does_not_fit_is_refused_whole(gang: Gang, cpus: dict[str, int], sentence: str) -> None:
