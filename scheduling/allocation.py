@@ -35,6 +35,7 @@ class JobHistory:
     ``profiling_since`` is when the profiling run that is under way reached its counts, ``profiled`` the counts of all
     profiling runs so far, the present one included. ``suspended_at_target`` tells our own suspension of a job that
     met its goal from its user's. ``workload_known``: another job of its workload was measured.
+    ``unplaceable`` are targets of which the pods found no place although they should have: they are not tried again.
     """
 
     rescales: int = 0
@@ -44,6 +45,7 @@ class JobHistory:
     profiled: tuple[Counts, ...] = ()
     suspended_at_target: bool = False
     workload_known: bool = False
+    unplaceable: tuple[Counts, ...] = ()
 
 
 NO_HISTORY = JobHistory()

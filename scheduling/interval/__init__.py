@@ -74,24 +74,26 @@ def free_room(seen: Seen, methods: Methods, rules: IntervalRules) -> Layout:
 
 
 def _predict(seen: Seen, methods: Methods, rules: IntervalRules, layout: Layout) -> list[Standing]:
+    """Every job's standing; jobs of which some pods are bound take room for the rest of them."""
+    jobs = sorted(seen.snapshot.jobs, key=lambda job: job.uid)
+    stranded = {job.uid for job in jobs if layout.is_bound(job.uid) and layout.complete(job) is not None}
+
     def case(job: Job) -> Case:
         prediction = methods.forecast(job, seen.progress.get(job.uid, NOTHING))
         history = seen.history.get(job.uid, NO_HISTORY)
-        return Case(job, layout.is_bound(job.uid), prediction, history, rules, seen.snapshot.at)
+        return Case(job, layout.is_bound(job.uid), prediction, history, rules, seen.snapshot.at, job.uid in stranded)
 
-    return [stand(case(job)) for job in sorted(seen.snapshot.jobs, key=lambda job: job.uid)]
+    return [stand(case(job)) for job in jobs]
 
 
 def _charge_fixed(standings: list[Standing], layout: Layout) -> None:
-    """Jobs in a rescale take their target's room; jobs of which some pods are bound take the rest of theirs."""
+    """Jobs in a rescale take their target's room; jobs that are suspended give theirs back."""
     for each in standings:
         if each.moving:
             # A target that does not fit now keeps the room that its pods hold: the rescale decides by itself.
             layout.move(each.job, each.counts)
         elif each.stance in {Stance.ABSENT, Stance.SUSPEND}:
             layout.release(each.job.uid)
-        elif layout.is_bound(each.job.uid):
-            layout.complete(each.job)
 
 
 def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, settlement: Settlement) -> Settlement:

@@ -66,12 +66,15 @@ class Settlement:
         if wanted == current:
             self.decide(standing, current, self.why.get(uid, ""))
             return
+        if wanted in standing.barred:
+            self._improve_trimmed(standing, wanted, "found no place when they were tried")
+            return
         if not self._worth(standing, wanted):
             self.decide(standing, current, self._not_worth(standing, wanted))
             return
         if self._improve_alone(standing, wanted) or self._improve_by_gifts(standing, wanted):
             return
-        self._improve_trimmed(standing, wanted)
+        self._improve_trimmed(standing, wanted, "do not fit on the nodes")
 
     def _improve_alone(self, standing: Standing, wanted: Counts) -> bool:
         if self.layout.move(standing.job, wanted) is not None:
@@ -92,18 +95,16 @@ class Settlement:
                 return True
         return False
 
-    def _improve_trimmed(self, standing: Standing, wanted: Counts) -> None:
-        refusal = ""
+    def _improve_trimmed(self, standing: Standing, wanted: Counts, why_not: str) -> None:
         for counts in trims(standing, wanted):
+            if counts in standing.barred:
+                continue
             if not self._worth(standing, counts):
                 break
-            refused = self.layout.move(standing.job, counts)
-            if refused is None:
-                self.decide(standing, counts, f"trimmed from {wanted} to what the nodes hold")
+            if self.layout.move(standing.job, counts) is None:
+                self.decide(standing, counts, f"trimmed from {wanted}, which {why_not}")
                 return
-            refusal = refused
-        detail = f": {refusal}" if refusal else ""
-        self.decide(standing, standing.job.counts, f"{wanted} do not fit on the nodes{detail}; keeps what it has")
+        self.decide(standing, standing.job.counts, f"{wanted} {why_not}, and nothing less is worth a restart")
 
     def _with_room_given(self) -> Iterator[tuple[Layout, list[Standing]]]:
         """Layouts in which one giver more has shrunk to its allotment each time."""
@@ -133,7 +134,7 @@ class Settlement:
         return saving if saving == math.inf else saving - margin
 
     def _worth(self, standing: Standing, counts: Counts) -> bool:
-        return self._net_saving(standing, counts) > 0
+        return counts not in standing.barred and self._net_saving(standing, counts) > 0
 
     def _price(self, giver: Standing) -> float:
         """Seconds that a giver's shrinking costs; a job at its goal has nothing left to lose."""

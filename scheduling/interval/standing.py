@@ -32,7 +32,7 @@ class Standing:
 
     ``counts`` are what it is charged with unless decided otherwise; a waiting job is content with ``least``.
     ``forced`` counts differ from the present ones because its user's bounds do. ``moving`` is a job in a rescale,
-    ``capped`` one that was rescaled too often to grow again.
+    ``capped`` one that was rescaled too often to grow again; ``barred`` counts have failed before.
     """
 
     job: Job
@@ -44,6 +44,7 @@ class Standing:
     forced: bool = False
     moving: bool = False
     capped: bool = False
+    barred: frozenset[Counts] = frozenset()
 
     def seconds(self, counts: Counts) -> float | None:
         """Forecast remaining seconds at these counts."""
@@ -52,7 +53,10 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """All that is known of one job. ``running``: some PS or worker of it is bound."""
+    """All that is known of one job.
+
+    ``running``: some replica of it is bound. ``stranded``: some is, and for the rest there is no room around it.
+    """
 
     job: Job
     running: bool
@@ -60,6 +64,7 @@ class Case:
     history: JobHistory
     rules: IntervalRules
     at: float
+    stranded: bool = False
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Standing:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -120,6 +125,14 @@ def _out_of_bounds(case: Case) -> Standing | None:
     return replace(standing, forced=True, least=job.bounds.minimum if not case.running else wanted)
 
 
+def _stranded(case: Case) -> Standing | None:
+    """Pods were lost, and their room too: a smaller job that trains is better than one that waits for them."""
+    least = case.job.bounds.minimum
+    if not case.stranded or least == case.job.counts:
+        return None
+    return replace(case.fixed(f"not all of its {case.job.counts} are placed, nor can they be", least), forced=True)
+
+
 def _unpredicted(case: Case) -> Standing | None:
     if not isinstance(case.prediction, NotReady):
         return None
@@ -145,6 +158,7 @@ _RULES: tuple[Callable[[Case], Standing | None], ...] = (
     _done,
     _never,
     _out_of_bounds,
+    _stranded,
     _unpredicted,
     _profiling,
     _just_rescaled,
@@ -165,7 +179,8 @@ def _open(case: Case) -> Standing:
     stance = Stance.OPEN if case.running else Stance.WAITING
     reason = _open_reason(case, forced, capped)
     least = job.bounds.minimum
-    return Standing(job, stance, job.counts, reason, least, candidate=candidate, forced=forced, capped=capped)
+    standing = Standing(job, stance, job.counts, reason, least, candidate=candidate, forced=forced, capped=capped)
+    return replace(standing, barred=frozenset(case.history.unplaceable))
 
 
 def _open_reason(case: Case, forced: bool, capped: bool) -> str:

@@ -1,0 +1,211 @@
+"""Which job is measured next, and at which counts."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduling.allocation import JobHistory
+from scheduling.interval import IntervalRules, Seen, free_room
+from scheduling.jobs import CountBounds, Counts, Job, RescaleRule
+from scheduling.profiling import (
+    Measured,
+    ProfilingMove,
+    ProfilingRules,
+    plan_exploration,
+    plan_profiling,
+    run_is_over,
+    why_not_profiled,
+)
+from scheduling.progress.record import LossPoint, SpeedSample, TrainingProgress
+from scheduling.snapshot import BoundPod, ClusterSnapshot
+from tests.unit.interval.cluster import TASK, bind, job, methods, nodes
+
+AT = 10_000.0
+RULES = ProfilingRules()
+
+
+def measured_at(*counts: tuple[int, int], seconds: float = 60.0, trained: float = 100.0) -> TrainingProgress:
+    samples = tuple(SpeedSample(Counts(*each), each[1] / (1 + each[1] / each[0]), seconds, AT) for each in counts)
+    return TrainingProgress(samples=samples, trained_seconds=trained)
+
+
+FIRST = measured_at((1, 2))
+YOUNG = job("a", (1, 2))
+
+
+def cluster(*jobs: Job, cores: int = 16, bound: bool = True, others: list[BoundPod] | None = None) -> ClusterSnapshot:
+    pods = [pod for index, each in enumerate(jobs) for pod in bind(each, [f"node-{index:02}"] * sum(each.counts))]
+    return ClusterSnapshot.of(AT, jobs, nodes(len(jobs) + 1, cores), (pods if bound else []) + (others or []))
+
+
+def plan(
+    snapshot: ClusterSnapshot,
+    progress: dict[str, TrainingProgress],
+    history: dict[str, JobHistory] | None = None,
+    rules: ProfilingRules = RULES,
+) -> tuple[ProfilingMove, ...]:
+    measured = measured_of(progress, history)
+    seen = Seen(snapshot, measured.progress, measured.history)
+    return plan_profiling(snapshot, measured, free_room(seen, methods({}), IntervalRules()), rules)
+
+
+def measured_of(progress: dict[str, TrainingProgress], history: dict[str, JobHistory] | None = None) -> Measured:
+    return Measured(
+        {f"uid-{name}": each for name, each in progress.items()},
+        {f"uid-{name}": each for name, each in (history or {}).items()},
+    )
+
+
+def test_a_young_job_is_measured_at_other_counts_than_its_own() -> None:
+    (move,) = plan(cluster(YOUNG), {"a": FIRST})
+    assert move.counts != YOUNG.counts
+    assert not move.exploratory
+    assert "run 1 measures its speed" in move.reason
+
+
+def test_the_runs_identify_the_model_and_never_repeat() -> None:
+    progress, profiled, given_job = FIRST, list[Counts](), YOUNG
+    for _ in range(RULES.runs):
+        history = {"a": JobHistory(profiled=tuple(profiled))}
+        (move,) = plan(cluster(given_job), {"a": progress}, history)
+        assert move.counts not in {*profiled, YOUNG.counts}
+        profiled.append(move.counts)
+        given_job = replace(YOUNG, counts=move.counts)
+        progress = measured_at((1, 2), *[(each.ps, each.workers) for each in profiled])
+    assert any(counts.ps != counts.workers for counts in profiled)
+    assert plan(cluster(given_job), {"a": progress}, {"a": JobHistory(profiled=tuple(profiled))}) == ()
+
+
+REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
+    ("its own counts come first", YOUNG, measured_at((1, 2), seconds=30), JobHistory(), "is being measured"),
+    ("it has trained too long", YOUNG, measured_at((1, 2), trained=700), JobHistory(), "has trained 700 s"),
+    ("all runs were made", YOUNG, FIRST, JobHistory(profiled=(Counts(1, 1),) * 4), "4 profiling runs"),
+    ("its workload is known", YOUNG, FIRST, JobHistory(workload_known=True), "workload is known"),
+    ("it says never", job("a", (1, 2), rescale=RescaleRule.NEVER), FIRST, JobHistory(), "may not be rescaled"),
+    ("it is not managed", job("a", (1, 2), goal=None), FIRST, JobHistory(), "may not be rescaled"),
+    ("it is suspended", job("a", (1, 2), suspended=True), FIRST, JobHistory(), "may not be rescaled"),
+    ("it is being rescaled", YOUNG, FIRST, JobHistory(rescaling_to=Counts(2, 2)), "may not be rescaled"),
+    (
+        "its goal is met",
+        YOUNG,
+        replace(FIRST, losses=tuple(LossPoint(0.05, float(epoch), epoch * 10) for epoch in range(1, 9))),
+        JobHistory(),
+        "goal is met",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("given_job", "progress", "history", "reason"), [each[1:] for each in REFUSALS], ids=[each[0] for each in REFUSALS]
+)
+def test_is_not_profiled(given_job: Job, progress: TrainingProgress, history: JobHistory, reason: str) -> None:
+    snapshot, measured = cluster(given_job), measured_of({"a": progress}, {"a": history})
+    assert reason in (why_not_profiled(given_job, snapshot, measured, RULES) or "")
+    assert plan(snapshot, {"a": progress}, {"a": history}) == ()
+
+
+def test_a_job_of_which_not_all_pods_are_bound_is_not_profiled() -> None:
+    assert plan(cluster(YOUNG, bound=False), {"a": FIRST}) == ()
+
+
+def test_room_that_is_not_free_is_not_used() -> None:
+    full = [BoundPod("x", "node-01", TASK * 16), BoundPod("y", "node-00", TASK * 13)]
+    moves = plan(cluster(YOUNG, others=full), {"a": FIRST})
+    assert all(sum(move.counts) <= 3 for move in moves)
+
+
+def test_the_room_of_pods_being_deleted_is_not_free_yet() -> None:
+    full = [BoundPod("x", "node-01", TASK * 16, leaving=True), BoundPod("y", "node-00", TASK * 13)]
+    assert all(sum(move.counts) <= 3 for move in plan(cluster(YOUNG, others=full), {"a": FIRST}))
+
+
+def test_room_that_a_waiting_job_can_have_is_left_to_it() -> None:
+    waiting = job("waits", (4, 12))
+    snapshot = cluster(YOUNG)
+    snapshot = ClusterSnapshot.of(AT, [*snapshot.jobs, waiting], snapshot.nodes, snapshot.pods)
+    assert all(sum(move.counts) <= 16 for move in plan(snapshot, {"a": FIRST}))
+
+
+def test_the_oldest_two_come_first() -> None:
+    jobs = [job(name, (1, 2), created_at=float(-index)) for index, name in enumerate("abc")]
+    moves = plan(cluster(*jobs), dict.fromkeys("abc", FIRST))
+    assert [move.key.name for move in moves] == ["c", "b"]
+
+
+def test_jobs_under_way_count_and_go_on() -> None:
+    jobs = [job(name, (1, 2)) for name in "abc"]
+    history = {
+        "b": JobHistory(profiling_since=AT - 90, profiled=(Counts(1, 2),)),
+        "c": JobHistory(profiling_since=AT - 5),
+    }
+    progress = {"a": FIRST, "b": FIRST, "c": measured_at((1, 2), seconds=4)}
+    assert [move.key.name for move in plan(cluster(*jobs), progress, history)] == ["b"]
+
+
+def test_two_runs_at_once_do_not_share_room() -> None:
+    jobs = [job(name, (1, 2)) for name in "ab"]
+    moves = plan(cluster(*jobs, cores=4), dict.fromkeys("ab", FIRST))
+    assert len(moves) == 2
+    assert sum(sum(move.counts) for move in moves) <= 12
+
+
+@pytest.mark.parametrize(
+    ("seconds", "since", "over"),
+    [
+        pytest.param(59.0, 100.0, None, id="not enough steady training yet"),
+        pytest.param(60.0, 100.0, "60 s of steady training at 1 PS + 2 workers", id="enough of it"),
+        pytest.param(0.0, 301.0, "no 60 s of steady training", id="it does not train"),
+    ],
+)
+def test_a_run_is_over(seconds: float, since: float, over: str | None) -> None:
+    measured = measured_of(
+        {"a": measured_at((1, 2), seconds=seconds)},
+        {"a": JobHistory(profiling_since=AT - since, profiled=(Counts(1, 2),))},
+    )
+    found = run_is_over(YOUNG, AT, measured, RULES)
+    assert found == over or (over is not None and found is not None and over in found)
+
+
+def explore(progress: TrainingProgress, history: JobHistory | None = None) -> ProfilingMove | None:
+    snapshot, measured = cluster(YOUNG), measured_of({"a": progress}, {"a": history or JobHistory()})
+    seen = Seen(snapshot, measured.progress, measured.history)
+    return plan_exploration(snapshot, measured, free_room(seen, methods({}), IntervalRules()), RULES)
+
+
+def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
+    move = explore(measured_at((1, 2), trained=7000))
+    assert move is not None
+    assert move.exploratory
+    assert move.counts != YOUNG.counts
+
+
+@pytest.mark.parametrize(
+    ("progress", "history"),
+    [
+        pytest.param(FIRST, None, id="a young one is profiled instead"),
+        pytest.param(
+            measured_at((1, 2), (2, 4), (3, 3), (1, 1), trained=7000), None, id="an identified one needs none"
+        ),
+        pytest.param(measured_at((1, 2), seconds=5, trained=7000), None, id="one not measured where it is yet"),
+        pytest.param(
+            measured_at((1, 2), trained=7000),
+            JobHistory(rescaling_to=Counts(1, 1)),
+            id="one in the middle of a rescale",
+        ),
+    ],
+)
+def test_makes_no_exploratory_move(progress: TrainingProgress, history: JobHistory | None) -> None:
+    assert explore(progress, history) is None
+
+
+@given(
+    bounds=st.builds(CountBounds, st.integers(1, 12), st.none(), st.integers(1, 3), st.integers(3, 5)),
+    cores=st.integers(3, 20),
+)
+def test_a_run_keeps_to_the_bounds_and_to_the_room(bounds: CountBounds, cores: int) -> None:
+    given_job = replace(YOUNG, bounds=bounds)
+    for move in plan(cluster(given_job, cores=cores), {"a": FIRST}):
+        assert bounds.allow(move.counts)
+        assert sum(move.counts) <= 2 * cores
