@@ -21,6 +21,8 @@ from kube.pods import Pod
 
 _LOG = logging.getLogger(__name__)
 _JSON = "application/json"
+_DRAINED_LIMITS = 8
+"""Of a body that is too large, this many times the limit is read and thrown away."""
 
 
 class Decider(Protocol):
@@ -136,13 +138,14 @@ def create_app(endpoints: Endpoints, health_address: tuple[str, int] | None = No
 
 
 def _body(incoming: Request, limit: int) -> bytes:
-    length = incoming.content_length
-    if length is not None and length > limit:
-        raise _Refusal(f"the body has {length} bytes, more than the {limit} that are read; set nodeCacheCapable: true")
     body = incoming.stream.read(limit + 1)
-    if len(body) > limit:
-        raise _Refusal(f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true")
-    return body
+    if len(body) <= limit:
+        return body
+    # A client that is still sending when the connection closes never reads why.
+    for _ in range(_DRAINED_LIMITS):
+        if not incoming.stream.read(limit):
+            break
+    raise _Refusal(f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true")
 
 
 def _not_served(error: HTTPException) -> Response:

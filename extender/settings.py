@@ -180,7 +180,7 @@ def _contradictions(settings: Settings) -> list[str]:
     ]
     if not settings.listen:
         problems.append("--listen '': ADDRESS:PORT is expected")
-    if settings.listen == settings.health_listen and not settings.listen.endswith(":0"):
+    if settings.listen == settings.health_listen:
         problems.append(
             f"--health-listen {settings.health_listen!r}: an address other than that of --listen is expected"
         )

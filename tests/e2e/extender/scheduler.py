@@ -20,6 +20,13 @@ REPOSITORY = Path(__file__).parents[3]
 _READY_SECONDS = 60.0
 
 
+def free_port() -> int:
+    """A loopback port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @dataclass
 class Placing:
     """The two processes, and how to end and start each."""
@@ -28,7 +35,7 @@ class Placing:
     folder: Path
     configuration: str = "kube-scheduler-config.yaml"
     extender_flags: Sequence[str] = ()
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=free_port)
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -96,12 +103,6 @@ def placing(
         yield running
     finally:
         running.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_until(what: str, true: Any, seconds: float = _READY_SECONDS) -> None:

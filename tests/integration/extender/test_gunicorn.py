@@ -1,0 +1,172 @@
+"""The extender as it is started, over real HTTP: one process, kept connections, an end that loses nothing."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from tests.integration.extender.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+EMPTY: dict[str, Any] = {"metadata": {"resourceVersion": "1"}, "items": []}
+NODE = {
+    "metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"},
+    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+}
+POD = {
+    "metadata": {
+        "name": "j-worker-0",
+        "namespace": "ns",
+        "uid": "u1",
+        "labels": {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"},
+        "ownerReferences": [
+            {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "j", "uid": "job", "controller": True}
+        ],
+    },
+    "spec": {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "1"}}}]},
+}
+
+
+@dataclass
+class Extender:
+    """A running `python -m extender`."""
+
+    port: int
+    health_port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+    connection: http.client.HTTPConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+
+    def get(self, path: str, port: int | None = None) -> int:
+        """The status of a GET on a connection of its own; 0 while nothing answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except OSError:
+            return 0
+        finally:
+            connection.close()
+
+    def post(self, path: str, body: object) -> Any:
+        """The answer to a POST, on one connection for all calls, as kube-scheduler does it."""
+        self.connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        answer = self.connection.getresponse()
+        assert answer.status == 200
+        return json.loads(answer.read())
+
+    def workers(self) -> list[int]:
+        """The process ids of gunicorn's workers."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(child) for child in children.split()]
+
+
+@pytest.fixture
+def api(httpserver: HTTPServer) -> HTTPServer:
+    """An API server that knows one node; every watch ends at once."""
+    for path in (
+        "/api/v1/pods",
+        "/apis/kubeflow.org/v1/tfjobs",
+        "/apis/kubeflow.org/v1/mxjobs",
+        "/apis/optimus.dl/v1alpha1/trainingprofiles",
+    ):
+        httpserver.expect_request(path).respond_with_json(EMPTY)
+    httpserver.expect_request("/api/v1/nodes").respond_with_json({**EMPTY, "items": [NODE]})
+    httpserver.expect_request("/api/v1/namespaces/ns/pods/j-worker-0/status").respond_with_json(POD)
+    return httpserver
+
+
+@pytest.fixture
+def extender(api: HTTPServer, tmp_path: Path) -> Iterator[Extender]:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "c", "cluster": {"server": api.url_for("").rstrip("/")}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    port, health_port = _free_port(), _free_port()
+    command = [sys.executable, "-m", "extender", f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig}"]
+    command += [f"--health-listen=127.0.0.1:{health_port}", "--leader-lease=", "--access-log=json"]
+    log = tmp_path / "extender.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "WEB_CONCURRENCY": "4"})
+    running = Extender(port, health_port, process, log)
+    try:
+        wait_until("the extender is ready", lambda: running.get("/readyz") == 200)
+        yield running
+    finally:
+        running.connection.close()
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_many_calls_go_over_one_connection(extender: Extender) -> None:
+    question = {"Pod": POD, "Nodes": None, "NodeNames": ["n1"]}
+    assert extender.post("/filter", question)["NodeNames"] == ["n1"]
+    first = extender.connection.sock
+    for _ in range(50):
+        assert extender.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
+    assert extender.connection.sock is first
+
+
+def test_a_bad_call_does_not_break_the_connection(extender: Extender) -> None:
+    assert "Error" in extender.post("/filter", "nonsense")
+    too_large = extender.post("/filter", "x" * 34_000_000)
+    assert "more than the 33554432 bytes that are read" in too_large["Error"]
+    assert extender.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})["NodeNames"] == ["n1"]
+
+
+def test_the_second_address_serves_health_alone(extender: Extender) -> None:
+    assert [extender.get(path, extender.health_port) for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
+    connection = http.client.HTTPConnection("127.0.0.1", extender.health_port, timeout=10)
+    connection.request("POST", "/filter", json.dumps({"Pod": POD, "NodeNames": ["n1"]}))
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+def test_one_worker_whatever_is_asked_for(extender: Extender) -> None:
+    (worker,) = extender.workers()
+    extender.process.send_signal(signal.SIGTTIN)
+    extender.process.send_signal(signal.SIGHUP)
+    wait_until("it is said", lambda: extender.log.read_text().count("the number of workers stays 1") == 2)
+    assert extender.workers() == [worker]
+
+
+def test_a_killed_worker_is_replaced_and_becomes_ready_again(extender: Extender) -> None:
+    (worker,) = extender.workers()
+    os.kill(worker, signal.SIGKILL)
+    wait_until("another worker runs", lambda: extender.workers() not in ([], [worker]))
+    wait_until("the extender is ready", lambda: extender.get("/readyz") == 200)
+
+
+def test_each_request_is_one_line_of_json(extender: Extender) -> None:
+    extender.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})
+    lines = [json.loads(line) for line in extender.log.read_text().splitlines() if line.startswith("{")]
+    assert {"method": "POST", "path": "/filter", "status": 200}.items() <= lines[-1].items()

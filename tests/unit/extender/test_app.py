@@ -1,0 +1,176 @@
+"""The HTTP side, in process: whatever is sent, the answer is one that kube-scheduler can show to a user."""
+
+import json
+import logging
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from flask.testing import FlaskClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.app import Endpoints, create_app
+from extender.metrics import Metrics
+from extender.verdicts import Verdict
+from kube.pods import Pod
+
+POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
+LIMIT = 20_000
+
+
+class Decider:
+    """Keeps the first node; fails when the pod is called "bad"."""
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> Verdict:
+        if pod.name == "bad":
+            raise RuntimeError("broken")
+        return Verdict(tuple(names[:1]), dict.fromkeys(names[1:], "not the first"), "" if names else "none")
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
+        if pod.name == "bad":
+            raise RuntimeError("broken")
+        return dict.fromkeys(names, 3)
+
+
+class Ready:
+    def __init__(self) -> None:
+        self.missing: str | None = None
+
+    def __call__(self) -> str | None:
+        return self.missing
+
+
+@pytest.fixture(scope="module")
+def ready() -> Ready:
+    return Ready()
+
+
+@pytest.fixture(scope="module")
+def browser(ready: Ready) -> FlaskClient:
+    return create_app(Endpoints(Decider(), ready, Metrics(), LIMIT), ("127.0.0.1", 8889)).test_client()
+
+
+def body(**arguments: object) -> bytes:
+    return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": ["n1", "n2"]} | arguments).encode()
+
+
+def test_filter_and_prioritize(browser: FlaskClient) -> None:
+    answer = browser.post("/filter", data=body())
+    assert (answer.status_code, answer.mimetype) == (200, "application/json")
+    assert answer.json == {
+        "Nodes": None,
+        "NodeNames": ["n1"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {"n2": "not the first"},
+        "Error": "",
+    }
+    assert browser.post("/prioritize", data=body()).json == [{"Host": "n1", "Score": 3}, {"Host": "n2", "Score": 3}]
+
+
+@pytest.mark.parametrize("verb", ["/filter", "/prioritize"])
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        pytest.param(b"", "the body is not the JSON of ExtenderArgs", id="no body"),
+        pytest.param(b"\x1f\x8b\x08", "the body is not the JSON of ExtenderArgs", id="no JSON"),
+        pytest.param(b"x" * (LIMIT + 1), "more than the 20000 bytes that are read", id="too large"),
+        pytest.param(
+            body(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}), "failed on this", id="a fault of ours"
+        ),
+    ],
+)
+def test_a_bad_call_is_answered_with_a_sentence(browser: FlaskClient, verb: str, sent: bytes, sentence: str) -> None:
+    answer = browser.post(verb, data=sent)
+    assert answer.status_code == 200
+    assert sentence in answer.get_json()["Error"]
+
+
+def test_a_body_without_length_is_read_up_to_the_limit(browser: FlaskClient) -> None:
+    chunked = {"wsgi.input_terminated": True}
+    answer = browser.post("/filter", data=b"x" * (LIMIT + 1), environ_overrides={**chunked, "CONTENT_LENGTH": ""})
+    assert "more than the 20000 bytes that are read" in answer.get_json()["Error"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(verb=st.sampled_from(["/filter", "/prioritize"]), sent=st.binary(max_size=200))
+def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent: bytes) -> None:
+    answer = browser.post(verb, data=sent)
+    assert answer.status_code == 200
+    assert answer.get_json()["Error"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    pod=st.dictionaries(
+        st.sampled_from(["metadata", "spec", "status"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(
+                    st.sampled_from(
+                        ["name", "uid", "containers", "labels", "ownerReferences", "resources", "requests"]
+                    ),
+                    inner,
+                    max_size=3,
+                )
+            ),
+            max_leaves=8,
+        ),
+    ),
+    names=st.lists(st.text(max_size=5), max_size=4),
+)
+def test_any_pod_gets_an_answer(browser: FlaskClient, pod: dict[str, object], names: list[str]) -> None:
+    answer = browser.post("/filter", data=msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names}))
+    assert answer.status_code == 200
+    assert answer.get_json()["Error"] or set(answer.get_json()["NodeNames"]) <= set(names)
+
+
+def test_until_the_caches_are_filled_every_filter_is_refused(browser: FlaskClient, ready: Ready) -> None:
+    ready.missing = "pods not read yet"
+    try:
+        assert browser.post("/filter", data=body()).get_json()["Error"] == (
+            "the extender is not ready: pods not read yet"
+        )
+        assert browser.get("/readyz").status_code == 503
+        assert browser.get("/readyz").text == "pods not read yet\n"
+        assert browser.get("/healthz").status_code == 200
+    finally:
+        ready.missing = None
+    assert browser.get("/readyz").status_code == 200
+
+
+def test_metrics(browser: FlaskClient) -> None:
+    browser.post("/filter", data=body(NodeNames=[]))
+    text = browser.get("/metrics").text
+    assert 'optimus_extender_call_seconds_count{verb="filter"}' in text
+    assert 'optimus_extender_refusals_total{cause="none"}' in text
+    assert "optimus_extender_nodes_offered_total" in text
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/filter"), ("POST", "/bind"), ("GET", "/"), ("PUT", "/metrics")])
+def test_what_is_not_served_says_what_is(browser: FlaskClient, method: str, path: str) -> None:
+    answer = browser.open(path, method=method)
+    assert answer.status_code in (404, 405)
+    assert answer.get_json()["Error"].startswith(f"{method} {path} is not served, only POST /filter")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/filter", 404),
+        ("POST", "/prioritize", 404),
+        ("GET", "/healthz", 200),
+        ("GET", "/metrics", 200),
+    ],
+)
+def test_the_health_address_serves_health_alone(browser: FlaskClient, method: str, path: str, status: int) -> None:
+    here = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8889"}
+    answer = browser.open(path, method=method, data=body() if method == "POST" else None, environ_overrides=here)
+    assert answer.status_code == status
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)

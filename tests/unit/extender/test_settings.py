@@ -1,0 +1,78 @@
+"""Flags, environment and what is said about wrong ones."""
+
+from pathlib import Path
+
+import pytest
+
+from extender.settings import Settings, SettingsError, address, parse
+from extender.wsgi import check_single, options
+
+
+def test_nothing_given_is_the_defaults() -> None:
+    assert parse([], {}) == Settings()
+
+
+def test_flags_win_over_the_environment() -> None:
+    environment = {
+        "OPTIMUS_EXTENDER_LISTEN": "127.0.0.1:1",
+        "OPTIMUS_EXTENDER_NOMINATE": "false",
+        "OPTIMUS_EXTENDER_RESERVATION_SECONDS": "7.5",
+    }
+    settings = parse(["--listen=[::1]:2", "--kubeconfig", "k", "--check-invariants"], environment)
+    expected = Settings(
+        listen="[::1]:2", kubeconfig=Path("k"), nominate=False, reservation_seconds=7.5, check_invariants=True
+    )
+    assert settings == expected
+
+
+def test_every_problem_is_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse(
+            [
+                "--listen=8888",
+                "--health-listen=host:99999",
+                "--nominate=maybe",
+                "--reservation-seconds=0",
+                "--threads=x",
+                "--leader-lease=a/b/c",
+                "--node-selector=pool",
+                "--log-level=loud",
+                "--access-log=yes",
+            ],
+            {},
+        )
+    lines = str(caught.value).splitlines()
+    assert lines == [
+        "--nominate 'maybe': true or false is expected",
+        "--reservation-seconds '0': a number of seconds above 0 is expected",
+        "--threads 'x': a whole number above 0 is expected",
+        "--listen '8888': ADDRESS:PORT is expected",
+        "--health-listen 'host:99999': ADDRESS:PORT is expected",
+        "--leader-lease 'a/b/c': NAMESPACE/NAME is expected, or nothing",
+        "--node-selector 'pool': key=value,... is expected",
+        "--access-log 'yes': off, plain or json is expected",
+        "--log-level 'loud': debug, info, warning or error is expected",
+    ]
+
+
+def test_the_health_address_is_another_one() -> None:
+    with pytest.raises(SettingsError, match="an address other than that of --listen is expected"):
+        parse(["--listen=127.0.0.1:1", "--health-listen=127.0.0.1:1"], {})
+
+
+def test_addresses() -> None:
+    assert address("127.0.0.1:80") == ("127.0.0.1", 80)
+    assert address("[::1]:80") == ("::1", 80)
+    with pytest.raises(ValueError, match="ADDRESS:PORT"):
+        address(":80")
+
+
+def test_gunicorn_runs_one_worker_with_threads_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_CONCURRENCY", "4")
+    chosen = options(Settings(listen="127.0.0.1:1", health_listen="127.0.0.1:2"))
+    assert (chosen["workers"], chosen["worker_class"], chosen["keepalive"]) == (1, "gthread", 75)
+    assert chosen["bind"] == ["127.0.0.1:1", "127.0.0.1:2"]
+    check_single(1, "gthread")
+    for workers, kind in ((2, "gthread"), (1, "sync")):
+        with pytest.raises(SystemExit, match="one gthread worker is needed"):
+            check_single(workers, kind)
