@@ -1,0 +1,52 @@
+"""The processes behind a container on a process node, so that a scenario can kill exactly that one."""
+
+import os
+import signal
+from pathlib import Path
+
+from localcluster.cluster import LocalCluster
+from localcluster.components import AGENT
+from localcluster.node.launch import MARKER
+from tests.e2e.harness.api import Json
+
+
+def container_process(cluster: LocalCluster, pod: Json, part_of_command: str) -> int:
+    """Return the pid of a container's first process: the one of this pod whose command line holds this part.
+
+    Every process of a pod carries the node agent's mark in its environment, and a container's first process leads
+    its session. Raises AssertionError where there is not exactly one.
+    """
+    mark = f"{MARKER}={cluster.layout.data / AGENT}/{pod['metadata']['uid']}".encode()
+    found = [pid for pid in _processes() if _is_first(pid) and _carries(pid, mark) and part_of_command in _command(pid)]
+    assert len(found) == 1, f"{len(found)} first processes of {pod['metadata']['name']} run {part_of_command!r}"
+    return found[0]
+
+
+def kill_process(pid: int) -> None:
+    """Kill a process with SIGKILL."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _is_first(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except OSError:
+        return False
+
+
+def _carries(pid: int, mark: bytes) -> bool:
+    try:
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,248 @@
+"""One scenario's stage: a namespace with a checkpoint volume, what happens in it, and what there is to read."""
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
+from tests.e2e.harness.brute_force import Observed
+from tests.e2e.harness.history import Change, PodHistory
+from tests.e2e.harness.jobs import CLAIM, LightJob
+from tests.e2e.harness.room import free_room
+from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER, Optimus
+from tests.e2e.harness.training_log import Step, parse_log
+from tests.e2e.harness.waiting import holds_for, wait_until
+
+T = TypeVar("T")
+
+_LABELS = "training.kubeflow.org"
+_ROLES = {"server": "ps"}
+
+
+class Scene:
+    """What a scenario does and sees in its namespace."""
+
+    def __init__(self, optimus: Optimus, namespace: str) -> None:
+        self.optimus, self.api, self.namespace = optimus, optimus.api, namespace
+
+    # --- doing ------------------------------------------------------------------------------------------------
+
+    def submit(self, *jobs: LightJob) -> None:
+        """Create jobs, in this order, without a pause."""
+        for job in jobs:
+            self.create(KUBEFLOW, PLURALS[job.kind], job.manifest(self.namespace))
+
+    def create(self, root: str, plural: str, body: Json) -> Json:
+        """Create any object of this namespace."""
+        return self.api.create(in_namespace(root, self.namespace, plural), body)
+
+    def delete(self, job: LightJob) -> None:
+        """Delete a job; its pods go with it, a little later."""
+        self.api.delete(self.path(job))
+
+    def touch_node(self, name: str) -> None:
+        """Change an annotation of a node, which makes kube-scheduler try refused pods again."""
+        body = {"metadata": {"annotations": {"scenes/touched": secrets.token_hex(4)}}}
+        self.api.patch(f"{CORE}/nodes/{name}", body)
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod."""
+        self.api.delete(in_namespace(CORE, self.namespace, "pods", name))
+
+    def path(self, job: LightJob) -> str:
+        """Return the path of a job on the API server."""
+        return in_namespace(KUBEFLOW, self.namespace, PLURALS[job.kind], job.name)
+
+    # --- seeing -----------------------------------------------------------------------------------------------
+
+    def history(self, on_change: Callable[[Change], None] = lambda _: None) -> PodHistory:
+        """Return a recorder of all that happens to this namespace's pods."""
+        return PodHistory(self.api, self.namespace, on_change)
+
+    def pods(self, job: LightJob | None = None) -> list[Json]:
+        """Return the pods of a job, or all of the namespace."""
+        selector = {} if job is None else {"labelSelector": f"{_LABELS}/job-name={job.name}"}
+        return self.api.items(in_namespace(CORE, self.namespace, "pods"), **selector)
+
+    def pod(self, name: str) -> Json:
+        """Return one pod. Raises ApiException."""
+        return self.api.get(in_namespace(CORE, self.namespace, "pods", name))
+
+    def bound(self, job: LightJob) -> list[Json]:
+        """Return the job's pods that have a node."""
+        return [pod for pod in self.pods(job) if pod["spec"].get("nodeName")]
+
+    def placement(self, job: LightJob) -> Observed:
+        """Return node by node how many bound pods of each role lie there; MXNet's `server` is called `ps`."""
+        found: dict[str, Counter[str]] = {}
+        for pod in self.bound(job):
+            role = pod["metadata"]["labels"][f"{_LABELS}/replica-type"]
+            found.setdefault(pod["spec"]["nodeName"], Counter())[_ROLES.get(role, role)] += 1
+        return found
+
+    def stored(self, job: LightJob) -> Json:
+        """Return the job as it is stored. Raises ApiException."""
+        return self.api.get(self.path(job))
+
+    def conditions(self, job: LightJob) -> set[str]:
+        """Return the types of the job's conditions that are true."""
+        found = (self.stored(job).get("status") or {}).get("conditions") or ()
+        return {each["type"] for each in found if each["status"] == "True"}
+
+    def profile(self, job: LightJob) -> Json | None:
+        """Return the job's TrainingProfile, if there is one."""
+        return self.api.find(in_namespace(OPTIMUS, self.namespace, "trainingprofiles", job.name))
+
+    def events(self, name: str) -> list[Json]:
+        """Return the Events about an object of this name."""
+        path = in_namespace(CORE, self.namespace, "events")
+        return self.api.items(path, fieldSelector=f"involvedObject.name={name}")
+
+    def events_of_type(self, name: str, kind: str) -> list[Json]:
+        """Return the Events of a type (`Normal`, `Warning`) about an object of this name."""
+        return [event for event in self.events(name) if event["type"] == kind]
+
+    def restarts(self, deployment: str, container: str) -> int:
+        """Return how often a container of one of the two processes was started again."""
+        status = self.optimus.pod_of(deployment)["status"]
+        states = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        (found,) = [int(each["restartCount"]) for each in states if each["name"] == container]
+        return found
+
+    def unscheduled_reasons(self, job: LightJob) -> set[str]:
+        """Return what kube-scheduler wrote on the job's pods that have no node."""
+        conditions = [each for pod in self.pods(job) for each in pod["status"].get("conditions") or ()]
+        return {each["message"] for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"}
+
+    def free_room(self, job: LightJob) -> dict[str, dict[str, int]]:
+        """Return the room that is free now on every node that the job may go to."""
+        return free_room(self.api.items(f"{CORE}/nodes"), self.api.items(f"{CORE}/pods"), job.templates()["Worker"])
+
+    def free_room_without(self, job: LightJob) -> dict[str, dict[str, int]]:
+        """Return the room that would be free if the job were not there."""
+        own = {pod["metadata"]["uid"] for pod in self.pods(job)}
+        pods = [pod for pod in self.api.items(f"{CORE}/pods") if pod["metadata"]["uid"] not in own]
+        return free_room(self.api.items(f"{CORE}/nodes"), pods, job.templates()["Worker"])
+
+    def log(self, pod: str) -> str:
+        """Return a pod's log."""
+        return self.api.text(f"{in_namespace(CORE, self.namespace, 'pods', pod)}/log")
+
+    def training_log(self, pod: str) -> tuple[Step, ...]:
+        """Return a trainer's log as records."""
+        return parse_log(self.log(pod))
+
+    # --- waiting ----------------------------------------------------------------------------------------------
+
+    def wait(self, look: Callable[[], T], sentence: str, seconds: float = 60.0) -> T:
+        """Wait until what `look` returns is true; where it does not come about, say all there is to say."""
+        return wait_until(look, sentence, seconds, self.describe)
+
+    def holds(self, true: Callable[[], bool], sentence: str, seconds: float) -> None:
+        """Make sure that something stays true."""
+        holds_for(true, sentence, seconds, self.describe)
+
+    def wait_bound(self, job: LightJob, seconds: float = 60.0) -> Observed:
+        """Wait until every pod of the job has a node; return where they lie."""
+        self.wait(lambda: len(self.bound(job)) == job.pods, f"all {job.pods} pods of {job.name} are bound", seconds)
+        return self.placement(job)
+
+    def wait_refused(self, job: LightJob, part: str, seconds: float = 30.0) -> None:
+        """Wait until every pod of the job says why it has no node, with a sentence that holds this part."""
+
+        def told() -> bool:
+            reasons = self.unscheduled_reasons(job)
+            return len(self.pods(job)) == job.pods and bool(reasons) and all(part in each for each in reasons)
+
+        self.wait(told, f"the pods of {job.name} say {part!r}", seconds)
+
+    def describe(self) -> str:
+        """Return what a reader of a failed scenario wants to see."""
+        cluster, namespace = self.optimus.cluster, self.namespace
+        parts = [
+            f"--- {what}\n{cluster.kubectl('get', what, '-n', namespace, '-o', 'wide')}"
+            for what in ("pods", "tfjobs,mxjobs", "trainingprofiles")
+        ]
+        parts += [f"--- why\n{reason}" for reason in sorted(_reasons(self.pods()))]
+        parts.append("--- events\n" + cluster.kubectl("get", "events", "-n", namespace, "--sort-by=.lastTimestamp"))
+        parts += [f"--- {container}\n{self._tail(name, container)}" for name, container in _PROCESSES]
+        return "\n".join(parts)
+
+    def _tail(self, deployment: str, container: str) -> str:
+        try:
+            return self.optimus.log(deployment, container, 60)
+        except Exception as error:  # noqa: BLE001 -- a report of a failure must not hide it behind another
+            return f"(no log: {error})"
+
+
+_PROCESSES: Sequence[tuple[str, str]] = (
+    (SCHEDULER, "extender"),
+    (SCHEDULER, "kube-scheduler"),
+    (AUTOSCALER, "autoscaler"),
+)
+
+
+def _reasons(pods: Sequence[Json]) -> set[str]:
+    conditions = [each for pod in pods for each in pod["status"].get("conditions") or ()]
+    return {each["message"] for each in conditions if each.get("message") and each["type"] == "PodScheduled"}
+
+
+@contextmanager
+def scene(optimus: Optimus, namespace: str, folder: Path) -> Iterator[Scene]:
+    """Set up a namespace whose checkpoints lie in `folder`; afterwards empty it, so that the nodes are free again."""
+    api = optimus.api
+    api.create(f"{CORE}/namespaces", {"metadata": {"name": namespace}})
+    api.create(f"{CORE}/persistentvolumes", _volume(namespace, folder))
+    api.create(in_namespace(CORE, namespace, "persistentvolumeclaims"), _claim(namespace))
+    stage = Scene(optimus, namespace)
+    stage.wait(lambda: _claim_bound(stage), "the checkpoint volume is bound", 30)
+    stage.wait(lambda: api.find(in_namespace(CORE, namespace, "serviceaccounts", "default")), "the account exists", 30)
+    try:
+        yield stage
+    finally:
+        _clear(stage)
+
+
+def _clear(stage: Scene) -> None:
+    api, namespace = stage.api, stage.namespace
+    for plural in PLURALS.values():
+        api.delete(in_namespace(KUBEFLOW, namespace, plural))
+    stage.wait(lambda: not [pod for pod in stage.pods() if pod["metadata"].get("ownerReferences")], "jobs are gone", 60)
+    api.delete(in_namespace(CORE, namespace, "pods"))
+    stage.wait(lambda: not stage.pods(), "no pod is left in the namespace", 60)
+    api.delete(f"{CORE}/namespaces/{namespace}")
+    api.delete(f"{CORE}/persistentvolumes/{namespace}")
+
+
+def _claim_bound(stage: Scene) -> bool:
+    claim = stage.api.get(in_namespace(CORE, stage.namespace, "persistentvolumeclaims", CLAIM))
+    return bool(claim.get("status", {}).get("phase") == "Bound")
+
+
+def _volume(namespace: str, folder: Path) -> Json:
+    return {
+        "metadata": {"name": namespace},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "hostPath": {"path": str(folder), "type": "DirectoryOrCreate"},
+            "claimRef": {"namespace": namespace, "name": CLAIM},
+        },
+    }
+
+
+def _claim(namespace: str) -> Json:
+    return {
+        "metadata": {"name": CLAIM, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": "",
+            "volumeName": namespace,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }

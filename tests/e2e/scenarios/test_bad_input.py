@@ -1,0 +1,93 @@
+"""One bad object touches only itself: it is left as it is, with a sentence for its user, and all else goes on."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.harness.api import KUBEFLOW, Json
+from tests.e2e.harness.jobs import LightJob
+from tests.e2e.harness.scene import Scene
+from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER
+
+PROCESSES = ((SCHEDULER, "extender"), (SCHEDULER, "kube-scheduler"), (AUTOSCALER, "autoscaler"))
+
+
+def warnings(stage: Scene, name: str) -> list[str]:
+    return [event["message"] for event in stage.events_of_type(name, "Warning")]
+
+
+def without_containers(stage: Scene) -> Json:
+    body = LightJob("TFJob", "empty", annotations={"optimus.dl/target-loss": "0.2"}).manifest(stage.namespace)
+    body["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"] = []
+    return body
+
+
+def test_a_job_with_an_empty_list_of_containers_disturbs_nobody(stage: Scene) -> None:
+    restarts = {each: stage.restarts(*each) for each in PROCESSES}
+    healthy = LightJob("TFJob", "healthy", 1, 2, flags={"--epochs": "6"})
+    stage.submit(healthy)
+    stage.wait(lambda: stage.training_log("healthy-worker-0"), "the healthy job trains")
+    cluster = stage.optimus.cluster
+    operator = cluster.components["training-operator"].process
+    assert operator is not None
+    stage.create(KUBEFLOW, "tfjobs", without_containers(stage))
+    stage.wait(lambda: cluster.components["training-operator"].process != operator, "the operator has fallen over it")
+    said = stage.wait(lambda: warnings(stage, "empty"), "the job's user is told")
+    assert any("containers" in sentence for sentence in said), said
+    before = stage.training_log("healthy-worker-0")[-1].step
+    stage.wait(lambda: stage.training_log("healthy-worker-0")[-1].step > before, "the healthy job trains on")
+    stage.api.delete(f"{KUBEFLOW}/namespaces/{stage.namespace}/tfjobs/empty")
+    cluster.wait_restarted("training-operator", operator)
+    stage.wait(lambda: "Succeeded" in stage.conditions(healthy), "the healthy job has succeeded", 90)
+    assert {each: stage.restarts(*each) for each in PROCESSES} == restarts
+
+
+def test_a_job_for_a_scheduler_that_does_not_exist_waits_and_disturbs_nobody(stage: Scene) -> None:
+    lost = LightJob("TFJob", "lost", scheduler="nobody", annotations={"optimus.dl/target-loss": "0.2"})
+    stage.submit(lost)
+    stage.wait(lambda: len(stage.pods(lost)) == lost.pods, "its pods exist")
+    other = LightJob("MXJob", "other", 1, 2)
+    stage.submit(other)
+    stage.wait_bound(other)
+    stage.holds(lambda: not stage.bound(lost), "nobody places the pods of the lost job", 2)
+    said = stage.wait(lambda: warnings(stage, "lost"), "the job's user is told which line to add")
+    assert any("schedulerName: optimus-scheduler" in sentence for sentence in said), said
+
+
+@pytest.mark.parametrize(
+    ("annotations", "named"),
+    [
+        pytest.param(
+            {"optimus.dl/target-loss": "low"},
+            ("optimus.dl/target-loss", "low", "number"),
+            id="a loss that is no number",
+        ),
+        pytest.param(
+            {"optimus.dl/target-loss": "0.2", "optimus.dl/max-workers": "-3"},
+            ("optimus.dl/max-workers", "-3", "whole number"),
+            id="a negative bound",
+        ),
+        pytest.param(
+            {"optimus.dl/target-loss": "0.2", "optimus.dl/training-mode": "sometimes"},
+            ("optimus.dl/training-mode", "sometimes", "sync"),
+            id="a word that is none of those allowed",
+        ),
+    ],
+)
+def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
+    stage: Scene, annotations: dict[str, str], named: tuple[str, ...]
+) -> None:
+    job = LightJob("TFJob", "typo", annotations=annotations)
+    stage.submit(job)
+    stage.wait_bound(job)
+
+    def sentences() -> list[str]:
+        return [each for each in warnings(stage, "typo") if all(part in each for part in named)]
+
+    stage.wait(sentences, f"a Warning names {', '.join(named)}", 30)
+    stage.wait(lambda: stage.training_log("typo-worker-0"), "the job trains all the same")
+    assert _generation(stage.stored(job)) == 1
+
+
+def _generation(stored: Any) -> int:
+    return int(stored["metadata"]["generation"])

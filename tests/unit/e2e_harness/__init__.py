@@ -1,0 +1,1 @@
+"""The tools of the end-to-end scenarios, tested without a cluster."""
