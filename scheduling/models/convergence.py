@@ -1,5 +1,6 @@
 """The training loss as a function of epochs or steps: Optimus, section 3.1, equation 1, l = 1/(b0 k + b1) + b2.
 
+After a drop of the learning rate training counts as a new job: only the points since then, from there, are fitted.
 Outliers are replaced by the mean of their neighbours, losses divided by the largest. For a fixed b2 the equation is
 linear, 1/(l - b2) = b0 k + b1, a non-negative least squares problem of two coefficients with weights (l - b2)^2,
 which make its residuals nearly those of l. b2 is searched for the smallest residuals of l itself: a grid over
@@ -8,7 +9,7 @@ which make its residuals nearly those of l. b2 is searched for the smallest resi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -29,6 +30,8 @@ _HORIZON: Final = 100
 _NEARLY: Final = 0.1
 """An epoch whose last loss comes so close to its end (a part of an epoch) counts as complete."""
 _NEIGHBOURS: Final = 5
+_RATE_DROP: Final = 0.6
+"""A learning rate that falls to this part of the one before at once is a drop, not a smooth decay."""
 _GRID: Final = 61
 _REFINEMENTS: Final = 9
 
@@ -90,7 +93,8 @@ class Coefficients(NamedTuple):
 class LossCurve:
     """A fitted loss curve, of losses divided by ``largest``; k counts epochs, or steps where epochs are unknown.
 
-    ``seen`` is the k up to which the losses are known, ``error`` the root mean square of the residuals.
+    ``start`` is the k from which the curve counts: 0, or where the learning rate dropped last. ``seen`` is the k up
+    to which the losses are known, ``error`` the root mean square of the residuals.
     """
 
     b0: float
@@ -101,27 +105,29 @@ class LossCurve:
     in_epochs: bool
     points: int
     error: float
+    start: float = 0.0
 
     @classmethod
     def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
         """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
-        series = LossSeries.of(points)
+        segment = since_rate_drop(points)
+        series = LossSeries.of(segment)
         known = len(series.complete_loss)
         if known < NEEDED_POINTS:
             of = "complete epochs" if series.in_epochs else "points"
-            return NotReady(f"the loss is known at {known} {of}, {NEEDED_POINTS} needed")
+            since = " since the learning rate dropped" if len(segment) < len(points) else ""
+            return NotReady(f"the loss is known at {known} {of}{since}, {NEEDED_POINTS} needed")
         if series.loss.min() <= 0:
             return NotReady("the loss is not positive, which the convergence curve cannot describe")
-        loss = without_outliers(series.loss)
-        largest = float(loss.max())
-        best = fit_hyperbola(series.k, loss / largest)
-        curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0)
-        error = float(np.sqrt(np.mean((curve.predict(series.k) - loss) ** 2)))
-        return cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), error)
+        loss, largest = without_outliers(series.loss), float(LossSeries.of(points).loss.max())
+        start = 0.0 if len(segment) == len(points) else float(series.k[0]) - 1
+        best = fit_hyperbola(series.k - start, loss / largest)
+        curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)
+        return replace(curve, error=float(np.sqrt(np.mean((curve.predict(series.k) - loss) ** 2))))
 
     def predict(self, k: ArrayLike) -> NDArray[np.float64]:
         """The loss after k epochs (steps, where epochs are unknown)."""
-        at = self.b0 * np.asarray(k, dtype=np.float64) + self.b1
+        at = self.b0 * (np.asarray(k, dtype=np.float64) - self.start) + self.b1
         with np.errstate(divide="ignore"):
             return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
 
@@ -142,7 +148,7 @@ class LossCurve:
             return NotReady(
                 f"a loss of {goal.loss:g} is not reachable at this rate: the curve levels off near {floor:.4g}"
             )
-        return max((1 / above_floor - self.b1) / self.b0, 0.0)
+        return self.start + max((1 / above_floor - self.b1) / self.b0, 0.0)
 
     def _until_quiet(self, goal: ConvergenceThreshold) -> float | NotReady:
         if not self.in_epochs:
@@ -153,7 +159,18 @@ class LossCurve:
             return self.seen
         # The fall from k to k+1 is b0 / (u (u + b0)) with u = b0 k + b1; it is the threshold at this u.
         u = (math.sqrt(self.b0**2 + 4 * self.b0 / goal.fraction) - self.b0) / 2
-        return max((u - self.b1) / self.b0, 0.0) + QUIET_EPOCHS
+        return self.start + max((u - self.b1) / self.b0, 0.0) + QUIET_EPOCHS
+
+
+def since_rate_drop(points: Sequence[LossPoint]) -> Sequence[LossPoint]:
+    """The points since the learning rate last dropped, all of them where it never did or the log does not tell."""
+    start, former = 0, None
+    for n, point in enumerate(points):
+        rate = point.learning_rate
+        if rate is not None:
+            start = n if former is not None and rate <= _RATE_DROP * former else start
+            former = rate
+    return points[start:]
 
 
 def without_outliers(loss: Vector) -> Vector:

@@ -23,6 +23,8 @@ from scheduling.progress.record import SpeedSample
 NEEDED_COUNTS: Final = 3
 _SETTLING_SECONDS: Final = 20.0
 """A sample of so many seconds weighs half as much as a very long one: beyond, the form errs, not the measurement."""
+_LEAST_SECONDS: Final = 2.0
+"""A shorter sample is a line or two, which says nothing yet."""
 _LEAST_ERROR: Final = 0.02
 """Relative error of a sample, at least: a few samples that happen to lie on a curve prove little."""
 _PRIOR: Final = 1e-3
@@ -74,10 +76,13 @@ class Measured:
 
     @classmethod
     def of(cls, samples: Iterable[SpeedSample]) -> Self:
-        """Repeats at the same counts are averaged, weighted by their seconds; a speed of 0 is a failed run."""
+        """Repeats at the same counts are averaged, weighted by their seconds.
+
+        A speed of 0 is a failed run and left out, as is what took less than 2 seconds.
+        """
         repeats: dict[Counts, list[SpeedSample]] = {}
         for sample in samples:
-            if 0 < sample.steps_per_second < np.inf and sample.seconds > 0:
+            if 0 < sample.steps_per_second < np.inf and sample.seconds >= _LEAST_SECONDS:
                 repeats.setdefault(sample.counts, []).append(sample)
         ordered = sorted(repeats)
         seconds = [[sample.seconds for sample in repeats[counts]] for counts in ordered]

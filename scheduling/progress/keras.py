@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from scheduling.progress.lines import without_prefix
-from scheduling.progress.metrics import choose_loss
+from scheduling.progress.metrics import choose_loss, learning_rate
 from scheduling.progress.reading import NUMBER, Reading, Saved, numbers
 from scheduling.progress.rules import LogRules
 
@@ -56,5 +56,6 @@ def _bar(text: str, rules: LogRules) -> Reading | None:
         epoch_ended=batch == batches,
         loss=choose_loss(values, rules.loss_metric),
         cumulative=True,
+        learning_rate=learning_rate(values),
         metrics=tuple(values),
     )

@@ -199,7 +199,7 @@ class ProgressLog:
             state.bad_losses += 1
             return
         state.bad_losses = 0
-        point = LossPoint(reading.loss, state.epoch, state.step, float(move.steps))
+        point = LossPoint(reading.loss, state.epoch, state.step, float(move.steps), reading.learning_rate)
         if reading.epoch_ended and reading.batch is None:
             losses.add_epoch_mean(state.losses, point)
         else:

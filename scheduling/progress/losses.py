@@ -78,4 +78,4 @@ def _merge_pairs(points: list[LossPoint], *, within_epochs: bool) -> list[LossPo
 def _mean(first: LossPoint, second: LossPoint) -> LossPoint:
     weight = first.weight + second.weight
     loss = (first.loss * first.weight + second.loss * second.weight) / weight
-    return LossPoint(loss, second.epoch, second.step, weight)
+    return LossPoint(loss, second.epoch, second.step, weight, second.learning_rate)

@@ -17,6 +17,7 @@ _LOSSES: Final = (
     "nll-loss",
     "nll_loss",
 )
+_RATES: Final = ("lr", "LR", "learning_rate", "learning-rate")
 _PERPLEXITIES: Final = ("perplexity", "ppl")
 
 
@@ -32,6 +33,12 @@ def choose_loss(values: Mapping[str, float], wanted: str | None) -> float | None
         if name in lowered:
             return _log(lowered[name])
     return None
+
+
+def learning_rate(values: Mapping[str, float]) -> float | None:
+    """The learning rate among a line's values by name, where it is one."""
+    rate = next((values[name] for name in _RATES if name in values), None)
+    return rate if rate is not None and 0 < rate < math.inf else None
 
 
 def _log(perplexity: float) -> float:

@@ -5,9 +5,10 @@ Epochs count from 0; a batch's number is its index within one worker's epoch.
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
-from scheduling.progress.metrics import choose_loss
+from scheduling.progress.metrics import choose_loss, learning_rate
 from scheduling.progress.reading import NUMBER, UNDERSTOOD, Reading, Saved, pairs
 from scheduling.progress.rules import LogRules
 
@@ -49,9 +50,11 @@ def _checkpoint(text: str) -> Reading | None:
     return Reading(saved=Saved(epochs=int(epochs[1]) if epochs else None))
 
 
-def _values(text: str, rules: LogRules) -> tuple[float | None, tuple[str, ...]]:
+def _with_values(text: str, rules: LogRules, reading: Reading) -> Reading:
+    """The reading with the loss, the learning rate and the names of the pairs in a text."""
     values = {name.removeprefix("Train-"): value for name, value in pairs(text).items()}
-    return choose_loss(values, rules.loss_metric), tuple(values)
+    loss, rate = choose_loss(values, rules.loss_metric), learning_rate(values)
+    return replace(reading, loss=loss, learning_rate=rate, metrics=tuple(values))
 
 
 def _speedometer(text: str, rules: LogRules) -> Reading | None:
@@ -59,34 +62,30 @@ def _speedometer(text: str, rules: LogRules) -> Reading | None:
     if found is None:
         return None
     epoch, first, last, batches, speed, rest = found.groups()
-    loss, names = _values(rest, rules)
-    return Reading(
+    reading = Reading(
         epoch=int(epoch),
         batch=int(last) + 1,
         batches=int(batches) if batches else None,
-        loss=loss,
         cumulative=first == "0",
         samples_per_second=float(speed),
-        metrics=names,
     )
+    return _with_values(rest, rules, reading)
 
 
 def _gluon_cv(text: str, rules: LogRules) -> Reading | None:
     found = _GLUON_CV.search(text)
     if found is None:
         return None
-    loss, names = _values(found[4], rules)
-    return Reading(
-        epoch=int(found[1]), batch=int(found[2]) + 1, loss=loss, samples_per_second=float(found[3]), metrics=names
-    )
+    reading = Reading(epoch=int(found[1]), batch=int(found[2]) + 1, samples_per_second=float(found[3]))
+    return _with_values(found[4], rules, reading)
 
 
 def _epoch_speed(text: str, rules: LogRules) -> Reading | None:
     found = _EPOCH_SPEED.search(text)
     if found is None:
         return None
-    loss, names = _values(found[3], rules)
-    return Reading(epoch=int(found[1]), epoch_ended=True, loss=loss, samples_per_second=float(found[2]), metrics=names)
+    reading = Reading(epoch=int(found[1]), epoch_ended=True, samples_per_second=float(found[2]))
+    return _with_values(found[3], rules, reading)
 
 
 def _module(text: str, rules: LogRules) -> Reading | None:
@@ -127,6 +126,7 @@ def _gluon_nlp(text: str, rules: LogRules) -> Reading | None:
         batches=int(found[3]),
         loss=choose_loss(values, rules.loss_metric),
         samples_per_second=float(speed[1]) if speed else None,
+        learning_rate=learning_rate(values),
         metrics=tuple(values),
     )
 
@@ -148,5 +148,4 @@ def _step(text: str, rules: LogRules) -> Reading | None:
     found = _GLUON_STEP.search(text)
     if found is None:
         return None
-    loss, names = _values(found[2], rules)
-    return Reading(step=int(found[1]), loss=loss, metrics=names)
+    return _with_values(found[2], rules, Reading(step=int(found[1])))

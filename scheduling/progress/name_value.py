@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from scheduling.progress.metrics import choose_loss
+from scheduling.progress.metrics import choose_loss, learning_rate
 from scheduling.progress.patterns import MAX_LINE_CHARACTERS
 from scheduling.progress.reading import NUMBER, Reading, Saved, numbers
 from scheduling.progress.rules import LogRules
@@ -47,6 +47,7 @@ def reading_of(values: Mapping[str, float], rules: LogRules) -> Reading:
         step=_whole(values, _STEPS),
         loss=choose_loss(values, rules.loss_metric),
         samples_per_second=_first(values, _SPEEDS),
+        learning_rate=learning_rate(values),
         saved=Saved(step=checkpoint) if checkpoint else None,
         metrics=tuple(values),
     )

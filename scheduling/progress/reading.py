@@ -41,6 +41,7 @@ class Reading:
     cumulative: bool = False
     samples_per_second: float | None = None
     steps_per_second: float | None = None
+    learning_rate: float | None = None
     saved: Saved | None = None
     metrics: tuple[str, ...] = ()
 

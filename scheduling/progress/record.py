@@ -20,13 +20,15 @@ class LossPoint:
     ``epoch`` counts completed epochs from the start of training (2.5: in the middle of the third), ``step``
     the job's global steps; each is ``None`` where the log does not tell. A point covers the training right before
     it, so that 3.0 belongs to the third epoch. ``weight`` is how much training its loss is the mean of, in steps or
-    batches as the log counts, 1 where that is unknown: means over an epoch are weighted by it.
+    batches as the log counts, 1 where that is unknown: means over an epoch are weighted by it. ``learning_rate`` is
+    that of the point where the log tells it.
     """
 
     loss: float
     epoch: float | None = None
     step: int | None = None
     weight: float = 1.0
+    learning_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,31 @@ class TestOutliers:
         assert fitted(epochs(spiked)).predict(100) == pytest.approx(fitted(epochs(losses)).predict(100), rel=0.02)
 
 
+class TestRateDrops:
+    """The paper: treat the training after the adjustment as a new job, and restart the fit."""
+
+    @staticmethod
+    def points(after: int, rates: tuple[float, float] = (0.1, 0.01)) -> list[LossPoint]:
+        before = [LossPoint(1 / (0.2 * k + 1) + 0.3, float(k), learning_rate=rates[0]) for k in range(1, 21)]
+        late = [1 / (0.5 * k + 6) + 0.1 for k in range(1, after + 1)]
+        return before + [LossPoint(loss, 21.0 + n, learning_rate=rates[1]) for n, loss in enumerate(late)]
+
+    def test_the_fit_starts_again_there(self) -> None:
+        curve = fitted(self.points(after=10))
+        assert (curve.start, curve.points) == (20.0, 10)
+        assert curve.predict(20.0 + np.arange(1, 60)) == pytest.approx(1 / (0.5 * np.arange(1, 60) + 6) + 0.1)
+        k = curve.until(TargetLoss(0.15))
+        assert k == pytest.approx(20 + 28)
+
+    def test_until_there_are_epochs_enough_nothing_is_forecast(self) -> None:
+        refusal = LossCurve.fit(self.points(after=2))
+        assert refusal == NotReady("the loss is known at 2 complete epochs since the learning rate dropped, 5 needed")
+
+    @pytest.mark.parametrize("rates", [(0.1, 0.09), (0.01, 0.1)])
+    def test_a_smooth_decay_and_a_warm_up_are_no_drops(self, rates: tuple[float, float]) -> None:
+        assert fitted(self.points(after=6, rates=rates)).start == 0.0
+
+
 class TestGoals:
     curve = LossCurve(b0=0.2, b1=1.0, b2=0.1, largest=2.0, seen=10.0, in_epochs=True, points=10, error=0.0)
 

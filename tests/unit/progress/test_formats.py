@@ -38,7 +38,7 @@ MXNET = [
     ),
     pytest.param(
         "Epoch[000] Batch [0019]/[0055]\tSpeed: 26.184196 samples/sec\t accuracy=5.703125\t loss=3.831633\t lr=0.01",
-        {"epoch": 0, "batch": 20, "batches": 55, "loss": 3.831633},
+        {"epoch": 0, "batch": 20, "batches": 55, "loss": 3.831633, "learning_rate": 0.01},
         id="Gluon with the number of batches and a blank after the tab",
     ),
     pytest.param(

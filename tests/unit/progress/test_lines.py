@@ -1,0 +1,52 @@
+"""Raw lines: bars, colours, cuts, bytes that are no text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduling.progress.lines import MAX_CHARACTERS, clean, without_prefix
+
+
+@pytest.mark.parametrize(
+    ("raw", "cleaned"),
+    [
+        pytest.param("loss=1\n", "loss=1", id="a plain line"),
+        pytest.param(" 5%|#\r10%|##\r15%|###\n", "15%|###", id="tqdm: the last state"),
+        pytest.param("1/3 loss: 2\r2/3 loss: 1\b\b\b \r   \b\b", "2/3 loss: 1 ", id="an erased state is none"),
+        pytest.param("\x1b[1mloss\x1b[0m: \x1b[32;1m0.5\x1b[0m", "loss: 0.5", id="colours between name and number"),
+        pytest.param("\b\b\b\b12/20 - loss: 1", "12/20 - loss: 1", id="backspaces"),
+        pytest.param("loss: 0.5 \ufffd\ufffd", "loss: 0.5 \ufffd\ufffd", id="bytes that were no text"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_the_last_complete_state_is_left(raw: str, cleaned: str) -> None:
+    assert clean(raw) == cleaned
+
+
+def test_a_number_that_a_cut_goes_through_is_dropped() -> None:
+    line = "x" * (MAX_CHARACTERS - 9) + " loss=0.4567"
+    assert clean(line) == "x" * (MAX_CHARACTERS - 9)
+
+
+@given(st.text())
+def test_any_text_is_cleaned(raw: str) -> None:
+    cleaned = clean(raw * 50)
+    assert len(cleaned) <= MAX_CHARACTERS
+    assert not set(cleaned) & {"\b", "\r"}
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "",
+        "INFO:root:",
+        "INFO:tensorflow:",
+        "[1,0]<stderr>:",
+        "2026-01-01 10:00:00,123 ",
+        "2026-01-01T10:00:00.123Z INFO:root:",
+        "I0401 16:50:17.657439 140657036416832 basic_session_run_hooks.py:260] ",
+        "INFO:tensorflow:I0401 16:50:17.657439 1406 hooks.py:260] ",
+    ],
+)
+def test_what_launchers_and_loggers_put_in_front_goes(prefix: str) -> None:
+    assert without_prefix(prefix + "Epoch 3/10") == "Epoch 3/10"
