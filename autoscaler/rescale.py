@@ -117,7 +117,8 @@ def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:
 def _tick(state: Rescale) -> Advance:
     if not state.written:
         return state, (WriteProfile(state.record, state.record.phase),)
-    return state, (Look(uncached=state.record.step not in {Step.CHECKPOINT, Step.START}),)
+    # A watch may lag behind our own writes; where we have not written yet, its copy will do.
+    return state, (Look(uncached=state.record.step is not Step.CHECKPOINT),)
 
 
 def _note_checkpoint(state: Rescale, event: CheckpointSeen) -> Rescale:

@@ -40,7 +40,6 @@ __all__ = [
     "Outlook",
     "Prediction",
     "Seen",
-    "free_room",
     "plan_interval",
 ]
 
@@ -60,17 +59,6 @@ def plan_interval(interval_id: str, seen: Seen, methods: Methods, rules: Interva
     )
     decisions = sorted(_decisions(standings, settlement), key=lambda each: (_ORDER.index(each.action), each.uid))
     return IntervalPlan(interval_id, seen.snapshot.at, tuple(decisions))
-
-
-def free_room(seen: Seen, methods: Methods, rules: IntervalRules) -> Layout:
-    """The room that nobody holds or waits for now: where profiling may take place."""
-    layout = Layout.of(seen.snapshot, methods.placement, leaving_counts=True)
-    standings = _predict(seen, methods, rules, layout)
-    _charge_fixed(standings, layout)
-    waiting = draw_up(standings, layout, rules, seen.snapshot.at)
-    for each in waiting.promised:
-        layout.move(each.job, each.counts)
-    return layout
 
 
 def _predict(seen: Seen, methods: Methods, rules: IntervalRules, layout: Layout) -> list[Standing]:

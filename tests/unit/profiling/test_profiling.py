@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.allocation import JobHistory
-from scheduling.interval import IntervalRules, Seen, free_room
+from scheduling.interval.layout import Layout
 from scheduling.jobs import CountBounds, Counts, Job, RescaleRule
+from scheduling.placement.theorem1 import Theorem1
 from scheduling.profiling import (
     Measured,
     ProfilingMove,
@@ -20,7 +21,7 @@ from scheduling.profiling import (
 )
 from scheduling.progress.record import LossPoint, SpeedSample, TrainingProgress
 from scheduling.snapshot import BoundPod, ClusterSnapshot
-from tests.unit.interval.cluster import TASK, bind, job, methods, nodes
+from tests.unit.interval.cluster import TASK, bind, job, nodes
 
 AT = 10_000.0
 RULES = ProfilingRules()
@@ -46,9 +47,11 @@ def plan(
     history: dict[str, JobHistory] | None = None,
     rules: ProfilingRules = RULES,
 ) -> tuple[ProfilingMove, ...]:
-    measured = measured_of(progress, history)
-    seen = Seen(snapshot, measured.progress, measured.history)
-    return plan_profiling(snapshot, measured, free_room(seen, methods({}), IntervalRules()), rules)
+    return plan_profiling(snapshot, measured_of(progress, history), room(snapshot), rules)
+
+
+def room(snapshot: ClusterSnapshot) -> Layout:
+    return Layout.of(snapshot, Theorem1(), leaving_counts=True)
 
 
 def measured_of(progress: dict[str, TrainingProgress], history: dict[str, JobHistory] | None = None) -> Measured:
@@ -121,13 +124,6 @@ def test_the_room_of_pods_being_deleted_is_not_free_yet() -> None:
     assert all(sum(move.counts) <= 3 for move in plan(cluster(YOUNG, others=full), {"a": FIRST}))
 
 
-def test_room_that_a_waiting_job_can_have_is_left_to_it() -> None:
-    waiting = job("waits", (4, 12))
-    snapshot = cluster(YOUNG)
-    snapshot = ClusterSnapshot.of(AT, [*snapshot.jobs, waiting], snapshot.nodes, snapshot.pods)
-    assert all(sum(move.counts) <= 16 for move in plan(snapshot, {"a": FIRST}))
-
-
 def test_the_oldest_two_come_first() -> None:
     jobs = [job(name, (1, 2), created_at=float(-index)) for index, name in enumerate("abc")]
     moves = plan(cluster(*jobs), dict.fromkeys("abc", FIRST))
@@ -170,8 +166,7 @@ def test_a_run_is_over(seconds: float, since: float, over: str | None) -> None:
 
 def explore(progress: TrainingProgress, history: JobHistory | None = None) -> ProfilingMove | None:
     snapshot, measured = cluster(YOUNG), measured_of({"a": progress}, {"a": history or JobHistory()})
-    seen = Seen(snapshot, measured.progress, measured.history)
-    return plan_exploration(snapshot, measured, free_room(seen, methods({}), IntervalRules()), RULES)
+    return plan_exploration(snapshot, measured, room(snapshot), RULES)
 
 
 def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
