@@ -4,7 +4,7 @@ After a drop of the learning rate training counts as a new job: only the points 
 Outliers are replaced by the mean of their neighbours, losses divided by the largest. For a fixed b2 the equation is
 linear, 1/(l - b2) = b0 k + b1, a non-negative least squares problem of two coefficients with weights (l - b2)^2,
 which make its residuals nearly those of l. b2 is searched for the smallest residuals of l itself: a grid over
-[0, smallest loss), then finer ones around the best.
+[0, smallest loss), then finer ones around the best; then the least b2 is taken that fits about as well.
 """
 
 import math
@@ -121,7 +121,7 @@ class LossCurve:
             return NotReady("the loss is not positive, which the convergence curve cannot describe")
         loss, largest = without_outliers(series.loss), float(LossSeries.of(points).loss.max())
         start = 0.0 if len(segment) == len(points) else float(series.k[0]) - 1
-        best = fit_hyperbola(series.k - start, loss / largest)
+        best = with_least_floor(series.k - start, loss / largest)
         curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)
         return replace(curve, error=float(np.sqrt(np.mean((curve.predict(series.k) - loss) ** 2))))
 
@@ -202,6 +202,24 @@ def fit_hyperbola(k: Vector, loss: Vector) -> Coefficients:
         step = floors[1] - floors[0]
         floors = np.linspace(max(floors[n] - step, low), min(floors[n] + step, high), _GRID)
     return best
+
+
+def with_least_floor(k: Vector, loss: Vector) -> Coefficients:
+    """Equation 1 with the smallest b2 that fits about as well as the best: within one standard error of its residuals.
+
+    A few noisy points hardly tell where a loss levels off, and a floor that is put too high calls goals unreachable.
+    """
+    best = fit_hyperbola(k, loss)
+    unit = float(np.abs(k).max()) or 1.0
+    residuals = 1 / (best.b0 * k + best.b1) + best.b2 - loss
+    bearable = float(np.sum(residuals**2)) * (1 + 1 / max(len(k) - len(best), 1))
+    floors = np.linspace(0.0, best.b2, _GRID)
+    b0, b1, cost = _fit_floors(k / unit, loss, floors)
+    fitting = np.flatnonzero(cost <= bearable)
+    if fitting.size == 0 or best.b0 == 0:
+        return best
+    n = fitting[0]
+    return Coefficients(float(b0[n]) / unit, float(b1[n]), float(floors[n]))
 
 
 def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector, Vector]:

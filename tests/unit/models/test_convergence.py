@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 
 from scheduling.errors import NotReady
 from scheduling.jobs import ConvergenceThreshold, Counts, Role, TargetLoss, TrainingMode
-from scheduling.models.convergence import LossCurve, LossSeries, fit_hyperbola, without_outliers
+from scheduling.models.convergence import LossCurve, LossSeries, fit_hyperbola, with_least_floor, without_outliers
 from scheduling.progress.log import ProgressLog
 from scheduling.progress.record import LossPoint
 from scheduling.progress.rules import LogRules
@@ -101,6 +101,31 @@ class TestOutliers:
         spiked = losses.copy()
         spiked[12] *= 4
         assert fitted(epochs(spiked)).predict(100) == pytest.approx(fitted(epochs(losses)).predict(100), rel=0.02)
+
+
+class TestLeastFloor:
+    @pytest.mark.parametrize("b", KNOWN)
+    def test_noise_free_curves_keep_their_floor(self, b: tuple[float, float, float]) -> None:
+        k = np.arange(1.0, 31)
+        assert with_least_floor(k, hyperbola(b, k)) == pytest.approx(b, abs=1e-6)
+
+    @given(st.integers(0, 2**32), st.integers(5, 40))
+    @settings(deadline=None)
+    def test_it_is_never_above_the_best_and_fits_about_as_well(self, seed: int, count: int) -> None:
+        k = np.arange(1.0, count + 1)
+        loss = hyperbola((0.4, 1.0, 0.1), k) * np.random.default_rng(seed).normal(1.0, 0.05, count)
+        best, least = fit_hyperbola(k, loss), with_least_floor(k, loss)
+        assert least.b2 <= best.b2
+        costs = [float(np.sum((hyperbola(each, k) - loss) ** 2)) for each in (best, least)]
+        assert costs[1] <= costs[0] * (1 + 1 / (count - 3)) + 1e-12
+
+    def test_early_noise_calls_fewer_reachable_goals_unreachable(self) -> None:
+        draws = [np.random.default_rng(seed).normal(1.0, 0.05, 6) for seed in range(100)]
+        k = np.arange(1.0, 7)
+        losses = [hyperbola((0.4, 1.0, 0.08), k) * draw for draw in draws]
+        floors = [[fit(k, loss).b2 for loss in losses] for fit in (fit_hyperbola, with_least_floor)]
+        too_high = [sum(floor >= 0.18 for floor in each) for each in floors]
+        assert too_high[1] < too_high[0] / 1.5
 
 
 class TestRateDrops:
