@@ -171,7 +171,15 @@ def _configure(configuration: api.Configuration, kubeconfig: Path | None) -> Pat
         load_user(str(path), client_configuration=configuration, persist_config=False)
         # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the program's back.
         return _token_file(path) if path.is_file() else None
-    except (config.ConfigException, OSError, yaml.YAMLError, TypeError, ValueError) as error:
+    except (
+        config.ConfigException,
+        OSError,
+        yaml.YAMLError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise KubeError(
             ErrorKind.INVALID, f"no usable cluster configuration in {kubeconfig or _LOOKED}: {error}"
         ) from error
@@ -206,5 +214,6 @@ def _error_body(response: urllib3.BaseHTTPResponse) -> bytes:
 
 def path_of(group: str, version: str, plural: str, namespace: str | None = None) -> str:
     """The path of a collection; the core group is ""; without a namespace that of every namespace."""
-    root = f"/apis/{quote(group)}/{quote(version)}" if group else f"/api/{quote(version)}"
-    return f"{root}/namespaces/{quote(namespace)}/{quote(plural)}" if namespace else f"{root}/{quote(plural)}"
+    root = ("apis", group, version) if group else ("api", version)
+    below = ("namespaces", namespace, plural) if namespace else (plural,)
+    return "".join(f"/{quote(part, safe='')}" for part in (*root, *below))

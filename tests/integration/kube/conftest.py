@@ -19,6 +19,15 @@ users: [{{name: test, user: {{tokenFile: token}}}}]
 """
 
 
+@pytest.fixture(scope="session")
+def make_httpserver() -> Iterator[HTTPServer]:
+    """The server of all tests, with a thread per request: a watch that hangs must not hold up a list."""
+    server = HTTPServer(host="localhost", threaded=True)
+    server.start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
     path = tmp_path / "token"

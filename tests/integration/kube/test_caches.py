@@ -238,3 +238,23 @@ def test_a_copy_stops_in_the_middle_of_a_silent_watch(script: Script, reflect: R
     reflector.stop()
     assert not reflector._thread.is_alive()
     assert not script.over.is_set()
+
+
+def test_a_watch_that_falls_silent_is_opened_again(
+    client: Client, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fall_silent(request: Request) -> Response:
+        return Response(pieces())
+
+    def pieces() -> Iterator[bytes]:
+        yield b"\n"
+        script.over.wait(1.0)
+
+    impatient = CacheRules(watch_seconds=0.1, grace_seconds=0.1, backoff=BackoffRule(0.01, 0.05))
+    script.watches = [fall_silent, Response(event("ADDED", pod("late", "11")))]
+    reflector = Reflector(client, kinds.pods(), rules=impatient, random=Random(1))
+    reflector.start()
+    until(reflector, lambda: names(reflector) == {"late"})
+    script.over.set()
+    reflector.stop()
+    assert "cannot watch pods: the API server did not answer in time" in caplog.messages

@@ -1,0 +1,91 @@
+"""Finding a configuration, and the token file; what goes over the wire is tested in tests/integration/kube."""
+
+from pathlib import Path
+
+import pytest
+from kubernetes import client as api
+
+from kube.client import TokenFile, connect, path_of
+from kube.errors import ErrorKind, KubeError
+
+USER = "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+CLUSTERS = 'clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}]\n'
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No configuration of whoever runs the tests is found."""
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(None, id="no such file"),
+        pytest.param("", id="an empty file"),
+        pytest.param("[1, 2]", id="a list"),
+        pytest.param("{", id="no YAML"),
+        pytest.param(USER, id="a context without its cluster"),
+        pytest.param(USER + CLUSTERS + "users: 7\n", id="users that are none"),
+        pytest.param(USER + "clusters: [7]\nusers: [{name: u, user: {}}]\n", id="a cluster that is none"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(text: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(KubeError, match=r"no usable cluster configuration in .*kubeconfig") as raised:
+        connect(path, user_agent="test")
+    assert raised.value.kind is ErrorKind.INVALID
+
+
+def test_without_any_configuration_the_sentence_says_where_it_was_looked_for() -> None:
+    with pytest.raises(KubeError, match="the pod's ServiceAccount or the user's kubeconfig"):
+        connect(user_agent="test")
+
+
+def test_a_pod_without_its_token_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
+    with pytest.raises(KubeError, match="no usable cluster configuration"):
+        connect(user_agent="test")
+
+
+def test_a_kubeconfig_named_in_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "mine"
+    path.write_text(USER + CLUSTERS + "users: [{name: u, user: {}}]\n")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    connect(user_agent="test").close()
+
+
+def test_a_token_is_read_again_when_its_file_changes_and_kept_while_it_is_away(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    tokens = TokenFile(path)
+    assert tokens.token() == "one"
+    # As the kubelet does it: a new file in the place of the old one.
+    (tmp_path / "new").write_text("two")
+    (tmp_path / "new").replace(path)
+    assert tokens.token() == "two"
+    path.unlink()
+    assert tokens.token() == "two"
+    path.write_text("")
+    assert tokens.token() == "two"
+    configuration = api.Configuration()
+    tokens.refresh(configuration)
+    assert configuration.api_key == {"BearerToken": "Bearer two"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (("", "v1", "pods"), "/api/v1/pods"),
+        (("", "v1", "pods", "ns"), "/api/v1/namespaces/ns/pods"),
+        (("kubeflow.org", "v1", "tfjobs", "ns"), "/apis/kubeflow.org/v1/namespaces/ns/tfjobs"),
+        (("g", "v1", "things", "a/b"), "/apis/g/v1/namespaces/a%2Fb/things"),
+    ],
+)
+def test_paths(arguments: tuple[str, ...], path: str) -> None:
+    assert path_of(*arguments) == path
