@@ -1,0 +1,175 @@
+"""The whole loop on a cluster in miniature: what happens to jobs, and what their users read."""
+
+import pytest
+
+from kube.errors import ErrorKind
+from scheduling.jobs import Counts
+from tests.unit.autoscaler.town import Mayor, Town, tf_job
+
+
+@pytest.fixture
+def town() -> Town:
+    return Town()
+
+
+@pytest.fixture
+def mayor(town: Town) -> Mayor:
+    return Mayor(town)
+
+
+def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
+    mayor.rule_until("a", "Profiling")
+    mayor.rule_until("a", "AtTarget", seconds=900)
+    assert town.reasons("a").count("Rescaling") >= 4
+    assert mayor.status("a").rescales <= 2
+    assert mayor.status("a").progress_percent == 100
+    assert job.counts.workers > 1, "more workers save most of its time"
+
+
+def test_a_job_that_arrives_gets_room_from_one_that_has_much(town: Town, mayor: Mayor) -> None:
+    first = town.submit(tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any"))
+    mayor.rule(120)
+    held = sum(first.counts)
+    second = town.submit(tf_job("b", 1, 4, target_loss="0.06", training_mode="sync", rescale="any"))
+    mayor.rule(60)
+    assert second.pods, mayor.status("b").reason
+    assert sum(first.counts) < held
+    mayor.rule_until("b", "Training", "Profiling", "AtTarget")
+
+
+def test_without_annotations_nothing_is_done_or_written(town: Town, mayor: Mayor) -> None:
+    town.submit(tf_job("plain", 1, 2))
+    mayor.rule(60)
+    assert (town.writes, town.profiles, town.told) == (0, {}, [])
+
+
+def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(town: Town, mayor: Mayor) -> None:
+    town.submit(tf_job("bad", 1, 2, target_loss="low"))
+    good = town.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
+    mayor.rule(60)
+    assert mayor.status("bad").phase == "LeftAlone"
+    assert town.reasons("bad") == ["LeftAlone"]
+    message = next(message for name, _, message in town.told if name == "bad")
+    assert "optimus.dl/target-loss" in message
+    assert "'low'" in message
+    assert good.runs > 1, "the other job is profiled all the same"
+
+
+@pytest.mark.parametrize("second", range(1, 42, 8))
+def test_killed_at_any_second_the_next_one_goes_on_where_it_stood(town: Town, mayor: Mayor, second: int) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
+    mayor.rule(second)
+    mayor.restart()
+    mayor.rule_until("a", "AtTarget", seconds=900)
+    assert "optimus.dl/suspended-by" not in job.manifest["metadata"]["annotations"]
+    assert not job.suspended
+
+
+def test_a_users_own_suspension_stays(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    mayor.rule_until("a", "Training")
+    job.manifest["spec"]["runPolicy"]["suspend"] = True
+    job.changed()
+    mayor.rule(100)
+    assert job.suspended
+    assert mayor.status("a").phase == "Suspended"
+
+
+def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", rescale="checkpoint"))
+    mayor.rule_until("a", "Training")
+    job.manifest["metadata"]["annotations"]["optimus.dl/min-workers"] = "3"
+    job.changed()
+    mayor.rule(60)
+    assert job.counts.workers >= 3
+    assert job.step >= job.saved
+
+
+def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_would_do(mayor: Mayor, town: Town) -> None:
+    town.checkpoints = False
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1"))
+    mayor.rule_until("a", "Training")
+    job.manifest["metadata"]["annotations"].update({"optimus.dl/min-workers": "2", "optimus.dl/max-workers": "2"})
+    job.changed()
+    mayor.rule_until("a", "WaitingForCheckpoint")
+    assert job.counts == Counts(1, 1)
+    mayor.rule(1300)
+    assert "WaitingForCheckpoint" in town.reasons("a")
+
+
+def test_at_target_suspend_suspends_once_and_stays_so(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend"))
+    mayor.rule_until("a", "Suspended", seconds=600)
+    mayor.rule(60)
+    mayor.restart()
+    mayor.rule(60)
+    assert job.suspended
+    assert town.reasons("a").count("SuspendedAtTarget") == 1
+
+
+def test_a_log_that_breaks_its_reader_costs_only_its_own_job(town: Town, mayor: Mayor) -> None:
+    town.deaf_logs.add("deaf")
+    town.submit(tf_job("deaf", 1, 1, target_loss="0.12", training_mode="sync"))
+    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
+    mayor.rule_until("a", "AtTarget", seconds=900)
+    assert mayor.status("deaf").phase == "Training"
+
+
+def test_a_dry_run_decides_and_writes_nothing(town: Town) -> None:
+    mayor = Mayor(town, dry_run=True)
+    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    mayor.rule(100)
+    assert (town.writes, town.profiles) == (0, {})
+    assert mayor.metrics.registry.get_sample_value("optimus_autoscaler_decisions_total", {"action": "keep"})
+
+
+def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(town: Town, mayor: Mayor) -> None:
+    town.create(tf_job("a", 1, 1, target_loss="0.1").record())
+    namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
+    namesake.manifest["metadata"]["uid"] = "uid-of-another"
+    town.submit(namesake)
+    mayor.rule(40)
+    assert namesake.counts == Counts(1, 1)
+    assert "ProfileNameTaken" in town.reasons("a")
+
+
+def test_a_job_that_ends_is_reported_as_ended(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
+    mayor.rule_until("a", "Training")
+    job.manifest["status"]["conditions"] = [{"type": "Succeeded", "status": "True", "message": "all workers are done"}]
+    job.pods.clear()
+    mayor.controller.tick()
+    assert (mayor.status("a").phase, mayor.status("a").reason) == ("Completed", "all workers are done")
+    assert mayor.controller.fleet.states == {}
+
+
+def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(town: Town, mayor: Mayor) -> None:
+    town.refuse = ErrorKind.TRANSIENT
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
+    mayor.rule(60)
+    assert not job.suspended
+    town.refuse = None
+    mayor.rule_until("a", "AtTarget", seconds=900)
+
+
+def test_a_job_marked_by_this_software_of_which_nothing_is_recorded_is_set_going_again(
+    mayor: Mayor, town: Town
+) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    job.manifest["spec"]["runPolicy"]["suspend"] = True
+    job.manifest["metadata"]["annotations"]["optimus.dl/suspended-by"] = "some-interval"
+    mayor.rule(10)
+    assert not job.suspended
+
+
+def test_a_gang_that_stays_half_placed_is_taken_back(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any"))
+    town.pass_time(1)
+    del job.pods[-1]["spec"]["nodeName"]
+    job.pods[-1]["status"]["phase"] = "Pending"
+    mayor.rule(40)
+    first = next(message for _, reason, message in town.told if reason == "Rescaling")
+    assert "only some of its pods could be placed" in first
+    assert job.runs >= 2
+    assert all("nodeName" in pod["spec"] for pod in job.pods)
