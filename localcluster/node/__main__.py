@@ -15,7 +15,7 @@ _FILES = 65536
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the agent; return 0 after an orderly end, 2 when the configuration cannot be used."""
+    """Run the agent; return 0 after an orderly end, 1 after another, 2 when the configuration cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m localcluster.node",
         description="Register nodes with a Kubernetes API server and run their pods as local processes. "
@@ -36,8 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     _allow_many_files()
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    agent.run()
-    return 0
+    return 0 if agent.run() else 1
 
 
 def _allow_many_files() -> None:

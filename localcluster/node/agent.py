@@ -35,6 +35,7 @@ class Agent:
         """Connect to the API server that the configuration names; nothing is registered yet."""
         self._config = config
         self._stop = threading.Event()
+        self._broken = False
         self._capacities = {node.name: node.capacity for node in config.nodes}
         self._books = {node.name: NodeBooks(node.name, node.capacity, node_labels(node)) for node in config.nodes}
         self._runners: dict[str, PodRunner] = {}
@@ -47,8 +48,8 @@ class Agent:
         """Make `run` end the containers and return."""
         self._stop.set()
 
-    def run(self) -> None:
-        """Register the nodes, say `ready`, and run pods until stopped."""
+    def run(self) -> bool:
+        """Register the nodes, say `ready`, and run pods until stopped; return whether the end was orderly."""
         ended = end_marked(self._machine.marker)
         if ended:
             _LOG.warning("%d processes of an earlier agent were still running and have been killed", ended)
@@ -60,7 +61,7 @@ class Agent:
             threads = [
                 leases,
                 self._recorder,
-                threading.Thread(target=reflector.run, name="pods", daemon=True),
+                threading.Thread(target=self._follow, args=(reflector,), name="pods", daemon=True),
                 threading.Thread(target=self._refresh, name="refresh", daemon=True),
             ]
             for thread in threads:
@@ -70,6 +71,7 @@ class Agent:
         leases.stop()
         self._end_pods()
         logs.stop()
+        return not self._broken
 
     def seen(self, pod: dict[str, Any]) -> None:
         """Take in a pod: one of ours is run, any is known to the table of training runs."""
@@ -163,6 +165,15 @@ class Agent:
     def _forgotten(self, uid: str) -> None:
         with self._mutex:
             self._runners.pop(uid, None)
+
+    def _follow(self, reflector: Reflector) -> None:
+        """Follow all pods. Without that the agent is deaf: it ends, to be started again."""
+        try:
+            reflector.run()
+        except Exception:  # noqa: BLE001 -- whatever it is, an agent that hears nothing must not go on
+            _LOG.exception("pods cannot be followed any more, the agent ends")
+            self._broken = True
+            self._stop.set()
 
     def _refresh(self) -> None:
         """Bring files in volumes up to date, every few seconds; each object is read once per round."""

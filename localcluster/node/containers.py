@@ -65,7 +65,9 @@ class ProcessTable:
         self._thread.start()
 
     def start(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
-        """Start a process under `key` and return its pid. Raises OSError when it cannot be made.
+        """Start a process under `key` and return its pid.
+
+        Raises OSError when it cannot be made, ValueError for an argument or variable that no process can have.
 
         `on_exit` gets the exit code (128 + signal number after a signal) on the table's thread, once the output
         is in the log.
@@ -75,7 +77,7 @@ class ProcessTable:
         def request() -> None:
             try:
                 answer.set_result(self._spawn(key, launch, log, on_exit))
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 log.close()
                 answer.set_exception(error)
 
@@ -140,7 +142,7 @@ class ProcessTable:
         )
         assert popen.stdout is not None
         assert popen.stderr is not None
-        process = _Process(popen, os.pidfd_open(popen.pid), log, on_exit)
+        process = _Process(popen, _pidfd(popen), log, on_exit)
         for pipe, stream in ((popen.stdout, "stdout"), (popen.stderr, "stderr")):
             os.set_blocking(pipe.fileno(), False)
             process.pipes[pipe.fileno()] = stream
@@ -207,6 +209,16 @@ class ProcessTable:
             self._empty.set()
         for key in list(self._processes):
             self._signal(key, kill=kill)
+
+
+def _pidfd(popen: "subprocess.Popen[bytes]") -> int:
+    """Return a descriptor of the process; one that cannot be watched must not run."""
+    try:
+        return os.pidfd_open(popen.pid)
+    except OSError:
+        with popen:
+            popen.kill()
+        raise
 
 
 def _kill_group(group: int) -> None:

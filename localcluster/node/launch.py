@@ -70,6 +70,8 @@ def prepare_launch(pod: Json, plan: ContainerPlan, image: Environment, context: 
 
 def exec_launch(base: Prepared, command: list[str], image: Environment) -> Launch:
     """Work out how to run a probe's or hook's command in a running container. Raises CannotStart."""
+    if not command:
+        raise CannotStart("the command is empty")
     argv = base.rewriting.arguments(command)
     program = find_program(argv[0], image, base.launch.env["PATH"], base.launch.folder)
     return Launch(program, (_name(argv[0], program, image), *argv[1:]), base.launch.env, base.launch.folder)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from localcluster.node.containers import Launch
 from localcluster.node.spec import ContainerPlan, Json, ProbePlan
 
 ExecProbe = Callable[[list[str], float], str | None]
@@ -172,19 +173,20 @@ def _trusting_all() -> ssl.SSLContext:
     return context
 
 
-def run_command(command: list[str], env: dict[str, str], folder: str, timeout_seconds: float) -> str | None:
+def run_command(launch: Launch, timeout_seconds: float) -> str | None:
     """Run a command in a group of its own; return None on exit code 0, else a sentence."""
     try:
         process = subprocess.Popen(
-            command,
-            env=env,
-            cwd=folder,
+            launch.argv,
+            executable=launch.program,
+            env=dict(launch.env),
+            cwd=launch.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return f"the command cannot be started: {error}"
     return _outcome(process, timeout_seconds)
 

@@ -1,7 +1,6 @@
 """What a runner does on this machine for its pod: volumes and ports, processes, hooks, probes and their logs."""
 
 import json
-import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 from localcluster.images import ImageCatalog, Unavailable
 from localcluster.node import lifecycle as life
 from localcluster.node.api import ApiError, pod_path
-from localcluster.node.containers import Launch, ProcessTable, launch_command
+from localcluster.node.containers import ProcessTable
 from localcluster.node.content import ContentSource
 from localcluster.node.environment import ObjectSource, Unresolved
 from localcluster.node.launch import CannotStart, LaunchContext, Prepared, exec_launch, prepare_launch
@@ -144,9 +143,9 @@ class PodProcesses:
             return life.StartFailed(name, "CreateContainerConfigError", str(error))
         except CannotStart as error:
             return life.StartFailed(name, "StartError", str(error), exit_code=128)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return life.StartFailed(name, "RunContainerError", str(error))
-        self.log_path(name, attempt - 2).unlink(missing_ok=True)
+        self._drop_log(name, attempt - 2)
         return life.Started(name, attempt)
 
     def signal(self, container: str, *, kill: bool) -> None:
@@ -177,10 +176,10 @@ class PodProcesses:
         if run is None or image is None or isinstance(image, Unavailable):
             return f'container "{container}" does not run'
         try:
-            launch: Launch = exec_launch(run.prepared, command, image)
+            launch = exec_launch(run.prepared, command, image)
         except CannotStart as error:
             return str(error)
-        return run_command(launch_command(launch, os.getpid()), dict(launch.env), launch.folder, timeout_seconds)
+        return run_command(launch, timeout_seconds)
 
     # --- probes and logs ----------------------------------------------------------------------------------
 
@@ -214,6 +213,12 @@ class PodProcesses:
         """Return the log of a run while it may still grow."""
         run = self._runs.get(container)
         return run.log if run is not None and run.attempt == attempt else None
+
+    def _drop_log(self, container: str, attempt: int) -> None:
+        """Remove the log of a run that nobody can ask for any more: only the last two can be read."""
+        path = self.log_path(container, attempt)
+        for each in (path, path.with_name(f"{path.name}.1")):
+            each.unlink(missing_ok=True)
 
     def _key(self, container: str, attempt: int) -> str:
         return f"{self._plan.uid}/{container}/{attempt}"

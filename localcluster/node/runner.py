@@ -139,7 +139,10 @@ class PodRunner(threading.Thread):
         self.post(life.Tick())
         event = self._next()
         while event is not None and not self._forgotten:
-            self._work(event)
+            try:
+                self._work(event)
+            except Exception:  # noqa: BLE001 -- a defect met by one pod must not leave its containers unattended
+                _LOG.exception("%s: %r was not handled to its end", self.name, event)
             event = self._next()
 
     def _admit(self) -> Rejection | None:
