@@ -461,6 +461,37 @@ def test_a_real_job_through_five_runs() -> None:
     assert progress.complaint is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "lead", "mode", "restored", "last", "per_epoch"),
+    [
+        pytest.param("mxnet-sync", "worker-0", TrainingMode.SYNC, 160, 260, 50, id="MXNet, dist_sync"),
+        pytest.param("mxnet-async", "worker-0", TrainingMode.ASYNC, 160, 398, 100, id="MXNet, dist_async"),
+        pytest.param("tensorflow", "chief-0", TrainingMode.ASYNC, 120, 260, 100, id="TensorFlow, parameter servers"),
+    ],
+)
+def test_a_real_framework_through_a_rescale(
+    kind: str, lead: str, mode: TrainingMode, restored: int, last: int, per_epoch: int
+) -> None:
+    role = Role.CHIEF if lead.startswith("chief") else Role.WORKER
+    log = ProgressLog(LogRules(mode=mode))
+    before = (DATA / f"{kind}-before-{lead}.log").read_text().splitlines()
+    resumed = (DATA / f"{kind}-resumed-{lead}.log").read_text().splitlines()
+    log.observe(lead, role, 0, Counts(1, 2), stamped(before, every=0.1), "before")
+    assert log.progress(LATER).checkpoint_step == restored
+    ended = log.progress(LATER).step or 0
+    assert ended > restored
+    log.observe(lead, role, 0, Counts(2, 3), stamped(resumed[:6], start=START + 300, every=0.1), "resumed")
+    assert max(point.step or 0 for point in log.progress(LATER).losses) < ended
+    log.observe(lead, role, 0, Counts(2, 3), stamped(resumed, start=START + 300, every=0.1), "resumed")
+    progress = log.progress(LATER)
+    steps = [point.step or 0 for point in progress.losses]
+    assert steps == sorted(set(steps))
+    assert restored + 1 in steps
+    assert progress.step == last
+    assert progress.steps_per_epoch == pytest.approx(per_epoch, rel=0.03)
+    assert {sample.counts for sample in progress.samples} == {(1, 2), (2, 3)}
+
+
 SHAPES = (
     "step={0} loss={0}",
     "Epoch[{0}] Batch [{0}]\tSpeed: {0} samples/sec\tloss={0}",
