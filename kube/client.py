@@ -17,7 +17,7 @@ import yaml
 from kubernetes import client as api
 from kubernetes import config
 from kubernetes.client.exceptions import OpenApiException
-from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
+from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from kube.errors import ErrorKind, KubeError, classify, from_answer
 
@@ -26,6 +26,9 @@ READ_SECONDS: Final = 15.0
 """An API server that takes longer for one small answer is as good as gone; the caller tries again later."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token and the API server's certificate authority."""
+
 _CONNECTIONS: Final = 32
 _FAILURES: Final = (OpenApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
 """What the client library raises; ``ValueError`` is its word for arguments that it refuses to send."""
@@ -137,7 +140,13 @@ class Client:
         self._api.close()  # type: ignore[no-untyped-call]  # the library has no types here
 
 
-def connect(kubeconfig: Path | None = None, *, user_agent: str, read_seconds: float = READ_SECONDS) -> Client:
+def connect(
+    kubeconfig: Path | None = None,
+    *,
+    user_agent: str,
+    read_seconds: float = READ_SECONDS,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Client:
     """A client from a kubeconfig file; without one from the pod's ServiceAccount, else from the user's own kubeconfig.
 
     ``read_seconds`` without a byte of an answer end every call but a watch, which has its own time.
@@ -149,7 +158,19 @@ def connect(kubeconfig: Path | None = None, *, user_agent: str, read_seconds: fl
     configuration.keep_alive = True
     configuration.connection_pool_maxsize = _CONNECTIONS
     configuration.retries = False
-    token_file = _configure(configuration, kubeconfig)
+    try:
+        token_file = _configure(configuration, kubeconfig, service_account)
+    except (
+        config.ConfigException,
+        OSError,
+        yaml.YAMLError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        looked = kubeconfig or "the pod's ServiceAccount or the user's kubeconfig"
+        raise KubeError(ErrorKind.INVALID, f"no usable cluster configuration in {looked}: {error}") from error
     if token_file is not None:
         tokens = TokenFile(token_file)
         tokens.refresh(configuration)
@@ -160,32 +181,18 @@ def connect(kubeconfig: Path | None = None, *, user_agent: str, read_seconds: fl
     return Client(api_client, read_seconds)
 
 
-def _configure(configuration: api.Configuration, kubeconfig: Path | None) -> Path | None:
-    try:
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            load_pod: Callable[..., None] = config.load_incluster_config
-            load_pod(client_configuration=configuration, try_refresh_token=False)
-            return Path(SERVICE_TOKEN_FILENAME)
-        path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-        load_user: Callable[..., None] = config.load_kube_config
-        load_user(str(path), client_configuration=configuration, persist_config=False)
-        # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the program's back.
-        return _token_file(path) if path.is_file() else None
-    except (
-        config.ConfigException,
-        OSError,
-        yaml.YAMLError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise KubeError(
-            ErrorKind.INVALID, f"no usable cluster configuration in {kubeconfig or _LOOKED}: {error}"
-        ) from error
-
-
-_LOOKED = "the pod's ServiceAccount or the user's kubeconfig"
+def _configure(configuration: api.Configuration, kubeconfig: Path | None, service_account: Path) -> Path | None:
+    """Fill in the configuration; returns the file whose token may change, if there is one."""
+    if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+        token, authority = service_account / "token", service_account / "ca.crt"
+        load_pod: Callable[..., Any] = InClusterConfigLoader
+        load_pod(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
+        return token
+    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    load_user: Callable[..., None] = config.load_kube_config
+    load_user(str(path), client_configuration=configuration, persist_config=False)
+    # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the program's back.
+    return _token_file(path) if path.is_file() else None
 
 
 def _token_file(kubeconfig: Path) -> Path | None:

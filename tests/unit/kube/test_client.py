@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trustme
 from kubernetes import client as api
 
 from kube.client import TokenFile, connect, path_of
@@ -46,11 +47,28 @@ def test_without_any_configuration_the_sentence_says_where_it_was_looked_for() -
         connect(user_agent="test")
 
 
-def test_a_pod_without_its_token_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
-    with pytest.raises(KubeError, match="no usable cluster configuration"):
-        connect(user_agent="test")
+@pytest.fixture
+def in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return tmp_path
+
+
+def test_a_pod_is_its_service_account(in_a_pod: Path) -> None:
+    (in_a_pod / "token").write_text("one\n")
+    trustme.CA().cert_pem.write_to_path(in_a_pod / "ca.crt")
+    client = connect(user_agent="test", service_account=in_a_pod)
+    configuration = client._api.configuration
+    assert configuration.host == "https://[fd00::1]:443"
+    assert configuration.ssl_ca_cert == str(in_a_pod / "ca.crt")
+    (in_a_pod / "token").write_text("second")
+    assert configuration.auth_settings()["BearerToken"]["value"] == "Bearer second"
+    client.close()
+
+
+def test_a_pod_without_its_token_is_a_sentence(in_a_pod: Path) -> None:
+    with pytest.raises(KubeError, match="Service token file does not exist"):
+        connect(user_agent="test", service_account=in_a_pod)
 
 
 def test_a_kubeconfig_named_in_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
