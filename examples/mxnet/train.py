@@ -30,24 +30,34 @@ def exit_promptly_on_sigterm() -> None:
     threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 
+def positive(text: str) -> int:
+    """Read a count of at least 1. Raises argparse's error, with a sentence."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line; every role gets the same one."""
+    """Read the command line; every role gets the same one. Ends the process, with a sentence, on a bad one."""
     parser = argparse.ArgumentParser(prog="examples.mxnet.train", description=__doc__)
     add = parser.add_argument
     add("--kvstore", choices=("dist_sync", "dist_async"), default="dist_sync")
     add("--checkpoint-dir", type=Path, required=True, help="a folder that all workers share")
     add("--prefix", default="model", help="how checkpoint files begin")
-    add("--global-batch", type=int, default=128, help="examples per step of the whole job (dist_sync)")
-    add("--worker-batch", type=int, default=32, help="examples per step of one worker (dist_async)")
-    add("--examples", type=int, default=6400, help="size of the data set")
-    add("--steps", type=int, default=600, help="steps of the whole job, all restarts together")
-    add("--checkpoint-steps", type=int, default=50, help="steps from one checkpoint to the next")
-    add("--log-steps", type=int, default=10, help="batches of one worker from one Speedometer line to the next")
+    add("--global-batch", type=positive, default=128, help="examples per step of the whole job (dist_sync)")
+    add("--worker-batch", type=positive, default=32, help="examples per step of one worker (dist_async)")
+    add("--examples", type=positive, default=6400, help="size of the data set")
+    add("--steps", type=positive, default=600, help="steps of the whole job, all restarts together")
+    add("--checkpoint-steps", type=positive, default=50, help="steps from one checkpoint to the next")
+    add("--log-steps", type=positive, default=10, help="batches of one worker from one Speedometer line to the next")
     add("--learning-rate", type=float, default=0.1)
-    add("--hidden", type=int, default=48, help="width of the hidden layer")
+    add("--hidden", type=positive, default=48, help="width of the hidden layer")
     add("--seed", type=int, default=1)
     add("--step-seconds", type=float, default=0.0, help="stated time of one whole batch on one worker, slept")
-    return parser.parse_args(arguments)
+    settings = parser.parse_args(arguments)
+    if (batch := max(settings.global_batch, settings.worker_batch)) > settings.examples:
+        parser.error(f"a batch of {batch} is larger than the data set of {settings.examples} examples")
+    return settings
 
 
 def main() -> int:

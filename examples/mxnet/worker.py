@@ -131,8 +131,12 @@ class Worker:
             self._module.init_params(mx.init.Xavier())
             _LOG.info("No checkpoint yet: the first step is 1")
             return 0
-        stored = mx.nd.load(str(newest.path))
-        self._module.init_params(arg_params={name.removeprefix("arg:"): stored[name] for name in stored})
+        try:
+            stored = mx.nd.load(str(newest.path))
+            self._module.init_params(arg_params={name.removeprefix("arg:"): stored[name] for name in stored})
+        except (mx.MXNetError, RuntimeError, AttributeError, TypeError) as wrong:
+            message = f"the checkpoint {newest.path} does not hold this model's parameters; use another folder"
+            raise ValueError(message) from wrong
         _LOG.info('Resumed from "%s" of step %d: the next step is %d', newest.path, newest.step, newest.step + 1)
         return newest.step
 

@@ -32,15 +32,16 @@ class StallWatch:
     signal or exception reaches; so this watches from a thread of its own.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, startup_seconds: float, stall_seconds: float) -> None:
+        self._seconds = startup_seconds
+        self._stall_seconds = stall_seconds
         self._doing = "the cluster to come up"
         self._since = time.monotonic()
         threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
 
     def progressed(self, waiting_for: str) -> None:
         """Tell that the last thing has been done and what is waited for now."""
-        self._doing, self._since = waiting_for, time.monotonic()
+        self._doing, self._since, self._seconds = waiting_for, time.monotonic(), self._stall_seconds
 
     def _watch(self) -> None:
         while (left := self._since + self._seconds - time.monotonic()) > 0:
@@ -73,7 +74,7 @@ class Chief:
 
     def __init__(self, settings: argparse.Namespace) -> None:
         self._settings = settings
-        self._watch = StallWatch(settings.stall_seconds)
+        self._watch = StallWatch(settings.startup_seconds, settings.stall_seconds)
         task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         self._workers = len(task.cluster_spec().as_dict()["worker"])
         strategy = tf.distribute.ParameterServerStrategy(task)
@@ -96,10 +97,21 @@ class Chief:
         if newest is None:
             print("No checkpoint yet: the first step is 1", flush=True)
             return 0
+        self._check(newest)
         self._manager.checkpoint.restore(newest, options=self._options).assert_consumed()
         done = int(self._step_saved.numpy())
         print(f'Resumed from "{newest}" of step {done}: the next step is {done + 1}', flush=True)
         return done
+
+    def _check(self, checkpoint: str) -> None:
+        """Raise ValueError, with a sentence, where a checkpoint is not of this model: a restore would not notice."""
+        try:
+            shapes = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+        except (tf.errors.OpError, RuntimeError, ValueError) as wrong:
+            raise ValueError(f"the checkpoint {checkpoint} cannot be read; use another folder") from wrong
+        stored = sorted(shape for name, shape in shapes.items() if name.startswith("model/"))
+        if stored != sorted(variable.shape.as_list() for variable in self._model.variables):
+            raise ValueError(f"the checkpoint {checkpoint} is of a model of another size; use another folder")
 
     def train(self) -> None:
         """Train from the newest checkpoint to the last step."""
@@ -154,6 +166,9 @@ def train(settings: argparse.Namespace) -> int:
     tf.get_logger().setLevel("ERROR")  # each save is a new function to TensorFlow, which it warns about
     try:
         Chief(settings).train()
+    except ValueError as refused:
+        print(f"cannot train: {refused}", file=sys.stderr, flush=True)
+        return 2
     except tf.errors.OpError as lost:
         print(f"giving up: a parameter server or worker failed: {lost.message}", file=sys.stderr, flush=True)
         return 1

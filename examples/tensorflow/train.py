@@ -31,21 +31,32 @@ def exit_promptly_on_sigterm() -> None:
     threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 
+def positive(text: str) -> int:
+    """Read a count of at least 1. Raises argparse's error, with a sentence."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line; every role gets the same one."""
+    """Read the command line; every role gets the same one. Ends the process, with a sentence, on a bad one."""
     parser = argparse.ArgumentParser(prog="examples.tensorflow.train", description=__doc__)
     add = parser.add_argument
     add("--checkpoint-dir", type=Path, required=True, help="a folder that outlives the chief's pod")
-    add("--batch", type=int, default=64, help="examples per step: what one worker computes at a time")
-    add("--examples", type=int, default=6400, help="size of the data set")
-    add("--steps", type=int, default=600, help="steps of the whole job, all restarts together")
-    add("--checkpoint-steps", type=int, default=50, help="steps from one checkpoint to the next")
+    add("--batch", type=positive, default=64, help="examples per step: what one worker computes at a time")
+    add("--examples", type=positive, default=6400, help="size of the data set")
+    add("--steps", type=positive, default=600, help="steps of the whole job, all restarts together")
+    add("--checkpoint-steps", type=positive, default=50, help="steps from one checkpoint to the next")
     add("--learning-rate", type=float, default=0.1)
-    add("--hidden", type=int, default=48, help="width of the hidden layer")
+    add("--hidden", type=positive, default=48, help="width of the hidden layer")
     add("--seed", type=int, default=1)
     add("--step-seconds", type=float, default=0.0, help="stated time of one step on one worker, slept")
-    add("--stall-seconds", type=float, default=120.0, help="the chief gives up when no step ends for so long")
-    return parser.parse_args(arguments)
+    add("--startup-seconds", type=float, default=600.0, help="the chief gives up when no first step ends for so long")
+    add("--stall-seconds", type=float, default=120.0, help="the chief gives up when no later step ends for so long")
+    settings = parser.parse_args(arguments)
+    if settings.batch > settings.examples:
+        parser.error(f"a batch of {settings.batch} is larger than the data set of {settings.examples} examples")
+    return settings
 
 
 def read_role(text: str) -> str:

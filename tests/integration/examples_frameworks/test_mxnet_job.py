@@ -12,7 +12,8 @@ from tests.integration.examples_frameworks.processes import Job, Replica, free_p
 pytestmark = pytest.mark.timeout(900)  # the first test of a machine installs MXNet
 
 GLOBAL_BATCH = 100
-PACE = ["--examples=3000", f"--global-batch={GLOBAL_BATCH}", "--worker-batch=50", "--checkpoint-steps=30"]
+SAVED = re.compile(r'Saved checkpoint to ".*-(\d+)\.params"')
+FLAGS = ["--examples=3000", f"--global-batch={GLOBAL_BATCH}", "--worker-batch=50", "--checkpoint-steps=30"]
 
 
 def environment(cluster: dict[str, int], port: int, role: str, index: int) -> dict[str, str]:
@@ -41,7 +42,7 @@ def start(python: str, folder: Path, servers: int, workers: int, flags: list[str
         for role, count in cluster.items()
         for index in range(count)
     ]
-    command = [python, "-u", "-m", "examples.mxnet.train", f"--checkpoint-dir={folder}", *PACE, *flags]
+    command = [python, "-u", "-m", "examples.mxnet.train", f"--checkpoint-dir={folder}", *FLAGS, *flags]
     return Job(command, replicas)
 
 
@@ -56,26 +57,29 @@ def global_losses(job: Job, workers: int) -> dict[int, float]:
     }
 
 
+def checkpoint_step(job: Job) -> int:
+    """The step of the last checkpoint that worker 0 said to be complete."""
+    return max(int(step) for line in job["worker-0"].lines for step in SAVED.findall(line))
+
+
 def test_a_synchronous_job_with_other_counts_goes_on_as_if_it_had_never_stopped(
     mxnet_python: str, tmp_path: Path
 ) -> None:
-    with start(mxnet_python, tmp_path / "whole", 1, 1, ["--steps=100"]) as job:
+    with start(mxnet_python, tmp_path / "whole", 1, 1, ["--steps=150"]) as job:
         assert job.wait_all() == [0, 0, 0]
         uninterrupted = job["worker-0"].losses()
 
-    folder, paced = tmp_path / "rescaled", ["--steps=100", "--step-seconds=0.1"]
+    folder, paced = tmp_path / "rescaled", ["--steps=150", "--step-seconds=0.1"]
     with start(mxnet_python, folder, 1, 2, paced) as job:
         job["worker-0"].wait_for_line(lambda line: line.startswith("step=65 "))
         assert job.terminate_all() == [143] * 4
-        before = global_losses(job, 2)
-        saved = [line for line in job["worker-0"].lines if "Saved checkpoint" in line]
-    assert saved[-1].endswith('model-0060.params"')
+        before, done = global_losses(job, 2), checkpoint_step(job)
 
     with start(mxnet_python, folder, 2, 3, paced) as job:
         assert job.wait_all() == [0] * 6
         after = global_losses(job, 3)
-    assert min(after) == 61
-    assert max(after) == 100
+    assert done >= 60
+    assert list(after) == list(range(done + 1, 151))
     for step, loss in {**before, **after}.items():
         assert loss == pytest.approx(uninterrupted[step], abs=2e-3), f"step {step}"
 
@@ -85,19 +89,18 @@ def test_an_asynchronous_job_with_other_counts_goes_on_after_its_checkpoint(mxne
     with start(mxnet_python, tmp_path, 1, 2, flags) as job:
         job["worker-0"].wait_for_line(lambda line: line.startswith("step=131 "))
         assert job.terminate_all() == [143] * 4
-        before = job["worker-0"].losses() | job["worker-1"].losses()
+        before, done = job["worker-0"].losses(), checkpoint_step(job)
 
     with start(mxnet_python, tmp_path, 2, 3, flags) as job:
         assert job.wait_all() == [0] * 6
-        workers = [job[f"worker-{index}"] for index in range(3)]
-        after = [worker.losses() for worker in workers]
-    assert [min(losses) for losses in after] == [121, 122, 123]
-    assert sorted(step for losses in after for step in losses) == list(range(121, 301))
+        after = [job[f"worker-{index}"].losses() for index in range(3)]
+    assert [min(losses) for losses in after] == [done + 1, done + 2, done + 3]
+    assert sorted(step for losses in after for step in losses) == list(range(done + 1, 301))
 
-    last_twenty = [before[step] for step in range(101, 121)]
-    first = np.mean([after[(step - 121) % 3][step] for step in range(121, 127)])
-    assert min(last_twenty) <= first <= max(last_twenty)
-    assert first < np.mean([before[step] for step in range(1, 7)])
+    last = [loss for step, loss in before.items() if step <= done][-20:]
+    first = np.mean([after[index % 3][done + 1 + index] for index in range(6)])
+    assert min(last) <= first <= max(last)
+    assert first < np.mean(list(before.values())[:6])
 
 
 def test_the_log_has_the_lines_that_mxnet_users_know(mxnet_python: str, tmp_path: Path) -> None:
@@ -122,3 +125,22 @@ def test_more_workers_than_examples_in_a_step_are_refused_with_a_sentence(mxnet_
     with start(mxnet_python, tmp_path, 1, 2, ["--global-batch=1"]) as job:
         assert [job[f"worker-{index}"].wait() for index in range(2)] == [2, 2]
         assert "a global batch of 1 examples cannot be shared by 2 workers" in job["worker-0"].lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("contents", "flags"),
+    [
+        pytest.param(b"no parameters", [], id="a file that MXNet cannot read"),
+        pytest.param(None, ["--hidden=7"], id="the parameters of a model of another size"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused_with_a_sentence(
+    mxnet_python: str, tmp_path: Path, contents: bytes | None, flags: list[str]
+) -> None:
+    with start(mxnet_python, tmp_path, 1, 1, ["--steps=1"]) as job:
+        job.wait_all()
+    if contents is not None:
+        (tmp_path / "model-0001.params").write_bytes(contents)
+    with start(mxnet_python, tmp_path, 1, 1, flags) as job:
+        assert job["worker-0"].wait() == 2
+        assert "model-0001.params does not hold this model's parameters" in job["worker-0"].lines[-1]
