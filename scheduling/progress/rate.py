@@ -54,11 +54,6 @@ class RateMeter:
         self.gap_seconds = _GAP_SECONDS
 
     @property
-    def until(self) -> float | None:
-        """When the last mark was set."""
-        return self.marks[-1].at if self.marks else None
-
-    @property
     def steady_seconds(self) -> float:
         """Seconds of training since the warm-up."""
         return self.marks[-1].at - self.marks[1].at if len(self.marks) > 1 else 0.0

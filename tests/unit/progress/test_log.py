@@ -492,6 +492,28 @@ def test_a_real_framework_through_a_rescale(
     assert {sample.counts for sample in progress.samples} == {(1, 2), (2, 3)}
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_how_a_log_is_cut_into_reads_does_not_matter(data: st.DataObject) -> None:
+    """Reads overlap, the autoscaler restarts in between, and the progress is that of one single read."""
+    count = data.draw(st.integers(1, 60))
+    steps = data.draw(st.lists(st.integers(1, 9) | st.integers(-30, -1), min_size=count, max_size=count))
+    places = [max(sum(steps[: n + 1]), 1) for n in range(count)]
+    texts = [f"epoch={place // 20} step={place} loss={1 / place + n % 3}" for n, place in enumerate(places)]
+    lines = stamped(texts, every=data.draw(st.sampled_from([0.1, 0.5, 3.0])))
+    whole = ProgressLog(SYNC)
+    whole.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
+    log, end = ProgressLog(SYNC), 0
+    while end < count:
+        since = log.next_since("w")
+        end += data.draw(st.integers(1, 20))
+        seen = [line for line in lines[:end] if since is None or line.at >= int(since)]
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), seen, "r")
+        if data.draw(st.booleans()):
+            log = ProgressLog.from_state(SYNC, msgspec.convert(msgspec.to_builtins(log.to_state()), LogState))
+    assert log.progress(LATER) == whole.progress(LATER)
+
+
 SHAPES = (
     "step={0} loss={0}",
     "Epoch[{0}] Batch [{0}]\tSpeed: {0} samples/sec\tloss={0}",
