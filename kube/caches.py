@@ -9,53 +9,23 @@ jittered, doubling pause. A frozen server is noticed by the read time-out, which
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, Generic, Protocol
+from typing import Final, Generic
 
 import msgspec
 import urllib3
 
 from kube.backoff import Backoff, BackoffRule
 from kube.errors import ErrorKind, KubeError, Malformed, classify
+from kube.kind import Kind, Source
 from kube.store import Cached, Changes, Key, Observer, Store, T
 from kube.watch import Page, decode_event, decode_page, lines
 
 _LOG = logging.getLogger(__name__)
 _ENOUGH_FAILURES: Final = 4
 """After so many failures in a row (about 10 s) the version is given up and everything is listed again."""
-
-
-class Source(Protocol):
-    """Where lists and watches come from; ``kube.client.Client`` is one."""
-
-    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
-        """The body of a GET."""
-        ...
-
-    def stream(
-        self, what: str, path: str, query: Sequence[tuple[str, str]], read_seconds: float
-    ) -> AbstractContextManager[urllib3.BaseHTTPResponse]:
-        """A GET whose body is read as it arrives."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[T]):
-    """What to keep a copy of.
-
-    ``optional`` kinds may be unknown to the API server (a CRD that is not installed): then the copy is empty,
-    counts as synced, and is looked for again from time to time.
-    """
-
-    plural: str
-    path: str
-    decode: Callable[[bytes | msgspec.Raw], T]
-    label_selector: str = ""
-    field_selector: str = ""
-    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +200,10 @@ class Reflector(Generic[T]):
         self._synced.set()
 
     def _page(self, token: str) -> Page:
-        query = [*self._selectors(), ("limit", str(self._rules.page))]
+        query = [*self.kind.selectors(), ("limit", str(self._rules.page))]
         if token:
             query.append(("continue", token))
         return decode_page(self._source.get(f"list {self.kind.plural}", self.kind.path, query))
-
-    def _selectors(self) -> list[tuple[str, str]]:
-        wanted = (("labelSelector", self.kind.label_selector), ("fieldSelector", self.kind.field_selector))
-        return [(name, text) for name, text in wanted if text]
 
     def _decoded(self, items: Iterable[msgspec.Raw]) -> Iterator[T]:
         for raw in items:
@@ -258,7 +224,7 @@ class Reflector(Generic[T]):
         """Follow changes until the watch ends; returns the seconds to pause before the next."""
         lasts = self._rules.watch_seconds * self._random.uniform(1.0, 1.25)
         query = [
-            *self._selectors(),
+            *self.kind.selectors(),
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", self._version),

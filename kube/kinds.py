@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from kube.caches import Kind
 from kube.client import path_of
+from kube.kind import Kind
 from kube.labels import OPERATOR_GROUP
 from kube.left_alone import JobRules
 from kube.nodes import ClusterNode, decode_node

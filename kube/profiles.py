@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from kube.caches import Kind
 from kube.client import Client, path_of
 from kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
 from kube.errors import ErrorKind, KubeError, Malformed
+from kube.kind import Kind
 from kube.labels import OPERATOR_GROUP
 from kube.outcomes import Refused, Written, answer_of, written
 from kube.training_jobs import VERSION as JOB_VERSION

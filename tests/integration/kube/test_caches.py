@@ -11,8 +11,9 @@ from werkzeug import Request, Response
 
 from kube import kinds
 from kube.backoff import BackoffRule
-from kube.caches import CacheRules, Kind, Reflector
+from kube.caches import CacheRules, Reflector
 from kube.client import Client
+from kube.kind import Kind
 from kube.pods import Pod, decode_pod
 
 pytestmark = pytest.mark.integration
