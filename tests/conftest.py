@@ -1,6 +1,7 @@
 """Rules for every test run."""
 
 import os
+from collections.abc import Generator
 
 import pytest
 
@@ -14,9 +15,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> object:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where end-to-end tests are required, a skipped one is a failure: it proves nothing."""
-    report: pytest.TestReport = yield
+    report = yield
     if report.skipped and os.environ.get("OPTIMUS_REQUIRE_E2E") and item.get_closest_marker("e2e"):
         report.outcome = "failed"
         report.longrepr = f"skipped, where end-to-end tests are required: {report.longrepr}"

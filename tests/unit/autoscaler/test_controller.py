@@ -94,7 +94,7 @@ def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_wou
     job.changed()
     mayor.rule_until("a", "WaitingForCheckpoint")
     assert job.counts == Counts(1, 1)
-    mayor.rule(1300)
+    mayor.rule(110)
     assert "WaitingForCheckpoint" in town.reasons("a")
 
 

@@ -299,7 +299,9 @@ class Mayor:
             read_logs=lambda state: logs.read_now(state.log, state.run) if state.run else None,
             ended=reporting.ended,
         )
-        rescaling = Rescaling(town, town, hooks, RescaleRules(fresh_seconds=10, start_seconds=60))
+        rescaling = Rescaling(
+            town, town, hooks, RescaleRules(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
+        )
         rules = DecisionRules(
             Methods(OptimusPolicy(), Theorem1(), forecast_job),
             IntervalRules(rescale_seconds=5, least_seconds_between_rescales=10),
