@@ -58,7 +58,9 @@ def prepare_launch(pod: Json, plan: ContainerPlan, image: Environment, context: 
     raw = variables_of(pod, plan, image, context)
     folders = context.volumes.folders(plan.raw, raw)
     rewriting = Rewriting(folders, context.ports)
-    env = {name: rewriting.variable(name, value) for name, value in raw.items()}
+    # What the container starts with names folders of this machine: one that lies under a mount path is not meant.
+    given = {**base_variables(pod, image, context), MARKER: context.marker}
+    env = {name: value if given.get(name) == value else rewriting.variable(name, value) for name, value in raw.items()}
     if "/tmp" in folders:  # noqa: S108 -- a mount path of the pod, not a folder of this machine
         env["TMPDIR"] = folders["/tmp"]  # noqa: S108
     command = [expand(each, raw) for each in _command(plan, image)]
@@ -79,9 +81,18 @@ def exec_launch(base: Prepared, command: list[str], image: Environment) -> Launc
 
 def variables_of(pod: Json, plan: ContainerPlan, image: Environment, context: LaunchContext) -> dict[str, str]:
     """Return a container's variables before paths and ports are rewritten: a clean set, the image's, its own."""
-    path = ":".join([*image.path, _SYSTEM_PATH])
-    base = {
-        "PATH": path,
+    base = base_variables(pod, image, context)
+    literals = context.services.rewrite(pod, literal_values(plan.raw))
+    if "DMLC_NODE_HOST" in literals:
+        base["DMLC_NODE_HOST"] = literals["DMLC_NODE_HOST"]
+    source = EnvironmentContext(pod, context.objects, base, context.node_capacity, literals)
+    return {**resolve_environment(plan.raw, source), MARKER: context.marker}
+
+
+def base_variables(pod: Json, image: Environment, context: LaunchContext) -> dict[str, str]:
+    """Return the clean set of variables that every container of an image starts with, before its own."""
+    return {
+        "PATH": ":".join([*image.path, _SYSTEM_PATH]),
         "HOME": str(context.scratch),
         "TMPDIR": str(context.scratch),
         "LANG": "C.UTF-8",
@@ -91,11 +102,6 @@ def variables_of(pod: Json, plan: ContainerPlan, image: Environment, context: La
         "KUBERNETES_SERVICE_PORT": str(context.api_port),
         "KUBERNETES_SERVICE_PORT_HTTPS": str(context.api_port),
     }
-    literals = context.services.rewrite(pod, literal_values(plan.raw))
-    if "DMLC_NODE_HOST" in literals:
-        base["DMLC_NODE_HOST"] = literals["DMLC_NODE_HOST"]
-    source = EnvironmentContext(pod, context.objects, base, context.node_capacity, literals)
-    return {**resolve_environment(plan.raw, source), MARKER: context.marker}
 
 
 def find_program(name: str, image: Environment, path: str, folder: str) -> str:
