@@ -42,6 +42,7 @@ class Deciding:
         self._metrics = metrics
         self._dry_run = dry_run
         self._pending: dict[str, tuple[str, Decision]] = {}
+        self._unforecast: set[str] = set()
         self._number = 0
 
     def interval(self, fleet: Fleet, observation: Observation) -> IntervalPlan:
@@ -57,6 +58,7 @@ class Deciding:
             plan = plan_interval(interval_id, seen, self._rules.methods, self._rules.interval)
         self._metrics.intervals.inc()
         self._pending = {}
+        self._unforecast &= fleet.states.keys()
         for decision in plan.decisions:
             self._note(fleet, decision, plan)
         self._explore(fleet, observation)
@@ -78,12 +80,18 @@ class Deciding:
             self._pending[decision.uid] = (plan.interval_id, decision)
 
     def _home(self, state: JobState, decision: Decision) -> Decision:
-        """Without a forecast a job does not stay where its last profiling run happened to leave it."""
+        """Without a forecast a job does not stay where its last profiling run happened to leave it.
+
+        It is given one interval more: a restart less where the forecast was just about to be ready.
+        """
         home, deeds = state.deeds.own_counts, state.deeds
         measured = len(deeds.profiled) >= self._rules.profiling.runs and deeds.profiling_since is None
         if home is None or not measured or state.rescale is not None or decision.action is not Action.KEEP:
             return decision
         if not isinstance(state.outlook, NotReady) or state.job.counts != deeds.profiled[-1]:
+            return decision
+        if state.job.uid not in self._unforecast:
+            self._unforecast.add(state.job.uid)
             return decision
         action = action_between(state.job.counts, home)
         reason = f"its speed is measured; without a forecast it goes back to its user's {home} ({state.outlook})"

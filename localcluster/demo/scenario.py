@@ -25,8 +25,8 @@ class DemoJob:
     annotations: Mapping[str, str]
 
 
-FIRST: Final = DemoJob("light-tf", "tfjob.yaml", {"optimus.dl/target-loss": "0.12", "optimus.dl/at-target": "suspend"})
-SECOND: Final = DemoJob("light-mx", "mxjob.yaml", {"optimus.dl/target-loss": "0.13", "optimus.dl/at-target": "suspend"})
+FIRST: Final = DemoJob("light-tf", "tfjob.yaml", {"optimus.dl/target-loss": "0.14", "optimus.dl/at-target": "suspend"})
+SECOND: Final = DemoJob("light-mx", "mxjob.yaml", {"optimus.dl/target-loss": "0.14", "optimus.dl/at-target": "suspend"})
 
 
 def nodes() -> list[NodeSpec]:
