@@ -80,6 +80,11 @@ def test_at_the_jobs_own_counts_the_measured_speed_is_what_counts() -> None:
     assert found.forecast.at(Counts(1, 2)) == pytest.approx(30 * PER_EPOCH / measured.steps_per_second)
 
 
+def test_at_counts_that_were_not_measured_the_fitted_speed_is_what_counts() -> None:
+    found = outlook(after(15), counts=Counts(3, 3))
+    assert found.forecast.at(Counts(3, 3)) == pytest.approx(30 * PER_EPOCH / speed(Counts(3, 3)))
+
+
 def test_another_goal_can_be_asked_about() -> None:
     assert outlook(after(15), TargetLoss(0.3)).remaining_epochs == pytest.approx(5)
 

@@ -239,6 +239,11 @@ def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
         "[22:31:43] ../src/executor/graph_executor.cc:1991: Subgraph backend MKLDNN is activated.",
         "3/10 files copied",
         "Accuracy at step 100: 0.91",
+        "12/20 steps done",
+        "{not json",
+        "{" * 4000,
+        '["loss", 1]',
+        '{"loss": [1]}',
         "goes on from checkpoint=1200",
         "Adjust learning rate to 1e-3 for epoch 30",
         "12%|█▏        | 12/100 [00:05<00:40,  2.20it/s]",
@@ -280,6 +285,10 @@ class TestUsersOwnFormats:
 
     def test_a_value_that_is_no_number_is_passed_over(self) -> None:
         assert read_line("loss: high", _rules(metrics_format=r"(\w+): (\w+)")) is None
+
+    def test_a_checkpoint_format_leaves_other_lines_as_they_are(self) -> None:
+        rules = _rules(checkpoint_format="model written")
+        assert read_line("step=3 loss=2", rules) == read_line("step=3 loss=2", LogRules())
 
     def test_a_checkpoint_format_with_a_group_tells_the_step(self) -> None:
         reading = read_line("wrote weights of 120 steps", _rules(checkpoint_format=r"wrote weights of (\d+) steps"))

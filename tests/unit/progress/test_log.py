@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduling.jobs import Batch, BatchScope, Counts, Role, TrainingMode
 from scheduling.progress.log import MAX_LOSSES, MAX_STORED_LOSSES, ProgressLog
-from scheduling.progress.record import LogLine, TrainingProgress
+from scheduling.progress.record import LogLine, LossPoint, TrainingProgress
 from scheduling.progress.rules import LogRules
 from scheduling.progress.state import LogState
 from tests.unit.progress.jobs import START, stamped
@@ -102,6 +102,13 @@ class TestGoingBack:
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped([speed.format(1, 10, 2)], start=START + 60), "2")
         assert [point.loss for point in log.progress(LATER).losses] == [1, 1, 2]
+
+    def test_a_container_that_restarts_within_an_epoch_is_measured_anew(self) -> None:
+        texts = [GLUON.format(batch) for batch in (*range(0, 40, 2), *range(0, 30, 3))]
+        progress = read(texts)
+        assert progress.step == 28
+        assert [point.step for point in progress.losses] == list(range(1, 31, 3))
+        assert progress.samples[0].steps_per_second == pytest.approx(3.0)
 
     def test_a_training_that_starts_over_has_no_checkpoint(self) -> None:
         log = ProgressLog(SYNC)
@@ -348,6 +355,12 @@ class TestLosses:
         mean = sum(point.loss * point.weight for point in progress.losses) / 5000
         assert mean == pytest.approx(sum(step % 7 for step in steps) / 5000)
 
+    def test_more_epochs_than_are_kept_are_averaged_over_epochs(self) -> None:
+        progress = read([f"Epoch[{n}] Train-loss={n % 5}" for n in range(3000)])
+        assert len(progress.losses) <= MAX_LOSSES
+        assert progress.losses[-1] == LossPoint(4.0, 3000.0, 3000)
+        assert sum(point.weight for point in progress.losses) == 3000
+
 
 class TestCheckpoints:
     @pytest.mark.parametrize(
@@ -367,6 +380,10 @@ class TestCheckpoints:
             pytest.param(
                 [GLUON.format(20), GLUON.format(40), 'Saved checkpoint to "/m-0001.params"'], 40, 2,
                 id="MXNet's number is of epochs",
+            ),
+            pytest.param(
+                [GLUON.format(20), GLUON.format(30), "params saved in: ./x.params"], 31, 2,
+                id="without a number: where training stands",
             ),
             pytest.param(
                 ["step=40 epoch=0 loss=1", 'Saved checkpoint to "/m-0040.params"'], 40, 1,
