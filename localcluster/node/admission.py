@@ -6,7 +6,7 @@ are checked as a kubelet checks them.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -28,22 +28,24 @@ class Rejection:
 class NodeBooks:
     """What is promised on one node. Thread-safe."""
 
-    def __init__(self, name: str, capacity: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Open the books of a node with this allocatable capacity and these labels."""
+    def __init__(self, name: str, capacity: Mapping[str, str], labels: Callable[[], Mapping[str, str]]) -> None:
+        """Open the books of a node with this allocatable capacity; `labels` reads the labels that it has now."""
         self._name = name
         self._capacity = {resource: parse_quantity(amount) for resource, amount in capacity.items()}
-        self._labels = dict(labels)
+        self._labels = labels
         self._held: dict[str, Amounts] = {}
         self._mutex = threading.Lock()
 
     def admit(self, pod: Json, *, running: bool = False) -> Rejection | None:
         """Take a pod into the books, or say why not. A pod that an earlier agent was `running` always is."""
         requests = pod_requests(pod["spec"])
+        misplaced = None if running else self._misplaced(pod["spec"])
+        if misplaced is not None:
+            return misplaced
         with self._mutex:
-            if not running:
-                refused = self._misplaced(pod["spec"]) or self._overfull(requests)
-                if refused is not None:
-                    return refused
+            overfull = None if running else self._overfull(requests)
+            if overfull is not None:
+                return overfull
             self._held[pod["metadata"]["uid"]] = requests
         return None
 
@@ -71,10 +73,13 @@ class NodeBooks:
         affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
             "requiredDuringSchedulingIgnoredDuringExecution"
         )
-        fits = all(self._labels.get(key) == value for key, value in wanted.items())
+        if not wanted and not affinity:
+            return None
+        labels = self._labels()
+        fits = all(labels.get(key) == value for key, value in wanted.items())
         if fits and affinity:
             terms = affinity.get("nodeSelectorTerms") or ()
-            fits = any(_term_matches(term, self._labels, self._name) for term in terms)
+            fits = any(_term_matches(term, labels, self._name) for term in terms)
         if fits:
             return None
         sentence = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"

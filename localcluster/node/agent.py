@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from localcluster.node.leftovers import end_marked
 from localcluster.node.lifecycle import Vanished
 from localcluster.node.logs import LogFile
 from localcluster.node.logs_server import LogServer
-from localcluster.node.nodes import NodeRegistrar, node_labels
+from localcluster.node.nodes import NodeRegistrar, current_labels
 from localcluster.node.objects import ClusterObjects, Remembered, Tokens
 from localcluster.node.ports import PortAllocator
 from localcluster.node.processes import Machine, PodProcesses
@@ -37,10 +38,13 @@ class Agent:
         self._stop = threading.Event()
         self._broken = False
         self._capacities = {node.name: node.capacity for node in config.nodes}
-        self._books = {node.name: NodeBooks(node.name, node.capacity, node_labels(node)) for node in config.nodes}
         self._runners: dict[str, PodRunner] = {}
         self._mutex = threading.Lock()
         self._api = Api(read_kubeconfig(config.kubeconfig))
+        self._books = {
+            node.name: NodeBooks(node.name, node.capacity, partial(current_labels, self._api, node))
+            for node in config.nodes
+        }
         self._recorder = EventRecorder(self._api)
         self._machine = self._make_machine()
 

@@ -122,6 +122,24 @@ def node_labels(node: NodeSpec) -> dict[str, str]:
     }
 
 
+class Reader(Protocol):
+    """The call with which a node is read."""
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Read an object."""
+        ...
+
+
+def current_labels(api: Reader, node: NodeSpec) -> dict[str, str]:
+    """Return the labels that a node has now: users change them. Those of the specification if it cannot be read."""
+    try:
+        labels: dict[str, str] = api.get(f"/api/v1/nodes/{node.name}")["metadata"].get("labels") or {}
+    except ApiError as error:
+        _LOG.warning("labels of node %s cannot be read, those it was made with are used: %s", node.name, error)
+        return node_labels(node)
+    return labels
+
+
 def _condition(kind: str, status: str, reason: str, message: str, at: str) -> dict[str, str]:
     return {
         "type": kind,

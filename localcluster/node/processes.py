@@ -1,6 +1,7 @@
 """What a runner does on this machine for its pod: volumes and ports, processes, hooks, probes and their logs."""
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 from localcluster.images import ImageCatalog, Unavailable
 from localcluster.node import lifecycle as life
 from localcluster.node.api import ApiError, pod_path
+from localcluster.node.archive import archive_logs
 from localcluster.node.containers import ProcessTable
 from localcluster.node.content import ContentSource
 from localcluster.node.environment import ObjectSource, Unresolved
@@ -104,7 +106,7 @@ class PodProcesses:
         self._volumes.refresh(self.pod, source)
 
     def close(self) -> None:
-        """Give back ports and tokens, and end whatever left its container's process group."""
+        """Give everything back, and end whatever left its container's process group; the pod's folder goes."""
         self._volumes.close()
         for name in list(self._probers):
             self.end_probes(name)
@@ -112,6 +114,9 @@ class PodProcesses:
         for port in self._ports.values():
             self._machine.ports.release(port)
         self._machine.tokens.forget(self._plan.uid)
+        name = f"{self._plan.namespace}_{self._plan.name}_{self._plan.uid}"
+        archive_logs(self.folder, name, self._machine.pods_dir.with_name("ended"))
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _open_ports(self) -> None:
         replica = is_training_replica(self.pod)

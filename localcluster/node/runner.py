@@ -7,7 +7,6 @@ changed. A status that cannot be written is tried again without holding up the c
 
 import logging
 import queue
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -196,7 +195,6 @@ class PodRunner(threading.Thread):
         self._forgotten = True
         self._context.books.release(self.plan.uid)
         self._processes.close()
-        shutil.rmtree(self._processes.folder, ignore_errors=True)
         self._context.forgotten(self.plan.uid)
 
     def _sync(self) -> None:

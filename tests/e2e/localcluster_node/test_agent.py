@@ -33,6 +33,12 @@ def test_nodes_are_ready_as_they_were_specified(own: Namespace) -> None:
     assert lease["spec"]["holderIdentity"] == "pool"
 
 
+def test_a_label_given_later_counts_at_the_nodes_door(own: Namespace) -> None:
+    own.kubectl("label", "node", "plain", "given=later")
+    own.make(pod("labelled", container("true"), nodeSelector={"given": "later"}))
+    own.wait("labelled", ".status.phase=Succeeded")
+
+
 def test_a_config_map_in_a_volume_follows_its_object(own: Namespace, tmp_path: Path) -> None:
     own.kubectl("create", "configmap", "c", "--from-literal=k=first")
     script = "until grep -q second /c/k; do sleep 0.1; done; echo seen"

@@ -91,7 +91,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.api = MemoryApi()
         self.recorder = Recorder()
-        self.books = NodeBooks("n1", CAPACITY, {})
+        self.books = NodeBooks("n1", CAPACITY, dict)
         self.forgotten = threading.Event()
         self.table = ProcessTable()
         self.images = ImageCatalog({"busybox": Environment(command=("sh",))})

@@ -61,6 +61,7 @@ def test_sigterm_grace_and_sigkill_of_a_deleted_pod(bench: Bench) -> None:
     running.runner.post(life.Vanished())
     assert bench.forgotten.wait(30)
     assert not (bench.folder / "pods" / "u1").exists()
+    assert "asked" in (bench.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
 
 
 def test_a_deleted_pod_says_how_it_ended_before_it_goes(bench: Bench) -> None:

@@ -19,7 +19,8 @@ def asking(cpu: str = "0", **more: str) -> dict[str, Any]:
 
 def books(**capacity: str) -> NodeBooks:
     """Return the books of a node with two cores and labels zone=a, tier=3."""
-    return NodeBooks("n1", {"cpu": "2", "memory": "1Gi", "pods": "2", **capacity}, {"zone": "a", "tier": "3"})
+    labels = {"zone": "a", "tier": "3"}
+    return NodeBooks("n1", {"cpu": "2", "memory": "1Gi", "pods": "2", **capacity}, lambda: labels)
 
 
 def test_a_pod_over_what_is_left_is_refused_with_figures() -> None:
@@ -87,6 +88,14 @@ def test_the_node_selector_and_fields_are_matched() -> None:
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     assert books().admit(pod(affinity=affinity)) is not None
+
+
+def test_labels_are_those_that_the_node_has_now() -> None:
+    labels: dict[str, str] = {}
+    node = NodeBooks("n1", {"pods": "9"}, lambda: labels)
+    assert node.admit(pod(nodeSelector={"pool": "x"})) is not None
+    labels["pool"] = "x"
+    assert node.admit(pod(nodeSelector={"pool": "x"})) is None
 
 
 def test_a_pod_asks_for_its_peak_of_initialising_and_running() -> None:

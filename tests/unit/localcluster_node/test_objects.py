@@ -10,7 +10,7 @@ import pytest
 from localcluster.node.api import ApiError
 from localcluster.node.environment import Unresolved
 from localcluster.node.events import EventRecorder
-from localcluster.node.nodes import NodeRegistrar
+from localcluster.node.nodes import NodeRegistrar, current_labels
 from localcluster.node.objects import ClusterObjects, Remembered, TokenRequest, Tokens
 from localcluster.node.probes import Threshold
 from localcluster.specs import NodeSpec, Taint
@@ -150,6 +150,11 @@ def test_a_node_that_is_there_already_is_taken_over() -> None:
         ("merge", "/api/v1/nodes/n1"),
         ("patch", "/api/v1/nodes/n1/status"),
     ]
+
+
+def test_labels_are_read_from_the_node_or_else_from_its_specification() -> None:
+    assert current_labels(Server({"/api/v1/nodes/n1": {"metadata": {"labels": {"x": "y"}}}}), NODE) == {"x": "y"}
+    assert current_labels(Server(), NODE)["pool"] == "a"
 
 
 def test_a_lease_that_is_not_there_is_made() -> None:
