@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import yaml
@@ -26,6 +26,7 @@ from kube.training_jobs import TrainingJob
 from kube.writer import JobWriter, PodWriter
 from localcluster.cluster import LocalCluster
 from scheduling.jobs import Counts, JobKey, Role
+from tests.e2e.kube.conftest import MANIFESTS
 
 WAIT_SECONDS = 60.0
 T = TypeVar("T", bound=Cached)
@@ -87,6 +88,18 @@ def pods_in(reflector: Reflector[Pod], namespace: str) -> list[Pod]:
     return [pod for pod in reflector.items() if pod.namespace == namespace]
 
 
+def as_read_last(reader: DirectReader, key: JobKey, write: Callable[[TrainingJob], Written | Refused]) -> TrainingJob:
+    """Read the job and write, again while the operator's own status writes come in between; the job as read last."""
+    for _ in range(20):
+        job = reader.job("TFJob", key)
+        assert isinstance(job, TrainingJob)
+        outcome = write(job)
+        if isinstance(outcome, Written):
+            return job
+        assert outcome.kind is ErrorKind.CONFLICT
+    raise AssertionError(f"always in conflict: {outcome}")
+
+
 def test_a_job_is_suspended_emptied_resized_and_resumed(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
@@ -102,24 +115,14 @@ def test_a_job_is_suspended_emptied_resized_and_resumed(
         }
         assert all(pod.gang == {Role.PS: 1, Role.WORKER: 2} for pod in seen)
         assert all(pod.resources["cpu"] == 50 and pod.bound() is not None for pod in seen)
-        job = reader.job("TFJob", key)
-        assert isinstance(job, TrainingJob)
-        assert isinstance(writer.suspend(job, "i-1"), Written)
+        job = as_read_last(reader, key, lambda seen: writer.suspend(seen, "i-1"))
         stale = writer.suspend(job, "i-1")
         assert isinstance(stale, Refused)
         assert stale.kind is ErrorKind.CONFLICT
         until(pods, lambda: not pods_in(pods, namespace))
         assert reader.pods_of(job) == ()
-        suspended = reader.job("TFJob", key)
-        assert isinstance(suspended, TrainingJob)
+        suspended = as_read_last(reader, key, lambda seen: writer.resize_and_resume(seen, Counts(2, 3)))
         assert (suspended.suspended, suspended.suspended_by) == (True, "i-1")
-        resumed = writer.resize_and_resume(suspended, Counts(2, 3))
-        while isinstance(resumed, Refused) and resumed.kind is ErrorKind.CONFLICT:
-            # The operator writes the job's status in between.
-            again = reader.job("TFJob", key)
-            assert isinstance(again, TrainingJob)
-            resumed = writer.resize_and_resume(again, Counts(2, 3))
-        assert isinstance(resumed, Written)
         until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 5)
         assert all(pod.gang == {Role.PS: 2, Role.WORKER: 3} for pod in pods_in(pods, namespace))
     stored = yaml.safe_load(granted.kubectl("get", "tfjob", "j", "-n", namespace, "-o", "yaml"))
@@ -272,3 +275,25 @@ def test_rights_end_where_the_design_ends_them(
     }
     answer = granted.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
     assert json.loads(answer)["status"]["allowed"] is allowed
+
+
+def deployments() -> list[dict[str, Any]]:
+    paths = [MANIFESTS / "autoscaler.yaml", MANIFESTS / "scheduler.yaml"]
+    return [yaml.safe_load(path.read_text()) for path in paths]
+
+
+def test_the_manifests_as_shipped_are_accepted_whole(granted: LocalCluster) -> None:
+    listed = granted.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(MANIFESTS))
+    assert "deployment.apps/optimus-scheduler" in listed
+    assert "configmap/optimus-scheduler-config-" in listed
+    assert all(line.endswith("serverside-applied (server dry run)") for line in listed.splitlines())
+
+
+@pytest.mark.parametrize("deployment", deployments(), ids=lambda document: str(document["metadata"]["name"]))
+def test_the_pods_are_admitted_at_the_restricted_level(granted: LocalCluster, deployment: dict[str, Any]) -> None:
+    template = deployment["spec"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": template["spec"]}
+    made = granted.kubectl(
+        "create", "-n", "optimus-system", "--dry-run=server", "-f", "-", "-o", "json", input=json.dumps(pod)
+    )
+    assert json.loads(made)["spec"]["serviceAccountName"] == template["spec"]["serviceAccountName"]
