@@ -82,10 +82,14 @@ class PodHistory:
         """Return which pods of each job lie on a node after the last change."""
         return (self.bound_at_each_instant() or [{}])[-1]
 
-    def refusals(self) -> set[str]:
-        """Return every sentence with which kube-scheduler left a pod without a node, at any instant."""
-        conditions = [each for change in list(self.changes) for each in change.pod["status"].get("conditions") or ()]
-        return {each["message"] for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"}
+    def refusals(self) -> dict[str, set[str]]:
+        """Return, for each pod, every sentence with which kube-scheduler left it without a node, at any instant."""
+        said: dict[str, set[str]] = {}
+        for change in list(self.changes):
+            for each in change.pod["status"].get("conditions") or ():
+                if each["type"] == "PodScheduled" and each["status"] == "False":
+                    said.setdefault(change.pod["metadata"]["name"], set()).add(each["message"])
+        return said
 
     def nominations(self) -> dict[str, tuple[str, str]]:
         """Return, for each pod that was nominated, the node it was last nominated to and the one it was bound to."""

@@ -54,14 +54,13 @@ QUICK_TUNING: Final = Tuning(
         "rescale_cost_seconds": "2",
         "rescale_spacing_seconds": "5",
         "node_selector": "optimus.dl/pool=training",
-        "log_level": "debug",
+        "log_level": "info",
     },
     extender={
         "node_selector": "optimus.dl/pool=training",
         "reservation_seconds": "15",
         "check_invariants": "true",
-        "access_log": "plain",
-        "log_level": "debug",
+        "log_level": "info",
     },
 )
 

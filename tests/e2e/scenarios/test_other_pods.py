@@ -23,7 +23,7 @@ def test_a_plain_pod_gets_no_room_that_is_promised_to_a_job_but_all_that_is_left
 
 
 def test_a_job_without_annotations_is_placed_as_a_gang_trains_to_its_end_and_is_never_resized(stage: Scene) -> None:
-    job = LightJob("TFJob", "bare", 2, 3, flags={"--epochs": "4"})
+    job = LightJob("TFJob", "bare", 2, 3, flags={"--epochs": "3"})
     free = stage.free_room(job)
     stage.submit(job)
     observed = stage.wait_bound(job)
@@ -34,4 +34,4 @@ def test_a_job_without_annotations_is_placed_as_a_gang_trains_to_its_end_and_is_
     assert "optimus.dl/suspended-by" not in (stored["metadata"].get("annotations") or {})
     steps = [record.step for record in stage.training_log("bare-worker-0")]
     assert steps == sorted(steps)
-    assert steps[-1] == 4 * 20
+    assert steps[-1] == 3 * 20

@@ -35,8 +35,8 @@ def test_a_waiting_job_is_quiet_and_says_the_same_at_every_try(stage: Scene) -> 
         stage.wait_refused(second, "does not fit as a whole")
         stage.touch_node("train-1")  # kube-scheduler tries every refused pod again
         stage.wait(lambda: history.quiet_seconds() > 4, "nothing is written on the waiting pods any more", 30)
-        said = {sentence for sentence in history.refusals() if "does not fit" in sentence}
-    assert len(said) == 1, said
+    for name, sentences in history.refusals().items():
+        assert len([each for each in sentences if "does not fit" in each]) <= 1, (name, sentences)
 
 
 def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(stage: Scene) -> None:
