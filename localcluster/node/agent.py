@@ -199,4 +199,5 @@ class Agent:
             runner.abandon()
         self._machine.table.end_all(self._config.settings.shutdown_seconds)
         end_marked(self._machine.marker)
+        self._machine.ports.close()
         _LOG.info("agent %d has ended its containers", os.getpid())

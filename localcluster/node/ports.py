@@ -1,19 +1,17 @@
-"""Local ports for programs that bind by themselves: one owner per port, over all agents of this user.
+"""Local ports for programs that bind by themselves: one owner per port, over all agents of this machine.
 
 A port is chosen outside the range from which the kernel gives ports to outgoing connections, tried with a bind,
-and held by a file lock in a folder that all agents of the user share, so that two clusters never hand out the
-same one; the kernel drops the lock when the agent dies. A port that was given back rests for a while, because
-peers of its last user may still try it.
+and held by a socket of a reserved name (Linux's abstract namespace), which only one process can have: so two
+clusters never hand out the same port. The kernel frees the name when the agent dies, and like ports it belongs to
+a network namespace. A port that was given back rests for a while, because peers of its last user may still try it.
 """
 
-import fcntl
-import os
+import errno
 import random
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _REST_SECONDS = 120.0
@@ -29,17 +27,14 @@ class PortAllocator:
 
     def __init__(
         self,
-        lock_dir: Path | None = None,
-        candidates: range | None = None,
+        candidates: Sequence[int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Use the folder of locks and the range of ports given, by default the user's and a free one."""
-        self._lock_dir = lock_dir or Path(tempfile.gettempdir()) / f"optimus-on-kubernetes-ports-{os.getuid()}"
-        self._lock_dir.mkdir(mode=0o700, exist_ok=True, parents=True)
+        """Hand out the ports given, by default a range that outgoing connections never use."""
         self._candidates = candidates or _quiet_range()
         self._next = random.randrange(len(self._candidates))
         self._clock = clock
-        self._held: dict[int, int] = {}
+        self._held: dict[int, socket.socket] = {}
         self._resting: dict[int, float] = {}
         self._mutex = threading.Lock()
 
@@ -53,28 +48,39 @@ class PortAllocator:
                 self._next = (self._next + 1) % len(self._candidates)
                 if port not in self._held and port not in self._resting and self._claim(port):
                     return port
-        raise NoPortLeft(f"no free port between {self._candidates.start} and {self._candidates.stop - 1}")
+        raise NoPortLeft(f"no free port between {min(self._candidates)} and {max(self._candidates)}")
 
     def release(self, port: int) -> None:
         """Take a port back; it is not handed out again for two minutes."""
         with self._mutex:
-            descriptor = self._held.pop(port, None)
-            if descriptor is not None:
-                os.close(descriptor)
+            name = self._held.pop(port, None)
+            if name is not None:
+                name.close()
                 self._resting[port] = self._clock() + _REST_SECONDS
 
+    def close(self) -> None:
+        """Take all ports back: the agent is ending."""
+        for port in list(self._held):
+            self.release(port)
+
     def _claim(self, port: int) -> bool:
-        descriptor = os.open(self._lock_dir / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return False
-        if not _bindable(port):
-            os.close(descriptor)
-            return False
-        self._held[port] = descriptor
-        return True
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        if _bound(name, f"\0optimus-on-kubernetes/port/{port}") and _bindable(port):
+            self._held[port] = name
+            return True
+        name.close()
+        return False
+
+
+def _bound(name: socket.socket, address: str) -> bool:
+    """Take a reserved name; return False when another agent has it."""
+    try:
+        name.bind(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    return True
 
 
 def _bindable(port: int) -> bool:

@@ -94,6 +94,7 @@ class Bench:
         self.books = NodeBooks("n1", CAPACITY, dict)
         self.forgotten = threading.Event()
         self.table = ProcessTable()
+        self.ports = PortAllocator()
         self.images = ImageCatalog({"busybox": Environment(command=("sh",))})
         self.folder = folder
         self.machine = Machine(
@@ -101,8 +102,8 @@ class Bench:
             images=self.images,
             objects=ClusterObjects(self.api),
             tokens=Tokens(self.api),
-            services=RunTable(PortAllocator()),
-            ports=PortAllocator(),
+            services=RunTable(self.ports),
+            ports=self.ports,
             api=self.api,
             api_host="127.0.0.1",
             api_port=6443,
@@ -125,6 +126,7 @@ class Bench:
     def close(self) -> None:
         """End all containers."""
         self.table.end_all(0.2)
+        self.ports.close()
 
 
 class RunningPod:

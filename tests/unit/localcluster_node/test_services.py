@@ -2,7 +2,7 @@
 
 import json
 import socket
-from pathlib import Path
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -137,27 +137,35 @@ def test_pods_that_no_training_job_controls_are_left_alone() -> None:
     assert RunTable(Counter()).rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
 
 
-def test_two_agents_of_one_user_never_hand_out_the_same_port(tmp_path: Path) -> None:
-    candidates = range(23100, 23110)
-    agents = [PortAllocator(tmp_path, candidates) for _ in range(2)]
-    handed = [agents[index % 2].allocate() for index in range(10)]
-    assert sorted(handed) == list(candidates)
-    with pytest.raises(NoPortLeft, match="between 23100 and 23109"):
-        agents[0].allocate()
+def free_ports(count: int) -> list[int]:
+    """Return ports that were free a moment ago."""
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
 
 
-def test_a_port_that_was_given_back_rests_before_it_is_used_again(tmp_path: Path) -> None:
+def test_two_agents_never_hand_out_the_same_port() -> None:
+    candidates = free_ports(10)
+    with closing(PortAllocator(candidates)) as one, closing(PortAllocator(candidates)) as other:
+        handed = [(one, other)[index % 2].allocate() for index in range(10)]
+        assert sorted(handed) == sorted(candidates)
+        with pytest.raises(NoPortLeft, match=f"between {min(candidates)} and {max(candidates)}"):
+            one.allocate()
+
+
+def test_a_port_that_was_given_back_rests_before_it_is_used_again() -> None:
     seconds = [0.0]
-    agent = PortAllocator(tmp_path, range(23120, 23121), clock=lambda: seconds[0])
-    agent.release(agent.allocate())
-    with pytest.raises(NoPortLeft):
-        agent.allocate()
-    seconds[0] = 121.0
-    assert agent.allocate() == 23120
+    (port,) = free_ports(1)
+    with closing(PortAllocator([port], clock=lambda: seconds[0])) as agent:
+        agent.release(agent.allocate())
+        with pytest.raises(NoPortLeft):
+            agent.allocate()
+        seconds[0] = 121.0
+        assert agent.allocate() == port
 
 
-def test_a_port_on_which_somebody_listens_is_passed_over(tmp_path: Path) -> None:
+def test_a_port_on_which_somebody_listens_is_passed_over() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(NoPortLeft):
-            PortAllocator(tmp_path, range(port, port + 1)).allocate()
+            PortAllocator([port]).allocate()
