@@ -74,7 +74,7 @@ class Settlement:
             return
         if self._improve_alone(standing, wanted) or self._improve_by_gifts(standing, wanted):
             return
-        self._improve_trimmed(standing, wanted, "do not fit on the nodes")
+        self._improve_trimmed(standing, wanted, "do not fit beside what the others keep")
 
     def _improve_alone(self, standing: Standing, wanted: Counts) -> bool:
         if self.layout.move(standing.job, wanted) is not None:

@@ -168,6 +168,44 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),
     (
+        "growth that saves less than the other's loss and both restarts is not made room for",
+        Scene([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)], {"a": steps(35), "b": steps(35)}),
+        {
+            "a": (Action.KEEP, (1, 1), "1 PS + 3 workers do not fit beside what the others keep"),
+            "b": (Action.KEEP, (2, 4), "nobody needs what it could give back"),
+        },
+    ),
+    (
+        "growth that saves more than the other's loss and both restarts is made room for",
+        Scene([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)], {"a": steps(40), "b": steps(40)}),
+        {
+            "a": (Action.GROW, (1, 3), "worker 3 saves 41 s of 189 s"),
+            "b": (Action.SHRINK, (1, 3), "gives room to team/a, which gains more by it"),
+        },
+    ),
+    (
+        "room is promised once: the second new job waits for more",
+        Scene(
+            [(replace(BIG, bounds=CountBounds(2, None, 4, None)), FULL), (NEW, []), (job("too", (1, 2)), [])],
+            {"big": steps(1000)},
+        ),
+        {
+            "big": (Action.SHRINK, (2, 4), "gives room to team/new"),
+            "new": (Action.SHRINK, (1, 1), ""),
+            "too": (Action.WAIT, (1, 2), "do not fit even with every job that may be resized now at its minimum"),
+        },
+    ),
+    (
+        "a new job outside its bounds starts at its minimum where its nearest counts do not fit",
+        Scene([(job("a", (1, 6), bounds=CountBounds(max_workers=4)), [])], nodes=nodes(1, 3)),
+        {"a": (Action.SHRINK, (1, 1), "its bounds do not allow its 1 PS + 6 workers")},
+    ),
+    (
+        "a new job that was rescaled a moment ago waits at its counts",
+        Scene([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
+        {"a": (Action.WAIT, (1, 1), "there is room for its 1 PS + 1 worker")},
+    ),
+    (
         "counts that found no place are not tried again",
         Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(unplaceable=(Counts(3, 5),))}),
         {"a": (Action.GROW, (2, 5), "trimmed from 3 PS + 5 workers, which found no place")},
