@@ -44,8 +44,8 @@ class Plans(Protocol):
 
     changes: Changes
 
-    def advance(self) -> None:
-        """Plan what can be planned now."""
+    def advance(self) -> tuple[Pod, ...]:
+        """Plan what can be planned now; returns pods whose refusal should be told anew."""
         ...
 
     def wishes(self) -> tuple[Wish, ...]:
@@ -125,7 +125,8 @@ class Nominator:
             for pod in self._plans.rebuild():
                 self._withdraw(pod)
             self._led = True
-        self._plans.advance()
+        for pod in self._plans.advance():
+            self._counted(pod, self._teller.wake(pod, f"its gang was looked at again at {now:.1f}"))
         wishes = {wish.pod.uid: wish for wish in self._plans.wishes()}
         self._each([wish for wish in wishes.values() if self._is_due(wish, now)], now)
         self._clear(wishes)

@@ -49,6 +49,7 @@ class Placer:
         self._clock = clock
         self._check = check_invariants
         self._answered: dict[str, float] = {}
+        self._told_to_wait: dict[str, Pod] = {}
         self.changes = Changes()
 
     # --- what the watch tells ---------------------------------------------------------------------------------
@@ -79,20 +80,23 @@ class Placer:
         self.changes.tell()
 
     def _member_changed(self, replica: ReplicaId, before: Pod | None, after: Pod | None) -> None:
-        if before is None or after is None or is_waiting(before) != is_waiting(after):
+        waited = before is not None and is_waiting(before)
+        waits = after is not None and is_waiting(after)
+        if waited != waits or before is None or after is None:
             self._planner.job_changed(replica.job_uid)
-        if after is None or after.node is not None or not is_waiting(after):
+        if not waits:
             self._planner.landed(replica)
+        if waited and not waits and before is not None:
+            self._answered.pop(before.uid, None)
+            self._told_to_wait.pop(before.uid, None)
         if after is not None and after.node is not None and (before is None or before.node is None):
             # Bound: its room shows in the cluster now. The rest of its gang gets the time it needs.
-            self._answered.pop(after.uid, None)
             if not self._is_old(after):
                 self._promises.release(replica)
                 self._extend(replica.job_uid)
-        elif before is not None and is_waiting(before) and (after is None or not is_waiting(after)):
-            self._answered.pop(before.uid, None)
-            if not self._planner.rescales.is_under_way(replica.job_uid) and self._promises.release(replica):
-                self._planner.room_grew()
+        elif waited and not waits and not self._planner.rescales.is_under_way(replica.job_uid):
+            self._promises.release(replica)
+            self._planner.room_grew()
 
     def _is_old(self, pod: Pod) -> bool:
         """Whether the pod is one that a rescale takes away: then what is held is for its successor."""
@@ -125,12 +129,15 @@ class Placer:
         self.changes.tell()
 
     def _keep_within(self, node: str) -> None:
-        """What others took of a node may leave less than is promised there: then those plans are made again."""
-        for job_uid in self._promises.ledger.jobs_on(node) if self._promises.is_overdrawn(node) else ():
-            if not self._promises.is_overdrawn(node):
-                return
-            _LOG.info("node %s has no room left for what was planned on it: job %s is planned again", node, job_uid)
-            self._planner.break_plan(job_uid)
+        """What others took of a node may leave less than is promised there: then those plans are made again.
+
+        What kube-scheduler is about to bind goes last: it may have failed, or it binds and shows in the cluster then.
+        """
+        for sent_too in (False, True):
+            for job_uid in self._promises.ledger.jobs_on(node) if self._promises.is_overdrawn(node) else ():
+                if self._promises.is_overdrawn(node):
+                    _LOG.info("node %s has no room left for what was planned on it: %s is planned again", node, job_uid)
+                    self._planner.break_plan(job_uid, sent_too=sent_too)
 
     # --- what kube-scheduler asks -----------------------------------------------------------------------------
 
@@ -157,6 +164,7 @@ class Placer:
         return Verdict(kept, dict.fromkeys(full, "room is reserved for a training job"), "reserved" if full else "")
 
     def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> Verdict:
+        self._told_to_wait.pop(pod.uid, None)
         # Asked again: whatever was answered before did not come to a binding.
         self._planner.landed(replica)
         held = self._held_for(pod, replica)
@@ -172,6 +180,7 @@ class Placer:
             self._planner.break_plan(replica.job_uid)
         assembly = self._planner.assemble(pod)
         if not assembly.complete:
+            self._told_to_wait[pod.uid] = pod
             return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
         return self._plan(pod, replica, assembly, names, now)
 
@@ -247,14 +256,28 @@ class Placer:
 
     # --- what the background thread does ----------------------------------------------------------------------
 
-    def advance(self) -> None:
-        """Hold room for rescales and plan every gang that waits, in order; nothing happens where nothing changed."""
+    def advance(self) -> tuple[Pod, ...]:
+        """Hold room for rescales and plan every gang that waits, in order; nothing happens where nothing changed.
+
+        Returns pods whose users still read that the gang is not whole, while by now it is and does not fit.
+        """
         with self._lock:
             now = self._clock()
             self._expire(now)
             self._planner.hold_rescales(now)
             self._planner.plan_in_turn(now)
             self._assert_invariants()
+            return self._misinformed()
+
+    def _misinformed(self) -> tuple[Pod, ...]:
+        found = [
+            pod
+            for pod in self._told_to_wait.values()
+            if pod.replica is not None and self._planner.is_refused(pod.replica.job_uid)
+        ]
+        for pod in found:
+            del self._told_to_wait[pod.uid]
+        return tuple(found)
 
     def _expire(self, now: Now) -> None:
         for over in self._planner.expire(now):

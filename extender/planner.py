@@ -97,6 +97,11 @@ class Planner:
         self._bars.node_changed(node)
         self.room_grew()
 
+    def is_refused(self, job_uid: str) -> bool:
+        """Whether the job's gang is whole and was found not to fit as things are."""
+        known = self._refusals.get(job_uid)
+        return known is not None and known[0] == self._growth
+
     def sent(self, held: Reservation) -> None:
         """kube-scheduler was told to bind a replica: until it asks again or binds, the replica counts as placed."""
         self._in_flight[held.replica] = held.node
@@ -105,12 +110,14 @@ class Planner:
         """A replica is bound, gone, or asked about again."""
         self._in_flight.pop(replica, None)
 
-    def break_plan(self, job_uid: str) -> None:
+    def break_plan(self, job_uid: str, *, sent_too: bool = False) -> None:
         """What is held for a job is of no use any more; it is planned again in its turn.
 
-        What kube-scheduler is about to bind stays held: the rest is planned around it.
+        What kube-scheduler is about to bind stays held, and the rest is planned around it, unless ``sent_too``.
         """
         for held in self.promises.ledger.of_job(job_uid):
+            if sent_too:
+                self.landed(held.replica)
             if held.replica not in self._in_flight:
                 self.promises.release(held.replica)
                 self.room_grew()

@@ -68,7 +68,7 @@ class Placing:
         log.close()
 
     def kill(self, name: str) -> None:
-        """End one process at once, children too: gunicorn's worker ends when its parent is gone."""
+        """End one process with SIGKILL; gunicorn's worker ends by itself when its parent is gone."""
         process = self._processes.pop(name)
         process.kill()
         process.wait(10)

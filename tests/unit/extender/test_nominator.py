@@ -36,11 +36,14 @@ class Plans:
     now: tuple[Wish, ...] = ()
     waits: dict[str, Pod] = field(default_factory=dict)
     stale: tuple[Pod, ...] = ()
+    misinformed: tuple[Pod, ...] = ()
     calls: list[str] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
 
-    def advance(self) -> None:
+    def advance(self) -> tuple[Pod, ...]:
         self.calls.append("advance")
+        misinformed, self.misinformed = self.misinformed, ()
+        return misinformed
 
     def wishes(self) -> tuple[Wish, ...]:
         return self.now
@@ -183,6 +186,14 @@ def test_without_nominations_pods_are_woken_by_an_annotation() -> None:
     nominator.round(11.5)
     assert setting.teller.woken == ["p: planned on a at 10.0", "p: planned on a at 11.5"]
     assert setting.teller.told == []
+
+
+def test_pods_whose_refusal_is_out_of_date_are_woken_once() -> None:
+    setting = Setting(Plans(misinformed=(pod("p"),)))
+    nominator = setting.nominator()
+    nominator.round(10.0)
+    nominator.round(11.0)
+    assert setting.teller.woken == ["p: its gang was looked at again at 10.0"]
 
 
 def test_only_the_leaders_extender_plans_and_tells() -> None:

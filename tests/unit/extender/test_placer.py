@@ -42,6 +42,17 @@ def test_a_gang_waits_until_all_its_pods_exist_and_is_planned_by_its_last() -> N
     assert world.wishes() == {"j-ps-0": "a", "j-worker-0": "a", "j-worker-1": "a"}
 
 
+def test_pods_that_were_told_to_wait_for_others_are_told_when_it_is_room_that_lacks() -> None:
+    world = World({"a": 1})
+    counts = Counts(1, 1)
+    first = world.pod("j", Role.PS, 0, counts)
+    world.ask(first.name)
+    assert world.placer.advance() == ()
+    world.pod("j", Role.WORKER, 0, counts)
+    assert world.placer.advance() == (first,)
+    assert world.placer.advance() == ()
+
+
 def test_a_gang_is_planned_by_the_thread_when_its_last_pod_is_seen_after_it_asked() -> None:
     world = World({"a": 9})
     names = world.job("j", 1, 1)

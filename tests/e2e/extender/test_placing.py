@@ -1,0 +1,142 @@
+"""A real kube-scheduler asks the extender: gangs whole, evenly, on the fewest nodes, whatever is killed meanwhile."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.specs import numbered_nodes
+from tests.e2e.conftest import Shown
+from tests.e2e.extender.scheduler import Placing, nodes_of, placing, tfjob, wait_until
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def own(shown: Shown) -> Iterator[LocalCluster]:
+    """Four nodes of four CPUs, shared with nobody: these tests fill them."""
+    with LocalCluster("placing", numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})) as cluster, shown(cluster):
+        yield cluster
+
+
+@pytest.fixture
+def jobs(own: LocalCluster) -> Iterator["Jobs"]:
+    made = Jobs(own)
+    yield made
+    made.delete(*made.names)
+    wait_until("all pods are gone", lambda: not own.get("pods", "-n", "default")["items"])
+
+
+class Jobs:
+    """TFJobs in the default namespace, deleted at the end."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self.names: list[str] = []
+
+    def create(self, name: str, ps: int, workers: int) -> None:
+        self._cluster.kubectl("create", "-f", "-", input=tfjob(name, ps, workers))
+        self.names.append(name)
+
+    def delete(self, *names: str) -> None:
+        for name in names:
+            self._cluster.kubectl("delete", "tfjob", name, "--ignore-not-found")
+
+    def nodes(self, name: str) -> dict[str, str]:
+        """Node by pod, of the pods that are bound."""
+        return {pod: node for pod, node in nodes_of(self._cluster, "default", name).items() if node is not None}
+
+    def wait_bound(self, name: str, pods: int) -> dict[str, str]:
+        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
+        return self.nodes(name)
+
+    def wait_message(self, pod: str, text: str) -> None:
+        """Wait until kube-scheduler says so in the pod's status."""
+        shown = ("get", "pods", "-o", "json", "--field-selector", f"metadata.name={pod}")
+        wait_until(f"{pod} says {text!r}", lambda: text in self._cluster.kubectl(*shown))
+
+
+def spread(nodes: dict[str, str]) -> Counter[tuple[int, int]]:
+    """How many nodes hold how many (PSs, workers)."""
+    by_node = {
+        node: (
+            sum(1 for pod, where in nodes.items() if where == node and "-ps-" in pod),
+            sum(1 for pod, where in nodes.items() if where == node and "-worker-" in pod),
+        )
+        for node in set(nodes.values())
+    }
+    return Counter(by_node.values())
+
+
+def test_a_job_is_bound_evenly_on_the_fewest_nodes(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+    with placing(own, tmp_path):
+        jobs.create("even", 2, 4)
+        assert spread(jobs.wait_bound("even", 6)) == {(1, 2): 2}
+
+
+@pytest.mark.parametrize("flags", [pytest.param((), id="told"), pytest.param(("--nominate=false",), id="woken")])
+def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
+    own: LocalCluster, jobs: Jobs, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    with placing(own, tmp_path, "kube-scheduler-config.yaml", *flags):
+        jobs.create("first", 4, 8)
+        jobs.wait_bound("first", 12)
+        jobs.create("second", 4, 8)
+        jobs.wait_message("second-ps-0", "job default/second (4 PS + 8 workers) does not fit as a whole")
+        assert jobs.nodes("second") == {}
+        jobs.delete("first")
+        jobs.wait_bound("second", 12)
+
+
+def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+    with placing(own, tmp_path) as running:
+        jobs.create("one", 3, 6)
+        jobs.create("two", 3, 6)
+        wait_until("one of them is bound", lambda: 9 in (len(jobs.nodes("one")), len(jobs.nodes("two"))))
+        bound, waiting = sorted(("one", "two"), key=lambda name: -len(jobs.nodes(name)))
+        jobs.wait_message(f"{waiting}-ps-0", "does not fit as a whole")
+        assert jobs.nodes(waiting) == {}
+        jobs.delete(bound)
+        jobs.wait_bound(waiting, 9)
+        assert "invariant broken" not in running.log("extender")
+
+
+def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
+    own: LocalCluster, jobs: Jobs, tmp_path: Path
+) -> None:
+    with placing(own, tmp_path, "kube-scheduler-config.yaml", "--leader-lease=") as running:
+        running.kill("kube-scheduler")
+        jobs.create("gone", 4, 8)
+        wait_until("its room is held", lambda: "optimus_extender_reservations 12.0" in running.get("/metrics"))
+        jobs.delete("gone")
+        jobs.create("next", 4, 8)
+        running.start_scheduler()
+        jobs.wait_bound("next", 12)
+
+
+def test_by_score_alone_a_job_lands_on_its_planned_nodes(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+    with placing(own, tmp_path, "advisory.yaml"):
+        jobs.create("advised", 2, 4)
+        assert spread(jobs.wait_bound("advised", 6)) == {(1, 2): 2}
+
+
+@pytest.mark.parametrize("victim", ["extender", "kube-scheduler"])
+def test_a_gang_is_completed_after_either_process_is_killed_while_it_binds(
+    own: LocalCluster, jobs: Jobs, tmp_path: Path, victim: str
+) -> None:
+    with placing(own, tmp_path) as running:
+        jobs.create("cut", 4, 8)
+        wait_until("its room is held", lambda: _bound_or_held(running, jobs))
+        running.kill(victim)
+        if victim == "extender":
+            running.start_extender()
+        else:
+            running.start_scheduler()
+        jobs.wait_bound("cut", 12)
+        assert "invariant broken" not in running.log("extender")
+
+
+def _bound_or_held(running: Placing, jobs: Jobs) -> bool:
+    return bool(jobs.nodes("cut")) or "optimus_extender_reservations 0.0" not in running.get("/metrics")
