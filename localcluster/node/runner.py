@@ -94,7 +94,7 @@ class PodRunner(threading.Thread):
         """Take in a newer state of the pod object."""
         self.pod = pod
         self._processes.pod = pod
-        grace = _grace_left(pod)
+        grace = _grace_left(pod, first_look=self._grace_seen is None)
         if grace is not None and (self._grace_seen is None or grace < self._grace_seen):
             self._grace_seen = grace
             self.post(life.DeletionRequested(grace))
@@ -226,12 +226,11 @@ class PodRunner(threading.Thread):
         self._retry_seconds = min(2 * self._retry_seconds, _LONGEST_RETRY_SECONDS)
 
 
-def _grace_left(pod: dict[str, Any]) -> float | None:
+def _grace_left(pod: dict[str, Any], *, first_look: bool) -> float | None:
     """Return the grace in seconds that a pod being deleted has, or None when it is not being deleted."""
     deadline = parse_time(pod["metadata"].get("deletionTimestamp"))
     if deadline is None:
         return None
-    grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
-    # The timestamp has whole seconds; one that lies in the past means that an earlier agent began the grace.
+    # A deadline (in whole seconds) that is over when the pod is first seen: an earlier agent began the grace.
     overdue = (datetime.now(UTC) - deadline).total_seconds()
-    return 0.0 if overdue > 1 else grace
+    return 0.0 if first_look and overdue > 1 else float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
