@@ -1,0 +1,114 @@
+"""How many pods a second the extender decides: ``python benchmarks/extender_throughput.py [--nodes 5000]``.
+
+Gangs of 40 pods are filtered as kube-scheduler does it, one call per pod with the names of all nodes that have
+room, through the WSGI application (decode, decide, encode; the network is left out), and are shown to the placer
+as bound after each answer. A second round offers each pod its nominated node alone, as happens once a plan is told.
+"""
+
+import argparse
+import io
+import time
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from extender.app import Endpoints, create_app
+from extender.metrics import Metrics
+from extender.placer import Placer
+from extender.planner import Rules
+from kube.pods import Pod, decode_pod
+from scheduling.nodes import Node
+from scheduling.resources import Resources
+
+SCHEDULER = "optimus-scheduler"
+NODE = Resources(cpu=16_000, memory=64 << 30, pods=110)
+
+
+def main() -> None:
+    """Run both rounds and print one line for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--gangs", type=int, default=50)
+    parser.add_argument("--ps", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=24)
+    options = parser.parse_args()
+    shape = options.ps, options.workers
+    for told in (False, True):
+        seconds = np.array(list(calls(options.nodes, options.gangs, shape, told=told)))
+        what = "nominated node offered" if told else f"{options.nodes} nodes offered"
+        half, nearly_all = np.percentile(seconds, [50, 99]) * 1000
+        rate = len(seconds) / seconds.sum()
+        print(
+            f"{what}: {rate:.0f} calls/s, p50 {half:.2f} ms, p99 {nearly_all:.2f} ms, max {seconds.max() * 1000:.2f} ms"
+        )
+
+
+def calls(nodes: int, gangs: int, shape: tuple[int, int], *, told: bool) -> Iterator[float]:
+    """Seconds of each call."""
+    placer = Placer(Rules(scheduler_name=SCHEDULER))
+    names = [f"node-{at:05}" for at in range(nodes)]
+    for name in names:
+        placer.node_changed(name, Node(name, NODE))
+    app = create_app(Endpoints(placer, lambda: None, Metrics(), 1 << 30))
+    for gang in range(gangs):
+        pods = [
+            (raw, decode_pod(raw))
+            for role, count in zip(("ps", "worker"), shape, strict=True)
+            for raw in (pod_json(f"job-{gang}", role, index, shape) for index in range(count))
+        ]
+        for _, pod in pods:
+            placer.pod_changed(None, pod)
+        if told:
+            placer.advance()
+        planned = {wish.pod.uid: wish.node for wish in placer.wishes()}
+        for raw, pod in pods:
+            offered = [planned[pod.uid]] if told else names
+            yield decide(app, placer, raw, pod, offered)
+
+
+def decide(app: object, placer: Placer, raw: bytes, pod: Pod, offered: list[str]) -> float:
+    """Filter one pod and bind it to the answer; returns the seconds of the call."""
+    if len(offered) == 1:
+        raw = raw.replace(b'"status":{', b'"status":{"nominatedNodeName":"%s",' % offered[0].encode())
+    body = b'{"Pod":' + raw + b',"Nodes":null,"NodeNames":' + msgspec.json.encode(offered) + b"}"
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/filter",
+        "SERVER_NAME": "127.0.0.1",
+        "SERVER_PORT": "8888",
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(body),
+        "CONTENT_LENGTH": str(len(body)),
+    }
+    assert callable(app)
+    began = time.perf_counter()
+    answer = b"".join(app(environ, lambda *_: None))
+    taken = time.perf_counter() - began
+    (node,) = msgspec.json.decode(answer)["NodeNames"]
+    placer.pod_changed(pod, msgspec.structs.replace(pod, node=node))
+    return taken
+
+
+def pod_json(job: str, role: str, index: int, shape: tuple[int, int]) -> bytes:
+    """A pod as the API server stores it, TF_CONFIG and all."""
+    cluster = {
+        name: [f"{job}-{name}-{at}.ns.svc:2222" for at in range(count)]
+        for name, count in zip(("ps", "worker"), shape, strict=True)
+    }
+    config = msgspec.json.encode({"cluster": cluster, "task": {"type": role, "index": index}}).decode()
+    container = {
+        "name": "tensorflow",
+        "env": [{"name": "TF_CONFIG", "value": config}],
+        "resources": {"requests": {"cpu": "2", "memory": "4Gi"}},
+    }
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job, "uid": job, "controller": True}
+    labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": str(index)}
+    name = f"{job}-{role}-{index}"
+    metadata = {"name": name, "namespace": "ns", "uid": name, "labels": labels, "ownerReferences": [owner]}
+    spec = {"schedulerName": SCHEDULER, "containers": [container]}
+    return msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+
+
+if __name__ == "__main__":
+    main()
