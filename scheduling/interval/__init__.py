@@ -67,9 +67,12 @@ def _predict(seen: Seen, methods: Methods, rules: IntervalRules, layout: Layout)
     stranded = {job.uid for job in jobs if layout.is_bound(job.uid) and layout.complete(job) is not None}
 
     def case(job: Job) -> Case:
-        prediction = methods.forecast(job, seen.progress.get(job.uid, NOTHING))
+        progress = seen.progress.get(job.uid, NOTHING)
+        prediction, measured = methods.forecast(job, progress), len({each.counts for each in progress.samples})
         history = seen.history.get(job.uid, NO_HISTORY)
-        return Case(job, layout.is_bound(job.uid), prediction, history, rules, seen.snapshot.at, job.uid in stranded)
+        return Case(
+            job, layout.is_bound(job.uid), prediction, history, rules, seen.snapshot.at, job.uid in stranded, measured
+        )
 
     return [stand(case(job)) for job in jobs]
 
@@ -92,6 +95,9 @@ def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, s
         settlement.decide(each, each.job.counts, refusal)
     for each in budget.promised:
         _seat(each, allocation, settlement)
+    for each in budget.measured:
+        if each.measure_at is not None:
+            settlement.make_room_to_measure(each, each.measure_at)
     for each in _most_to_gain_first(standings, allocation):
         if each.job.uid not in settlement.counts:
             _seat(each, allocation, settlement) if each.forced else settlement.improve(each)

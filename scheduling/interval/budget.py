@@ -16,13 +16,15 @@ class Budget:
     """The policy's problem, and the waiting jobs in the order in which they are seated.
 
     ``seated`` already hold room in the layout at their own counts; ``promised`` fit, at their least, beside the least
-    that running jobs can do with; ``refused`` do not, for the reason given.
+    that running jobs can do with; ``refused`` do not, for the reason given. ``measured`` are running jobs for which
+    room to be measured in is made.
     """
 
     problem: AllocationProblem
     seated: tuple[Standing, ...]
     promised: tuple[Standing, ...]
     refused: tuple[tuple[Standing, str], ...]
+    measured: tuple[Standing, ...]
 
 
 def draw_up(standings: Sequence[Standing], layout: Layout, rules: IntervalRules, at: float) -> Budget:
@@ -45,7 +47,14 @@ def draw_up(standings: Sequence[Standing], layout: Layout, rules: IntervalRules,
         else:
             refused.append((each, _refusal(each, demand, spare)))
     promised += [each for each in ordered if each.candidate is not None]
-    return Budget(AllocationProblem(room, capacity, candidates), seated, tuple(promised), tuple(refused))
+    measured: list[Standing] = []
+    for each in standings:
+        demand = each.job.demand(each.measure_at) - layout.charge(each.job.uid)
+        if each.measure_at is not None and demand.fits_in(spare):
+            room, spare = room - demand, spare - demand
+            measured.append(each)
+    problem = AllocationProblem(room, capacity, candidates)
+    return Budget(problem, seated, tuple(promised), tuple(refused), tuple(measured))
 
 
 def _is_forced(standing: Standing) -> bool:

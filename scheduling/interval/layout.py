@@ -74,10 +74,10 @@ class Layout:
             self.become(trial)
         return refusal
 
-    def complete(self, job: Job) -> str | None:
-        """Place what of the job is not bound yet, around what is."""
+    def complete(self, job: Job, counts: Counts | None = None) -> str | None:
+        """Place what of the job, at its own counts or at these, is not bound yet, around what is."""
         where = {each.replica: each.node for each in self.held.get(job.uid, ())}
-        gang = Gang.of(job)
+        gang = Gang.of(job, counts)
         members = tuple(_bound(member, where.get(_id(gang, member))) for member in gang.members)
         return self.place(replace(gang, members=members))
 

@@ -59,6 +59,15 @@ class Settlement:
                 return None
         return refusal
 
+    def make_room_to_measure(self, standing: Standing, counts: Counts) -> None:
+        """Keep room around a job in which its speed at other counts can be measured; others shrink where they can."""
+        if self.layout.complete(standing.job, counts) is None:
+            return
+        for trial, given in self._with_room_given():
+            if trial.complete(standing.job, counts) is None:
+                self._accept(trial, given, f"gives room to {standing.job.key}, whose speed is to be measured")
+                return
+
     def improve(self, standing: Standing) -> None:
         """Carry out what the policy gives a job, as far as it fits and is worth the restart."""
         uid, current = standing.job.uid, standing.job.counts

@@ -14,6 +14,7 @@ from scheduling.errors import NotReady
 from scheduling.interval.plan import Prediction
 from scheduling.interval.rules import IntervalRules
 from scheduling.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
+from scheduling.models.speed import NEEDED_COUNTS
 
 
 class Stance(Enum):
@@ -33,6 +34,7 @@ class Standing:
     ``counts`` are what it is charged with unless decided otherwise; a waiting job is content with ``least``.
     ``forced`` counts differ from the present ones because its user's bounds do. ``moving`` is a job in a rescale,
     ``capped`` one that was rescaled too often to grow again; ``barred`` counts have failed before.
+    ``measure_at``: room for these counts is made, so that profiling can find out how fast the job is at others.
     """
 
     job: Job
@@ -45,6 +47,7 @@ class Standing:
     moving: bool = False
     capped: bool = False
     barred: frozenset[Counts] = frozenset()
+    measure_at: Counts | None = None
 
     def seconds(self, counts: Counts) -> float | None:
         """Forecast remaining seconds at these counts."""
@@ -56,6 +59,7 @@ class Case:
     """All that is known of one job.
 
     ``running``: some replica of it is bound. ``stranded``: some is, and for the rest there is no room around it.
+    ``measured_counts``: at how many different counts its speed is known.
     """
 
     job: Job
@@ -65,6 +69,7 @@ class Case:
     rules: IntervalRules
     at: float
     stranded: bool = False
+    measured_counts: int = 0
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Standing:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -137,7 +142,22 @@ def _unpredicted(case: Case) -> Standing | None:
     if not isinstance(case.prediction, NotReady):
         return None
     standing = case.fixed(f"no forecast yet: {case.prediction.reason}")
-    return standing if case.running else replace(standing, least=case.job.bounds.minimum)
+    if not case.running:
+        return replace(standing, least=case.job.bounds.minimum)
+    return replace(standing, measure_at=_measure_at(case))
+
+
+def _measure_at(case: Case) -> Counts | None:
+    """One task of each kind above the minimum: that and what is below tells PSs and workers apart.
+
+    Only for a job that trains already and has not been measured often enough; otherwise one that came to a full cluster
+    would stay at its minimum for ever, unmeasured for want of room and without room for want of a forecast.
+    """
+    job, least = case.job, case.job.bounds.minimum
+    if not 0 < case.measured_counts < NEEDED_COUNTS or case.history.workload_known:
+        return None
+    wanted = Counts(max(job.counts.ps, least.ps + 1), max(job.counts.workers, least.workers + 1))
+    return None if job.bounds.clamp(wanted) == job.counts else job.bounds.clamp(wanted)
 
 
 def _profiling(case: Case) -> Standing | None:

@@ -12,6 +12,7 @@ from scheduling.interval.layout import Layout
 from scheduling.jobs import AtTarget, CountBounds, Counts, FixedRole, Job, ReplicaSpec, RescaleRule, Role
 from scheduling.nodes import Node
 from scheduling.placement.theorem1 import Theorem1
+from scheduling.progress.record import SpeedSample, TrainingProgress
 from scheduling.resources import Resources
 from scheduling.snapshot import BoundPod, ClusterSnapshot
 from tests.unit.interval.cluster import TASK, Known, bind, done, job, methods, nodes, steps
@@ -299,6 +300,32 @@ def test_a_job_that_lost_pods_and_their_room_goes_on_smaller() -> None:
     (decision,) = plan_interval("i7", Seen(snapshot), methods({}), IntervalRules()).decisions
     assert decision.counts == Counts(1, 1)
     assert "not all of its 1 PS + 3 workers are placed" in decision.reason
+
+
+def measured_at(*counts: tuple[int, int]) -> TrainingProgress:
+    return TrainingProgress(samples=tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts))
+
+
+@pytest.mark.parametrize(
+    ("progress", "big"),
+    [
+        pytest.param(measured_at((1, 1)), (2, 3), id="room is made to measure a job that has been measured once"),
+        pytest.param(measured_at((1, 1), (1, 2), (2, 1)), (3, 4), id="not for one that has been measured enough"),
+        pytest.param(measured_at(), (3, 4), id="not for one that does not train yet"),
+    ],
+)
+def test_room_is_made_to_measure(progress: TrainingProgress, big: tuple[int, int]) -> None:
+    old, young = job("old", (3, 4)), job("young")
+    pods = bind(old, two("node-00", "node-01")[:7]) + bind(young, ["node-01", "node-02"])
+    cluster = [*nodes(2, 4), Node("node-02", Resources(cpu=1000))]
+    snapshot = ClusterSnapshot.of(AT, [old, young], cluster, pods)
+    seen = Seen(snapshot, {young.uid: progress})
+    decided = {
+        each.key.name: each
+        for each in plan_interval("i7", seen, methods({"old": steps(1000)}), IntervalRules()).decisions
+    }
+    assert decided["old"].counts == big
+    assert decided["young"].action is Action.KEEP
 
 
 def test_fixed_roles_are_part_of_the_demand() -> None:

@@ -1,0 +1,158 @@
+"""One job's life under real forecasts: measured, grown, made smaller for a second job, grown again when that ends.
+
+A virtual cluster with jobs of known speed and loss; the models see only what a log would tell.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from scheduling.allocation import JobHistory
+from scheduling.interval import Action, Decision, IntervalRules, Methods, Seen, plan_interval
+from scheduling.interval.layout import Layout
+from scheduling.jobs import Counts, Job, TargetLoss, TrainingMode
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.policies.optimus import OptimusPolicy
+from scheduling.profiling import Measured, ProfilingRules, plan_profiling, run_is_over
+from scheduling.progress.record import LossPoint, SpeedSample, TrainingProgress
+from scheduling.snapshot import BoundPod, ClusterSnapshot
+from tests.unit.interval.cluster import Sync, job, nodes
+
+STEPS_PER_EPOCH = 3
+TICK_SECONDS = 5.0
+TRUTH = Sync(work=8.0, fixed=0.1, link=0.3, overhead=0.01)
+INTERVAL = IntervalRules(rescale_seconds=10.0, least_seconds_between_rescales=30.0)
+PROFILING = ProfilingRules(steady_seconds=20.0, trained_limit_seconds=600.0)
+
+
+@dataclass
+class Life:
+    """What a virtual job has done."""
+
+    job: Job
+    steps: float = 0.0
+    seconds: dict[Counts, float] = field(default_factory=dict)
+    history: JobHistory = field(default_factory=JobHistory)
+
+    def train(self, seconds: float) -> None:
+        counts = self.job.counts
+        self.steps += seconds * float(TRUTH.steps_per_second(*counts))
+        self.seconds[counts] = self.seconds.get(counts, 0.0) + seconds
+
+    @property
+    def epoch(self) -> float:
+        return self.steps / STEPS_PER_EPOCH
+
+    def progress(self, now: float) -> TrainingProgress:
+        epochs = range(1, int(self.epoch) + 1)
+        return TrainingProgress(
+            losses=tuple(
+                LossPoint(1 / (0.05 * epoch + 1) + 0.05, float(epoch), epoch * STEPS_PER_EPOCH) for epoch in epochs
+            ),
+            epoch=self.epoch,
+            step=int(self.steps),
+            steps_per_epoch=float(STEPS_PER_EPOCH),
+            samples=tuple(
+                SpeedSample(counts, float(TRUTH.steps_per_second(*counts)), seconds, now)
+                for counts, seconds in self.seconds.items()
+            ),
+            trained_seconds=sum(self.seconds.values()),
+        )
+
+
+@dataclass
+class VirtualCluster:
+    """Places jobs by Theorem 1 and rescales them at once."""
+
+    at: float = 0.0
+    lives: dict[str, Life] = field(default_factory=dict)
+    layout: Layout = field(default_factory=lambda: Layout.of(ClusterSnapshot.of(0.0, [], nodes(3, 4), []), Theorem1()))
+
+    def submit(self, name: str, counts: tuple[int, int]) -> None:
+        given_job = job(name, counts, TargetLoss(0.08), created_at=self.at, mode=TrainingMode.SYNC)
+        self.lives[given_job.uid] = Life(given_job)
+
+    def end(self, name: str) -> None:
+        self.layout.release(f"uid-{name}")
+        del self.lives[f"uid-{name}"]
+
+    def counts(self, name: str) -> Counts:
+        return self.lives[f"uid-{name}"].job.counts
+
+    def snapshot(self) -> ClusterSnapshot:
+        pods = [
+            BoundPod(f"{held.replica}", held.node, held.resources, held.replica)
+            for uid in self.lives
+            for held in self.layout.held.get(uid, ())
+        ]
+        return ClusterSnapshot.of(self.at, [life.job for life in self.lives.values()], nodes(3, 4), pods)
+
+    def train(self, seconds: float) -> None:
+        """Time passes; waiting jobs are placed, placed jobs train and are profiled."""
+        for _ in range(int(seconds / TICK_SECONDS)):
+            self.at += TICK_SECONDS
+            for uid, life in self.lives.items():
+                if self.layout.is_bound(uid) or self.layout.move(life.job, life.job.counts) is None:
+                    life.train(TICK_SECONDS)
+            self.profile()
+
+    def profile(self) -> None:
+        measured = Measured(self.progress(), self.histories())
+        for life in self.lives.values():
+            if life.history.profiling_since is not None and run_is_over(life.job, self.at, measured, PROFILING):
+                life.history = replace(life.history, profiling_since=None)
+        measured = Measured(self.progress(), self.histories())
+        for move in plan_profiling(self.snapshot(), measured, self.layout, PROFILING):
+            life = self.lives[move.uid]
+            self.rescale(life, move.counts)
+            profiled = (*life.history.profiled, move.counts)
+            life.history = replace(life.history, profiled=profiled, profiling_since=self.at)
+
+    def interval(self) -> dict[str, Decision]:
+        seen = Seen(self.snapshot(), self.progress(), self.histories())
+        plan = plan_interval(f"at-{self.at:.0f}", seen, Methods(OptimusPolicy(), Theorem1()), INTERVAL)
+        for decision in plan.decisions:
+            life = self.lives[decision.uid]
+            if decision.rescales:
+                self.rescale(life, decision.counts)
+                life.history = replace(life.history, rescales=life.history.rescales + 1, last_rescaled_at=self.at)
+        return {decision.key.name: decision for decision in plan.decisions}
+
+    def rescale(self, life: Life, counts: Counts) -> None:
+        assert self.layout.move(life.job, counts) is None
+        life.job = replace(life.job, counts=counts)
+
+    def progress(self) -> dict[str, TrainingProgress]:
+        return {uid: life.progress(self.at) for uid, life in self.lives.items()}
+
+    def histories(self) -> dict[str, JobHistory]:
+        return {uid: life.history for uid, life in self.lives.items()}
+
+
+def test_a_life_beside_another() -> None:
+    cluster = VirtualCluster()
+    cluster.submit("first", (1, 2))
+    cluster.train(200)
+    assert len(cluster.lives["uid-first"].history.profiled) == PROFILING.runs
+    cluster.interval()
+    assert sum(cluster.counts("first")) == 12, "alone, it grows to the whole cluster"
+    cluster.train(60)
+
+    cluster.submit("second", (1, 2))
+    cluster.train(10)
+    assert cluster.interval()["first"].action is Action.SHRINK, "makes room for the second job's minimum"
+    assert cluster.counts("second") == Counts(1, 1)
+    cluster.train(60)
+    measuring = cluster.interval()
+    assert "whose speed is to be measured" in measuring["first"].reason
+    assert measuring["second"].action is Action.KEEP
+    cluster.train(240)
+    assert len(cluster.lives["uid-second"].history.profiled) == PROFILING.runs
+    assert cluster.interval()["second"].action is Action.GROW, "measured, it gets what its forecast is worth"
+    shared = cluster.counts("first")
+    cluster.train(60)
+
+    cluster.end("second")
+    cluster.train(60)
+    assert cluster.interval()["first"].action is Action.GROW
+    assert sum(cluster.counts("first")) == 12 > sum(shared)
+    cluster.train(300)
+    assert not cluster.interval()["first"].rescales, "and comes to rest"
