@@ -10,7 +10,8 @@ from scheduling.jobs import Counts, Job
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.snapshot import BoundPod, ClusterSnapshot
 from tests.unit.interval.cluster import bind, methods
-from tests.unit.interval.test_interval import Scene, scenes
+from tests.unit.interval.scenes import Scene
+from tests.unit.interval.test_interval import scenes
 
 RULES = IntervalRules(least_seconds_between_rescales=0.0)
 

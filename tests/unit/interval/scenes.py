@@ -1,0 +1,247 @@
+"""Scenes of small clusters: who is there, what is known, and what is to be decided."""
+
+from dataclasses import dataclass, field, replace
+
+from scheduling.allocation import JobHistory
+from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Seen, plan_interval
+from scheduling.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
+from scheduling.nodes import Node
+from scheduling.resources import Resources
+from scheduling.snapshot import BoundPod, ClusterSnapshot
+from tests.unit.interval.cluster import Known, bind, done, job, methods, nodes, steps
+
+AT = 10_000.0
+HERE = ["node-00"] * 20
+
+
+@dataclass
+class Scene:
+    """A cluster: jobs with the nodes of their pods (none: it waits), and what is known of their future."""
+
+    jobs: list[tuple[Job, list[str]]]
+    known: dict[str, Known] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=lambda: nodes(2, 4))
+    history: dict[str, JobHistory] = field(default_factory=dict)
+    others: list[BoundPod] = field(default_factory=list)
+    rules: IntervalRules = field(default_factory=IntervalRules)
+
+    def plan(self) -> IntervalPlan:
+        pods = [pod for each, where in self.jobs for pod in (bind(each, where[: sum(each.counts)]) if where else [])]
+        snapshot = ClusterSnapshot.of(AT, [each for each, _ in self.jobs], self.nodes, pods + self.others)
+        history = {f"uid-{name}": value for name, value in self.history.items()}
+        return plan_interval("i7", Seen(snapshot, {}, history), methods(self.known), self.rules)
+
+    def decisions(self) -> dict[str, Decision]:
+        return {decision.key.name: decision for decision in self.plan().decisions}
+
+
+def two(first: str, second: str, of_each: int = 4) -> list[str]:
+    return [first] * of_each + [second] * of_each
+
+
+FULL = two("node-00", "node-01")
+BIG = job("big", (3, 5))
+NEW = job("new", (1, 2))
+
+SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] = [
+    (
+        "a job alone grows to what is free",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}),
+        {"a": (Action.GROW, (3, 5), "remaining 8420 s become 2280 s")},
+    ),
+    (
+        "a job without a forecast is left as it is",
+        Scene([(job("a"), HERE)]),
+        {"a": (Action.KEEP, (1, 1), "no forecast yet: 3 loss points, 5 needed")},
+    ),
+    (
+        "a gain that does not pay for the restart is not taken",
+        Scene([(job("a"), HERE)], {"a": steps(10)}),
+        {"a": (Action.KEEP, (1, 1), "not worth a restart of 60 s")},
+    ),
+    (
+        "a gain within the error of the forecast is not taken",
+        Scene(
+            [(job("a", (3, 4)), FULL)],
+            {"a": steps(9000)},
+            rules=IntervalRules(rescale_seconds=0.1, hysteresis_fraction=0.5),
+        ),
+        {"a": (Action.KEEP, (3, 4), "not worth a restart")},
+    ),
+    (
+        "a new job that fits gets the counts of its user before anyone grows",
+        Scene([(job("a"), HERE), (NEW, [])], {"a": steps(1000)}),
+        {"a": (Action.GROW, (2, 3), ""), "new": (Action.WAIT, (1, 2), "there is room for its 1 PS + 2 workers")},
+    ),
+    (
+        "a running job shrinks so that a new one can start at its minimum",
+        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}),
+        {
+            "big": (Action.SHRINK, (2, 4), "gives room to team/new, which waits for 1 PS + 1 worker"),
+            "new": (Action.SHRINK, (1, 1), "not for its 1 PS + 2 workers"),
+        },
+    ),
+    (
+        "a new job that is not managed gets its counts whole",
+        Scene([(BIG, FULL), (job("new", (1, 2), goal=None), [])], {"big": steps(1000)}),
+        {"big": (Action.SHRINK, (2, 3), "gives room to team/new")},
+    ),
+    (
+        "a new job waits where even all minimums leave no room",
+        Scene([(replace(BIG, bounds=CountBounds(3, None, 5, None)), FULL), (NEW, [])], {"big": steps(1000)}),
+        {"big": (Action.KEEP, (3, 5), ""), "new": (Action.WAIT, (1, 2), "do not fit even with every job")},
+    ),
+    (
+        "a job too big for the cluster takes nothing from anyone",
+        Scene([(BIG, FULL), (job("huge", (50, 50), goal=None), [])], {"big": steps(1000)}),
+        {"big": (Action.KEEP, (3, 5), "")},
+    ),
+    (
+        "a job at its goal keeps what nobody needs",
+        Scene([(BIG, FULL)], {"big": done()}),
+        {"big": (Action.KEEP, (3, 5), "its goal is met")},
+    ),
+    (
+        "a job at its goal never grows again",
+        Scene([(job("a"), HERE)], {"a": done()}),
+        {"a": (Action.KEEP, (1, 1), "")},
+    ),
+    (
+        "a job at its goal gives its room to one that grows",
+        Scene([(job("old", (2, 4)), FULL), (job("a"), ["node-01", "node-01"])], {"old": done(), "a": steps(1000)}),
+        {"old": (Action.SHRINK, (1, 1), "gives room to team/a"), "a": (Action.GROW, (2, 4), "")},
+    ),
+    (
+        "a job at its goal whose user wants that is suspended and its room given away",
+        Scene(
+            [(job("old", (2, 4), at_target=AtTarget.SUSPEND), FULL), (job("a"), ["node-01", "node-01"])],
+            {"old": done(), "a": steps(1000)},
+        ),
+        {"old": (Action.SUSPEND, (2, 4), "at-target is suspend"), "a": (Action.GROW, (3, 5), "")},
+    ),
+    (
+        "a job suspended by its user takes nothing",
+        Scene([(job("off", (3, 5), suspended=True), []), (job("a"), HERE)], {"a": steps(1000), "off": steps(10)}),
+        {"off": (Action.KEEP, (3, 5), "suspended by its user"), "a": (Action.GROW, (3, 5), "")},
+    ),
+    (
+        "a job that says never is left as it is",
+        Scene([(job("a", rescale=RescaleRule.NEVER), HERE)], {"a": steps(1000)}),
+        {"a": (Action.KEEP, (1, 1), "says never")},
+    ),
+    (
+        "a job that is left alone says why",
+        Scene([(job("a", left_alone="Kueue manages it"), HERE)], {"a": steps(1000)}),
+        {"a": (Action.KEEP, (1, 1), "Kueue manages it")},
+    ),
+    (
+        "a job in the middle of a rescale is charged with its target",
+        Scene(
+            [(job("moving"), []), (job("a"), HERE)],
+            {"a": steps(1000), "moving": steps(1000)},
+            history={"moving": JobHistory(rescaling_to=Counts(2, 2))},
+        ),
+        {
+            "moving": (Action.KEEP, (1, 1), "in the middle of a rescale to 2 PS + 2 workers"),
+            "a": (Action.GROW, (1, 3), ""),
+        },
+    ),
+    (
+        "a job that was just rescaled is left in peace",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
+        {"a": (Action.KEEP, (1, 1), "rescaled 10 s ago")},
+    ),
+    (
+        "a job that was rescaled too often does not grow",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(rescales=20)}),
+        {"a": (Action.KEEP, (1, 1), "rescaled 20 times: it does not grow again")},
+    ),
+    (
+        "a job that was rescaled too often still makes room for a new one",
+        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": JobHistory(rescales=20)}),
+        {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
+    ),
+    (
+        "growth that saves less than the other's loss and both restarts is not made room for",
+        Scene([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)], {"a": steps(35), "b": steps(35)}),
+        {
+            "a": (Action.KEEP, (1, 1), "1 PS + 3 workers do not fit beside what the others keep"),
+            "b": (Action.KEEP, (2, 4), "nobody needs what it could give back"),
+        },
+    ),
+    (
+        "growth that saves more than the other's loss and both restarts is made room for",
+        Scene([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)], {"a": steps(40), "b": steps(40)}),
+        {
+            "a": (Action.GROW, (1, 3), "worker 3 saves 41 s of 189 s"),
+            "b": (Action.SHRINK, (1, 3), "gives room to team/a, which gains more by it"),
+        },
+    ),
+    (
+        "room is promised once: the second new job waits for more",
+        Scene(
+            [(replace(BIG, bounds=CountBounds(2, None, 4, None)), FULL), (NEW, []), (job("too", (1, 2)), [])],
+            {"big": steps(1000)},
+        ),
+        {
+            "big": (Action.SHRINK, (2, 4), "gives room to team/new"),
+            "new": (Action.SHRINK, (1, 1), ""),
+            "too": (Action.WAIT, (1, 2), "do not fit even with every job that may be resized now at its minimum"),
+        },
+    ),
+    (
+        "a new job outside its bounds starts at its minimum where its nearest counts do not fit",
+        Scene([(job("a", (1, 6), bounds=CountBounds(max_workers=4)), [])], nodes=nodes(1, 3)),
+        {"a": (Action.SHRINK, (1, 1), "its bounds do not allow its 1 PS + 6 workers")},
+    ),
+    (
+        "a new job that was rescaled a moment ago waits at its counts",
+        Scene([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
+        {"a": (Action.WAIT, (1, 1), "there is room for its 1 PS + 1 worker")},
+    ),
+    (
+        "counts that found no place are not tried again",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(unplaceable=(Counts(3, 5),))}),
+        {"a": (Action.GROW, (2, 5), "trimmed from 3 PS + 5 workers, which found no place")},
+    ),
+    (
+        "a job being profiled is left at those counts",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(profiling_since=AT - 5)}),
+        {"a": (Action.KEEP, (1, 1), "being profiled")},
+    ),
+    (
+        "bounds that moved force a rescale without a forecast",
+        Scene([(job("a", bounds=CountBounds(min_workers=3)), HERE)]),
+        {"a": (Action.GROW, (1, 3), "its bounds do not allow its 1 PS + 1 worker")},
+    ),
+    (
+        "bounds that moved force a rescale that does not pay",
+        Scene([(job("a", (1, 3), bounds=CountBounds(max_workers=1)), HERE)], {"a": steps(10)}),
+        {"a": (Action.SHRINK, (1, 1), "its bounds do not allow")},
+    ),
+    (
+        "bounds that moved force a rescale also of a job that was just rescaled",
+        Scene(
+            [(job("a", bounds=CountBounds(min_workers=3)), HERE)],
+            history={"a": JobHistory(rescales=50, last_rescaled_at=AT - 1)},
+        ),
+        {"a": (Action.GROW, (1, 3), "its bounds do not allow")},
+    ),
+    (
+        "bounds that do not fit are said not to",
+        Scene([(job("a", bounds=CountBounds(min_workers=30)), HERE)]),
+        {"a": (Action.KEEP, (1, 1), "do not fit")},
+    ),
+    (
+        "pods of others are not taken room from",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, others=[BoundPod("x", "node-01", Resources(cpu=3000))]),
+        {"a": (Action.GROW, (2, 3), "")},
+    ),
+    (
+        "the room of pods being deleted is planned with",
+        Scene(
+            [(job("a"), HERE)], {"a": steps(1000)}, others=[BoundPod("x", "node-01", Resources(cpu=3000), leaving=True)]
+        ),
+        {"a": (Action.GROW, (3, 5), "")},
+    ),
+]
