@@ -6,6 +6,8 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from localcluster.node.ports import NoPortLeft, PortAllocator
 from localcluster.node.services import RunTable
@@ -88,6 +90,30 @@ def test_jobs_do_not_share_ports() -> None:
     table.saw(one)
     table.saw(other)
     assert cluster_of(table, one) != cluster_of(table, other)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["saw", "lost", "ask"]), st.integers(0, 2), st.integers(0, 2)), max_size=40))
+def test_within_a_run_answers_agree_and_no_two_live_services_share_a_port(steps: list[tuple[str, int, int]]) -> None:
+    ports = Counter()
+    table = RunTable(ports)
+    alive: dict[int, set[int]] = {}
+    told: dict[int, dict[int, int]] = {}
+    for what, job, index in steps:
+        which = replica(f"{job}-{index}", job=f"job-{job}")
+        if what == "saw":
+            table.saw(which)
+            alive.setdefault(job, set()).add(index)
+        elif what == "lost":
+            table.lost(which)
+            alive.get(job, set()).discard(index)
+        elif alive.get(job):
+            port = table.port(which, f"j-worker-{index}.ns.svc", 2222)
+            assert told.setdefault(job, {}).setdefault(index, port) == port
+        if not alive.get(job):
+            told.pop(job, None)
+        held = [port for run in told.values() for port in run.values()]
+        assert len(held) == len(set(held))
+        assert not set(held) & set(ports.released)
 
 
 def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
