@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from autoscaler.rescale_words import Outcome, Step
 from scheduling.jobs import Counts
-from tests.unit.rescale.world import BEFORE, TARGET, Driver, Fault, World
+from tests.unit.rescale.driver import Driver, Fault
+from tests.unit.rescale.world import BEFORE, TARGET, World
 
 NONE = Counts(0, 0)
 

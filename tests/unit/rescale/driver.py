@@ -1,0 +1,190 @@
+"""Carries out what a rescale asks for against a small world, and lets every call go wrong in the ways that calls do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from autoscaler.rescale import Rescale, adopt, advance, begin, resume_from
+from autoscaler.rescale_words import (
+    Answer,
+    Answered,
+    CheckpointSeen,
+    End,
+    Event,
+    Instruction,
+    Look,
+    Looked,
+    ProfileWritten,
+    RescaleRecord,
+    RescaleRules,
+    ResizeAndResume,
+    Step,
+    Suspend,
+    Tick,
+    Unmark,
+    WriteProfile,
+)
+from scheduling.jobs import Counts
+from tests.unit.rescale.world import BEFORE, TARGET, World
+
+RULES = RescaleRules(fresh_seconds=10, grace_seconds=1, start_seconds=60)
+
+
+class Fault(Enum):
+    """What goes wrong with one call."""
+
+    NOT_SENT = auto()
+    ANSWER_LOST = auto()
+    CRASH_BEFORE = auto()
+    CRASH_AFTER = auto()
+    CONFLICT = auto()
+
+
+class Crashed(Exception):
+    """The autoscaler was killed."""
+
+
+NEEDED_STEP = {Suspend: Step.SUSPEND, ResizeAndResume: Step.RESUME, Unmark: Step.YIELD}
+
+
+@dataclass
+class Driver:
+    """Carries out instructions against a world; ``stored`` is what the profile holds, all that a crash leaves."""
+
+    world: World
+    needs_checkpoint: bool = True
+    target: Counts = TARGET
+    faults: Iterator[Fault | None] = field(default_factory=lambda: iter(()))
+    before_call: Callable[[int], None] = lambda _: None
+    state: Rescale | None = None
+    stored: RescaleRecord | None = None
+    ends: list[End] = field(default_factory=list)
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        record = RescaleRecord(
+            "i7", 1000.0, self.world.counts, self.target, "worker 3 saves 41 s", Step.CHECKPOINT, 1000.0
+        )
+        self.state = begin(record, self.needs_checkpoint)
+
+    @property
+    def over(self) -> bool:
+        return bool(self.ends) or (self.state is None and self.stored is None)
+
+    def tick(self) -> None:
+        self.world.at += 2.0
+        try:
+            if self.state is None:
+                if self.stored is None:
+                    return
+                self.state = resume_from(self.stored, self.needs_checkpoint)
+            if self.world.checkpoint_at is not None:
+                self.feed(CheckpointSeen(self.world.at, self.world.checkpoint_at))
+            self.feed(Tick(self.world.at))
+        except Crashed:
+            self.state = None
+
+    def feed(self, event: Event) -> None:
+        assert self.state is not None
+        self.state, instructions = advance(self.state, event, RULES)
+        for instruction in instructions:
+            answer = self.carry_out(instruction)
+            if answer is not None:
+                self.feed(answer)
+
+    def carry_out(self, instruction: Instruction) -> Event | None:
+        match instruction:
+            case WriteProfile(record=record):
+                fault = self.called()
+                if fault not in {Fault.NOT_SENT, Fault.CRASH_BEFORE, Fault.CONFLICT}:
+                    self.stored = RescaleRecord(**{name: getattr(record, name) for name in record.__slots__})
+                self.crash_if(fault)
+                return ProfileWritten(self.world.at, fault is None)
+            case Look():
+                pods = self.world.look_at_pods()
+                fault = self.called()
+                self.crash_if(fault)
+                return Looked(self.world.at, self.world.look(), pods) if fault is None else None
+            case Suspend() | ResizeAndResume() | Unmark():
+                return self.patch(instruction)
+            case End():
+                self.ends.append(instruction)
+                self.stored = None
+        return None
+
+    def called(self) -> Fault | None:
+        self.calls += 1
+        self.before_call(self.calls)
+        fault = next(self.faults, None)
+        if fault is Fault.CRASH_BEFORE:
+            raise Crashed
+        return fault
+
+    @staticmethod
+    def crash_if(fault: Fault | None) -> None:
+        if fault is Fault.CRASH_AFTER:
+            raise Crashed
+
+    def patch(self, instruction: Suspend | ResizeAndResume | Unmark) -> Event:
+        fault = self.called()
+        if fault is Fault.CONFLICT:
+            self.world.change()
+        if fault is Fault.NOT_SENT:
+            return Answered(self.world.at, Answer.UNKNOWN)
+        if instruction.resource_version != str(self.world.version):
+            return Answered(self.world.at, Answer.CONFLICT)
+        self.apply(instruction)
+        self.crash_if(fault)
+        return Answered(self.world.at, Answer.UNKNOWN if fault is Fault.ANSWER_LOST else Answer.DONE)
+
+    def apply(self, instruction: Suspend | ResizeAndResume | Unmark) -> None:
+        assert self.stored is not None, "acted before anything was written"
+        assert self.stored.step is NEEDED_STEP[type(instruction)], "acted before the step was written"
+        match instruction:
+            case Suspend(by=by):
+                self.assert_right_after_a_checkpoint()
+                self.world.suspend(by)
+            case ResizeAndResume(counts=counts):
+                self.world.resize_and_resume(counts)
+            case Unmark():
+                self.world.mark = None
+                self.world.user_wants_suspension = self.world.suspended
+        self.world.change()
+
+    def assert_right_after_a_checkpoint(self) -> None:
+        assert self.stored is not None
+        if self.needs_checkpoint and not self.stored.undoing:
+            assert self.world.checkpoint_at is not None
+            assert self.world.at - self.world.checkpoint_at <= 3 * RULES.fresh_seconds
+
+    def settle(self, rounds: int = 200) -> None:
+        """Everything does its part, and nothing goes wrong any more."""
+        self.faults, self.before_call = iter(()), lambda _: None
+        for _ in range(rounds):
+            self.tick()
+            self.world.operator()
+            self.world.kubelet()
+            self.world.scheduler()
+            self.world.checkpoint()
+            if self.over:
+                return
+
+    def check_end(self) -> None:
+        """What holds whatever went wrong on the way."""
+        world = self.world
+        assert self.over, "the rescale never ends"
+        assert not world.failed
+        # Counts that the user sets to what they were, or to the target, look like ours.
+        ours = {BEFORE, self.target}
+        assert world.counts in (ours if world.user_counts in {None, *ours} else {world.user_counts})
+        if world.suspended:
+            assert world.user_wants_suspension or (self.target == Counts(0, 0) and world.mark is not None)
+        elif not world.finished:
+            assert world.mark is None, "our mark is left on a job that runs"
+
+    def clear_up(self) -> None:
+        """A job that its user resumes when all is over may still carry our mark: found by the next look at all jobs."""
+        if not self.world.suspended and not self.world.finished:
+            self.state = adopt(self.world.look(), self.world.at)
+            self.ends.clear()
+            self.settle()
