@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
-    rules = JobRules(scheduler_name=settings.scheduler_name)
+    rules = _job_rules(settings)
     metrics = Metrics()
     logs = LogReading(LogReader(client), readers=settings.log_readers, poll_seconds=settings.log_poll_seconds)
     with Caches(client, rules, settings.node_selector) as caches:
@@ -105,7 +105,6 @@ def _print(plan: IntervalPlan) -> None:
 
 
 def _controller(settings: Settings, client: Client, caches: Caches, logs: LogReading, metrics: Metrics) -> Controller:
-    job_rules = JobRules(scheduler_name=settings.scheduler_name)
     reporting = Reporting(
         ProfileWriter(client),
         EventWriter(client, "optimus-autoscaler"),
@@ -118,7 +117,9 @@ def _controller(settings: Settings, client: Client, caches: Caches, logs: LogRea
         read_logs=lambda state: logs.read_now(state.log, state.run) if state.run is not None else None,
         ended=reporting.ended,
     )
-    rescaling = Rescaling(DirectReader(client, job_rules), JobWriter(client), hooks, _rescale_rules(settings))
+    rescaling = Rescaling(
+        DirectReader(client, _job_rules(settings)), JobWriter(client), hooks, _rescale_rules(settings)
+    )
     deciding = Deciding(_decision_rules(settings), metrics, dry_run=settings.dry_run)
     parts = Parts(caches, logs, deciding, rescaling, reporting, metrics)
     rhythm = Rhythm(
@@ -128,6 +129,11 @@ def _controller(settings: Settings, client: Client, caches: Caches, logs: LogRea
         half_bound_seconds=settings.start_timeout_seconds,
     )
     return Controller(Fleet(), parts, rhythm, dry_run=settings.dry_run, now=time.time)
+
+
+def _job_rules(settings: Settings) -> JobRules:
+    major, minor, patch = map(int, settings.operator_version.split("."))
+    return JobRules(scheduler_name=settings.scheduler_name, operator_version=(major, minor, patch))
 
 
 def _decision_rules(settings: Settings) -> DecisionRules:

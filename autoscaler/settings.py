@@ -40,6 +40,10 @@ class Settings:
     node_selector: str = ""
     """Label selector (key=value,...) of the nodes whose capacity is given out. Default: every node."""
 
+    operator_version: str = "1.7.0"
+    """The training-operator's version, which decides what it can do: before 1.8.1 it never finishes suspending a job
+    with ttlSecondsAfterFinished, and such a job is left alone."""
+
     policy: str = "optimus"
     """The allocation policy."""
 
@@ -190,6 +194,7 @@ def _contradictions(settings: Settings) -> list[str]:
         (settings.log_readers > 0, "--log-readers: at least 1 is expected"),
         (settings.interval_seconds > 0, "--interval-seconds: more than 0 is expected"),
         (_is_address(settings.listen), f"--listen {settings.listen!r}: ADDRESS:PORT is expected"),
+        (_is_version(settings.operator_version), f"--operator-version {settings.operator_version!r}: such as 1.8.1"),
         (
             _is_selector(settings.node_selector),
             f"--node-selector {settings.node_selector!r}: key=value,... is expected",
@@ -205,6 +210,11 @@ def _contradictions(settings: Settings) -> list[str]:
 def _is_address(text: str) -> bool:
     host, _, port = text.rpartition(":")
     return bool(host) and port.isdigit() and int(port) < 65536
+
+
+def _is_version(text: str) -> bool:
+    parts = text.split(".")
+    return len(parts) == 3 and all(part.isdigit() for part in parts)
 
 
 def _is_selector(text: str) -> bool:

@@ -61,7 +61,7 @@ def _by_operator(raw: StoredJob, rules: JobRules) -> str | None:
         return None
     return (
         "training-operator before 1.8.1 never finishes suspending a job with runPolicy.ttlSecondsAfterFinished;"
-        " take that line away, or tell the autoscaler that the operator is newer"
+        " take that line away, or tell the autoscaler of a newer operator by --operator-version"
     )
 
 

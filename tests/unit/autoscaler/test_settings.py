@@ -36,6 +36,7 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
         pytest.param(["--policy", "best"], "--policy 'best': one of", id="a policy that does not exist"),
         pytest.param(["--listen", "8080"], "ADDRESS:PORT is expected", id="a port without an address"),
         pytest.param(["--node-selector", "pool"], "key=value,... is expected", id="a label without a value"),
+        pytest.param(["--operator-version", "v1"], "such as 1.8.1", id="half a version"),
         pytest.param(["--tick-seconds", "0"], "more than 0 is expected", id="a beat of nothing"),
         pytest.param(["--interval-seconds", "inf"], "0 or more is expected", id="never"),
     ],
