@@ -33,7 +33,8 @@ class JobState:
     """One managed job.
 
     ``seen`` is the job as last observed, ``job`` the valid part of it. ``decision`` is the last interval's, made at
-    ``decided_at`` under ``interval_id``. ``half_bound_since``: since when some pods, but not all, have a node.
+    ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory in it.
+    ``half_bound_since``: since when some pods, but not all, have a node.
     """
 
     seen: TrainingJob

@@ -1,7 +1,7 @@
 """Report: what a job's user reads in its TrainingProfile."""
 
 from autoscaler.job_state import JobState
-from autoscaler.stored import pack, pack_rescale
+from autoscaler.stored import pack_rescale
 from kube.contract import Phase
 from kube.profiles import ProfileStatus
 from kube.times import format_instant, format_second
@@ -12,7 +12,7 @@ from scheduling.progress.record import SpeedSample, TrainingProgress
 
 
 def status_of(state: JobState, now: float) -> ProfileStatus:
-    """The whole status of a managed job's profile at ``now``, seconds since the epoch, UTC."""
+    """What the profile of a managed job shows at ``now``, seconds since the epoch, UTC; without the memory in it."""
     progress = state.progress(now)
     outlook = state.outlook if isinstance(state.outlook, JobOutlook) else None
     target = state.rescaling_to
@@ -38,7 +38,6 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         checkpointed_at=None if progress.checkpoint_at is None else format_instant(progress.checkpoint_at),
         trained_seconds=round(progress.trained_seconds, 1),
         complaint=progress.complaint or "",
-        state=pack(state.memory),
     )
 
 

@@ -10,6 +10,7 @@ from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation
 from autoscaler.report import status_of
 from autoscaler.rescale_words import End, Outcome, Tell
+from autoscaler.stored import pack
 from kube.contract import Annotation, Phase
 from kube.errors import ErrorKind
 from kube.events import EventType, Subject
@@ -66,7 +67,8 @@ class Reporting:
         if profile is None:
             return False
         state.profile = profile
-        outcome = self._profiles.write_status(profile, status)
+        # The memory is copied only now: it is by far the largest part, and most looks write nothing.
+        outcome = self._profiles.write_status(profile, msgspec.structs.replace(status, state=pack(state.memory)))
         if isinstance(outcome, Written):
             state.stored, state.stored_at = status, now
             return True
