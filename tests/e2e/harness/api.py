@@ -75,7 +75,13 @@ class Api:
     def watch(self, path: str, seconds: int, **query: str) -> Iterator[urllib3.BaseHTTPResponse]:
         """Open a watch that the server ends after so many seconds."""
         wanted = {**query, "watch": "1", "timeoutSeconds": str(seconds)}
-        response = self._open("GET", path, None, None, wanted, (5.0, seconds + 10.0))
+        with self.stream(path, seconds + 10.0, **wanted) as response:
+            yield response
+
+    @contextmanager
+    def stream(self, path: str, silence_seconds: float, **query: str) -> Iterator[urllib3.BaseHTTPResponse]:
+        """Open an answer that goes on, such as a followed log, until nothing comes for so long."""
+        response = self._open("GET", path, None, None, query, (5.0, silence_seconds))
         try:
             _raise_for(response)
             yield response

@@ -36,6 +36,7 @@ class PodHistory:
         self._thread = threading.Thread(target=self._record, name="pod-history", daemon=True)
         self._response: urllib3.BaseHTTPResponse | None = None
         self._opened = threading.Event()
+        self._end = ""
         self.changes: list[Change] = []
         self._last_at = time.monotonic()
 
@@ -46,22 +47,30 @@ class PodHistory:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End the watch."""
+        """End the watch. Raises AssertionError where it had ended before: then the record has holes."""
+        early = None if self._thread.is_alive() else self._end
         if isinstance(self._response, urllib3.HTTPResponse):
-            self._response.shutdown()
+            with suppress(OSError):  # it has just ended by itself
+                self._response.shutdown()
         self._thread.join(10)
+        assert early is None, f"the watch of pods ended before its time: {early}"
 
     def _record(self) -> None:
-        with self._api.watch(self._path, _WATCH_SECONDS) as response:
-            self._response = response
-            self._opened.set()
-            with suppress(urllib3.exceptions.HTTPError, OSError, ValueError):  # what a shut-down stream ends with
+        try:
+            with self._api.watch(self._path, _WATCH_SECONDS) as response:
+                self._response = response
+                self._opened.set()
                 for line in _lines(response):
-                    event = json.loads(line)
-                    change = Change(event["type"], event["object"])
-                    self.changes.append(change)
-                    self._last_at = time.monotonic()
-                    self._on_change(change)
+                    self._take(json.loads(line))
+            self._end = "the server closed it"
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # what a shut-down stream ends with
+            self._end = repr(error)
+
+    def _take(self, event: Json) -> None:
+        change = Change(event["type"], event["object"])
+        self.changes.append(change)
+        self._last_at = time.monotonic()
+        self._on_change(change)
 
     def bound_at_each_instant(self) -> list[dict[str, frozenset[str]]]:
         """Return, after each change, which pods of each job lay on a node then (job name to pod names)."""

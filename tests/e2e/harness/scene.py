@@ -29,6 +29,7 @@ class Scene:
 
     def __init__(self, optimus: Optimus, namespace: str) -> None:
         self.optimus, self.api, self.namespace = optimus, optimus.api, namespace
+        self.notes: list[str] = []
 
     # --- doing ------------------------------------------------------------------------------------------------
 

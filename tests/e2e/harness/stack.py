@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -111,10 +111,14 @@ def optimus_cluster(
     training: Sequence[NodeSpec],
     tuning: Tuning = QUICK_TUNING,
     images: Mapping[str, Path | str] | None = None,
+    agent: Mapping[str, Any] | None = None,
 ) -> Iterator[Optimus]:
-    """Run a cluster under Optimus: one system node for the two processes, and these training nodes."""
+    """Run a cluster under Optimus: one system node for the two processes, and these training nodes.
+
+    `agent` are settings of the node agent, as `LocalCluster` takes them.
+    """
     nodes = (NodeSpec("system", {"cpu": "4", "memory": "8Gi"}), *training)
-    with LocalCluster(name, nodes, images=images) as cluster, cluster.api_client() as client:
+    with LocalCluster(name, nodes, images=images, agent=agent) as cluster, cluster.api_client() as client:
         yield Optimus(cluster, Api(client), tuning)
 
 
