@@ -20,6 +20,7 @@ from localcluster.node.spec import ContainerPlan, Json
 from localcluster.node.volumes import PodVolumes
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TEMPORARY = "/tmp"  # noqa: S108 -- a mount path of a pod, not a folder of this machine
 _PYTHONS = ("python", "python3")
 
 # Every process of a container carries this variable, so that what outlives an agent can be found and ended.
@@ -61,8 +62,8 @@ def prepare_launch(pod: Json, plan: ContainerPlan, image: Environment, context: 
     # What the container starts with names folders of this machine: one that lies under a mount path is not meant.
     given = {**base_variables(pod, image, context), MARKER: context.marker}
     env = {name: value if given.get(name) == value else rewriting.variable(name, value) for name, value in raw.items()}
-    if "/tmp" in folders:  # noqa: S108 -- a mount path of the pod, not a folder of this machine
-        env["TMPDIR"] = folders["/tmp"]  # noqa: S108
+    if _TEMPORARY in folders:
+        env["TMPDIR"] = folders[_TEMPORARY]
     command = [expand(each, raw) for each in _command(plan, image)]
     argv = rewriting.arguments(command)
     folder = _working_dir(plan.raw, image, rewriting, context.scratch)

@@ -31,6 +31,7 @@ class MemoryApi:
         self.created: list[tuple[str, dict[str, Any]]] = []
         self.deleted: list[tuple[str, dict[str, Any]]] = []
         self.refuse: list[int] = []
+        self.phases: list[str] = []
         self.changed = threading.Condition()
 
     def get(self, path: str) -> dict[str, Any]:
@@ -59,6 +60,7 @@ class MemoryApi:
             target["metadata"].update(body.get("metadata") or {})
             if "status" in body:
                 target["status"] = copy.deepcopy(body["status"])
+                self.phases.append(body["status"]["phase"])
             self.changed.notify_all()
             return target
 

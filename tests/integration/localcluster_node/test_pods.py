@@ -65,20 +65,11 @@ def test_sigterm_grace_and_sigkill_of_a_deleted_pod(bench: Bench) -> None:
 
 
 def test_a_deleted_pod_says_how_it_ended_before_it_goes(bench: Bench) -> None:
-    phases: list[str] = []
-    patch = bench.api.patch
-
-    class Watching(type(bench.api)):  # type: ignore[misc] # a subclass of the instance's own class
-        def patch(self, path: str, body: Any) -> dict[str, Any]:
-            phases.append((body.get("status") or {}).get("phase", ""))
-            return patch(path, body)
-
-    bench.api.__class__ = Watching
     running = bench.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
     running.delete(30)
     bench.api.wait(lambda: bool(bench.api.deleted))
-    assert phases[-1] == "Succeeded"
+    assert bench.api.phases[-1] == "Succeeded"
 
 
 def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path: Path) -> None:
