@@ -73,6 +73,8 @@ class Cluster:
             of_job.pop(pod.uid, None)
         if not of_job:
             del self._pods[job_uid]
+            if job_uid not in self.jobs:
+                self.have_run.discard(job_uid)
         if is_waiting(pod):
             self._unbound[job_uid] = self._unbound.get(job_uid, 0) + sign
             if not self._unbound[job_uid]:

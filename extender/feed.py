@@ -9,6 +9,9 @@ from kube.profiles import TrainingProfile
 from kube.training_jobs import TrainingJob
 from scheduling.jobs import Counts
 
+NO_COUNTS = Counts(0, 0)
+"""The target of a job that is suspended for good."""
+
 
 class Feed:
     """Observers of the caches; each is called with an object before and after, ``None`` where it is not there."""
@@ -49,7 +52,7 @@ class Feed:
 
 
 def rescale_of(profile: TrainingProfile) -> Rescale | None:
-    """The rescale that a profile tells of; ``None`` where none is under way."""
+    """The rescale that room is held for; ``None`` where none is under way, or where the job is to stay suspended."""
     status = profile.status
     if status.phase not in RESCALING:
         return None
@@ -59,6 +62,8 @@ def rescale_of(profile: TrainingProfile) -> Rescale | None:
     elif record is not None:
         target = record.target
     else:
+        return None
+    if target == NO_COUNTS:
         return None
     name = status.interval_id if record is None else record.id
     return Rescale(profile.job.uid, name, target, status.phase is Phase.SUSPENDING)

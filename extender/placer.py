@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from extender.cluster import Cluster, Rescale, is_waiting
 from extender.gangs import Assembly, shape_of
+from extender.others import pass_through, scores_by_room
 from extender.planner import Now, Planner, Rules
 from extender.verdicts import Verdict, Wish, refuse
 from kube.pods import Pod
@@ -19,7 +20,7 @@ from kube.store import Changes
 from scheduling.jobs import Counts, Job, Role
 from scheduling.nodes import Node
 from scheduling.placement.ledger import Reservation
-from scheduling.placement.scoring import MOST, planned_scores, room_scores
+from scheduling.placement.scoring import MOST, planned_scores
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.snapshot import ReplicaId
 
@@ -146,27 +147,20 @@ class Placer:
         with self._lock:
             now = self._clock()
             self._expire(now)
-            verdict = self._pass(pod, names) if pod.replica is None else self._place(pod, pod.replica, names, now)
+            if pod.replica is None:
+                return pass_through(pod, names, self._cluster, self._promises)
+            verdict = self._place(pod, pod.replica, names, now)
             self._assert_invariants()
-        if pod.replica is not None:
-            self.changes.tell()
+        self.changes.tell()
         return verdict
-
-    def _pass(self, pod: Pod, names: Sequence[str]) -> Verdict:
-        """A pod that no training job controls: every node is its, but for room that is promised."""
-        promised = self._promises.ledger.held_by_node()
-        full = {
-            name
-            for name in names
-            if name in promised and name in self._cluster.nodes and not pod.resources.fits_in(self._promises.left(name))
-        }
-        kept = tuple(name for name in names if name not in full)
-        return Verdict(kept, dict.fromkeys(full, "room is reserved for a training job"), "reserved" if full else "")
 
     def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> Verdict:
         self._told_to_wait.pop(pod.uid, None)
         # Asked again: whatever was answered before did not come to a binding.
         self._planner.landed(replica)
+        rescale = self._cluster.rescales.get(replica.job_uid)
+        if rescale is not None and rescale.leaving:
+            return refuse(names, f"job {_job(pod)} is being suspended, to go on with other counts", "rescaling")
         held = self._held_for(pod, replica)
         if list(names) == [pod.nominated_node]:
             if held is not None and held.node == names[0]:
@@ -233,7 +227,7 @@ class Placer:
             now = self._clock()
             self._expire(now)
             if pod.replica is None:
-                full = self._pass(pod, names).refused
+                full = pass_through(pod, names, self._cluster, self._promises).refused
                 return {name: 0 if name in full else MOST for name in names}
             held = self._held_for(pod, pod.replica)
             if held is None:
@@ -244,15 +238,7 @@ class Placer:
             if held is not None and held.node in names:
                 self._answered[pod.uid] = now.at
                 return planned_scores(names, held.node)
-            return self._room_scores(pod, pod.replica, names)
-
-    def _room_scores(self, pod: Pod, replica: ReplicaId, names: Sequence[str]) -> dict[str, int]:
-        room = self._promises.room()
-        dominant, _ = pod.resources.dominant(room.capacity)
-        free = dict(zip(room.names, room.column(dominant).tolist(), strict=True))
-        others = self._cluster.pods_of(replica.job_uid).values()
-        together = frozenset(other.node for other in others if other.node is not None) & frozenset(names)
-        return room_scores(names, free, together)
+            return scores_by_room(pod, names, self._cluster, self._promises)
 
     # --- what the background thread does ----------------------------------------------------------------------
 

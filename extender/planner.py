@@ -10,19 +10,18 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from extender.bars import Bars
 from extender.cluster import Cluster, is_waiting
 from extender.gangs import Assembly, assemble
 from extender.promises import Promises
 from extender.rescales import RescaleHolds
+from extender.turns import Turn, eligible, in_order, without
 from kube.pods import Pod
 from scheduling.placement.gang import DoesNotFit, Gang, Placement
 from scheduling.placement.ledger import Reservation
-from scheduling.placement.order import OrderKey, WaitingGang, is_entitled, order_key
+from scheduling.placement.order import is_entitled
 from scheduling.placement.refusals import shape
-from scheduling.placement.room import Room, Rows
+from scheduling.placement.room import Rows
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.resources import NONE, total
 from scheduling.snapshot import ReplicaId
@@ -47,16 +46,6 @@ class Now:
 
     at: float
     epoch: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    assembly: Assembly
-    waiting: WaitingGang
-
-    @property
-    def job_uid(self) -> str:
-        return self.waiting.job_uid
 
 
 class Planner:
@@ -89,7 +78,7 @@ class Planner:
 
     def bar(self, replica: ReplicaId, node: str, now: Now) -> None:
         """Keep a replica off a node for a while: kube-scheduler does not let it go there."""
-        self._bars.add(replica, node, now.at + self.rules.barred_seconds)
+        self._bars.add(replica, node, now.at, self.rules.barred_seconds)
         self.job_changed(replica.job_uid)
 
     def unbar(self, node: str) -> None:
@@ -182,26 +171,26 @@ class Planner:
             if asker is not None and turn.job_uid == asker.gang.job_uid:
                 return refused
             if refused is not None and self._closes(turn, now):
-                eligible = _eligible(turn.assembly.gang, self.promises.room())
-                closed = eligible if closed is None else closed | eligible
+                its = eligible(turn.assembly.gang, self.promises.room())
+                closed = its if closed is None else closed | its
         return None
 
-    def _turns(self, now: Now, asker: Assembly | None) -> list[_Turn]:
+    def _turns(self, now: Now, asker: Assembly | None) -> list[Turn]:
         turns = [] if asker is None else [self._turn(asker)]
         for job_uid in self.cluster.unplaced_jobs():
-            if asker is None or job_uid != asker.gang.job_uid:
-                assembly = self._assemble_job(job_uid)
-                if assembly is not None and assembly.complete and not self._is_held(assembly):
-                    turns.append(self._turn(assembly))
+            rescale = self.cluster.rescales.get(job_uid)
+            if (rescale is not None and rescale.leaving) or (asker is not None and job_uid == asker.gang.job_uid):
+                continue
+            assembly = self._assemble_job(job_uid)
+            if assembly is not None and assembly.complete and not self._is_held(assembly):
+                turns.append(self._turn(assembly))
         if len(turns) < 2:
             return turns
         capacity = total(node.allocatable for node in self.cluster.nodes.values())
-        limit = self.rules.age_limit_seconds
+        return in_order(turns, capacity, now.epoch, self.rules.age_limit_seconds)
 
-        def order(turn: _Turn) -> OrderKey:
-            return order_key(turn.waiting, capacity, now.epoch, limit)
-
-        return sorted(turns, key=order)
+    def _turn(self, assembly: Assembly) -> Turn:
+        return Turn.of(assembly, ran_before=assembly.gang.job_uid in self.cluster.have_run)
 
     def _assemble_job(self, job_uid: str) -> Assembly | None:
         ours = self.rules.scheduler_name
@@ -217,12 +206,7 @@ class Planner:
             for member in assembly.gang.unbound
         )
 
-    def _turn(self, assembly: Assembly) -> _Turn:
-        gang = assembly.gang
-        since = max((pod.created_at for pod in assembly.pods.values() if is_waiting(pod)), default=0.0)
-        return _Turn(assembly, WaitingGang(gang.job_uid, gang.demand(), since, gang.job_uid in self.cluster.have_run))
-
-    def _try(self, turn: _Turn, closed: Rows | None, now: Now) -> DoesNotFit | None:
+    def _try(self, turn: Turn, closed: Rows | None, now: Now) -> DoesNotFit | None:
         known = self._refusals.get(turn.job_uid)
         if known is not None and known[0] == self._growth:
             return known[1]
@@ -230,8 +214,7 @@ class Planner:
         if refused is not None:
             self._refusals[turn.job_uid] = self._growth, refused
             return refused
-        wait_seconds = max(now.epoch - turn.waiting.since, 0.0)
-        self._planned(wait_seconds)
+        self._planned(turn.waited_seconds(now.epoch))
         if is_entitled(turn.waiting, now.epoch, self.rules.age_limit_seconds):
             # What it kept closed is open again.
             self.room_grew()
@@ -239,7 +222,7 @@ class Planner:
 
     def _plan(self, gang: Gang, closed: Rows | None, now: Now) -> DoesNotFit | None:
         room = self.promises.room_for(gang)
-        answer = self._rule.place_in(gang, room if closed is None else _without(room, closed))
+        answer = self._rule.place_in(gang, room if closed is None else without(room, closed))
         if isinstance(answer, Placement):
             self._hold(gang, answer, now)
             return None
@@ -287,10 +270,10 @@ class Planner:
             self.break_plan(job_uid)
         return tuple(assembly.pods[replica] for replica in sorted(told))
 
-    def _closes(self, turn: _Turn, now: Now) -> bool:
+    def _closes(self, turn: Turn, now: Now) -> bool:
         """Whether those behind must leave the room that this gang waits for."""
-        waited = now.epoch - turn.waiting.since
-        return waited > self.rules.age_limit_seconds and self._could_ever_fit(turn.assembly.gang, now)
+        old = turn.waited_seconds(now.epoch) > self.rules.age_limit_seconds
+        return old and self._could_ever_fit(turn.assembly.gang, now)
 
     def _could_ever_fit(self, gang: Gang, now: Now) -> bool:
         # Pods of others come and go: what was found out holds for a minute.
@@ -303,17 +286,3 @@ class Planner:
             answer = self._rule.place(alone, tuple(self.cluster.nodes.values()), free)
             known = self._could_fit[gang.job_uid] = version, isinstance(answer, Placement)
         return known[1]
-
-
-def _without(room: Room, closed: Rows) -> Room:
-    room = room.copy()
-    room.free[closed] = 0
-    return room
-
-
-def _eligible(gang: Gang, room: Room) -> Rows:
-    """The nodes that any of the gang's replicas may go to."""
-    eligible = np.zeros(len(room.names), dtype=np.bool_)
-    for constraints in {member.spec.constraints for member in gang.unbound}:
-        eligible |= room.admits(constraints)
-    return eligible

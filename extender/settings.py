@@ -55,7 +55,8 @@ class Settings:
     """How long room is held for planned pods that do not bind; every pod of the gang that binds starts it anew."""
 
     barred_seconds: float = 60.0
-    """How long a replica is kept off a node that kube-scheduler did not let it go to, unless the node changes."""
+    """How long at most a replica is kept off a node that kube-scheduler did not let it go to: a second the first time,
+    then twice as long each time, until the node changes."""
 
     rescale_hold_seconds: float = 600.0
     """How long room is held at most for a job that is being rescaled."""

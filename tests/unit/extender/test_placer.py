@@ -130,7 +130,9 @@ def test_a_planned_node_that_is_not_offered_is_barred_and_the_gang_is_planned_el
     assert world.wishes() == {"j-ps-0": "b", "j-worker-0": "b"}
 
 
-@pytest.mark.parametrize("lifted", [pytest.param(True, id="the node changes"), pytest.param(False, id="60 s pass")])
+@pytest.mark.parametrize(
+    "lifted", [pytest.param(True, id="the node changes"), pytest.param(False, id="its time passes")]
+)
 def test_a_barred_node_is_tried_again(lifted: bool) -> None:
     world = World({"a": 3, "b": 1})
     names = world.job("j", 2, 1)
@@ -228,6 +230,7 @@ def test_a_job_that_can_never_fit_holds_nobody_back() -> None:
 
 def test_a_job_that_has_run_before_comes_before_a_new_one() -> None:
     world = World({"a": 4})
+    world.spec("ran", 2, 2)
     ran = world.job("ran", 2, 2)
     for name in ran:
         world.place(name)
@@ -315,8 +318,20 @@ def test_a_rescaled_jobs_pods_need_not_wait_for_each_other() -> None:
     old = bound_job(world, 1, 1)
     world.rescale("j", 1, 2, leaving=True)
     world.delete(*old)
+    world.rescale("j", 1, 2, leaving=False)
     first = world.pod("j", Role.PS, 0, Counts(1, 2)).name
     assert world.ask(first).kept == ("a",)
+
+
+def test_pods_that_a_rescale_is_about_to_take_away_are_not_placed_any_more() -> None:
+    world = World({"a": 4, "b": 4})
+    world.spec("j", 1, 1)
+    names = world.job("j", 1, 1)
+    world.rescale("j", 1, 3, leaving=True)
+    assert reasons(world, names[0]) == {"job ns/j is being suspended, to go on with other counts"}
+    assert world.placer.reservations() == 4
+    world.placer.advance()
+    assert world.placer.reservations() == 4
 
 
 def test_room_is_held_for_a_rescale_for_ten_minutes_at_most() -> None:

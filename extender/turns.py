@@ -1,0 +1,61 @@
+"""Whose turn it is: gangs that wait, in order, and the nodes that an old one keeps closed to those behind it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from extender.cluster import is_waiting
+from extender.gangs import Assembly
+from scheduling.placement.gang import Gang
+from scheduling.placement.order import OrderKey, WaitingGang, order_key
+from scheduling.placement.room import Room, Rows
+from scheduling.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A gang that waits to be planned."""
+
+    assembly: Assembly
+    waiting: WaitingGang
+
+    @classmethod
+    def of(cls, assembly: Assembly, *, ran_before: bool) -> "Turn":
+        """The gang's wait begins with the last of its pods."""
+        gang = assembly.gang
+        since = max((pod.created_at for pod in assembly.pods.values() if is_waiting(pod)), default=0.0)
+        return cls(assembly, WaitingGang(gang.job_uid, gang.demand(), since, ran_before))
+
+    @property
+    def job_uid(self) -> str:
+        """The job's UID."""
+        return self.waiting.job_uid
+
+    def waited_seconds(self, epoch: float) -> float:
+        """How long the gang has waited."""
+        return max(epoch - self.waiting.since, 0.0)
+
+
+def in_order(turns: Iterable[Turn], capacity: Resources, epoch: float, age_limit_seconds: float) -> list[Turn]:
+    """First what is planned first."""
+
+    def key(turn: Turn) -> OrderKey:
+        return order_key(turn.waiting, capacity, epoch, age_limit_seconds)
+
+    return sorted(turns, key=key)
+
+
+def eligible(gang: Gang, room: Room) -> Rows:
+    """The nodes that any of the gang's replicas may go to."""
+    rows = np.zeros(len(room.names), dtype=np.bool_)
+    for constraints in {member.spec.constraints for member in gang.unbound}:
+        rows |= room.admits(constraints)
+    return rows
+
+
+def without(room: Room, closed: Rows) -> Room:
+    """The room as if nothing were free on these nodes."""
+    room = room.copy()
+    room.free[closed] = 0
+    return room
