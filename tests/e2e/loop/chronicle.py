@@ -1,0 +1,144 @@
+"""All that happens to the jobs of a scene: their profiles, their conditions and their training logs, from watches."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Self
+
+from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
+from tests.e2e.harness.jobs import LightJob
+from tests.e2e.harness.scene import Scene
+from tests.e2e.loop.recording import Recording
+from tests.e2e.loop.training import LogBook, complaints
+
+Counts = tuple[int, int]
+"""PSs and workers."""
+
+
+@dataclass
+class Rescale:
+    """One rescale as the profile told of it, with every phase that it was seen in."""
+
+    id: str
+    before: Counts
+    target: Counts
+    why: str
+    phases: list[str] = field(default_factory=list)
+
+    @property
+    def measures(self) -> bool:
+        """Whether it only measures a young job's speed."""
+        return self.id.startswith("profiling-")
+
+    @property
+    def suspends(self) -> bool:
+        """Whether the job is to stay suspended."""
+        return self.target == (0, 0)
+
+    @property
+    def grows(self) -> bool:
+        """Whether no role gets smaller, and one larger."""
+        pairs = list(zip(self.before, self.target, strict=True))
+        return self.before != self.target and all(after >= before for before, after in pairs)
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether no role gets larger, and one smaller, and the job goes on."""
+        pairs = list(zip(self.before, self.target, strict=True))
+        return not self.suspends and self.before != self.target and all(after <= before for before, after in pairs)
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.before} -> {self.target} [{', '.join(self.phases)}] {self.why}"
+
+
+def _nothing(_: Json) -> None:
+    pass
+
+
+class Chronicle:
+    """Records from entering to leaving the `with` block; the two hooks are called in the instant of a change."""
+
+    def __init__(
+        self, stage: Scene, on_profile: Callable[[Json], None] = _nothing, on_job: Callable[[Json], None] = _nothing
+    ) -> None:
+        api, namespace = stage.api, stage.namespace
+        self.logs = LogBook(api, namespace)
+        self._stage = stage
+        self._profiles = Recording(api, in_namespace(OPTIMUS, namespace, "trainingprofiles"), on_profile)
+        self._jobs = [Recording(api, in_namespace(KUBEFLOW, namespace, each), on_job) for each in PLURALS.values()]
+        self._pods = Recording(api, in_namespace(CORE, namespace, "pods"), self.logs.look)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        for recording in (self._profiles, *self._jobs, self._pods):
+            self._stack.enter_context(recording)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.logs.finish()
+        if exc[0] is not None:
+            self._stage.notes.append(str(self))
+        self._stack.__exit__(*exc)  # type: ignore[arg-type]  # as it came in
+
+    def statuses(self, job: LightJob) -> list[Json]:
+        """Return what the job's profile said, after each change."""
+        return [profile.get("status") or {} for profile in self._profiles.of(job.name)]
+
+    def status(self, job: LightJob) -> Json:
+        """Return what the job's profile says now; nothing while there is none."""
+        return (self.statuses(job) or [{}])[-1]
+
+    def phase(self, job: LightJob) -> str:
+        """Return the profile's phase."""
+        return str(self.status(job).get("phase", ""))
+
+    def is_quiet_at(self, job: LightJob, *counts: Counts) -> bool:
+        """Whether the job trains at one of these counts (any, if none is named) and no rescale is under way."""
+        status = self.status(job)
+        now = (status.get("ps"), status.get("workers"))
+        return status.get("phase") == "Training" and "rescale" not in status and (not counts or now in counts)
+
+    def rescales(self, job: LightJob) -> list[Rescale]:
+        """Return every rescale of the job in its order."""
+        found: dict[str, Rescale] = {}
+        for status in self.statuses(job):
+            record = status.get("rescale")
+            if record:
+                before = (record["fromPs"], record["fromWorkers"])
+                rescale = Rescale(record["id"], before, (record["toPs"], record["toWorkers"]), record.get("why", ""))
+                phases = found.setdefault(rescale.id, rescale).phases
+                if status["phase"] not in phases:
+                    phases.append(status["phase"])
+        return list(found.values())
+
+    def stored(self, job: LightJob) -> Iterator[Json]:
+        """Yield the job as it was after each change."""
+        for recording in self._jobs:
+            yield from recording.of(job.name)
+
+    def ever_failed(self, job: LightJob) -> bool:
+        """Whether the job was Failed at any instant."""
+        conditions = [
+            each for stored in self.stored(job) for each in (stored.get("status") or {}).get("conditions", ())
+        ]
+        return any(each["type"] == "Failed" and each["status"] == "True" for each in conditions)
+
+    def training_complaints(self, job: LightJob) -> list[str]:
+        """Return where the job's training did not go on after its newest checkpoint."""
+        return complaints(self.logs.runs(job.name), exact=job.kind == "TFJob")
+
+    def __str__(self) -> str:
+        return "\n".join(self._told())
+
+    def _told(self) -> Iterator[str]:
+        for name in {each["metadata"]["name"]: None for each in list(self._profiles.objects)}:
+            job = LightJob("TFJob", name)
+            yield f"--- {name}: {self.status(job).get('reason')}"
+            yield from (f"  {rescale}" for rescale in self.rescales(job))
+            for number, run in enumerate(self.logs.runs(name), start=1):
+                steps = run.steps
+                yield (
+                    f"  run {number}: {len(run.lines)} lines, steps {steps[0].step} to {steps[-1].step}"
+                    if steps
+                    else (f"  run {number}: {run.lines}")
+                )

@@ -1,0 +1,64 @@
+"""The jobs of these tests: small light jobs whose step takes some 0.3 s, and how their counts are moved."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from tests.e2e.harness.jobs import Kind, LightJob
+from tests.e2e.harness.scene import Scene
+from tests.e2e.loop.chronicle import Chronicle, Counts
+
+SMALL: Final = {"cpu": "200m", "memory": "64Mi"}
+_ENDLESS: Final = {"--epochs": "0", "--examples-per-epoch": "640"}
+
+
+def small_job(
+    name: str, counts: Counts, kind: Kind = "TFJob", annotations: Mapping[str, str] | None = None
+) -> LightJob:
+    """Return a job whose bounds hold it at its counts until a test moves them; it trains until it is deleted."""
+    mode = {"optimus.dl/training-mode": "sync", "optimus.dl/global-batch-size": "64"}
+    if kind == "MXJob":
+        mode = {"optimus.dl/training-mode": "async", "optimus.dl/worker-batch-size": "32"}
+    common = {"optimus.dl/target-loss": "0.081", "optimus.dl/rescale": "any", "optimus.dl/steps-per-epoch": "10"}
+    return LightJob(
+        kind,
+        name,
+        *counts,
+        annotations={**common, **mode, **bounds(counts), **(annotations or {})},
+        requests={"PS": SMALL, "Worker": SMALL, "Scheduler": SMALL},
+        flags=_ENDLESS,
+    )
+
+
+def bounds(counts: Counts) -> dict[str, str]:
+    """Return the annotations that leave exactly these counts."""
+    ps, workers = (str(count) for count in counts)
+    return {
+        "optimus.dl/min-ps": ps,
+        "optimus.dl/max-ps": ps,
+        "optimus.dl/min-workers": workers,
+        "optimus.dl/max-workers": workers,
+    }
+
+
+def set_bounds(stage: Scene, job: LightJob, counts: Counts) -> None:
+    """Change the job's bounds as its user would, which asks for a rescale to these counts."""
+    stage.api.patch(stage.path(job), {"metadata": {"annotations": bounds(counts)}})
+
+
+def at(job: LightJob, counts: Counts) -> LightJob:
+    """Return the same job at other counts."""
+    return replace(job, ps=counts[0], workers=counts[1])
+
+
+def wait_training(stage: Scene, chronicle: Chronicle, job: LightJob, seconds: float = 90.0) -> None:
+    """Wait until the job trains at its counts, has saved a checkpoint in this run, and its profile says so."""
+
+    def trains() -> bool:
+        steps = chronicle.logs.steps_of_last(job.name)
+        saved = [each.step for each in steps if each.checkpoint == each.step]
+        running = [pod for pod in stage.bound(job) if pod["status"].get("phase") == "Running"]
+        is_whole = len(running) == len(stage.pods(job)) == job.pods
+        return bool(saved) and is_whole and chronicle.is_quiet_at(job, (job.ps, job.workers))
+
+    stage.wait(trains, f"{job.name} trains at {job.ps} + {job.workers} and has saved a checkpoint", seconds)

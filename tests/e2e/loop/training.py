@@ -1,0 +1,120 @@
+"""What the trainers printed in all of a job's runs, and whether training went on where its checkpoints say.
+
+Logs are followed while the pods run, as `kubectl logs -f` does: a rescale deletes the pods, and their logs with them.
+"""
+
+import re
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+from tests.e2e.harness.api import CORE, Api, Json, in_namespace
+from tests.e2e.harness.training_log import Step, parse_log
+from tests.e2e.loop.recording import lines_of
+
+_LABELS = "training.kubeflow.org"
+_GOES_ON = re.compile(r"goes on from checkpoint=(\d+)")
+_SILENCE_SECONDS = 300.0
+_BEYOND_ASYNC = 40
+"""An asynchronous trainer's own first step may come after so many of the others'."""
+
+
+@dataclass
+class Run:
+    """One life of trainer 0: what it printed, and whether its container had been started before in the same pod."""
+
+    job: str
+    restarted: bool
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Return its records."""
+        return parse_log("\n".join(self.lines))
+
+
+class LogBook:
+    """Follows the log of trainer 0 of every job of a namespace, told of each pod as it changes."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api, self._pods = api, in_namespace(CORE, namespace, "pods")
+        self._runs: dict[tuple[str, int], Run] = {}
+        self._threads: list[threading.Thread] = []
+
+    def look(self, pod: Json) -> None:
+        """Begin to follow a trainer 0 that has begun to run."""
+        labels = pod["metadata"].get("labels") or {}
+        is_lead = (labels.get(f"{_LABELS}/replica-type"), labels.get(f"{_LABELS}/replica-index")) == ("worker", "0")
+        for status in pod["status"].get("containerStatuses") or ():
+            key = (pod["metadata"]["uid"], int(status["restartCount"]))
+            if is_lead and "running" in status["state"] and key not in self._runs:
+                self._runs[key] = Run(labels[f"{_LABELS}/job-name"], restarted=key[1] > 0)
+                path = f"{self._pods}/{pod['metadata']['name']}/log"
+                thread = threading.Thread(target=self._follow, args=(path, self._runs[key]), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def runs(self, job: str) -> list[Run]:
+        """Return the runs of a job in their order."""
+        return [run for run in list(self._runs.values()) if run.job == job]
+
+    def steps_of_last(self, job: str) -> tuple[Step, ...]:
+        """Return what the newest run has printed."""
+        runs = self.runs(job)
+        return runs[-1].steps if runs else ()
+
+    def finish(self) -> None:
+        """Wait a moment for logs whose pods have just gone."""
+        for thread in self._threads:
+            thread.join(0.5)
+
+    def _follow(self, path: str, run: Run) -> None:
+        gone = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
+        with suppress(*gone), self._api.stream(path, _SILENCE_SECONDS, follow="true") as response:
+            for line in lines_of(response):
+                run.lines.append(line.decode(errors="replace"))
+
+
+def complaints(runs: Sequence[Run], *, exact: bool) -> list[str]:
+    """Return where training did not go on after the newest checkpoint, one sentence each.
+
+    `exact`: the first step is the checkpoint's + 1; an asynchronous trainer sees the others' steps between.
+    """
+    reader = _Reader(exact)
+    for number, run in enumerate(runs, start=1):
+        reader.begins(number, run)
+        for line in run.lines:
+            reader.reads(line)
+    return reader.found
+
+
+class _Reader:
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
+        self._saved, self._base, self._fresh, self._number = 0, 0, True, 0
+        self.found: list[str] = []
+
+    def begins(self, number: int, run: Run) -> None:
+        # A trainer that is started again in its pod joins the others, who may not have stopped.
+        self._number, self._base, self._fresh = number, 0, not run.restarted
+
+    def reads(self, line: str) -> None:
+        goes_on = _GOES_ON.search(line)
+        if goes_on:
+            self._base, self._fresh = int(goes_on[1]), True
+        for record in parse_log(line):
+            if self._fresh and record.loss is not None:
+                self._first(record.step)
+            self._saved = max(self._saved, record.checkpoint or 0)
+
+    def _first(self, step: int) -> None:
+        self._fresh = False
+        where = f"run {self._number} began at checkpoint {self._base} with step {step}"
+        if self._base < self._saved:
+            self.found.append(f"{where}, but checkpoint {self._saved} was complete")
+        if not self._base < step <= self._base + (1 if self._exact else _BEYOND_ASYNC):
+            self.found.append(f"{where}, which is not the next")
