@@ -1,16 +1,15 @@
 """Nodes that replicas are kept off for a while, because kube-scheduler did not let them go there.
 
-Ports, volumes, other pods' affinities: kube-scheduler knows of reasons that a plan cannot know. Often it has only not
-seen yet that a pod has left the node, so a first bar is over after a second; each further one on the same node lasts
-twice as long. A bar ends when its time is over or when the node changes.
+Often that is a matter of moments: kube-scheduler has not seen yet that room appeared. It may also know of reasons
+that a plan cannot know: ports, volumes, other pods' affinities. So the first bar lasts a second and each one after
+it on the same node twice as long. A bar ends, and its length is forgotten, when the node changes or the job is gone.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from scheduling.snapshot import ReplicaId
 
-FIRST_SECONDS: Final = 1.0
+FIRST_SECONDS = 1.0
 
 
 class Bars:
@@ -21,10 +20,9 @@ class Bars:
         self._times: dict[tuple[ReplicaId, str], int] = {}
 
     def add(self, replica: ReplicaId, node: str, now: float, longest_seconds: float) -> None:
-        """Keep a replica off a node from now on, at most for so long."""
-        before = self._times.get((replica, node), 0)
-        self._times[replica, node] = min(before + 1, 32)
-        self._until[replica, node] = now + min(FIRST_SECONDS * 2**before, longest_seconds)
+        """Keep a replica off a node, for twice as long as the last time."""
+        times = self._times[replica, node] = min(self._times.get((replica, node), 0) + 1, 20)
+        self._until[replica, node] = now + min(FIRST_SECONDS * 2 ** (times - 1), longest_seconds)
 
     def of_job(self, job_uid: str) -> Mapping[ReplicaId, frozenset[str]]:
         """The nodes that a job's replicas are kept off."""
@@ -36,13 +34,17 @@ class Bars:
 
     def node_changed(self, node: str) -> None:
         """Whatever kept replicas off a node may be gone."""
-        self._until = {barred: until for barred, until in self._until.items() if barred[1] != node}
-        self._times = {barred: times for barred, times in self._times.items() if barred[1] != node}
+        for barred in [barred for barred in self._times if barred[1] == node]:
+            self._drop(barred)
 
     def forget(self, job_uid: str) -> None:
         """A job is gone."""
-        self._until = {barred: until for barred, until in self._until.items() if barred[0].job_uid != job_uid}
-        self._times = {barred: times for barred, times in self._times.items() if barred[0].job_uid != job_uid}
+        for barred in [barred for barred in self._times if barred[0].job_uid == job_uid]:
+            self._drop(barred)
+
+    def _drop(self, barred: tuple[ReplicaId, str]) -> None:
+        del self._times[barred]
+        self._until.pop(barred, None)
 
     def expire(self, now: float) -> bool:
         """Lift what has run out; returns whether anything has."""
