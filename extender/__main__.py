@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 
-from extender.settings import SettingsError, parse
+from extender.settings import parse
 from extender.wsgi import serve
 from kube.errors import KubeError
 

@@ -23,6 +23,9 @@ from kube.store import Changes
 
 _LOG = logging.getLogger(__name__)
 
+PAUSE_SECONDS = 0.02
+"""Between two looks: hundreds of events a second are looked at together, and filter is not kept waiting."""
+
 AGAIN_SECONDS = 1.0
 """A pod is told at most this often."""
 
@@ -112,6 +115,7 @@ class Nominator:
                 self.round(time.monotonic())
             except Exception:  # noqa: BLE001 - the thread goes on: the next look starts from what is there then
                 _LOG.exception("a look at the plans failed")
+            self._stopping.wait(PAUSE_SECONDS)
 
     def round(self, now: float) -> None:
         """Plan what waits and tell whom it concerns."""

@@ -83,7 +83,7 @@ class Placer:
     def _member_changed(self, replica: ReplicaId, before: Pod | None, after: Pod | None) -> None:
         waited = before is not None and is_waiting(before)
         waits = after is not None and is_waiting(after)
-        if waited != waits or before is None or after is None:
+        if before is None or after is None or waited != waits or before.leaving != after.leaving:
             self._planner.job_changed(replica.job_uid)
         if not waits:
             self._planner.landed(replica)
@@ -112,6 +112,8 @@ class Placer:
     def job_changed(self, uid: str, job: Job | None) -> None:
         """A job was added or changed; ``None``: it is gone or has ended."""
         with self._lock:
+            if job is not None and self._cluster.jobs.get(uid) == job:
+                return
             self._cluster.set_job(uid, job)
             if job is None:
                 self._planner.forget(uid)

@@ -63,6 +63,7 @@ class Planner:
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
         self._could_fit: dict[str, tuple[tuple[int, int], bool]] = {}
         self._in_flight: dict[ReplicaId, str] = {}
+        self._assembled: dict[str, Assembly | None] = {}
         self.rescales = RescaleHolds(cluster, self.promises, rule, rules.rescale_hold_seconds, self._with_sent)
 
     # --- what has changed -------------------------------------------------------------------------------------
@@ -75,6 +76,7 @@ class Planner:
         """Forget what was found out about one job."""
         self._refusals.pop(job_uid, None)
         self._could_fit.pop(job_uid, None)
+        self._assembled.pop(job_uid, None)
 
     def bar(self, replica: ReplicaId, node: str, now: Now) -> None:
         """Keep a replica off a node for a while: kube-scheduler does not let it go there."""
@@ -84,6 +86,7 @@ class Planner:
     def unbar(self, node: str) -> None:
         """A node has changed: whatever kept replicas off it may be gone."""
         self._bars.node_changed(node)
+        self._assembled.clear()
         self.room_grew()
 
     def is_refused(self, job_uid: str) -> bool:
@@ -94,10 +97,12 @@ class Planner:
     def sent(self, held: Reservation) -> None:
         """kube-scheduler was told to bind a replica: until it asks again or binds, the replica counts as placed."""
         self._in_flight[held.replica] = held.node
+        self._assembled.pop(held.replica.job_uid, None)
 
     def landed(self, replica: ReplicaId) -> None:
         """A replica is bound, gone, or asked about again."""
-        self._in_flight.pop(replica, None)
+        if self._in_flight.pop(replica, None) is not None:
+            self._assembled.pop(replica.job_uid, None)
 
     def break_plan(self, job_uid: str, *, sent_too: bool = False) -> None:
         """What is held for a job is of no use any more; it is planned again in its turn.
@@ -125,6 +130,7 @@ class Planner:
         """Let go of what has run out: reservations and bars."""
         over = self.promises.expire(now.at)
         if self._bars.expire(now.at) or over:
+            self._assembled.clear()
             self.room_grew()
         for reservation in over:
             self.landed(reservation.replica)
@@ -193,6 +199,11 @@ class Planner:
         return Turn.of(assembly, ran_before=assembly.gang.job_uid in self.cluster.have_run)
 
     def _assemble_job(self, job_uid: str) -> Assembly | None:
+        if job_uid not in self._assembled:
+            self._assembled[job_uid] = self._assemble_anew(job_uid)
+        return self._assembled[job_uid]
+
+    def _assemble_anew(self, job_uid: str) -> Assembly | None:
         ours = self.rules.scheduler_name
         pods = [pod for pod in self.cluster.pods_of(job_uid).values() if is_waiting(pod) and pod.scheduler_name == ours]
         # The newest pod's list is that of the generation that waits.
@@ -255,7 +266,7 @@ class Planner:
 
         Returns the pods whose nominations are of no use.
         """
-        assembly = self._assemble_job(job_uid)
+        assembly = self._assemble_anew(job_uid)
         if assembly is None or self._is_held(assembly):
             return ()
         told = {

@@ -13,7 +13,8 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]  # gunicorn has no types
 
 from extender.service import Service
-from extender.settings import Settings, address
+from extender.settings import Settings
+from settings import address
 
 _LOG = logging.getLogger(__name__)
 

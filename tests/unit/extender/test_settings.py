@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from extender.settings import Settings, SettingsError, address, parse
+from extender.settings import Settings, parse
 from extender.wsgi import check_single, options
+from settings import SettingsError, address
 
 
 def test_nothing_given_is_the_defaults() -> None:
@@ -44,11 +45,11 @@ def test_every_problem_is_told_at_once() -> None:
     lines = str(caught.value).splitlines()
     assert lines == [
         "--nominate 'maybe': true or false is expected",
-        "--reservation-seconds '0': a number of seconds above 0 is expected",
-        "--threads 'x': a whole number above 0 is expected",
+        "--threads 'x': a whole number, 0 or more, is expected",
+        "--reservation-seconds: more than 0 is expected",
         "--listen '8888': ADDRESS:PORT is expected",
         "--health-listen 'host:99999': ADDRESS:PORT is expected",
-        "--leader-lease 'a/b/c': NAMESPACE/NAME is expected, or nothing",
+        "--leader-lease 'a/b/c': NAMESPACE/NAME, or nothing, is expected",
         "--node-selector 'pool': key=value,... is expected",
         "--access-log 'yes': off, plain or json is expected",
         "--log-level 'loud': debug, info, warning or error is expected",

@@ -1,0 +1,89 @@
+"""Who leads, read from a Lease over real HTTP."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from extender.leadership import Always, LeaseReader
+from kube.client import Client, connect
+
+pytestmark = pytest.mark.integration
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/optimus-scheduler"
+
+
+@pytest.fixture
+def client(httpserver: HTTPServer, tmp_path: Path) -> Client:
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "c", "cluster": {"server": httpserver.url_for("").rstrip("/")}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return connect(path, user_agent="test")
+
+
+def reader(client: Client, every_seconds: float = 0.0) -> LeaseReader:
+    return LeaseReader(client, "kube-system/optimus-scheduler", "host-1", every_seconds)
+
+
+def lease(holder: str | None) -> dict[str, Any]:
+    return {"metadata": {"name": "optimus-scheduler"}, "spec": {} if holder is None else {"holderIdentity": holder}}
+
+
+@pytest.mark.parametrize(
+    ("holder", "leads"),
+    [
+        pytest.param("host-1_3af1c280-e842", True, id="the kube-scheduler of this host"),
+        pytest.param("host-1", True, id="the very name"),
+        pytest.param("host-10_3af1c280-e842", False, id="a host whose name only begins alike"),
+        pytest.param("", False, id="given up"),
+        pytest.param(None, False, id="never held"),
+    ],
+)
+def test_who_leads(httpserver: HTTPServer, client: Client, holder: str | None, leads: bool) -> None:
+    httpserver.expect_request(LEASE).respond_with_json(lease(holder))
+    assert reader(client).leads() is leads
+
+
+def test_without_a_lease_nobody_leads_yet(httpserver: HTTPServer, client: Client) -> None:
+    httpserver.expect_request(LEASE).respond_with_json({"kind": "Status", "code": 404}, status=404)
+    assert reader(client).leads() is False
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(500, "{}", id="a server error"),
+        pytest.param(403, "{}", id="no right to read it"),
+        pytest.param(200, "nonsense", id="no JSON"),
+    ],
+)
+def test_what_was_read_last_holds_while_the_lease_cannot_be_read(
+    httpserver: HTTPServer, client: Client, status: int, body: str
+) -> None:
+    httpserver.expect_ordered_request(LEASE).respond_with_json(lease("host-1_a"))
+    httpserver.expect_ordered_request(LEASE).respond_with_data(body, status=status)
+    httpserver.expect_ordered_request(LEASE).respond_with_json(lease("host-2_b"))
+    asked = reader(client)
+    assert [asked.leads() for _ in range(3)] == [True, True, False]
+
+
+def test_the_lease_is_not_read_at_every_question(httpserver: HTTPServer, client: Client) -> None:
+    httpserver.expect_oneshot_request(LEASE).respond_with_json(lease("host-1_a"))
+    asked = reader(client, every_seconds=1000.0)
+    assert [asked.leads() for _ in range(3)] == [True] * 3
+
+
+def test_without_leader_election_there_is_one_only() -> None:
+    assert Always().leads()
