@@ -11,6 +11,7 @@ COPY --from=packages /opt/venv /opt/venv
 WORKDIR /opt/optimus
 COPY LICENSE ./
 COPY scheduling scheduling
+COPY settings settings
 COPY kube kube
 COPY extender extender
 COPY autoscaler autoscaler

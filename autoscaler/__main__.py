@@ -18,7 +18,7 @@ from autoscaler.report import status_of
 from autoscaler.reporting import Reporting
 from autoscaler.rescale_words import RescaleRules
 from autoscaler.rescaling import Hooks, Rescaling
-from autoscaler.settings import Settings, SettingsError, parse
+from autoscaler.settings import Settings, parse
 from autoscaler.web import WebServer, create_app
 from kube.client import Client, connect
 from kube.errors import KubeError
@@ -28,11 +28,12 @@ from kube.listing import DirectReader
 from kube.logs import LogReader
 from kube.profiles import ProfileWriter
 from kube.writer import JobWriter
-from scheduling.interval import IntervalPlan, IntervalRules, Methods
+from scheduling.interval import IntervalPlan, IntervalRules
 from scheduling.models.predict import forecast_job
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.policies import POLICIES
 from scheduling.profiling import ProfilingRules
+from settings import SettingsError
 
 _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
@@ -138,7 +139,9 @@ def _job_rules(settings: Settings) -> JobRules:
 
 def _decision_rules(settings: Settings) -> DecisionRules:
     return DecisionRules(
-        Methods(POLICIES[settings.policy](), Theorem1(), forecast_job),
+        POLICIES[settings.policy](),
+        Theorem1(),
+        forecast_job,
         IntervalRules(
             rescale_seconds=settings.rescale_cost_seconds,
             hysteresis_fraction=settings.least_gain_percent / 100,

@@ -6,6 +6,7 @@ Shrink first, then grow: what frees room begins at once, what needs room begins 
 
 import logging
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from autoscaler.fleet import Fleet
 from autoscaler.job_state import PROFILING_PREFIX, JobState
@@ -14,22 +15,35 @@ from autoscaler.observation import Observation
 from autoscaler.rescale import begin
 from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
 from kube.times import format_second
+from scheduling.allocation import AllocationPolicy
 from scheduling.errors import NotReady
 from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Methods, Seen, plan_interval
 from scheduling.interval.layout import Layout
-from scheduling.interval.plan import action_between
-from scheduling.jobs import Counts
-from scheduling.models.predict import forecast_job
+from scheduling.interval.plan import Forecaster, action_between
+from scheduling.jobs import Counts, Job
+from scheduling.models.predict import JobOutlook
+from scheduling.placement.gang import PlacementRule
 from scheduling.profiling import Measured, ProfilingMove, ProfilingRules, plan_exploration, plan_profiling, run_is_over
+from scheduling.progress.record import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
+
+
+class OutlookFit(Protocol):
+    """Fits one job's outlook; ``scheduling.models.predict.forecast_job`` is one."""
+
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> JobOutlook | NotReady:
+        """The job's outlook, or why there is none yet."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRules:
     """By which figures and methods counts are decided."""
 
-    methods: Methods
+    policy: AllocationPolicy
+    placement: PlacementRule
+    forecast: OutlookFit
     interval: IntervalRules
     profiling: ProfilingRules
 
@@ -55,7 +69,9 @@ class Deciding:
             {state.job.uid: state.history for state in fleet},
         )
         with self._metrics.planning_seconds.time():
-            plan = plan_interval(interval_id, seen, self._rules.methods, self._rules.interval)
+            self._forecast(fleet, seen)
+            methods = Methods(self._rules.policy, self._rules.placement, self._outlook_of(fleet))
+            plan = plan_interval(interval_id, seen, methods, self._rules.interval)
         self._metrics.intervals.inc()
         self._pending = {}
         self._unforecast &= fleet.states.keys()
@@ -63,6 +79,23 @@ class Deciding:
             self._note(fleet, decision, plan)
         self._explore(fleet, observation)
         return plan
+
+    def _forecast(self, fleet: Fleet, seen: Seen) -> None:
+        """Fit each job once; a fit that fails by a fault of ours leaves its job without a forecast, and only that."""
+        for state in fleet:
+            try:
+                state.outlook = self._rules.forecast(state.job, seen.progress[state.job.uid])
+            except Exception:  # noqa: BLE001 - told with its trace, counted, and the job's reason says so
+                _LOG.exception("job %s: its forecast failed", state.job.key)
+                self._metrics.faults.labels("forecast").inc()
+                state.outlook = NotReady("its forecast failed by a fault of this software, which is in its log")
+
+    def _outlook_of(self, fleet: Fleet) -> Forecaster:
+        def outlook_of(job: Job, progress: TrainingProgress, /) -> JobOutlook | NotReady:
+            state = fleet.states.get(job.uid)
+            return self._rules.forecast(job, progress) if state is None or state.outlook is None else state.outlook
+
+        return outlook_of
 
     def _note(self, fleet: Fleet, decision: Decision, plan: IntervalPlan) -> None:
         self._metrics.decisions.labels(decision.action.value).inc()
@@ -74,7 +107,6 @@ class Deciding:
         if state is None:
             return
         state.decision, state.interval_id, state.decided_at = decision, plan.interval_id, plan.at
-        state.outlook = forecast_job(state.job, state.progress(plan.at))
         decision = self._home(state, decision)
         if decision.rescales or decision.action is Action.SUSPEND:
             self._pending[decision.uid] = (plan.interval_id, decision)
@@ -106,8 +138,9 @@ class Deciding:
             if state is None or state.rescale is not None or state.job.counts != decision.current:
                 self._pending.pop(uid)
                 continue
-            shrinks = decision.action in (Action.SHRINK, Action.SUSPEND)
-            if shrinks or layout.move(state.job, decision.counts) is None:
+            # A job that waits frees nothing by asking for less: it, too, needs its room first.
+            frees = decision.action in (Action.SHRINK, Action.SUSPEND) and layout.is_bound(uid)
+            if frees or layout.move(state.job, decision.counts) is None:
                 self._pending.pop(uid)
                 target = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
                 self.begin(state, interval_id, target, decision.reason, observation.at)
@@ -124,7 +157,7 @@ class Deciding:
 
     def room(self, fleet: Fleet, observation: Observation) -> Layout:
         """The room that is free now: pods being deleted still take theirs, rescales under way have their target's."""
-        layout = Layout.of(observation.snapshot, self._rules.methods.placement, leaving_counts=True)
+        layout = Layout.of(observation.snapshot, self._rules.placement, leaving_counts=True)
         for state in fleet:
             target = state.rescaling_to
             if target is None or target == NO_COUNTS:

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 from autoscaler.job_state import JobState
 from autoscaler.observation import Observation
 from autoscaler.rescale import adopt
 from autoscaler.rescaling import job_look
 from kube.training_jobs import TrainingJob
+from scheduling.nodes import Node
 
 _LOG = logging.getLogger(__name__)
 
@@ -17,6 +19,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.states: dict[str, JobState] = {}
+        self._nodes: tuple[Node, ...] | None = None
 
     def __iter__(self) -> Iterator[JobState]:
         return iter(list(self.states.values()))
@@ -28,8 +31,11 @@ class Fleet:
         for seen in observation.jobs.values():
             if seen.uid not in self.states and _is_managed(seen):
                 self._add(seen, observation)
+        nodes, self._nodes = self._nodes, observation.snapshot.nodes
         for state in self:
             state.look(observation)
+            if nodes not in (None, self._nodes):
+                state.deeds = replace(state.deeds, unplaceable=())
             self._adopt(state, observation.at)
         leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]
         for state in leaving:

@@ -102,6 +102,7 @@ class JobState:
             rescaling_to=self.rescaling_to,
             profiling_since=self.deeds.profiling_since,
             profiled=self.deeds.profiled,
+            unplaceable=self.deeds.unplaceable,
             suspended_at_target=self.deeds.suspended_at_target,
         )
 
@@ -115,11 +116,13 @@ class JobState:
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
         is_profiling = measures(end.record)
         reached = end.outcome is Outcome.REACHED
+        found_no_place = (end.record.target,) if end.outcome is Outcome.ROLLED_BACK else ()
         self.deeds = replace(
             self.deeds,
             # Profiling runs have a budget of their own and do not count against the cap on rescales.
             rescales=self.deeds.rescales + (happened and not is_profiling),
             last_rescaled_at=at if happened and not is_profiling else self.deeds.last_rescaled_at,
+            unplaceable=(*self.deeds.unplaceable, *found_no_place),
             profiling_since=at if is_profiling and reached else None,
             suspended_at_target=end.outcome is Outcome.SUSPENDED,
         )

@@ -27,6 +27,7 @@ class Deeds:
 
     ``profiled`` are the counts of its profiling runs, the one under way included; ``profiling_since`` is when that
     one reached its counts; ``own_counts`` are those at which its user had it before the first.
+    ``unplaceable`` are targets that found no place; they are tried again once the nodes have changed.
     ``suspended_at_target`` tells our own suspension at the goal from the user's.
     """
 
@@ -35,6 +36,7 @@ class Deeds:
     profiled: tuple[Counts, ...] = ()
     profiling_since: float | None = None
     own_counts: Counts | None = None
+    unplaceable: tuple[Counts, ...] = ()
     suspended_at_target: bool = False
 
 

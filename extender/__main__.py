@@ -7,6 +7,7 @@ import sys
 from extender.settings import parse
 from extender.wsgi import serve
 from kube.errors import KubeError
+from settings import SettingsError
 
 
 def main() -> int:

@@ -12,6 +12,8 @@ from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from werkzeug.serving import make_server
 
+from settings import address
+
 
 def create_app(
     registry: CollectorRegistry, healthy: Callable[[], str | None], ready: Callable[[], str | None]
@@ -42,8 +44,8 @@ class WebServer:
     """Serves an application from a thread until the block ends."""
 
     def __init__(self, app: Flask, listen: str) -> None:
-        host, _, port = listen.rpartition(":")
-        self._server = make_server(host.strip("[]"), int(port), app, threaded=True)
+        host, port = address(listen)
+        self._server = make_server(host, port, app, threaded=True)
         self._thread = threading.Thread(target=self._server.serve_forever, name="web", daemon=True)
 
     @property

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from autoscaler.settings import Settings, SettingsError, parse
+from autoscaler.settings import Settings, parse
+from settings import SettingsError
 
 
 def test_defaults_are_those_of_the_dataclass() -> None:
@@ -33,12 +34,12 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        pytest.param(["--policy", "best"], "--policy 'best': one of", id="a policy that does not exist"),
+        pytest.param(["--policy", "best"], "--policy 'best': drf, fifo, optimus or", id="a policy that does not exist"),
         pytest.param(["--listen", "8080"], "ADDRESS:PORT is expected", id="a port without an address"),
         pytest.param(["--node-selector", "pool"], "key=value,... is expected", id="a label without a value"),
         pytest.param(["--operator-version", "v1"], "such as 1.8.1", id="half a version"),
         pytest.param(["--tick-seconds", "0"], "more than 0 is expected", id="a beat of nothing"),
-        pytest.param(["--interval-seconds", "inf"], "0 or more is expected", id="never"),
+        pytest.param(["--interval-seconds", "inf"], "0 or more, is expected", id="never"),
     ],
 )
 def test_what_would_be_right_is_said(arguments: list[str], sentence: str) -> None:

@@ -27,7 +27,7 @@ from kube.pods import Pod, decode_pod
 from kube.profiles import JobRef, NameTaken, ProfileStatus, TrainingProfile
 from kube.times import format_second
 from kube.training_jobs import TrainingJob, decode_job
-from scheduling.interval import IntervalRules, Methods
+from scheduling.interval import IntervalRules
 from scheduling.jobs import Counts, JobKey
 from scheduling.models.predict import forecast_job
 from scheduling.nodes import Node
@@ -303,7 +303,9 @@ class Mayor:
             town, town, hooks, RescaleRules(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
         )
         rules = DecisionRules(
-            Methods(OptimusPolicy(), Theorem1(), forecast_job),
+            OptimusPolicy(),
+            Theorem1(),
+            forecast_job,
             IntervalRules(rescale_seconds=5, least_seconds_between_rescales=10),
             ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
         )
