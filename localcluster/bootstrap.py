@@ -139,5 +139,6 @@ class _Api:
 
 
 def _established(crd: Mapping[str, Any]) -> bool:
-    conditions = crd.get("status", {}).get("conditions", [])
+    # Right after the creation the server says `"conditions": null`.
+    conditions = (crd.get("status") or {}).get("conditions") or []
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
