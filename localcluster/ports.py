@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _LOWEST = 15000
+_PODS_BEGIN = 22000
+"""From here on the node agent gives ports to pods: a component that starts again must find its own free."""
 _TRIES = 500
 
 
 def pick_ports(count: int, source: random.Random) -> Sequence[int]:
     """Return `count` different ports that could be bound on 127.0.0.1 a moment ago."""
-    ceiling = _first_ephemeral_port()
+    ceiling = min(_first_ephemeral_port(), _PODS_BEGIN)
     chosen: list[int] = []
     for _ in range(_TRIES):
         if len(chosen) == count:
