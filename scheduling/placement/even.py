@@ -35,6 +35,8 @@ def deal(hosting: Hosting, servers: int) -> list[Server] | None:
     ps, more_ps = divmod(hosting.ps.count, servers)
     workers, more_workers = divmod(hosting.workers.count, servers)
     wanted = _Deal(servers, ps, more_ps, workers, more_workers)
+    if int(hosting.can_hold(ps, workers).sum()) + int(hosting.bound.sum()) < servers:
+        return None
     pairs = _Pairs.of(hosting, wanted)
     must = np.flatnonzero(hosting.bound)
     for taken, chosen in sorted(_settle_bound(pairs, must, wanted).items()):

@@ -97,6 +97,7 @@ def _fill(hosting: Hosting, rows: list[int], least: _Least) -> list[Server] | No
     bound = int(hosting.bound.sum())
     for at, row in enumerate(rows):
         holds = _holds(hosting, row, beside[row], least)
+        holds = holds[: 1 + int(np.flatnonzero(holds > NEVER).max(initial=0))]
         sums = _sums(most, holds)
         choice = np.argmax(sums, axis=1)
         most = np.maximum(sums[np.arange(p + 1), choice], NEVER)
@@ -120,8 +121,7 @@ def _holds(hosting: Hosting, row: int, beside: Counted, least: _Least) -> Counte
 
 def _sums(most: Counted, holds: Counted) -> Counted:
     """``sums[j, x]``: most workers with j PSs placed of which x are on the next server."""
-    size = len(most)
-    before = np.arange(size)[:, None] - np.arange(size)[None, :]
+    before = np.arange(len(most))[:, None] - np.arange(len(holds))[None, :]
     return np.asarray(np.where(before >= 0, most[np.maximum(before, 0)] + holds[None, :], 2 * NEVER))
 
 

@@ -1,5 +1,6 @@
 """A real kube-scheduler asks the extender: gangs whole, evenly, on the fewest nodes, whatever is killed meanwhile."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,12 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from tests.e2e.conftest import Shown
-from tests.e2e.extender.scheduler import Placing, nodes_of, placing, tfjob, wait_until
+from tests.e2e.extender.scheduler import REPOSITORY, Placing, nodes_of, placing, tfjob, wait_until
 
 pytestmark = pytest.mark.e2e
+
+SUSPEND = '{"spec":{"runPolicy":{"suspend":true}}}'
+RESUME = '{"spec":{"runPolicy":{"suspend":false},"tfReplicaSpecs":{"PS":{"replicas":4},"Worker":{"replicas":8}}}}'
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +60,32 @@ class Jobs:
         """Wait until kube-scheduler says so in the pod's status."""
         shown = ("get", "pods", "-o", "json", "--field-selector", f"metadata.name={pod}")
         wait_until(f"{pod} says {text!r}", lambda: text in self._cluster.kubectl(*shown))
+
+
+class Profile:
+    """The TrainingProfile of a TFJob, written as the autoscaler writes it."""
+
+    def __init__(self, cluster: LocalCluster, job: str) -> None:
+        self._cluster, self._job = cluster, job
+        owner = cluster.get("tfjob", job)["metadata"]["uid"]
+        document = {
+            "apiVersion": "optimus.dl/v1alpha1",
+            "kind": "TrainingProfile",
+            "metadata": {
+                "name": job,
+                "ownerReferences": [
+                    {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job, "uid": owner, "controller": True}
+                ],
+            },
+            "spec": {"jobRef": {"kind": "TFJob", "name": job, "uid": owner}},
+        }
+        cluster.kubectl("create", "-f", "-", input=json.dumps(document))
+
+    def tell(self, phase: str, ps: int, workers: int) -> None:
+        """Say how far the rescale has come."""
+        status = {"status": {"phase": phase, "intervalId": "i1", "targetPs": ps, "targetWorkers": workers}}
+        patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
+        self._cluster.kubectl("patch", "trainingprofile", self._job, *patch)
 
 
 def spread(nodes: dict[str, str]) -> Counter[tuple[int, int]]:
@@ -114,6 +144,27 @@ def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
         jobs.create("next", 4, 8)
         running.start_scheduler()
         jobs.wait_bound("next", 12)
+
+
+def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+    own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
+    with placing(own, tmp_path) as running:
+        jobs.create("grows", 2, 4)
+        jobs.wait_bound("grows", 6)
+        jobs.create("waits", 4, 10)
+        jobs.wait_message("waits-ps-0", "does not fit as a whole")
+        profile = Profile(own, "grows")
+        profile.tell("Suspending", 4, 8)
+        wait_until("room is held", lambda: "optimus_extender_reservations 12.0" in running.get("/metrics"))
+        own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", SUSPEND)
+        wait_until("its pods are gone", lambda: nodes_of(own, "default", "grows") == {})
+        profile.tell("Resizing", 4, 8)
+        own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", RESUME)
+        profile.tell("Starting", 4, 8)
+        assert len(set(jobs.wait_bound("grows", 12).values())) == 3
+        assert jobs.nodes("waits") == {}
+        profile.tell("Training", 4, 8)
+        assert "invariant broken" not in running.log("extender")
 
 
 def test_by_score_alone_a_job_lands_on_its_planned_nodes(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
