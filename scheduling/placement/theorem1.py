@@ -2,8 +2,9 @@
 
 For k = 1, 2, ...: if k servers hold the job with PSs and workers dealt evenly (per server they differ by at
 most one), take them, servers with most of the job's dominant resource free first. The smallest such k is found
-exactly, whatever the room and the constraints. Where no even deal exists (PSs and workers may not share
-nodes, room is too uneven, bound replicas lie unevenly), ``uneven`` minimises the transfer time itself.
+exactly, whatever the room and the constraints. Where no even deal gives each server both kinds (PSs and workers
+may not share nodes, room is too uneven, bound replicas lie unevenly), ``uneven`` minimises the transfer time itself,
+and is taken if it needs fewer servers than what can be dealt evenly all the same.
 Fixed roles then go on the plan's server with most room left, else on one more; if that leaves them without a
 place, they go first and the rest is dealt around them.
 """
@@ -64,13 +65,26 @@ class Theorem1:
         if tasks == 0:
             yield []
             return
-        for servers in range(_fewest(hosting), min(tasks, len(room.names)) + 1):
-            dealt = deal(hosting, servers)
-            if dealt is not None:
-                yield dealt
+        fewest, most = _fewest(hosting), min(tasks, len(room.names))
+        together = min(count for count in (hosting.ps.count, hosting.workers.count) if count)
+        yield from _dealt(hosting, fewest, min(together, most))
+        # Beyond, some server lacks PSs or workers, which the theorem leaves out: evenness is then worth no server.
         squeezed = squeeze(hosting, self.transfer)
+        for dealt in _dealt(hosting, max(fewest, together + 1), most):
+            if squeezed is not None and len(squeezed) < len(dealt):
+                yield squeezed
+                squeezed = None
+            yield dealt
         if squeezed is not None:
             yield squeezed
+
+
+def _dealt(hosting: Hosting, fewest: int, most: int) -> Iterator[list[Server]]:
+    """The even deals over this many servers, fewest first."""
+    for servers in range(fewest, most + 1):
+        dealt = deal(hosting, servers)
+        if dealt is not None:
+            yield dealt
 
 
 def _enough_in_all(gang: Gang, room: Room) -> bool:

@@ -40,17 +40,25 @@ class _Least:
 def squeeze(hosting: Hosting, transfer: Transfer) -> list[Server] | None:
     """Place the gang with the least transfer time; ``None`` where it does not fit at all."""
     rows = _candidates(hosting)
-    levels = _levels(hosting, transfer)
-    best = _fill(hosting, rows, levels[-1])
+    beside = np.stack([hosting.workers_beside(ps)[rows] for ps in range(hosting.ps.count + 1)], axis=1)
+    levels = [least for least in _levels(hosting, transfer) if _is_conceivable(hosting, beside, least)]
+    best = _fill(hosting, rows, beside, levels[-1])
     low, high = 0, len(levels) - 1
     while best is not None and low < high:
         middle = (low + high) // 2
-        found = _fill(hosting, rows, levels[middle])
+        found = _fill(hosting, rows, beside, levels[middle])
         if found is None:
             low = middle + 1
         else:
             best, high = found, middle
     return best
+
+
+def _is_conceivable(hosting: Hosting, beside: Counted, least: _Least) -> bool:
+    """Whether any server at all can hold what this demands of a server; rules out most demands at once."""
+    if least.workers and hosting.ps.count:
+        return bool((beside[:, max(least.ps, 1) :] >= least.workers).any())
+    return least.ps == 0 or hosting.workers.count == 0 or bool((beside[:, least.ps :] >= 1).any())
 
 
 def _levels(hosting: Hosting, transfer: Transfer) -> list[_Least]:
@@ -87,16 +95,15 @@ def _most_ps(hosting: Hosting) -> Counted:
     return most
 
 
-def _fill(hosting: Hosting, rows: list[int], least: _Least) -> list[Server] | None:
+def _fill(hosting: Hosting, rows: list[int], beside: Counted, least: _Least) -> list[Server] | None:
     """Run over the servers until they hold the gang; ``None`` where they never do."""
     p, w = hosting.ps.count, hosting.workers.count
-    beside = np.stack([hosting.workers_beside(ps) for ps in range(p + 1)], axis=1) if rows else np.zeros((0, p + 1))
     most = np.full(p + 1, NEVER, dtype=np.int64)
     most[0] = 0
     steps: list[tuple[int, Counted, Counted]] = []
     bound = int(hosting.bound.sum())
     for at, row in enumerate(rows):
-        holds = _holds(hosting, row, beside[row], least)
+        holds = _holds(hosting, row, beside[at], least)
         holds = holds[: 1 + int(np.flatnonzero(holds > NEVER).max(initial=0))]
         sums = _sums(most, holds)
         choice = np.argmax(sums, axis=1)
