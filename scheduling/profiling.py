@@ -159,6 +159,10 @@ def _is_under_way(job: Job, measured: Measured) -> bool:
 def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bool:
     if not job.managed or job.suspended or job.rescale is RescaleRule.NEVER or history.rescaling_to is not None:
         return True
+    if not job.bounds.allow(job.counts):
+        return (
+            True  # its user moved the bounds: the next interval follows, after a checkpoint where the job asks for one
+        )
     return snapshot.bound_counts(job.uid) != job.counts
 
 

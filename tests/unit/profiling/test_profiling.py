@@ -34,6 +34,7 @@ def measured_at(*counts: tuple[int, int], seconds: float = 60.0, trained: float 
 
 FIRST = measured_at((1, 2))
 YOUNG = job("a", (1, 2))
+BOUNDED_ANEW = job("a", (1, 2), bounds=CountBounds(min_workers=3))
 
 
 def cluster(*jobs: Job, cores: int = 16, bound: bool = True, others: list[BoundPod] | None = None) -> ClusterSnapshot:
@@ -89,6 +90,13 @@ REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
     ("it says never", job("a", (1, 2), rescale=RescaleRule.NEVER), FIRST, JobHistory(), "may not be rescaled"),
     ("it is not managed", job("a", (1, 2), goal=None), FIRST, JobHistory(), "may not be rescaled"),
     ("it is suspended", job("a", (1, 2), suspended=True), FIRST, JobHistory(), "may not be rescaled"),
+    (
+        "its user moved the bounds",
+        job("a", (1, 2), bounds=CountBounds(min_workers=3)),
+        FIRST,
+        JobHistory(),
+        "may not be",
+    ),
     ("it is being rescaled", YOUNG, FIRST, JobHistory(rescaling_to=Counts(2, 2)), "may not be rescaled"),
     (
         "its goal is met",
@@ -196,11 +204,11 @@ def test_makes_no_exploratory_move(progress: TrainingProgress, history: JobHisto
 
 
 @given(
-    bounds=st.builds(CountBounds, st.integers(1, 12), st.none(), st.integers(1, 3), st.integers(3, 5)),
-    cores=st.integers(3, 20),
+    bounds=st.builds(CountBounds, st.integers(1, 6), st.none(), st.integers(1, 3), st.integers(3, 5)),
+    cores=st.integers(9, 20),
 )
 def test_a_run_keeps_to_the_bounds_and_to_the_room(bounds: CountBounds, cores: int) -> None:
-    given_job = replace(YOUNG, bounds=bounds)
-    for move in plan(cluster(given_job, cores=cores), {"a": FIRST}):
+    given_job = replace(YOUNG, bounds=bounds, counts=bounds.minimum)
+    for move in plan(cluster(given_job, cores=cores), {"a": measured_at(bounds.minimum)}):
         assert bounds.allow(move.counts)
         assert sum(move.counts) <= 2 * cores
