@@ -85,6 +85,6 @@ def namespace(cluster: LocalCluster) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def frameworks(request: pytest.FixtureRequest, cluster: LocalCluster) -> Mapping[str, Path | str]:
-    """The environments of the framework examples, on the shared cluster's nodes too; ask for it to have them."""
+def frameworks(request: pytest.FixtureRequest) -> Mapping[str, Path | str]:
+    """The environments of the framework examples; where a test asks for it, the shared cluster's nodes have them too."""
     return request.config.stash[_ENVIRONMENTS]

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -63,16 +64,17 @@ class LogFollower:
 
     def _look(self) -> None:
         while not self._stop.wait(_LOOK_SECONDS):
-            for pod in self._pods():
-                meta = pod["metadata"]
-                if meta["uid"] not in self._logs and pod["status"].get("phase") in _STARTED:
-                    log = self._logs[meta["uid"]] = FollowedLog(meta["name"], meta["uid"])
-                    path = in_namespace(CORE, meta["namespace"], "pods", meta["name"]) + "/log"
-                    reader = threading.Thread(
-                        target=self._read, args=(path, log), name=f"log of {log.pod}", daemon=True
-                    )
-                    self._readers.append(reader)
-                    reader.start()
+            with suppress(ApiException, urllib3.exceptions.HTTPError, OSError):  # looked for again in a moment
+                for pod in self._pods():
+                    if pod["metadata"]["uid"] not in self._logs and pod["status"].get("phase") in _STARTED:
+                        self._follow(pod["metadata"])
+
+    def _follow(self, meta: Json) -> None:
+        log = self._logs[meta["uid"]] = FollowedLog(meta["name"], meta["uid"])
+        path = in_namespace(CORE, meta["namespace"], "pods", meta["name"]) + "/log"
+        reader = threading.Thread(target=self._read, args=(path, log), name=f"log of {log.pod}", daemon=True)
+        self._readers.append(reader)
+        reader.start()
 
     def _read(self, path: str, log: FollowedLog) -> None:
         try:

@@ -1,0 +1,89 @@
+"""A cluster under Optimus whose nodes have the frameworks, and the stories of their jobs, played side by side."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.e2e.conftest import Shown
+from tests.e2e.frameworks.jobs import MXNET_ASYNC, MXNET_SYNC, TENSORFLOW, FrameworkJob
+from tests.e2e.frameworks.story import Narrator, Story
+from tests.e2e.harness.api import CORE, Api, Json, in_namespace
+from tests.e2e.harness.scene import Scene
+from tests.e2e.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
+
+_NAMESPACE = "frameworks"
+_STORY_SECONDS = 900
+
+Stories: TypeAlias = Mapping[str, Future[Story]]
+
+
+@pytest.fixture(scope="package")
+def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[Optimus]:
+    """Two training nodes on which the images of both frameworks run, under both processes."""
+    missing = [why for why in frameworks.values() if isinstance(why, str)]
+    assert frameworks, "no environment of a framework was made"
+    assert not missing, "; ".join(missing)
+    tuning = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "report_seconds": "1"})
+    with optimus_cluster("frameworks", training_nodes("4", "4"), tuning, frameworks) as running, shown(running.cluster):
+        running.deploy()
+        yield running
+
+
+@pytest.fixture(scope="package")
+def stories(optimus: Optimus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stories]:
+    """Submit all three jobs at once; each story by the name of its job, as soon as it has come to its end."""
+    optimus.api.create(f"{CORE}/namespaces", {"metadata": {"name": _NAMESPACE}})
+    stage = Scene(optimus, _NAMESPACE)
+    account = in_namespace(CORE, _NAMESPACE, "serviceaccounts", "default")
+    stage.wait(lambda: optimus.api.find(account), "the account exists", 30)
+    jobs = (MXNET_SYNC, MXNET_ASYNC, TENSORFLOW)
+    for claim in {each.claim()["metadata"]["name"]: each.claim() for each in jobs}.values():
+        _provide(optimus.api, claim, tmp_path_factory.mktemp("checkpoints"))
+    players = ThreadPoolExecutor(len(jobs), thread_name_prefix="story")
+    try:
+        yield {each.name: players.submit(Narrator(stage, each).play) for each in jobs}
+    finally:
+        players.shutdown(wait=False, cancel_futures=True)
+
+
+@pytest.fixture(
+    scope="package",
+    params=[
+        pytest.param(MXNET_SYNC, id="MXNet dist_sync"),
+        pytest.param(MXNET_ASYNC, id="MXNet dist_async"),
+        pytest.param(TENSORFLOW, id="TensorFlow"),
+    ],
+)
+def job(request: pytest.FixtureRequest) -> FrameworkJob:
+    """One of the three jobs."""
+    chosen: FrameworkJob = request.param
+    return chosen
+
+
+@pytest.fixture(scope="package")
+def story(stories: Stories, job: FrameworkJob) -> Story:
+    """The job's story, from its beginning to its end."""
+    return stories[job.name].result(_STORY_SECONDS)
+
+
+def _provide(api: Api, claim: Json, folder: Path) -> None:
+    """Create a claim as it is shipped, and a volume on this machine for it."""
+    name = claim["metadata"]["name"]
+    volume = {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": claim["spec"]["resources"]["requests"],
+            "accessModes": claim["spec"]["accessModes"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "hostPath": {"path": str(folder), "type": "DirectoryOrCreate"},
+            "claimRef": {"namespace": _NAMESPACE, "name": name},
+        },
+    }
+    api.create(f"{CORE}/persistentvolumes", volume)
+    claim["spec"] |= {"storageClassName": "", "volumeName": name}
+    api.create(in_namespace(CORE, _NAMESPACE, "persistentvolumeclaims"), claim)

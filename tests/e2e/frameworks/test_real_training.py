@@ -1,0 +1,68 @@
+"""MXNet and TensorFlow jobs train for real through a rescale that their users' bounds ask for."""
+
+from statistics import fmean
+
+import pytest
+
+from tests.e2e.frameworks.jobs import FrameworkJob
+from tests.e2e.frameworks.story import Story
+from tests.e2e.frameworks.trainer_log import steps_per_second
+from tests.e2e.harness.api import Json
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]  # the first test waits for the whole story
+
+SPREAD_OF = 20
+FIRST = 6
+"""Steps whose mean loss is compared: the loss of a single one is noisy."""
+
+
+def test_it_trains_on_at_the_counts_that_its_user_asked_for(job: FrameworkJob, story: Story) -> None:
+    assert story.placed == job.after
+    assert (story.profile_before["ps"], story.profile_before["workers"]) == job.before
+    assert (story.profile_after["ps"], story.profile_after["workers"]) == job.after
+    assert story.profile["rescales"] == 1
+    told = [event["message"] for event in story.events if event["reason"] in ("Rescaling", "Rescaled")]
+    assert all(f"{job.before} -> {job.after}" in message for message in told), told
+    assert len(told) == 2
+
+
+def test_the_first_step_after_the_rescale_is_the_one_after_the_checkpoint(job: FrameworkJob, story: Story) -> None:
+    assert story.after[0].steps[0].step == story.checkpoint + 1
+    # Nothing is left out, and no step of the checkpoint is trained again by anybody.
+    assert list(story.losses_after) == list(range(story.checkpoint + 1, job.steps + 1))
+
+
+def test_the_loss_goes_on_where_the_checkpoint_left_it(story: Story) -> None:
+    before, after = story.losses_before, story.losses_after
+    last = [loss for step, loss in before.items() if step <= story.checkpoint][-SPREAD_OF:]
+    first = fmean([loss for step, loss in after.items() if step <= story.checkpoint + FIRST])
+    fresh = fmean([before[step] for step in sorted(before)[:FIRST]])
+    assert len(last) == SPREAD_OF
+    assert min(last) <= first <= max(last), f"{first:.3f} after {last}"
+    assert first < fresh
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_autoscaler_reads_in_the_log_what_stands_there(story: Story, moment: str) -> None:
+    logs, profile = (story.before, story.profile_before) if moment == "before" else (story.after, story.profile_after)
+    printed = [f"{loss:.4g}" for loss in logs[0].losses.values()]
+    assert f"{profile['loss']:.4g}" in printed
+    assert profile["checkpointStep"] in logs[0].checkpoints
+    measured = steps_per_second(logs[0])
+    assert measured / 2 <= profile["stepsPerSecond"] <= measured * 2
+    assert profile["trainedSeconds"] > 0
+    assert not profile.get("complaint")
+
+
+def test_it_ends_without_ever_having_failed(story: Story) -> None:
+    # Failed is never taken back, so that the end tells for all the time before.
+    assert "Succeeded" in story.conditions
+    assert "Failed" not in story.conditions
+    assert story.profile["phase"] == "Completed"
+    assert story.profile["checkpointStep"] in story.after[0].checkpoints
+    warnings = [event["message"] for event in story.events if event["type"] == "Warning" and _is_of_optimus(event)]
+    assert not warnings
+
+
+def _is_of_optimus(event: Json) -> bool:
+    return bool(event["reportingComponent"] == "optimus-autoscaler")
