@@ -15,9 +15,9 @@ def test_only_a_200_counts(httpserver: HTTPServer, status: int, ready: bool) -> 
     assert HttpProbe(httpserver.port, "/readyz").ready(0) is ready
 
 
-def test_nobody_listening_is_not_ready(httpserver: HTTPServer) -> None:
-    port = httpserver.port
-    httpserver.stop()
+def test_nobody_listening_is_not_ready() -> None:
+    with HTTPServer(host="127.0.0.1") as server:
+        port = server.port
     assert not HttpProbe(port, "/readyz").ready(0)
 
 

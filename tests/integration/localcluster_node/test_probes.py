@@ -40,10 +40,10 @@ def test_http(httpserver: HTTPServer, status: int, fails: str | None) -> None:
     assert found is None if fails is None else fails in str(found)
 
 
-def test_tcp(httpserver: HTTPServer) -> None:
-    assert check({"tcpSocket": {"port": 80}}, target(httpserver.port), 5) is None
-    httpserver.stop()
-    assert "dial tcp" in str(check({"tcpSocket": {"port": 80}}, target(httpserver.port), 5))
+def test_tcp() -> None:
+    with HTTPServer(host="127.0.0.1") as server:
+        assert check({"tcpSocket": {"port": 80}}, target(server.port), 5) is None
+    assert "dial tcp" in str(check({"tcpSocket": {"port": 80}}, target(server.port), 5))
 
 
 @pytest.mark.parametrize(
