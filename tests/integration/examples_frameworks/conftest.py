@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.environments import ensure_environment
+from localcluster.environments import ensure_environment, framework_environments
+from localcluster.progress import Lines
 from tests.integration.examples_frameworks.processes import ROOT
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build both before the first test begins: the first time that takes longer than a test may."""
+    here = Path(__file__).parent
+    if not session.config.option.collectonly and any(item.path.is_relative_to(here) for item in session.items):
+        framework_environments(Lines())
 
 
 @pytest.fixture(scope="session")
