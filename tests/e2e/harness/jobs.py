@@ -40,8 +40,8 @@ class LightJob:
 
     `annotations` None: none at all. `requests` maps a role (`PS`, `Worker`, and `Scheduler` of an MXJob; `Server`
     is written `PS`) to its resource requests. `flags` replace or add flags of the trainer. `fixed` adds roles of a
-    TFJob that are neither PS nor worker, such as a Chief, made like its workers. With `sleeps` its pods sleep, they do
-    not train: for large gangs that only have to lie somewhere.
+    TFJob that are neither PS nor worker, such as a Chief, made like its workers. With `script` its pods
+    run that shell script instead of training; with `sleeps`, for gangs that only have to lie somewhere, they sleep.
     """
 
     kind: Kind
@@ -55,6 +55,7 @@ class LightJob:
     node_selector: Mapping[str, str] = field(default_factory=lambda: dict(POOL))
     fixed: Mapping[str, int] = field(default_factory=dict)
     sleeps: bool = False
+    script: str = ""
 
     def manifest(self, namespace: str) -> Json:
         """Return the object to create."""
@@ -98,9 +99,9 @@ class LightJob:
             spec["nodeSelector"] = dict(self.node_selector)
         container = spec["containers"][0]
         container["args"] = _with_flags(container["args"], {**QUICK, **self._checkpoints(), **self.flags})
-        if self.sleeps:
+        if self.script or self.sleeps:
             spec["terminationGracePeriodSeconds"] = 1
-            container.update(image="busybox", command=["sleep"], args=["600"])
+            container.update(image="busybox", command=["sh", "-c"], args=[self.script or "exec sleep 600"])
         if role in self.requests:
             container["resources"] = {"requests": dict(self.requests[role])}
 

@@ -1,11 +1,15 @@
 """One bad object touches only itself: it is left as it is, with a sentence for its user, and all else goes on."""
 
+import contextlib
+import http.client
+import json
 from typing import Any
 
 import pytest
 
-from tests.e2e.harness.api import KUBEFLOW, Json
-from tests.e2e.harness.jobs import LightJob
+from localcluster.node.processes import PORTS_ANNOTATION
+from tests.e2e.harness.api import CORE, KUBEFLOW, Json
+from tests.e2e.harness.jobs import POOL, LightJob
 from tests.e2e.harness.scene import Scene
 from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER
 
@@ -24,7 +28,7 @@ def without_containers(stage: Scene) -> Json:
 
 def test_a_job_with_an_empty_list_of_containers_disturbs_nobody(stage: Scene) -> None:
     restarts = {each: stage.restarts(*each) for each in PROCESSES}
-    healthy = LightJob("TFJob", "healthy", 1, 2, flags={"--epochs": "6"})
+    healthy = LightJob("TFJob", "healthy", 1, 2, flags={"--epochs": "4"})
     stage.submit(healthy)
     stage.wait(lambda: stage.training_log("healthy-worker-0"), "the healthy job trains")
     cluster = stage.optimus.cluster
@@ -87,6 +91,57 @@ def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
     stage.wait(sentences, f"a Warning names {', '.join(named)}", 30)
     stage.wait(lambda: stage.training_log("typo-worker-0"), "the job trains all the same")
     assert _generation(stage.stored(job)) == 1
+
+
+def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(stage: Scene) -> None:
+    chatter = "while true; do echo all is well; sleep 0.02; done"
+    job = LightJob("MXJob", "chatter", 1, 1, annotations={"optimus.dl/target-loss": "0.2"}, script=chatter)
+    stage.submit(job)
+    stage.wait_bound(job)
+    said = stage.wait(
+        lambda: [each for each in warnings(stage, "chatter") if "loss" in each], "the log is complained of"
+    )
+    assert any("optimus.dl/metrics-format" in sentence for sentence in said), said
+    stage.wait(lambda: ((stage.profile(job) or {}).get("status") or {}).get("complaint"), "its profile says so too")
+    assert _generation(stage.stored(job)) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"no JSON at all", id="a body that is no JSON"),
+        pytest.param(b"{}", id="a question without a pod"),
+        pytest.param(b'{"Pod": {"metadata": {}}, "NodeNames": "train-1"}', id="a question of the wrong shape"),
+    ],
+)
+def test_a_bad_question_gets_a_sentence_and_the_next_job_is_placed(stage: Scene, body: bytes) -> None:
+    answer = json.loads(ask_extender(stage, body))
+    assert answer["Error"], answer
+    job = LightJob("TFJob", "next", 1, 1, sleeps=True)
+    stage.submit(job)
+    stage.wait_bound(job)
+
+
+def test_a_node_without_capacity_is_passed_over(stage: Scene) -> None:
+    empty = {"metadata": {"name": "empty-node", "labels": dict(POOL)}, "spec": {}}
+    stage.api.create(f"{CORE}/nodes", empty)
+    try:
+        job = LightJob("TFJob", "careful", 2, 4, sleeps=True)
+        stage.submit(job)
+        assert "empty-node" not in stage.wait_bound(job)
+    finally:
+        stage.api.delete(f"{CORE}/nodes/empty-node")
+
+
+def ask_extender(stage: Scene, body: bytes) -> bytes:
+    """Send a body to the extender's filter and return its answer, which must come with 200."""
+    ports = json.loads(stage.optimus.pod_of(SCHEDULER)["metadata"]["annotations"][PORTS_ANNOTATION])
+    connection = http.client.HTTPConnection("127.0.0.1", int(ports["8888"]), timeout=10)
+    with contextlib.closing(connection):
+        connection.request("POST", "/filter", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        return answer.read()
 
 
 def _generation(stored: Any) -> int:
