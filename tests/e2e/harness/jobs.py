@@ -20,6 +20,8 @@ CLAIM: Final = "light-checkpoints"
 POOL: Final = {"optimus.dl/pool": "training"}
 """The label of the nodes that training jobs go to."""
 
+SLEEP: Final = "exec sleep 600"
+
 Kind: TypeAlias = Literal["TFJob", "MXJob"]
 _FILES: Mapping[str, str] = {"TFJob": "tfjob.yaml", "MXJob": "mxjob.yaml"}
 _SPECS: Mapping[str, str] = {"TFJob": "tfReplicaSpecs", "MXJob": "mxReplicaSpecs"}
@@ -41,7 +43,7 @@ class LightJob:
     `annotations` None: none at all. `requests` maps a role (`PS`, `Worker`, and `Scheduler` of an MXJob; `Server`
     is written `PS`) to its resource requests. `flags` replace or add flags of the trainer. `fixed` adds roles of a
     TFJob that are neither PS nor worker, such as a Chief, made like its workers. With `script` its pods
-    run that shell script instead of training; with `sleeps`, for gangs that only have to lie somewhere, they sleep.
+    run that shell script instead of training; `SLEEP` is for gangs that only have to lie somewhere.
     """
 
     kind: Kind
@@ -54,7 +56,6 @@ class LightJob:
     scheduler: str = "optimus-scheduler"
     node_selector: Mapping[str, str] = field(default_factory=lambda: dict(POOL))
     fixed: Mapping[str, int] = field(default_factory=dict)
-    sleeps: bool = False
     script: str = ""
 
     def manifest(self, namespace: str) -> Json:
@@ -99,9 +100,9 @@ class LightJob:
             spec["nodeSelector"] = dict(self.node_selector)
         container = spec["containers"][0]
         container["args"] = _with_flags(container["args"], {**QUICK, **self._checkpoints(), **self.flags})
-        if self.script or self.sleeps:
+        if self.script:
             spec["terminationGracePeriodSeconds"] = 1
-            container.update(image="busybox", command=["sh", "-c"], args=[self.script or "exec sleep 600"])
+            container.update(image="busybox", command=["sh", "-c"], args=[self.script])
         if role in self.requests:
             container["resources"] = {"requests": dict(self.requests[role])}
 

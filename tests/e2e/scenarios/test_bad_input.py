@@ -9,7 +9,7 @@ import pytest
 
 from localcluster.node.processes import PORTS_ANNOTATION
 from tests.e2e.harness.api import CORE, KUBEFLOW, Json
-from tests.e2e.harness.jobs import POOL, LightJob
+from tests.e2e.harness.jobs import POOL, SLEEP, LightJob
 from tests.e2e.harness.scene import Scene
 from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER
 
@@ -117,7 +117,7 @@ def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(s
 def test_a_bad_question_gets_a_sentence_and_the_next_job_is_placed(stage: Scene, body: bytes) -> None:
     answer = json.loads(ask_extender(stage, body))
     assert answer["Error"], answer
-    job = LightJob("TFJob", "next", 1, 1, sleeps=True)
+    job = LightJob("TFJob", "next", 1, 1, script=SLEEP)
     stage.submit(job)
     stage.wait_bound(job)
 
@@ -126,7 +126,7 @@ def test_a_node_without_capacity_is_passed_over(stage: Scene) -> None:
     empty = {"metadata": {"name": "empty-node", "labels": dict(POOL)}, "spec": {}}
     stage.api.create(f"{CORE}/nodes", empty)
     try:
-        job = LightJob("TFJob", "careful", 2, 4, sleeps=True)
+        job = LightJob("TFJob", "careful", 2, 4, script=SLEEP)
         stage.submit(job)
         assert "empty-node" not in stage.wait_bound(job)
     finally:

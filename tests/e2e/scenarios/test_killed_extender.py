@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.harness.brute_force import complaints
 from tests.e2e.harness.containers import container_process, kill_process
 from tests.e2e.harness.history import Change
-from tests.e2e.harness.jobs import LightJob
+from tests.e2e.harness.jobs import SLEEP, LightJob
 from tests.e2e.harness.scene import Scene
 from tests.e2e.harness.stack import SCHEDULER
 
@@ -32,7 +32,7 @@ def is_bound(change: Change) -> bool:
 def test_a_gang_is_completed_after_the_extender_was_killed_in_the_middle(
     stage: Scene, instant: Callable[[Change], bool]
 ) -> None:
-    job = LightJob("TFJob", "gang", 4, 20, requests={"PS": TINY, "Worker": TINY}, sleeps=True)
+    job = LightJob("TFJob", "gang", 4, 20, requests={"PS": TINY, "Worker": TINY}, script=SLEEP)
     free = stage.free_room(job)
     victim = container_process(stage.optimus.cluster, stage.optimus.pod_of(SCHEDULER), "-m extender")
     restarts = stage.restarts(SCHEDULER, "extender")
