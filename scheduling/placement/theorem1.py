@@ -2,9 +2,9 @@
 
 For k = 1, 2, ...: if k servers hold the job with PSs and workers dealt evenly (per server they differ by at
 most one), take them, servers with most of the job's dominant resource free first. The smallest such k is found
-exactly, whatever the room and the constraints. Where no even deal gives each server both kinds (PSs and workers
-may not share nodes, room is too uneven, bound replicas lie unevenly), ``uneven`` minimises the transfer time itself,
-and is taken if it needs fewer servers than what can be dealt evenly all the same.
+exactly, whatever the room and the constraints. Where no even deal puts PSs beside workers (they may not share
+nodes, room is too uneven, bound replicas lie unevenly), ``uneven`` minimises the transfer time itself, and is taken
+if it needs fewer servers than one for each replica.
 Fixed roles then go on the plan's server with most room left, else on one more; if that leaves them without a
 place, they go first and the rest is dealt around them.
 """
@@ -66,9 +66,9 @@ class Theorem1:
             yield []
             return
         fewest, most = _fewest(hosting), min(tasks, len(room.names))
-        together = min(count for count in (hosting.ps.count, hosting.workers.count) if count)
+        # One replica on each server is even, and yet no PS lies beside a worker: that is worth no further server.
+        together = tasks - 1 if hosting.ps.count and hosting.workers.count else tasks
         yield from _dealt(hosting, fewest, min(together, most))
-        # Beyond, some server lacks PSs or workers, which the theorem leaves out: evenness is then worth no server.
         squeezed = squeeze(hosting, self.transfer)
         for dealt in _dealt(hosting, max(fewest, together + 1), most):
             if squeezed is not None and len(squeezed) < len(dealt):
