@@ -56,21 +56,19 @@ def _nothing(_: Json) -> None:
 
 
 class Chronicle:
-    """Records from entering to leaving the `with` block; the two hooks are called in the instant of a change."""
+    """Records from entering to leaving the `with` block; `on_profile` is called in the instant of a change."""
 
-    def __init__(
-        self, stage: Scene, on_profile: Callable[[Json], None] = _nothing, on_job: Callable[[Json], None] = _nothing
-    ) -> None:
+    def __init__(self, stage: Scene, on_profile: Callable[[Json], None] = _nothing) -> None:
         api, namespace = stage.api, stage.namespace
         self.logs = LogBook(api, namespace)
         self._stage = stage
         self._profiles = Recording(api, in_namespace(OPTIMUS, namespace, "trainingprofiles"), on_profile)
-        self._jobs = [Recording(api, in_namespace(KUBEFLOW, namespace, each), on_job) for each in PLURALS.values()]
-        self._pods = Recording(api, in_namespace(CORE, namespace, "pods"), self.logs.look)
+        self._jobs = [Recording(api, in_namespace(KUBEFLOW, namespace, each)) for each in PLURALS.values()]
+        self.pods = Recording(api, in_namespace(CORE, namespace, "pods"), self.logs.look)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        for recording in (self._profiles, *self._jobs, self._pods):
+        for recording in (self._profiles, *self._jobs, self.pods):
             self._stack.enter_context(recording)
         return self
 

@@ -13,7 +13,7 @@ _ENDLESS: Final = {"--epochs": "0", "--examples-per-epoch": "640"}
 
 
 def small_job(
-    name: str, counts: Counts, kind: Kind = "TFJob", annotations: Mapping[str, str] | None = None
+    name: str, counts: Counts, kind: Kind = "TFJob", requests: Mapping[str, Mapping[str, str]] | None = None
 ) -> LightJob:
     """Return a job whose bounds hold it at its counts until a test moves them; it trains until it is deleted."""
     mode = {"optimus.dl/training-mode": "sync", "optimus.dl/global-batch-size": "64"}
@@ -24,8 +24,8 @@ def small_job(
         kind,
         name,
         *counts,
-        annotations={**common, **mode, **bounds(counts), **(annotations or {})},
-        requests={"PS": SMALL, "Worker": SMALL, "Scheduler": SMALL},
+        annotations={**common, **mode, **bounds(counts)},
+        requests=requests or {"PS": SMALL, "Worker": SMALL, "Scheduler": SMALL},
         flags=_ENDLESS,
     )
 

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Self
 
 import urllib3
@@ -13,11 +14,19 @@ from tests.e2e.harness.api import Api, Json
 _WATCH_SECONDS = 900
 
 
+@dataclass(frozen=True)
+class Change:
+    """One event of the watch: ADDED, MODIFIED or DELETED, and the object as it was then."""
+
+    type: str
+    object: Json
+
+
 class Recording:
     """Records from entering to leaving the `with` block, in a thread of its own; begins with what is there already.
 
     `on_change` is called on that thread with each object as it has become, for what has to be done in that very
-    instant. What it raises is raised again when the block is left. Objects that are deleted stay in the record.
+    instant. What it raises is raised again when the block is left.
     """
 
     def __init__(self, api: Api, path: str, on_change: Callable[[Json], None] = lambda _: None) -> None:
@@ -26,7 +35,7 @@ class Recording:
         self._response: urllib3.BaseHTTPResponse | None = None
         self._opened = threading.Event()
         self._fault: Exception | None = None
-        self.objects: list[Json] = []
+        self.changes: list[Change] = []
 
     def __enter__(self) -> Self:
         """Open the watch; what happens from now on is recorded."""
@@ -46,9 +55,14 @@ class Recording:
             if self._fault is not None:
                 raise self._fault
 
+    @property
+    def objects(self) -> list[Json]:
+        """Return each object as it was after each of its changes."""
+        return [change.object for change in list(self.changes) if change.type in ("ADDED", "MODIFIED")]
+
     def of(self, name: str) -> list[Json]:
         """Return one object as it was after each of its changes."""
-        return [each for each in list(self.objects) if each["metadata"]["name"] == name]
+        return [each for each in self.objects if each["metadata"]["name"] == name]
 
     def _record(self) -> None:
         with self._api.watch(self._path, _WATCH_SECONDS) as response:
@@ -59,9 +73,11 @@ class Recording:
                     self._take(json.loads(line))
 
     def _take(self, event: Json) -> None:
-        if event["type"] not in ("ADDED", "MODIFIED"):
+        if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
             return
-        self.objects.append(event["object"])
+        self.changes.append(Change(event["type"], event["object"]))
+        if event["type"] == "DELETED":
+            return
         try:
             self._on_change(event["object"])
         except Exception as error:  # noqa: BLE001 -- raised again on the test's own thread

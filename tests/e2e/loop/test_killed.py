@@ -53,7 +53,6 @@ def reaches(stage: Scene, chronicle: Chronicle, job: LightJob) -> None:
     assert not chronicle.training_complaints(job)
 
 
-@pytest.mark.e2e
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("phase", ["Suspending", "Resizing", "Starting"])
 def test_the_autoscaler_killed_in_the_middle_of_a_rescale_goes_on_with_it(stage: Scene, phase: str) -> None:
@@ -73,7 +72,6 @@ def test_the_autoscaler_killed_in_the_middle_of_a_rescale_goes_on_with_it(stage:
         reaches(stage, chronicle, job)
 
 
-@pytest.mark.e2e
 @pytest.mark.timeout(400)
 def test_the_extender_killed_while_a_rescaled_gang_is_bound_leaves_it_whole(stage: Scene) -> None:
     job = small_job("victim", BEFORE, "MXJob")

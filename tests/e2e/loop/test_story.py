@@ -1,0 +1,113 @@
+"""The story of two jobs: measured, grown and shrunk by their forecasts as the other comes and goes, to their goals.
+
+The first job alone is measured and gets what helps it. The second, for which the rest is too little, arrives: the
+first gives room. The second is measured, reaches its goal and is suspended: the first grows again, to its own goal.
+Nobody but the autoscaler changes a count.
+"""
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.e2e.harness.api import CORE
+from tests.e2e.harness.jobs import LightJob
+from tests.e2e.harness.scene import Scene
+from tests.e2e.loop.chronicle import Chronicle, Rescale
+from tests.e2e.loop.placements import placed_gangs
+
+# Two nodes of four CPUs: the first job at its most leaves half a CPU on each, where the second does not fit.
+# Stated costs: more workers save much of the first job's time, and the link little.
+FIRST = LightJob(
+    "TFJob",
+    "first",
+    1,
+    2,
+    annotations={
+        "optimus.dl/target-loss": "0.175",
+        "optimus.dl/at-target": "suspend",
+        "optimus.dl/training-mode": "sync",
+        "optimus.dl/global-batch-size": "64",
+        "optimus.dl/steps-per-epoch": "10",
+        "optimus.dl/max-ps": "2",
+        "optimus.dl/max-workers": "4",
+    },
+    requests={"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "1500m", "memory": "64Mi"}},
+    flags={"--epochs": "0", "--examples-per-epoch": "640", "--example-seconds": "0.02", "--model-mbytes": "0.1"},
+)
+SECOND = LightJob(
+    "MXJob",
+    "second",
+    1,
+    2,
+    annotations={
+        "optimus.dl/target-loss": "0.15",
+        "optimus.dl/at-target": "suspend",
+        "optimus.dl/training-mode": "async",
+        "optimus.dl/worker-batch-size": "32",
+        "optimus.dl/steps-per-epoch": "20",
+        "optimus.dl/min-workers": "2",
+        "optimus.dl/max-ps": "2",
+        "optimus.dl/max-workers": "3",
+    },
+    requests={
+        "PS": {"cpu": "300m", "memory": "64Mi"},
+        "Worker": {"cpu": "400m", "memory": "64Mi"},
+        "Scheduler": {"cpu": "100m", "memory": "32Mi"},
+    },
+    flags={"--epochs": "0", "--examples-per-epoch": "640", "--example-seconds": "0.01", "--model-mbytes": "0.1"},
+)
+INTERVAL_ID = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d+")
+FORECAST = re.compile(r"remaining \d+ s become \d+ s")
+
+
+def shares(chronicle: Chronicle, job: LightJob) -> bool:
+    """Whether the job was measured, and has been moved by a forecast since."""
+    rescales = chronicle.rescales(job)
+    return len([each for each in rescales if each.measures]) >= 3 and bool(grown_by_forecast(rescales))
+
+
+def given(stage: Scene, rescales: list[Rescale]) -> list[Rescale]:
+    """Return the rescales that made the first job smaller for the second."""
+    why = f"gives room to {stage.namespace}/{SECOND.name}"
+    return [each for each in rescales if INTERVAL_ID.fullmatch(each.id) and each.shrinks and each.why.startswith(why)]
+
+
+def reached_its_goal(chronicle: Chronicle, job: LightJob) -> None:
+    """By way of profiling, never Failed, without a step at or below a complete checkpoint trained again."""
+    rescales, status = chronicle.rescales(job), chronicle.status(job)
+    assert not chronicle.ever_failed(job)
+    assert not chronicle.training_complaints(job)
+    assert 3 <= [each.measures for each in rescales].count(True) <= 4, rescales
+    assert any(each.grows for each in rescales), rescales
+    assert any(each.shrinks for each in rescales), rescales
+    assert rescales[-1].suspends
+    assert status["progressPercent"] == 100
+    assert status["loss"] <= float((job.annotations or {})["optimus.dl/target-loss"])
+
+
+def grown_by_forecast(rescales: list[Rescale]) -> list[Rescale]:
+    return [each for each in rescales if INTERVAL_ID.fullmatch(each.id) and each.grows and FORECAST.search(each.why)]
+
+
+@pytest.mark.timeout(600)
+def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_their_goals(stage: Scene) -> None:
+    with Chronicle(stage) as chronicle:
+        stage.submit(FIRST)
+        stage.wait(lambda: shares(chronicle, FIRST), "the first job is measured and has its share", 180)
+        stage.wait(lambda: chronicle.is_quiet_at(FIRST, (2, 4)), "alone, that is all that helps it", 60)
+        stage.submit(SECOND)
+        stage.wait(lambda: given(stage, chronicle.rescales(FIRST)), "the first job gives room", 60)
+        stage.wait(lambda: chronicle.phase(SECOND) == "Suspended", "the second job is at its goal and suspended", 240)
+        stage.wait(lambda: chronicle.is_quiet_at(FIRST, (2, 4)), "the first job has grown again", 60)
+        stage.wait(lambda: chronicle.phase(FIRST) == "Suspended", "the first job is at its goal and suspended", 240)
+
+        first = chronicle.rescales(FIRST)
+        assert grown_by_forecast(first)[-1].target == (2, 4), first
+        assert FORECAST.search(given(stage, first)[0].why), first
+        for job in (FIRST, SECOND):
+            reached_its_goal(chronicle, job)
+        gangs = placed_gangs(chronicle.pods.changes, stage.api.items(f"{CORE}/nodes"), [FIRST, SECOND])
+        assert not {str(gang): gang.complaints for gang in gangs if gang.complaints}
+        placed = Counter(gang.job.name for gang in gangs)
+        assert min(placed[FIRST.name], placed[SECOND.name]) >= 3, placed
