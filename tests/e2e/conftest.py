@@ -86,5 +86,5 @@ def namespace(cluster: LocalCluster) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def frameworks(request: pytest.FixtureRequest) -> Mapping[str, Path | str]:
-    """The environments of the framework examples; where a test asks for it, the shared cluster's nodes have them too."""
+    """The environments of the framework examples; where a test asks for them, the shared nodes have them too."""
     return request.config.stash[_ENVIRONMENTS]
