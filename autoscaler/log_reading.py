@@ -2,14 +2,15 @@
 
 Polled, not followed: a stream per pod would hold thousands of connections open for a line every few seconds. Of each
 job the pod that leads is read (its Chief, else worker 0) and a few workers beside it, enough to know a speed that
-adds up over workers.
+adds up over workers. A pod that has ended, or is about to go, is read once more: what it printed last is the loss and
+the checkpoint that its job ends with.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from kube.outcomes import Refused
 from kube.pods import Pod
@@ -37,6 +38,9 @@ class Run:
     name: str
     counts: Counts
     pods: tuple[Pod, ...]
+
+
+_Followed: TypeAlias = tuple[ProgressLog, Run, Pod]
 
 
 def run_of(pods: Sequence[Pod], counts: Counts) -> Run | None:
@@ -70,22 +74,34 @@ class LogReading:
         self._poll_seconds = poll_seconds
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
         self._read_at: dict[str, float] = {}
+        self._followed: dict[str, _Followed] = {}
         self._under_way: dict[str, Future[list[LogLine] | Refused]] = {}
 
     def poll(self, runs: Iterable[tuple[ProgressLog, Run]], now: float, *, patience_seconds: float) -> None:
         """Read what is due, for at most ``patience_seconds``; what takes longer is taken in at a later poll."""
         alive = {pod.uid: (log, run, pod) for log, run in runs for pod in run.pods}
-        for uid in [uid for uid in (*self._read_at, *self._under_way) if uid not in alive]:
-            self._read_at.pop(uid, None)
-            self._under_way.pop(uid, None)
-        for uid, (log, _, pod) in alive.items():
-            if uid not in self._under_way and now - self._read_at.get(uid, float("-inf")) >= self._poll_seconds:
+        ended = self._ended(alive)
+        known, self._followed = alive | ended, alive
+        self._forget_all_but(known)
+        for uid, (log, _, pod) in known.items():
+            is_due = uid in ended or now - self._read_at.get(uid, float("-inf")) >= self._poll_seconds
+            if is_due and uid not in self._under_way:
                 self._read_at[uid] = now
                 self._under_way[uid] = self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name))
         done, _ = wait(self._under_way.values(), timeout=patience_seconds)
         for uid in [uid for uid, future in self._under_way.items() if future in done]:
-            log, run, pod = alive[uid]
-            self._take(log, run, pod, self._under_way.pop(uid))
+            self._take(*known[uid], self._under_way.pop(uid))
+
+    def _forget_all_but(self, known: Mapping[str, _Followed]) -> None:
+        for uid in [uid for uid in (*self._read_at, *self._under_way) if uid not in known]:
+            self._read_at.pop(uid, None)
+            self._under_way.pop(uid, None)
+
+    def _ended(self, alive: Mapping[str, _Followed]) -> dict[str, _Followed]:
+        """What was followed until now, unless another pod has its name by now: the name stands for that one's log."""
+        taken = {(pod.namespace, pod.name) for _, _, pod in alive.values()}
+        gone = {uid: each for uid, each in self._followed.items() if uid not in alive}
+        return {uid: each for uid, each in gone.items() if (each[2].namespace, each[2].name) not in taken}
 
     def read_now(self, log: ProgressLog, run: Run) -> None:
         """Read a whole run's logs at once: its pods are about to go, and their logs with them."""

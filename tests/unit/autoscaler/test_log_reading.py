@@ -1,0 +1,107 @@
+"""Which logs are read, and when: a little at a time while a pod runs, and once more when it has ended."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from autoscaler.log_reading import LogReading, Run
+from kube.errors import ErrorKind
+from kube.outcomes import Refused
+from kube.pods import Pod
+from scheduling.jobs import Counts, NodeConstraints, Role
+from scheduling.progress.log import ProgressLog
+from scheduling.progress.record import LogLine
+from scheduling.progress.rules import LogRules
+from scheduling.resources import Resources
+from scheduling.snapshot import ReplicaId
+from tests.unit.interval.cluster import job
+
+AT = 1_000.0
+
+
+class Logs:
+    """What each pod has printed, by name; counts how often it is read."""
+
+    def __init__(self) -> None:
+        self.printed: dict[str, list[str]] = {}
+        self.reads: list[str] = []
+
+    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+        self.reads.append(pod.uid)
+        if pod.name not in self.printed:
+            return Refused(ErrorKind.NOT_FOUND, f"pod {pod.name} is gone")
+        lines = [LogLine(AT + second, text) for second, text in enumerate(self.printed[pod.name])]
+        return [line for line in lines if since is None or line.at >= since]
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs()
+
+
+@pytest.fixture
+def reading(logs: Logs) -> Iterator[LogReading]:
+    reading = LogReading(logs, readers=2, poll_seconds=10)
+    yield reading
+    reading.close()
+
+
+def worker(run: int = 0) -> Pod:
+    return Pod(
+        uid=f"a-worker-0-{run}",
+        namespace="team",
+        name="a-worker-0",
+        resource_version="1",
+        created_at=AT,
+        replica=ReplicaId("uid-a", Role.WORKER, 0),
+        resources=Resources(pods=1),
+        constraints=NodeConstraints(),
+    )
+
+
+def run_of(pod: Pod) -> Run:
+    return Run(pod.uid, Counts(1, 1), (pod,))
+
+
+def progress_log() -> ProgressLog:
+    return ProgressLog(LogRules.of(job("a")))
+
+
+def test_a_log_is_read_again_only_after_a_while(logs: Logs, reading: LogReading) -> None:
+    log, run = progress_log(), run_of(worker())
+    logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
+    for now in (AT, AT + 5, AT + 11):
+        reading.poll([(log, run)], now, patience_seconds=10)
+    assert logs.reads == ["a-worker-0-0"] * 2
+
+
+def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, reading: LogReading) -> None:
+    log, run = progress_log(), run_of(worker())
+    logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
+    reading.poll([(log, run)], AT, patience_seconds=10)
+    logs.printed["a-worker-0"] += ["step=2 loss=1.5", "step=2 loss=1.5 checkpoint=2"]
+    for now in (AT + 1, AT + 2):
+        reading.poll([], now, patience_seconds=10)
+    assert log.progress(AT + 2).checkpoint_step == 2
+    assert logs.reads == ["a-worker-0-0"] * 2
+
+
+def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, reading: LogReading) -> None:
+    log, run = progress_log(), run_of(worker())
+    logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
+    reading.poll([(log, run)], AT, patience_seconds=10)
+    logs.printed.clear()
+    for now in (AT + 1, AT + 2):
+        reading.poll([], now, patience_seconds=10)
+    assert log.progress(AT + 2).step == 1
+    assert logs.reads == ["a-worker-0-0"] * 2
+
+
+def test_the_log_of_a_pods_successor_is_not_taken_for_its_own(logs: Logs, reading: LogReading) -> None:
+    log = progress_log()
+    logs.printed["a-worker-0"] = ["step=7 loss=2.0"]
+    reading.poll([(log, run_of(worker(0)))], AT, patience_seconds=10)
+    logs.printed["a-worker-0"] = ["step=3 loss=2.5"]
+    reading.poll([(log, run_of(worker(1)))], AT + 1, patience_seconds=10)
+    assert log.progress(AT + 1).step == 3
+    assert logs.reads == ["a-worker-0-0", "a-worker-0-1"]
