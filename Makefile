@@ -36,12 +36,10 @@ format: $(READY) ## rewrite the code as the formatter wants it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-PINNED := runtime dev mxnet tensorflow
+PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 requirements: $(READY) ## pin every requirement anew, with hashes
-	for name in $(PINNED); do \
-		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-			requirements/$$name.in -o requirements/$$name.txt; \
-	done
+	cd requirements && for name in dev mxnet tensorflow; do ../$(PIN) $$name.in -o $$name.txt; done
+	cd requirements && ../$(PIN) runtime.in -c dev.txt -o runtime.txt # the image runs what the tests ran
 
 clean: ## remove what was built here (binaries and environments stay in the user's cache)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
