@@ -98,6 +98,19 @@ class Optimus:
         (pod,) = [each for each in pods if not each["metadata"].get("deletionTimestamp")]
         return pod
 
+    def defects(self, since: str) -> list[str]:
+        """Return the lines with which either process reported an error of its own since that instant (RFC 3339).
+
+        Neither reports anything so for what users or the cluster do; the extender also watches its own books.
+        """
+        found: list[str] = []
+        for deployment, container in ((SCHEDULER, "extender"), (AUTOSCALER, "autoscaler")):
+            name = self.pod_of(deployment)["metadata"]["name"]
+            path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods/{name}/log"
+            log = self.api.text(path, container=container, sinceTime=since)
+            found += [line for line in log.splitlines() if " ERROR " in line or line.startswith("Traceback")]
+        return found
+
     def log(self, deployment: str, container: str, lines: int = 200) -> str:
         """Return the last lines of one of the processes."""
         name = self.pod_of(deployment)["metadata"]["name"]

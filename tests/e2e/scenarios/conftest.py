@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,15 @@ from tests.e2e.conftest import Shown
 from tests.e2e.harness.scene import Scene, scene
 from tests.e2e.harness.stack import Optimus, optimus_cluster, training_nodes
 
+# A process that was killed is started again at once: a kubelet's usual back-off is not what is tested here.
+AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
+
 
 @pytest.fixture(scope="package")
 def running(shown: Shown) -> Iterator[Optimus]:
     """A cluster with four training nodes of four CPUs each; Optimus is not deployed yet."""
-    with optimus_cluster("scenarios", training_nodes("4", "4", "4", "4")) as optimus, shown(optimus.cluster):
+    four = training_nodes("4", "4", "4", "4")
+    with optimus_cluster("scenarios", four, agent=AGENT) as optimus, shown(optimus.cluster):
         yield optimus
 
 
@@ -27,6 +32,8 @@ def optimus(running: Optimus) -> Optimus:
 
 @pytest.fixture
 def stage(optimus: Optimus, tmp_path: Path) -> Iterator[Scene]:
-    """A namespace with a checkpoint volume; afterwards it is empty and so are the nodes."""
+    """A namespace with a checkpoint volume; afterwards it is empty, so are the nodes, and neither process has erred."""
+    began = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     with scene(optimus, f"scene-{secrets.token_hex(4)}", tmp_path / "checkpoints") as stage:
         yield stage
+    assert not optimus.defects(began)
