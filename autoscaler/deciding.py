@@ -116,9 +116,12 @@ class Deciding:
 
         It is given one interval more: a restart less where the forecast was just about to be ready.
         """
-        home, deeds = state.deeds.own_counts, state.deeds
+        deeds = state.deeds
+        # The user may have moved the bounds since.
+        home = None if deeds.own_counts is None else state.job.bounds.clamp(deeds.own_counts)
         measured = len(deeds.profiled) >= self._rules.profiling.runs and deeds.profiling_since is None
-        if home is None or not measured or state.rescale is not None or decision.action is not Action.KEEP:
+        moves = state.rescale is not None or decision.action is not Action.KEEP
+        if home in (None, state.job.counts) or not measured or moves:
             return decision
         if not isinstance(state.outlook, NotReady) or state.job.counts != deeds.profiled[-1]:
             return decision

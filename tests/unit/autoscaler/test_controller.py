@@ -86,6 +86,34 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(town: Town, mayo
     assert job.step >= job.saved
 
 
+@pytest.mark.parametrize(
+    ("bounds_moved", "home"),
+    [
+        pytest.param({}, Counts(1, 1), id="to its user's counts"),
+        pytest.param(
+            {"optimus.dl/min-workers": "2"}, Counts(1, 2), id="as near to them as its user's new bounds allow"
+        ),
+        pytest.param(
+            {"optimus.dl/min-ps": "2", "optimus.dl/min-workers": "3"}, Counts(2, 3), id="nowhere if that is here"
+        ),
+    ],
+)
+def test_without_a_forecast_a_job_goes_back_after_its_profiling(
+    town: Town, mayor: Mayor, bounds_moved: dict[str, str], home: Counts
+) -> None:
+    goal = {"target_loss": "0.0001", "training_mode": "sync", "global_batch_size": "64"}
+    job = town.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
+    mayor.rule(50)
+    assert job.counts == Counts(2, 3)
+    job.manifest["metadata"]["annotations"].update(bounds_moved)
+    job.changed()
+    seen = set()
+    for _ in range(100):
+        mayor.rule(1)
+        seen.add(job.counts)
+    assert seen == {Counts(2, 3), home}
+
+
 def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_would_do(mayor: Mayor, town: Town) -> None:
     town.checkpoints = False
     job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1"))
