@@ -4,41 +4,14 @@ import pytest
 
 from tests.e2e.harness.api import Json
 from tests.e2e.harness.brute_force import complaints as misplacements
-from tests.e2e.harness.containers import container_process, kill_process
 from tests.e2e.harness.history import Change
 from tests.e2e.harness.jobs import LightJob
 from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER
 from tests.e2e.loop.chronicle import Chronicle
 from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
+from tests.e2e.loop.killing import Killer
 
 BEFORE, AFTER = (1, 2), (2, 3)
-PROCESSES = {"autoscaler": (AUTOSCALER, "-m autoscaler"), "extender": (SCHEDULER, "-m extender")}
-
-
-class Killer:
-    """Kills one of the two processes once: when the job's profile shows a phase, or one of its pods is bound."""
-
-    def __init__(self, stage: Scene, process: str) -> None:
-        self._stage, self._container = stage, process
-        self._deployment, part_of_command = PROCESSES[process]
-        self._victim = container_process(stage.optimus.cluster, stage.optimus.pod_of(self._deployment), part_of_command)
-        self._restarts = stage.restarts(self._deployment, process)
-        self.has_killed = False
-
-    def kill_once(self) -> None:
-        """Kill it, unless that was done."""
-        if not self.has_killed:
-            self.has_killed = True
-            kill_process(self._victim)
-
-    def wait_restarted(self) -> None:
-        """Wait until the kubelet's restart of it serves."""
-        restarts = (self._deployment, self._container)
-        self._stage.wait(
-            lambda: self._stage.restarts(*restarts) > self._restarts, f"{self._container} is started again"
-        )
-        self._stage.optimus.wait_rolled_out(self._deployment)
 
 
 def reaches(stage: Scene, chronicle: Chronicle, job: LightJob) -> None:

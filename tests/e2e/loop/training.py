@@ -92,6 +92,20 @@ def complaints(runs: Sequence[Run], *, exact: bool) -> list[str]:
     return reader.found
 
 
+def epoch_losses(runs: Sequence[Run]) -> dict[int, float]:
+    """Return the mean loss of each epoch, over the steps that its lines speak for."""
+    sums: dict[int, tuple[float, int]] = {}
+    for run in runs:
+        before: int | None = None
+        for record in run.steps:
+            if record.loss is not None:
+                steps = 1 if before is None else record.step - before
+                loss, count = sums.get(record.epoch, (0.0, 0))
+                sums[record.epoch] = (loss + steps * record.loss, count + steps)
+                before = record.step
+    return {epoch: loss / count for epoch, (loss, count) in sums.items() if count}
+
+
 class _Reader:
     def __init__(self, exact: bool) -> None:
         self._exact = exact
