@@ -9,8 +9,10 @@ Fixed roles then go on the plan's server with most room left, else on one more; 
 place, they go first and the rest is dealt around them.
 """
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 
 import numpy as np
@@ -27,6 +29,8 @@ from scheduling.resources import Resources
 from scheduling.snapshot import ReplicaId
 
 SPREAD = (Role.PS, Role.WORKER)
+_MOST_SEATS = 8
+"""Where a gang fits only around its fixed roles, this many kinds of node are tried for the largest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +49,30 @@ class Theorem1:
             return Placement(gang.job_uid)
         if not _enough_in_all(gang, room):
             return does_not_fit(gang)
-        for first in ((), _fixed(gang)):
-            left = room.copy()
-            placed = _seat(first, left, gang, frozenset())
-            if placed is None:
-                continue
-            for servers in self._plans(gang, left):
-                whole = _complete(gang, left, servers, placed)
-                if whole is not None:
-                    return whole
-            if not _fixed(gang):
-                break
+        fixed = _fixed(gang)
+        rows = _seats(gang, fixed[0], room) if fixed else []
+        ways = [self._attempts(gang, room, None), *(self._attempts(gang, room, row) for row in rows)]
+        # Most often the roomiest seat does; the others are looked at when nothing else is left.
+        first = heapq.merge(*ways[:2], key=lambda attempt: len(attempt.servers))
+        for attempt in chain(first, *ways[2:]):
+            whole = _complete(gang, attempt)
+            if whole is not None:
+                return whole
         return does_not_fit(gang)
+
+    def _attempts(self, gang: Gang, room: Room, row: int | None) -> Iterator["_Attempt"]:
+        """Ways to place PSs and workers, fewest servers first; with a row, once the fixed roles are seated there."""
+        left = room.copy()
+        seated: _Nodes | None = {}
+        if row is not None:
+            largest, *others = _fixed(gang)
+            left.take(row, largest.spec.resources)
+            seated = _seat(tuple(others), left, gang, frozenset({row}))
+            if seated is not None:
+                seated[_id(gang, largest)] = left.names[row]
+        if seated is not None:
+            for servers in self._plans(gang, left):
+                yield _Attempt(servers, left, seated)
 
     def _plans(self, gang: Gang, room: Room) -> Iterator[list[Server]]:
         """Ways to place PSs and workers, best first."""
@@ -112,12 +128,21 @@ def _fixed(gang: Gang) -> tuple[Member, ...]:
 _Nodes = dict[ReplicaId, str]
 
 
-def _complete(gang: Gang, room: Room, servers: list[Server], placed: _Nodes) -> Placement | None:
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """PSs and workers by server, on the room that is left beside the replicas that are seated already."""
+
+    servers: list[Server]
+    left: Room
+    seated: _Nodes
+
+
+def _complete(gang: Gang, attempt: _Attempt) -> Placement | None:
     """Give every replica its node: PSs and workers as dealt, fixed roles on these servers, else on one more."""
-    left = room.copy()
-    nodes = placed | _hand_out(gang, left, servers)
+    left = attempt.left.copy()
+    nodes = attempt.seated | _hand_out(gang, left, attempt.servers)
     fixed = tuple(member for member in _fixed(gang) if _id(gang, member) not in nodes)
-    seated = _seat(fixed, left, gang, frozenset(server.row for server in servers))
+    seated = _seat(fixed, left, gang, frozenset(server.row for server in attempt.servers))
     if seated is None:
         return None
     nodes |= seated
@@ -152,15 +177,29 @@ def _seat(members: tuple[Member, ...], left: Room, gang: Gang, rather: frozenset
 
 
 def _roomiest(member: Member, left: Room, rather: frozenset[int]) -> int | None:
+    rows = _able(member, left)
+    room = left.column(member.spec.resources.dominant(left.capacity)[0])
+    return min(rows, key=lambda row: (row not in rather, -int(room[row]), row), default=None)
+
+
+def _seats(gang: Gang, member: Member, room: Room) -> list[int]:
+    """Nodes for one replica, roomiest first; of nodes that are alike only one, and not more than a few."""
+    admitted = [room.admits(constraints) for constraints in {other.spec.constraints for other in gang.unbound}]
+    dominant = room.column(member.spec.resources.dominant(room.capacity)[0])
+    rows = sorted(_able(member, room), key=lambda row: (-int(dominant[row]), row))
+    alike: dict[tuple[bytes, tuple[bool, ...]], int] = {}
+    for row in rows:
+        alike.setdefault((room.free[row].tobytes(), tuple(bool(admits[row]) for admits in admitted)), row)
+    return list(alike.values())[:_MOST_SEATS]
+
+
+def _able(member: Member, left: Room) -> list[int]:
     able = left.admits(member.spec.constraints) & left.holds(member.spec.resources)
     for name in member.barred:
         row = left.row(name)
         if row is not None:
             able[row] = False
-    rows = np.flatnonzero(able).tolist()
-    dominant, _ = member.spec.resources.dominant(left.capacity)
-    room = left.column(dominant)
-    return min(rows, key=lambda row: (row not in rather, -int(room[row]), row), default=None)
+    return [int(row) for row in np.flatnonzero(able)]
 
 
 def _id(gang: Gang, member: Member) -> ReplicaId:

@@ -1,6 +1,7 @@
 """Theorem 1's rule against an independent brute force, and tables of what it must do where the theorem is silent."""
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -12,9 +13,10 @@ from scheduling.nodes import Node, Taint
 from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
 from scheduling.placement.room import Room
 from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import Resources
+from scheduling.resources import Resources, total
 from scheduling.snapshot import ReplicaId
 from tests.unit.placement.oracle import (
+    Spread,
     fewest_servers,
     gang_of,
     is_even,
@@ -206,6 +208,36 @@ def with_fixed(gang: Gang, *members: Member) -> Gang:
 def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) -> None:
     nodes, free = nodes_of(**cpus)
     assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == node
+
+
+@settings(max_examples=300, deadline=None)
+@given(cases(), amounts)
+def test_a_chief_is_part_of_what_has_to_fit(
+    case: tuple[Gang, list[Node], dict[str, Resources]], asked: Resources
+) -> None:
+    gang, nodes, free = case
+    whole = with_fixed(gang, Member(Role.CHIEF, 0, ReplicaSpec(asked)))
+    answer = RULE.place(whole, nodes, free)
+    if isinstance(answer, Placement):
+        assert not overfull(whole, answer, free)
+        assert ReplicaId("uid", Role.CHIEF, 0) in answer.nodes
+    else:
+        assert not any(_leaves_room(gang, spread, free, asked) for spread in spreads(gang, nodes, free))
+
+
+def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: Resources) -> bool:
+    specs = {member.role: member.spec.resources for member in gang.members}
+    bound = Counter((member.node, member.role) for member in gang.members)
+    for node, room in free.items():
+        ps, workers = spread.get(node, (0, 0))
+        taken = total(
+            specs[role] * (count - bound[node, role])
+            for role, count in ((Role.PS, ps), (Role.WORKER, workers))
+            if count > bound[node, role]
+        )
+        if asked.fits_in(room - taken):
+            return True
+    return False
 
 
 def test_a_job_of_fixed_roles_alone_is_placed() -> None:
