@@ -31,6 +31,8 @@ from scheduling.snapshot import ReplicaId
 SPREAD = (Role.PS, Role.WORKER)
 _MOST_SEATS = 8
 """Where a gang fits only around its fixed roles, this many kinds of node are tried for the largest of them."""
+_LOOKED_AT = 256
+"""Kinds are told apart among this many of the roomiest nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,8 @@ def _seats(gang: Gang, member: Member, room: Room) -> list[int]:
     """Nodes for one replica, roomiest first; of nodes that are alike only one, and not more than a few."""
     admitted = [room.admits(constraints) for constraints in {other.spec.constraints for other in gang.unbound}]
     dominant = room.column(member.spec.resources.dominant(room.capacity)[0])
-    rows = sorted(_able(member, room), key=lambda row: (-int(dominant[row]), row))
+    able = np.array(_able(member, room), dtype=np.int64)
+    rows = able[np.argsort(-dominant[able], kind="stable")][:_LOOKED_AT].tolist()
     alike: dict[tuple[bytes, tuple[bool, ...]], int] = {}
     for row in rows:
         alike.setdefault((room.free[row].tobytes(), tuple(bool(admits[row]) for admits in admitted)), row)
