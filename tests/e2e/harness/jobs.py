@@ -104,10 +104,16 @@ class LightJob:
             spec["terminationGracePeriodSeconds"] = 1
             container.update(image="busybox", command=["sh", "-c"], args=[self.script])
         if role in self.requests:
-            container["resources"] = {"requests": dict(self.requests[role])}
+            container["resources"] = _resources(self.requests[role])
 
     def _checkpoints(self) -> Mapping[str, str]:
         return {"--checkpoint-dir": f"/checkpoints/{self.name}"}
+
+
+def _resources(requests: Mapping[str, str]) -> Json:
+    """Return requests, with limits for extended resources, which Kubernetes wants equal."""
+    extended = {name: quantity for name, quantity in requests.items() if "/" in name}
+    return {"requests": dict(requests)} | ({"limits": extended} if extended else {})
 
 
 @cache

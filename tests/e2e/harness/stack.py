@@ -28,11 +28,16 @@ _AVAILABLE_SECONDS: Final = 100
 _TAINT = Taint("optimus.dl/training", "true", "NoSchedule")
 
 
-def training_nodes(*cpus: str, memory: str = "8Gi") -> tuple[NodeSpec, ...]:
-    """Return training nodes `train-1`, `train-2`, ... with so many CPUs each, labelled and tainted as such."""
+def training_nodes(*cpus: str, memory: str = "8Gi", gpus: Sequence[int] = ()) -> tuple[NodeSpec, ...]:
+    """Return training nodes `train-1`, `train-2`, ... with so many CPUs each, labelled and tainted as such.
+
+    `gpus` says how many GPUs each of the first ones has.
+    """
+    named = [{"cpu": cpu, "memory": memory} for cpu in cpus]
+    for capacity, count in zip(named, gpus, strict=False):
+        capacity["nvidia.com/gpu"] = str(count)
     return tuple(
-        NodeSpec(f"train-{number}", {"cpu": cpu, "memory": memory}, POOL, (_TAINT,))
-        for number, cpu in enumerate(cpus, start=1)
+        NodeSpec(f"train-{number}", capacity, POOL, (_TAINT,)) for number, capacity in enumerate(named, start=1)
     )
 
 

@@ -17,8 +17,8 @@ AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
 
 @pytest.fixture(scope="package")
 def running(shown: Shown) -> Iterator[Optimus]:
-    """A cluster with four training nodes of four CPUs each; Optimus is not deployed yet."""
-    four = training_nodes("4", "4", "4", "4")
+    """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not deployed yet."""
+    four = training_nodes("4", "4", "4", "4", gpus=(2, 3))
     with optimus_cluster("scenarios", four, agent=AGENT) as optimus, shown(optimus.cluster):
         yield optimus
 

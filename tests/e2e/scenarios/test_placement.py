@@ -6,12 +6,13 @@ import pytest
 
 from tests.e2e.harness.api import CORE
 from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.jobs import Kind, LightJob, plain_pod
+from tests.e2e.harness.jobs import SLEEP, Kind, LightJob, plain_pod
 from tests.e2e.harness.scene import Scene
 
 SMALL = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "500m", "memory": "64Mi"}}
 MIXED = {"PS": {"cpu": "300m", "memory": "64Mi"}, "Worker": {"cpu": "1", "memory": "128Mi"}}
 LARGE = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "1500m", "memory": "128Mi"}}
+WITH_GPUS = {"PS": {"cpu": "500m"}, "Worker": {"cpu": "500m", "nvidia.com/gpu": "1"}}
 
 
 def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, str]]) -> LightJob:
@@ -37,6 +38,10 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
             {"train-2": "1500m", "train-3": "1500m", "train-4": "3"},
             id="an MXJob in uneven room",
         ),
+        pytest.param(job("tf-gpus", 2, 4, WITH_GPUS), {}, id="workers with GPUs lie where there are some"),
+        pytest.param(
+            LightJob("TFJob", "tf-chief", 2, 3, fixed={"Chief": 1}), {}, id="a chief lies beside PSs and workers"
+        ),
     ],
 )
 def test_a_job_lies_on_the_fewest_servers_evenly(stage: Scene, submitted: LightJob, taken: Mapping[str, str]) -> None:
@@ -47,3 +52,10 @@ def test_a_job_lies_on_the_fewest_servers_evenly(stage: Scene, submitted: LightJ
     stage.submit(submitted)
     observed = stage.wait_bound(submitted)
     assert not complaints(submitted.demand(), free, observed), (observed, free)
+
+
+def test_nodes_that_the_operators_selector_leaves_out_are_not_given_to_jobs(stage: Scene) -> None:
+    anywhere = LightJob("TFJob", "anywhere", 4, 4, requests=LARGE, node_selector={}, script=SLEEP)
+    assert "system" in stage.free_room(anywhere), "the job itself would go there"
+    stage.submit(anywhere)
+    assert "system" not in stage.wait_bound(anywhere)

@@ -1,4 +1,4 @@
-"""The extender is killed, -9, while a gang is being bound: the gang is completed, never left in part."""
+"""The extender or its kube-scheduler is killed, -9, while a gang is being bound: the gang is completed all the same."""
 
 from collections.abc import Callable
 
@@ -23,19 +23,20 @@ def is_bound(change: Change) -> bool:
 
 
 @pytest.mark.parametrize(
-    "instant",
+    ("container", "command", "instant"),
     [
-        pytest.param(is_nominated, id="when the first pod is told its node"),
-        pytest.param(is_bound, id="when the first pod is bound"),
+        pytest.param("extender", "-m extender", is_nominated, id="the extender, when the first pod is told its node"),
+        pytest.param("extender", "-m extender", is_bound, id="the extender, when the first pod is bound"),
+        pytest.param("kube-scheduler", "--config=", is_bound, id="kube-scheduler, when the first pod is bound"),
     ],
 )
-def test_a_gang_is_completed_after_the_extender_was_killed_in_the_middle(
-    stage: Scene, instant: Callable[[Change], bool]
+def test_a_gang_is_completed_after_a_kill_in_the_middle(
+    stage: Scene, container: str, command: str, instant: Callable[[Change], bool]
 ) -> None:
     job = LightJob("TFJob", "gang", 4, 20, requests={"PS": TINY, "Worker": TINY}, script=SLEEP)
     free = stage.free_room(job)
-    victim = container_process(stage.optimus.cluster, stage.optimus.pod_of(SCHEDULER), "-m extender")
-    restarts = stage.restarts(SCHEDULER, "extender")
+    victim = container_process(stage.optimus.cluster, stage.optimus.pod_of(SCHEDULER), command)
+    restarts = stage.restarts(SCHEDULER, container)
     bound_at_kill: list[int] = []
 
     def kill_once(change: Change) -> None:
@@ -46,7 +47,7 @@ def test_a_gang_is_completed_after_the_extender_was_killed_in_the_middle(
     with stage.history(kill_once) as history:
         stage.submit(job)
         observed = stage.wait_bound(job, 90)
-    stage.wait(lambda: stage.restarts(SCHEDULER, "extender") > restarts, "the extender was started again")
+    stage.wait(lambda: stage.restarts(SCHEDULER, container) > restarts, f"{container} was started again")
     assert bound_at_kill, "it was never killed"
     assert not complaints(job.demand(), free, observed), f"killed with {bound_at_kill[0]} of {job.pods} bound"
     assert "Failed" not in stage.conditions(job)
