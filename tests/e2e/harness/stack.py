@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from localcluster.cluster import LocalCluster
+from localcluster.errors import KubectlError
 from localcluster.specs import NodeSpec, Taint
 from tests.e2e.harness.api import Api, Json
 from tests.e2e.harness.jobs import POOL
@@ -63,7 +64,7 @@ QUICK_TUNING: Final = Tuning(
     },
     extender={
         "node_selector": "optimus.dl/pool=training",
-        "reservation_seconds": "15",
+        "reservation_seconds": "30",  # longer than another kube-scheduler waits for a dead leader
         "check_invariants": "true",
         "log_level": "info",
     },
@@ -91,9 +92,25 @@ class Optimus:
             self.wait_rolled_out(name)
 
     def wait_rolled_out(self, deployment: str) -> None:
-        """Wait until the Deployment's newest pods are available. Raises KubectlError."""
+        """Wait until the Deployment's newest pods are available. Raises KubectlError, with what there is to say."""
         wait = f"--timeout={_AVAILABLE_SECONDS}s"
-        self.cluster.kubectl("rollout", "status", f"deployment/{deployment}", "-n", SYSTEM_NAMESPACE, wait)
+        try:
+            self.cluster.kubectl("rollout", "status", f"deployment/{deployment}", "-n", SYSTEM_NAMESPACE, wait)
+        except KubectlError as error:
+            error.add_note(self.describe(deployment))
+            raise
+
+    def describe(self, deployment: str) -> str:
+        """Return what kubectl says of a Deployment's pods, and the last lines of each container."""
+        selected = ("-n", SYSTEM_NAMESPACE, "-l", f"app.kubernetes.io/name={deployment}")
+        asked = (("describe", "pods", *selected), ("logs", *selected, "--all-containers", "--prefix", "--tail=30"))
+        return "\n".join(self._said(*arguments) for arguments in asked)
+
+    def _said(self, *arguments: str) -> str:
+        try:
+            return self.cluster.kubectl(*arguments)
+        except KubectlError as error:
+            return str(error)
 
     def pod_of(self, deployment: str) -> Json:
         """Return the one pod of a Deployment that is not being deleted."""
