@@ -14,7 +14,9 @@ from tests.e2e.harness.scene import Scene
 T = TypeVar("T")
 
 _LABELS: Final = "training.kubeflow.org"
-_STEPS_BEFORE: Final = 60
+_STEPS_BEFORE: Final = 90
+"""The bounds are moved after so many: the loss falls so steeply before that six steps change it by more than noise."""
+
 _PATIENCE_SECONDS: Final = 240.0
 
 

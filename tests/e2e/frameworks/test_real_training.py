@@ -64,5 +64,13 @@ def test_it_ends_without_ever_having_failed(story: Story) -> None:
     assert not warnings
 
 
+def test_what_a_pod_that_stays_printed_last_is_read(story: Story, job: FrameworkJob) -> None:
+    if job.kind == "MXJob":  # its workers' pods go when the job ends, and their logs with them
+        assert story.profile["checkpointStep"] >= story.profile_after["checkpointStep"]
+        return
+    assert story.profile["checkpointStep"] == job.steps
+    assert f"{story.profile['loss']:.4g}" == f"{story.losses_after[job.steps]:.4g}"
+
+
 def _is_of_optimus(event: Json) -> bool:
     return bool(event["reportingComponent"] == "optimus-autoscaler")
