@@ -15,6 +15,17 @@ from tests.e2e.harness.stack import Optimus, optimus_cluster, training_nodes
 AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
 
 
+_FOLDER = Path(__file__).parent
+_SCENARIO_SECONDS = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give scenarios the time that a busy machine needs; what each waits for has limits of its own, and says so."""
+    for item in items:
+        if _FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.timeout(_SCENARIO_SECONDS))
+
+
 @pytest.fixture(scope="package")
 def running(shown: Shown) -> Iterator[Optimus]:
     """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not deployed yet."""
