@@ -1,6 +1,8 @@
 """Report: what a job's user reads in its TrainingProfile."""
 
 from autoscaler.job_state import JobState
+from autoscaler.rescale import Rescale
+from autoscaler.rescale_words import Step
 from autoscaler.stored import pack_rescale
 from kube.contract import Phase
 from kube.profiles import ProfileStatus
@@ -45,7 +47,7 @@ def phase_of(state: JobState, outlook: JobOutlook | None) -> Phase:
     """Where the job stands."""
     if state.seen.outcome is not None:
         return Phase.COMPLETED if state.seen.outcome == "Succeeded" else Phase.FAILED
-    if state.rescale is not None:
+    if state.rescale is not None and not _is_about_to_begin(state.rescale):
         return state.rescale.record.phase
     if state.seen.suspended:
         return Phase.SUSPENDED
@@ -54,6 +56,11 @@ def phase_of(state: JobState, outlook: JobOutlook | None) -> Phase:
     if outlook is not None and outlook.goal_met:
         return Phase.AT_TARGET
     return Phase.TRAINING if state.deeds.profiling_since is None else Phase.PROFILING
+
+
+def _is_about_to_begin(rescale: Rescale) -> bool:
+    """Decided, not begun, and with no checkpoint to wait for: the next tick begins it."""
+    return rescale.record.step is Step.CHECKPOINT and not rescale.needs_checkpoint
 
 
 def _reason(state: JobState) -> str:

@@ -58,7 +58,7 @@ def table(rows: Sequence[Row]) -> RenderableType:
         grid.add_column(heading, no_wrap=True)
     for heading in ("PSs", "workers", "loss", "target", "done", "steps/s", "forecast"):
         grid.add_column(heading, justify="right", no_wrap=True)
-    grid.add_column("placement (PSs + workers)", overflow="fold")
+    grid.add_column("PSs + workers on", overflow="fold")
     for row in rows:
         grid.add_row(*_cells(row))
     return grid
