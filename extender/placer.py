@@ -158,8 +158,12 @@ class Placer:
 
     def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> Verdict:
         self._told_to_wait.pop(pod.uid, None)
+        self._planner.asked(replica.job_uid)
         # Asked again: whatever was answered before did not come to a binding.
         self._planner.landed(replica)
+        known = self._cluster.pods_of(replica.job_uid).get(pod.uid)
+        if known is not None and known.node is not None:
+            return refuse(names, "the pod has been bound already", "bound")
         rescale = self._cluster.rescales.get(replica.job_uid)
         if rescale is not None and rescale.leaving:
             return refuse(names, f"job {_job(pod)} is being suspended, to go on with other counts", "rescaling")
@@ -231,6 +235,7 @@ class Placer:
             if pod.replica is None:
                 full = pass_through(pod, names, self._cluster, self._promises).refused
                 return {name: 0 if name in full else MOST for name in names}
+            self._planner.asked(pod.replica.job_uid)
             held = self._held_for(pod, pod.replica)
             if held is None:
                 assembly = self._planner.assemble(pod)

@@ -64,6 +64,7 @@ class Planner:
         self._could_fit: dict[str, tuple[tuple[int, int], bool]] = {}
         self._in_flight: dict[ReplicaId, str] = {}
         self._assembled: dict[str, Assembly | None] = {}
+        self._idle: set[str] = set()
         self.rescales = RescaleHolds(cluster, self.promises, rule, rules.rescale_hold_seconds, self._with_sent)
 
     # --- what has changed -------------------------------------------------------------------------------------
@@ -88,6 +89,10 @@ class Planner:
         self._bars.node_changed(node)
         self._assembled.clear()
         self.room_grew()
+
+    def asked(self, job_uid: str) -> None:
+        """kube-scheduler asks about a job's pod, so nothing that it knows keeps the pod from every node."""
+        self._idle.discard(job_uid)
 
     def is_refused(self, job_uid: str) -> bool:
         """Whether the job's gang is whole and was found not to fit as things are."""
@@ -122,6 +127,7 @@ class Planner:
         """A job is gone."""
         self.job_changed(job_uid)
         self._bars.forget(job_uid)
+        self._idle.discard(job_uid)
         self._in_flight = {replica: node for replica, node in self._in_flight.items() if replica.job_uid != job_uid}
         if self.promises.release_job(job_uid):
             self.room_grew()
@@ -137,6 +143,8 @@ class Planner:
         for job_uid in {reservation.replica.job_uid for reservation in over}:
             _LOG.warning("job %s: its pods did not bind in time, its room is free again", job_uid)
             self.rescales.plan_again(job_uid)
+            # Perhaps kube-scheduler never will (a volume is missing): then it must not hold room again and again.
+            self._idle.add(job_uid)
         return over
 
     def hold_rescales(self, now: Now) -> None:
@@ -185,7 +193,8 @@ class Planner:
         turns = [] if asker is None else [self._turn(asker)]
         for job_uid in self.cluster.unplaced_jobs():
             rescale = self.cluster.rescales.get(job_uid)
-            if (rescale is not None and rescale.leaving) or (asker is not None and job_uid == asker.gang.job_uid):
+            leaves = rescale is not None and rescale.leaving
+            if leaves or job_uid in self._idle or (asker is not None and job_uid == asker.gang.job_uid):
                 continue
             assembly = self._assemble_job(job_uid)
             if assembly is not None and assembly.complete and not self._is_held(assembly):

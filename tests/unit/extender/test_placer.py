@@ -169,12 +169,22 @@ def test_a_half_bound_gang_is_completed_around_its_bound_pods() -> None:
     first = world.place(names[0])
     world.now += 1000
     world.placer.advance()
+    assert world.wishes() == {}
+    world.place(names[1])
     world.assert_sound()
-    assert len(world.wishes()) == 5
-    for name in names[1:]:
+    assert len(world.wishes()) == 4
+    for name in names[2:]:
         world.place(name)
     assert Counter(pod.node for pod in world.pods.values()) == {"a": 3, "b": 3}
     assert world.pods[names[0]].node == first
+
+
+def test_a_pod_that_is_bound_by_now_is_refused() -> None:
+    world = World({"a": 2})
+    names = world.job("j", 1, 1)
+    asked = world.pods[names[0]]
+    world.place(names[0])
+    assert set(world.placer.filter(asked, ["a"]).refused.values()) == {"the pod has been bound already"}
 
 
 def test_room_of_pods_that_do_not_bind_in_time_goes_to_others() -> None:
@@ -185,6 +195,23 @@ def test_room_of_pods_that_do_not_bind_in_time_goes_to_others() -> None:
     assert world.ask(others[0]).kept == ()
     world.now += 61
     assert world.ask(others[0]).kept == ("a",)
+
+
+def test_a_job_that_kube_scheduler_never_asks_about_does_not_hold_room_again_and_again() -> None:
+    world = World({"a": 2})
+    stuck = world.job("stuck", 1, 1)
+    world.placer.advance()
+    assert set(world.wishes()) == set(stuck)
+    world.now += 61
+    world.placer.advance()
+    assert world.wishes() == {}
+    other = world.job("other", 1, 1)
+    assert [world.place(name) for name in other] == ["a", "a"]
+    world.delete(*other)
+    world.placer.advance()
+    assert world.wishes() == {}
+    world.ask(stuck[0])
+    assert set(world.wishes()) == set(stuck)
 
 
 def test_pods_being_deleted_do_not_count() -> None:
