@@ -1,4 +1,4 @@
-"""How many pods a second the extender decides: ``python benchmarks/extender_throughput.py [--nodes 5000]``.
+"""How many pods a second the extender decides: ``python -m benchmarks.extender_throughput [--nodes 5000]``.
 
 Gangs of 40 pods are filtered as kube-scheduler does it, one call per pod with the names of all nodes that have
 room, through the WSGI application (decode, decide, encode; the network is left out), and are shown to the placer

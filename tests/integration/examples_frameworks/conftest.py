@@ -33,3 +33,9 @@ def tensorflow_python() -> str:
 
 def _python(environment: Path) -> str:
     return str(environment / "bin" / "python")
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow leaves files in the temporary folder when it is ended by a signal: here that is the test's own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
