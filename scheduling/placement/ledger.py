@@ -72,10 +72,6 @@ class Ledger:
             self.release(reservation.replica)
         return tuple(sorted(over, key=lambda reservation: reservation.replica))
 
-    def confirm(self, replica: ReplicaId) -> Reservation | None:
-        """A replica is bound: its room now shows in the cluster, so the promise ends. Returns what was held."""
-        return self.release(replica)
-
     def extend(self, job_uid: str, expires_at: float) -> None:
         """Let what is held for a job last at least until then."""
         for reservation in self.of_job(job_uid):
@@ -83,7 +79,7 @@ class Ledger:
                 self._by_job[job_uid][reservation.replica] = replace(reservation, expires_at=expires_at)
 
     def release(self, replica: ReplicaId) -> Reservation | None:
-        """Let go of what is held for a replica; ``None`` when nothing was."""
+        """Let go of what is held for a replica, which is bound by now or will not be; ``None`` when nothing was held."""
         held = self._by_job.get(replica.job_uid, {})
         reservation = held.pop(replica, None)
         if not held:

@@ -35,9 +35,9 @@ class LedgerAgainstAList(RuleBasedStateMachine):
         self.plain |= {kept.replica: kept for kept in reservations}
 
     @rule(job=jobs, index=indices)
-    def confirm(self, job: str, index: int) -> None:
+    def release(self, job: str, index: int) -> None:
         replica = ReplicaId(job, Role.WORKER, index)
-        assert self.ledger.confirm(replica) == self.plain.pop(replica, None)
+        assert self.ledger.release(replica) == self.plain.pop(replica, None)
 
     @rule(job=jobs)
     def release_job(self, job: str) -> None:
