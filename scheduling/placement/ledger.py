@@ -79,7 +79,7 @@ class Ledger:
                 self._by_job[job_uid][reservation.replica] = replace(reservation, expires_at=expires_at)
 
     def release(self, replica: ReplicaId) -> Reservation | None:
-        """Let go of what is held for a replica, which is bound by now or will not be; ``None`` when nothing was held."""
+        """Let go of what is held for a replica, bound by now or given up; ``None`` when nothing was held."""
         held = self._by_job.get(replica.job_uid, {})
         reservation = held.pop(replica, None)
         if not held:
