@@ -36,16 +36,24 @@ class Rescale:
         return self.target == (0, 0)
 
     @property
+    def has_more(self) -> bool:
+        """Whether some role gets larger."""
+        return any(after > before for before, after in zip(self.before, self.target, strict=True))
+
+    @property
+    def has_less(self) -> bool:
+        """Whether some role gets smaller."""
+        return any(after < before for before, after in zip(self.before, self.target, strict=True))
+
+    @property
     def grows(self) -> bool:
-        """Whether no role gets smaller, and one larger."""
-        pairs = list(zip(self.before, self.target, strict=True))
-        return self.before != self.target and all(after >= before for before, after in pairs)
+        """Whether some role gets larger and none smaller."""
+        return self.has_more and not self.has_less
 
     @property
     def shrinks(self) -> bool:
-        """Whether no role gets larger, and one smaller, and the job goes on."""
-        pairs = list(zip(self.before, self.target, strict=True))
-        return not self.suspends and self.before != self.target and all(after <= before for before, after in pairs)
+        """Whether some role gets smaller and none larger, and the job goes on."""
+        return self.has_less and not self.has_more and not self.suspends
 
     def __str__(self) -> str:
         return f"{self.id}: {self.before} -> {self.target} [{', '.join(self.phases)}] {self.why}"

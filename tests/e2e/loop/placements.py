@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.e2e.harness.api import Json
-from tests.e2e.harness.brute_force import Demand, Observed, complaints, fewest_servers
+from tests.e2e.harness.brute_force import Observed, complaints, fewest_servers
 from tests.e2e.harness.jobs import LightJob
 from tests.e2e.harness.room import free_room
 from tests.e2e.loop.chronicle import Counts
@@ -33,7 +33,7 @@ class PlacedGang:
     @property
     def complaints(self) -> list[str]:
         """What is wrong with it; nothing either where no number of servers holds it evenly."""
-        demand: Demand = self.job.demand()
+        demand = self.job.demand()
         return complaints(demand, self.free, self.observed) if fewest_servers(demand, self.free) else []
 
 
@@ -48,7 +48,7 @@ class _Gang:
     @property
     def is_whole(self) -> bool:
         pods = list(self.pods.values())
-        return bool(pods) and len(pods) == _size(pods[0]) and all(pod["spec"].get("nodeName") for pod in pods)
+        return bool(pods) and len(pods) == _size(pods[0]) and all(_node(pod) and not _leaves(pod) for pod in pods)
 
 
 def placed_gangs(changes: Sequence[Change], nodes: Sequence[Json], jobs: Sequence[LightJob]) -> list[PlacedGang]:
@@ -79,7 +79,7 @@ class _Replay:
             if not gang.pods:
                 gang.undisturbed, gang.placed = self._others_settled(name, index), False
             gang.pods[uid] = change.object
-        if change.type == "DELETED" or before is None or _node(before) != _node(change.object):
+        if change.type == "DELETED" or before is None or _state(before) != _state(change.object):
             self._disturb_others(name)
         if gang.is_whole and not gang.placed:
             gang.placed = True
@@ -121,6 +121,15 @@ def _role(pod: Json) -> str:
 
 def _node(pod: Json) -> str:
     return str(pod["spec"].get("nodeName") or "")
+
+
+def _leaves(pod: Json) -> bool:
+    """Whether its room is about to be free: kube-scheduler counts an ended pod as gone before it is."""
+    return bool(pod["metadata"].get("deletionTimestamp")) or pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def _state(pod: Json) -> tuple[str, bool]:
+    return _node(pod), _leaves(pod)
 
 
 def _size(pod: Json) -> int:
