@@ -23,7 +23,15 @@ from scheduling.interval.plan import Forecaster, action_between
 from scheduling.jobs import Counts, Job
 from scheduling.models.predict import JobOutlook
 from scheduling.placement.gang import PlacementRule
-from scheduling.profiling import Measured, ProfilingMove, ProfilingRules, plan_exploration, plan_profiling, run_is_over
+from scheduling.profiling import (
+    Measured,
+    ProfilingMove,
+    ProfilingRules,
+    no_run_follows,
+    plan_exploration,
+    plan_profiling,
+    run_is_over,
+)
 from scheduling.progress.record import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
@@ -107,11 +115,11 @@ class Deciding:
         if state is None:
             return
         state.decision, state.interval_id, state.decided_at = decision, plan.interval_id, plan.at
-        decision = self._home(state, decision)
+        decision = self._home(state, decision, plan.at)
         if decision.rescales or decision.action is Action.SUSPEND:
             self._pending[decision.uid] = (plan.interval_id, decision)
 
-    def _home(self, state: JobState, decision: Decision) -> Decision:
+    def _home(self, state: JobState, decision: Decision, at: float) -> Decision:
         """Without a forecast a job does not stay where its last profiling run happened to leave it.
 
         It is given one interval more: a restart less where the forecast was just about to be ready.
@@ -119,11 +127,11 @@ class Deciding:
         deeds = state.deeds
         # The user may have moved the bounds since.
         home = None if deeds.own_counts is None else state.job.bounds.clamp(deeds.own_counts)
-        measured = len(deeds.profiled) >= self._rules.profiling.runs and deeds.profiling_since is None
         moves = state.rescale is not None or decision.action is not Action.KEEP
-        if home in (None, state.job.counts) or not measured or moves:
+        if home in (None, state.job.counts) or moves or state.job.counts != deeds.profiled[-1]:
             return decision
-        if not isinstance(state.outlook, NotReady) or state.job.counts != deeds.profiled[-1]:
+        measured = Measured({decision.uid: state.progress(at)}, {decision.uid: state.history})
+        if not isinstance(state.outlook, NotReady) or not no_run_follows(state.job, measured, self._rules.profiling):
             return decision
         if state.job.uid not in self._unforecast:
             self._unforecast.add(state.job.uid)

@@ -140,6 +140,15 @@ def why_not_profiled(job: Job, snapshot: ClusterSnapshot, measured: Measured, ru
     return next((reason for applies, reason in reasons if applies), None)
 
 
+def no_run_follows(job: Job, measured: Measured, rules: ProfilingRules) -> bool:
+    """Whether the job has had all profiling runs that it gets, few though they may be where its bounds are narrow."""
+    progress, history = measured.of(job)
+    if history.profiling_since is not None:
+        return False
+    is_old = history.workload_known or progress.trained_seconds >= rules.trained_limit_seconds
+    return is_old or len(history.profiled) >= rules.runs or not _untried(job, measured, rules)
+
+
 def _oldest_first(jobs: Sequence[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: (job.created_at, job.uid))
 
@@ -189,8 +198,7 @@ def _has_run(job: Job, progress: TrainingProgress, rules: ProfilingRules) -> boo
 def _next_run(job: Job, measured: Measured, free: Room, rules: ProfilingRules) -> Iterator[ProfilingMove]:
     """The counts that say most about the job's speed among those that fit; takes their room."""
     progress, history = measured.of(job)
-    tried = {*history.profiled, job.counts}
-    allowed = [counts for counts in _within(job, rules.widest) if counts not in tried]
+    allowed = _untried(job, measured, rules)
     while allowed:
         counts = next_sample(progress.samples, allowed, job.mode, job.batch)
         if counts is None:
@@ -200,6 +208,12 @@ def _next_run(job: Job, measured: Measured, free: Room, rules: ProfilingRules) -
             yield ProfilingMove(job.key, job.uid, counts, f"run {run} measures its speed at {counts}")
             return
         allowed = [each for each in allowed if not _needs_as_much(each, counts)]
+
+
+def _untried(job: Job, measured: Measured, rules: ProfilingRules) -> list[Counts]:
+    progress, history = measured.of(job)
+    tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
+    return [counts for counts in _within(job, rules.widest) if counts not in tried]
 
 
 def _within(job: Job, widest: int) -> list[Counts]:

@@ -114,6 +114,14 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     assert seen == {Counts(2, 3), home}
 
 
+def test_it_goes_back_too_where_its_bounds_allow_few_runs(town: Town, mayor: Mayor) -> None:
+    goal = {"target_loss": "0.0001", "training_mode": "sync", "global_batch_size": "64"}
+    job = town.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
+    mayor.rule(100)
+    assert len(mayor.controller.fleet.states["uid-a"].deeds.profiled) == 2
+    assert job.counts == Counts(1, 1)
+
+
 def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_would_do(mayor: Mayor, town: Town) -> None:
     town.checkpoints = False
     job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1"))

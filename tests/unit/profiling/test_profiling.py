@@ -14,6 +14,7 @@ from scheduling.profiling import (
     Measured,
     ProfilingMove,
     ProfilingRules,
+    no_run_follows,
     plan_exploration,
     plan_profiling,
     run_is_over,
@@ -212,3 +213,35 @@ def test_a_run_keeps_to_the_bounds_and_to_the_room(bounds: CountBounds, cores: i
     for move in plan(cluster(given_job, cores=cores), {"a": measured_at(bounds.minimum)}):
         assert bounds.allow(move.counts)
         assert sum(move.counts) <= 2 * cores
+
+
+NARROW = replace(YOUNG, bounds=CountBounds(max_ps=1, max_workers=3))
+
+
+@pytest.mark.parametrize(
+    ("given_job", "progress", "history", "none_follows"),
+    [
+        pytest.param(YOUNG, FIRST, JobHistory(), False, id="before the first"),
+        pytest.param(
+            YOUNG, FIRST, JobHistory(profiled=(Counts(1, 1),) * 4), True, id="after as many as there are to be"
+        ),
+        pytest.param(YOUNG, measured_at((1, 2), trained=700), JobHistory(), True, id="of a job that is too old for it"),
+        pytest.param(
+            NARROW, measured_at((1, 1), (1, 2)), JobHistory(profiled=(Counts(1, 1),)), False, id="bounds leave one more"
+        ),
+        pytest.param(
+            NARROW,
+            measured_at((1, 1), (1, 2), (1, 3)),
+            JobHistory(),
+            True,
+            id="all that narrow bounds allow are measured",
+        ),
+        pytest.param(
+            YOUNG, FIRST, JobHistory(profiled=(Counts(1, 1),) * 4, profiling_since=AT), False, id="during the last"
+        ),
+    ],
+)
+def test_whether_a_run_follows(
+    given_job: Job, progress: TrainingProgress, history: JobHistory, none_follows: bool
+) -> None:
+    assert no_run_follows(given_job, measured_of({"a": progress}, {"a": history}), RULES) is none_follows
