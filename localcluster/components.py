@@ -147,6 +147,8 @@ def controller_manager(recipe: Recipe) -> Component:
         f"--service-account-private-key-file={pki / 'service-account.key'}",
         "--use-service-account-credentials",  # RBAC grants each controller its own rights, not all to one user
         "--leader-elect=false",  # there is one; without the election it survives a restart of the API server
+        # Nothing routes to Services here, and of addresses on loopback these controllers only complain, in Events.
+        "--controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
         "--profiling=false",
