@@ -5,7 +5,7 @@ import pytest
 from tests.e2e.harness.api import Json
 from tests.e2e.harness.brute_force import complaints as misplacements
 from tests.e2e.harness.history import Change
-from tests.e2e.harness.jobs import LightJob
+from tests.e2e.harness.jobs import Kind, LightJob
 from tests.e2e.harness.scene import Scene
 from tests.e2e.loop.chronicle import Chronicle
 from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
@@ -27,9 +27,16 @@ def reaches(stage: Scene, chronicle: Chronicle, job: LightJob) -> None:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("phase", ["Suspending", "Resizing", "Starting"])
-def test_the_autoscaler_killed_in_the_middle_of_a_rescale_goes_on_with_it(stage: Scene, phase: str) -> None:
-    job = small_job("victim", BEFORE)
+@pytest.mark.parametrize(
+    ("kind", "phase"),
+    [
+        pytest.param("TFJob", "Suspending", id="while a TFJob is suspended"),
+        pytest.param("MXJob", "Resizing", id="while an MXJob has no pod"),
+        pytest.param("TFJob", "Starting", id="while a TFJob starts at its new counts"),
+    ],
+)
+def test_the_autoscaler_killed_in_the_middle_of_a_rescale_goes_on_with_it(stage: Scene, kind: Kind, phase: str) -> None:
+    job = small_job("victim", BEFORE, kind)
     killer = Killer(stage, "autoscaler")
 
     def on_profile(profile: Json) -> None:

@@ -12,6 +12,8 @@ from tests.e2e.harness.stack import AUTOSCALER, REPOSITORY, SYSTEM_NAMESPACE, Op
 from tests.e2e.loop.chronicle import Chronicle
 from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
 
+pytestmark = pytest.mark.timeout(300)
+
 BEFORE, AFTER = (1, 2), (1, 3)
 COLUMNS = ["NAME", "PHASE", "PS", "WORKERS", "LOSS", "GOAL", "PROGRESS%", "STEPS/S", "REMAINING(S)", "AGE", "REASON"]
 

@@ -1,10 +1,14 @@
 """A user's own suspension stays until the user ends it, also when it comes in the middle of a rescale."""
 
+import pytest
+
 from tests.e2e.harness.api import Json
 from tests.e2e.harness.jobs import LightJob
 from tests.e2e.harness.scene import Scene
 from tests.e2e.loop.chronicle import Chronicle
 from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
+
+pytestmark = pytest.mark.timeout(300)
 
 BEFORE, AFTER = (1, 2), (1, 3)
 MARK = "optimus.dl/suspended-by"
