@@ -11,7 +11,15 @@ from tests.e2e.harness.scene import Scene, scene
 from tests.e2e.harness.stack import QUICK_TUNING, Optimus, Tuning, optimus_cluster, training_nodes
 
 TUNING = Tuning(
-    autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "6", "report_seconds": "1", "profiling_samples": "4"},
+    autoscaler={
+        **QUICK_TUNING.autoscaler,
+        "interval_seconds": "6",
+        "profiling_samples": "4",
+        # A rescale costs a light job some three seconds; less is said so that a job near its goal still moves.
+        "rescale_cost_seconds": "1",
+        "least_gain_percent": "3",
+        "report_seconds": "1",
+    },
     extender={**QUICK_TUNING.extender, "reservation_seconds": "30"},
 )
 # These tests kill the two processes again and again; nobody wants to wait for a kubelet's usual back-off.

@@ -18,7 +18,7 @@ from tests.e2e.loop.placements import placed_gangs
 from tests.e2e.loop.training import epoch_losses
 
 # Two nodes of four CPUs: the first job at its most leaves half a CPU on each, where the second does not fit.
-# Stated costs: more workers save much of the first job's time, and the link little.
+# Stated costs: a worker more and a PS more each save a good tenth of the first job's time.
 FIRST = LightJob(
     "TFJob",
     "first",
@@ -34,7 +34,7 @@ FIRST = LightJob(
         "optimus.dl/max-workers": "4",
     },
     requests={"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "1500m", "memory": "64Mi"}},
-    flags={"--epochs": "0", "--examples-per-epoch": "640", "--example-seconds": "0.02", "--model-mbytes": "0.1"},
+    flags={"--epochs": "0", "--examples-per-epoch": "640", "--example-seconds": "0.02", "--model-mbytes": "0.2"},
 )
 SECOND = LightJob(
     "MXJob",
