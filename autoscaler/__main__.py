@@ -39,6 +39,8 @@ _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
 _STUCK_TICKS = 60
 """After so many ticks' time without a tick the process says that it is not healthy, and is restarted."""
+_ROOM_TICKS = 10
+"""In one-shot mode: for so many ticks after the last rescale has ended, the room of the next may still become free."""
 
 
 def main(arguments: list[str]) -> int:
@@ -93,8 +95,12 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
     plan = controller.tick()
     if plan is not None:
         _print(plan)
-    while controller.is_busy and not stopping.wait(settings.tick_seconds):
-        controller.tick()
+    waited = 0
+    while (controller.is_busy or (controller.awaits_room and waited < _ROOM_TICKS)) and not settings.dry_run:
+        if stopping.wait(settings.tick_seconds):
+            break
+        controller.tick(decides=False)
+        waited = 0 if controller.is_busy else waited + 1
     return 0
 
 
@@ -148,7 +154,8 @@ def _decision_rules(settings: Settings) -> DecisionRules:
             least_seconds_between_rescales=settings.rescale_spacing_seconds,
         ),
         ProfilingRules(
-            runs=max(settings.profiling_samples - 1, 0),
+            # A run that only measures would be left at its counts by a process that decides once.
+            runs=0 if settings.once else max(settings.profiling_samples - 1, 0),
             steady_seconds=settings.profiling_seconds,
             run_limit_seconds=5 * settings.profiling_seconds,
             trained_limit_seconds=settings.profiling_lifetime_seconds,

@@ -71,8 +71,8 @@ class Controller:
             with self._guard("tick"), self._parts.metrics.tick_seconds.time():
                 self.tick()
 
-    def tick(self) -> IntervalPlan | None:
-        """One turn; returns the plan where an interval was due."""
+    def tick(self, *, decides: bool = True) -> IntervalPlan | None:
+        """One turn; returns the plan where an interval was due. One that ``decides`` not only carries on."""
         now = self._now()
         observation = self._parts.observer.observe(now)
         leaving = self.fleet.look(observation)
@@ -80,7 +80,10 @@ class Controller:
         self._move_rescales(observation, now)
         plan = None
         with self._guard("decisions"):
-            plan = self._decide(observation, now)
+            plan = self._decide(observation, now) if decides else None
+            self._parts.deciding.begin_pending(self.fleet, observation)
+            if decides:
+                self._parts.deciding.profile(self.fleet, observation)
         self._report([*leaving, *self.fleet], observation, now)
         self.last_tick_at = time.monotonic()
         return plan
@@ -89,6 +92,11 @@ class Controller:
     def is_busy(self) -> bool:
         """Whether a rescale is under way."""
         return any(state.rescale is not None for state in self.fleet)
+
+    @property
+    def awaits_room(self) -> bool:
+        """Whether a decided rescale has not begun, since its room is not free yet."""
+        return self._parts.deciding.has_pending
 
     def _read_logs(self, now: float) -> None:
         runs = [(state.log, state.run) for state in self.fleet if state.run is not None]
@@ -111,15 +119,12 @@ class Controller:
         state.rescale = begin(record, needs_checkpoint=False)
 
     def _decide(self, observation: Observation, now: float) -> IntervalPlan | None:
-        deciding = self._parts.deciding
-        plan = None
-        if self._is_due(observation, now):
-            self._planned_at = now
-            plan = deciding.interval(self.fleet, observation)
-            # Afterwards, since planning fits the forecasts that tell whether a goal is met.
-            self._planned_for = self._occasion(observation)
-        deciding.begin_pending(self.fleet, observation)
-        deciding.profile(self.fleet, observation)
+        if not self._is_due(observation, now):
+            return None
+        self._planned_at = now
+        plan = self._parts.deciding.interval(self.fleet, observation)
+        # Afterwards, since planning fits the forecasts that tell whether a goal is met.
+        self._planned_for = self._occasion(observation)
         return plan
 
     def _is_due(self, observation: Observation, now: float) -> bool:

@@ -141,6 +141,11 @@ class Deciding:
         state.decision = replace(decision, counts=home, action=action, reason=reason)
         return state.decision
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether a decided rescale has not begun yet."""
+        return bool(self._pending)
+
     def begin_pending(self, fleet: Fleet, observation: Observation) -> None:
         """Begin the decided rescales whose room is free by now."""
         layout = self.room(fleet, observation)

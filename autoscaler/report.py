@@ -30,7 +30,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         target_workers=target.workers if target else None,
         loss=_significant(progress.losses[-1].loss) if progress.losses else None,
         goal=goal_text(state.job.goal),
-        progress_percent=None if outlook is None else round(100 * outlook.progress_fraction),
+        progress_percent=None if outlook is None else _percent(outlook),
         steps_per_second=_significant(_speed_now(state, progress)),
         remaining_seconds=_remaining_seconds(state, outlook),
         rescales=deeds.rescales,
@@ -100,6 +100,11 @@ def _remaining_seconds(state: JobState, outlook: JobOutlook | None) -> int | Non
         return None
     seconds = outlook.forecast.at(state.job.counts)
     return round(seconds) if seconds < float("inf") else None
+
+
+def _percent(outlook: JobOutlook) -> int:
+    """Rounded, but 100 only once the goal is met."""
+    return 100 if outlook.goal_met else min(round(100 * outlook.progress_fraction), 99)
 
 
 def _significant(value: float | None) -> float | None:
