@@ -1,0 +1,40 @@
+"""What a user reads in the profile."""
+
+import pytest
+
+from autoscaler.job_state import JobState
+from autoscaler.report import goal_text, status_of
+from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
+from scheduling.models.forecast import JobForecast
+from scheduling.models.predict import JobOutlook, NoWorkLeft
+from tests.unit.autoscaler.town import BEGINNING, tf_job
+
+
+@pytest.mark.parametrize(
+    ("goal", "text"),
+    [
+        pytest.param(TargetLoss(0.3), "loss <= 0.3", id="a target"),
+        pytest.param(ConvergenceThreshold(0.02), "falls < 2 %", id="a threshold is a percentage"),
+        pytest.param(None, "", id="no goal"),
+    ],
+)
+def test_a_goal_is_said_in_few_words(goal: Goal | None, text: str) -> None:
+    assert goal_text(goal) == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "goal_met", "percent"),
+    [
+        pytest.param(0.426, False, 43, id="rounded"),
+        pytest.param(0.999, False, 99, id="not done is never 100"),
+        pytest.param(1.0, True, 100, id="done"),
+    ],
+)
+def test_100_percent_means_that_the_goal_is_met(fraction: float, goal_met: bool, percent: int) -> None:
+    seen = tf_job("a", 1, 2, target_loss="0.3").record()
+    assert seen.active is not None
+    state = JobState.first_seen(seen, seen.active, None)
+    state.outlook = JobOutlook(JobForecast(NoWorkLeft(), 12.4), None, None, goal_met, fraction)
+    status = status_of(state, BEGINNING)
+    assert (status.progress_percent, status.remaining_seconds) == (percent, 12)
+    assert (status.phase, status.ps, status.workers, status.goal) == ("Waiting", 1, 2, "loss <= 0.3")
