@@ -9,7 +9,7 @@ from kube.profiles import ProfileStatus
 from kube.times import format_instant, format_second
 from scheduling.errors import NotReady
 from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
-from scheduling.models.predict import JobOutlook
+from scheduling.models.predict import JobOutlook, present_loss
 from scheduling.progress.record import SpeedSample, TrainingProgress
 
 
@@ -28,7 +28,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         workers=state.job.counts.workers,
         target_ps=target.ps if target else None,
         target_workers=target.workers if target else None,
-        loss=_significant(progress.losses[-1].loss) if progress.losses else None,
+        loss=_significant(present_loss(progress)),
         goal=goal_text(state.job.goal),
         progress_percent=None if outlook is None else _percent(outlook),
         steps_per_second=_significant(_speed_now(state, progress)),

@@ -229,15 +229,17 @@ def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector
     """
     above = loss[np.newaxis, :] - floors[:, np.newaxis]
     weights, target = above**4, 1 / above
-    w, wk, wkk = weights.sum(axis=1), weights @ k, weights @ k**2
-    wy, wky = (weights * target).sum(axis=1), (weights * target) @ k
+    w = weights.sum(axis=1)
+    mean_k, mean_y = weights @ k / w, (weights * target).sum(axis=1) / w
+    # About the means: the plain normal equations lose all their digits where the losses span a few powers of ten.
+    off = k[np.newaxis, :] - mean_k[:, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore"):
-        b0 = (w * wky - wk * wy) / (w * wkk - wk**2)
-        b1 = (wkk * wy - wk * wky) / (w * wkk - wk**2)
+        b0 = (weights * off * (target - mean_y[:, np.newaxis])).sum(axis=1) / (weights * off**2).sum(axis=1)
+        b1 = mean_y - b0 * mean_k
         through_origin = b1 < 0
-        b0 = np.where(through_origin, wky / wkk, b0)
+        b0 = np.where(through_origin, (weights * target) @ k / (weights @ k**2), b0)
         b1 = np.where(through_origin, 0.0, b1)
     flat = ~(b0 > 0)
-    b0, b1 = np.where(flat, 0.0, b0), np.where(flat, wy / w, b1)
+    b0, b1 = np.where(flat, 0.0, b0), np.where(flat, mean_y, b1)
     predicted = 1 / (b0[:, np.newaxis] * k + b1[:, np.newaxis])
     return b0, b1, np.sum((predicted - above) ** 2, axis=1)

@@ -20,6 +20,8 @@ from scheduling.models.speed import Measured, SpeedModel
 from scheduling.progress.record import LossPoint, TrainingProgress
 
 _LAST_POINTS: Final = 20
+_NEWEST: Final = 100
+"""More points than two epochs have once the log is thinned; enough to find the last whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,20 @@ def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
     A threshold: for 3 epochs in a row the loss fell by less than that part of the largest loss.
     """
     return _is_met(goal, losses_with_epochs(progress))
+
+
+def present_loss(progress: TrainingProgress) -> float | None:
+    """The loss that a target is compared with now: the mean of the last whole epoch (of the running one in the first).
+
+    Without epochs the median of the last 20 points; ``None`` before the first point.
+    """
+    newest = losses_with_epochs(replace(progress, losses=progress.losses[-_NEWEST:]))
+    if not newest:
+        return None
+    series = LossSeries.of(newest)
+    if not series.in_epochs:
+        return float(median(point.loss for point in newest[-_LAST_POINTS:]))
+    return float(series.complete_loss[-1] if len(series.complete_loss) else series.loss[-1])
 
 
 def losses_with_epochs(progress: TrainingProgress) -> tuple[LossPoint, ...]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
@@ -58,6 +58,7 @@ def test_losses_are_divided_by_the_largest_and_predicted_in_their_own_unit(b: tu
     st.lists(st.floats(0.01, 5.0), min_size=5, max_size=30).map(lambda losses: sorted(losses, reverse=True)),
     st.integers(0, 60),
 )
+@example([4.0, 0.015625, 0.015625, 0.015625, 0.015625], 0)
 @settings(deadline=None)
 def test_no_floor_of_the_grid_fits_better(losses: list[float], place: int) -> None:
     """Oracle: scipy's NNLS at any one b2 of the search, with the same weights, never leaves smaller residuals."""

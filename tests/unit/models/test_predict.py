@@ -21,7 +21,7 @@ from scheduling.jobs import (
     TargetLoss,
     TrainingMode,
 )
-from scheduling.models.predict import JobOutlook, forecast_job, goal_is_met
+from scheduling.models.predict import JobOutlook, forecast_job, goal_is_met, present_loss
 from scheduling.progress.log import ProgressLog
 from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
 from scheduling.progress.rules import LogRules
@@ -249,3 +249,22 @@ def test_any_progress_gives_a_forecast_or_a_reason(
     seconds = found.forecast.remaining_seconds(np.arange(1, 5)[:, None], np.arange(1, 5)[None, :])
     assert (seconds >= 0).all()
     assert np.isfinite(seconds).all()
+
+
+@pytest.mark.parametrize(
+    ("points", "loss"),
+    [
+        pytest.param([], None, id="nothing yet"),
+        pytest.param([(0.25, 9.0), (0.5, 7.0)], 8.0, id="the running first epoch"),
+        pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0)], 8.0, id="the last whole epoch, not the running one"),
+        pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0), (2.0, 1.0)], 2.0, id="the epoch that has just ended"),
+        pytest.param(
+            [(None, float(value)) for value in range(40)], 29.5, id="without epochs the median of the last 20"
+        ),
+    ],
+)
+def test_the_present_loss_is_the_one_that_a_target_is_compared_with(
+    points: list[tuple[float | None, float]], loss: float | None
+) -> None:
+    progress = TrainingProgress(tuple(LossPoint(value, epoch, None) for epoch, value in points))
+    assert present_loss(progress) == loss
