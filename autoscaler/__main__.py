@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from autoscaler.cluster import Caches
-from autoscaler.controller import Controller, Parts, Rhythm
+from autoscaler.controller import Clocks, Controller, Parts, Rhythm
 from autoscaler.deciding import Deciding, DecisionRules
-from autoscaler.fleet import Fleet
 from autoscaler.log_reading import LogReading
 from autoscaler.metrics import Metrics
 from autoscaler.report import status_of
@@ -20,6 +21,7 @@ from autoscaler.rescale_words import RescaleRules
 from autoscaler.rescaling import Hooks, Rescaling
 from autoscaler.settings import Settings, parse
 from autoscaler.web import WebServer, create_app
+from kube.caches import Reflector
 from kube.client import Client, connect
 from kube.errors import KubeError
 from kube.events import EventWriter
@@ -69,6 +71,8 @@ def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
     logs = LogReading(LogReader(client), readers=settings.log_readers, poll_seconds=settings.log_poll_seconds)
     with Caches(client, rules, settings.node_selector) as caches:
         controller = _controller(settings, client, caches, logs, metrics)
+        for cache in caches.all:
+            metrics.cache_silence.labels(cache.kind.plural).set_function(partial(_silence, cache))
         app = create_app(metrics.registry, _healthy(controller, settings), caches.missing)
         with WebServer(app, settings.listen) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
@@ -79,10 +83,13 @@ def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
 
 
 def _loop(settings: Settings, controller: Controller, caches: Caches, stopping: threading.Event) -> int:
-    while not caches.wait_synced(_SYNC_SECONDS):
-        _LOG.warning("waiting for the API server: %s", caches.missing())
+    told_at = time.monotonic()
+    while not caches.wait_synced(1.0):
         if stopping.is_set():
             return 0
+        if time.monotonic() - told_at > _SYNC_SECONDS:
+            told_at = time.monotonic()
+            _LOG.warning("waiting for the API server: %s", caches.missing())
     if settings.once:
         return _once(settings, controller, stopping)
     controller.run(stopping.wait)
@@ -135,7 +142,7 @@ def _controller(settings: Settings, client: Client, caches: Caches, logs: LogRea
         early_interval_seconds=settings.early_interval_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
     )
-    return Controller(Fleet(), parts, rhythm, dry_run=settings.dry_run, now=time.time)
+    return Controller(parts, rhythm, Clocks(), dry_run=settings.dry_run)
 
 
 def _job_rules(settings: Settings) -> JobRules:
@@ -169,6 +176,10 @@ def _rescale_rules(settings: Settings) -> RescaleRules:
         start_seconds=settings.start_timeout_seconds,
         checkpoint_warning_seconds=2 * settings.interval_seconds,
     )
+
+
+def _silence(cache: Reflector[Any]) -> float:
+    return cache.silent_seconds or 0.0
 
 
 def _healthy(controller: Controller, settings: Settings) -> Callable[[], str | None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autoscaler.deciding import Deciding
 from autoscaler.fleet import Fleet
-from autoscaler.job_state import JobState
+from autoscaler.job_state import TAKE_BACK_PREFIX, JobState
 from autoscaler.log_reading import LogReading
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation, Observer
@@ -40,6 +40,14 @@ class Rhythm:
 
 
 @dataclass(frozen=True, slots=True)
+class Clocks:
+    """``now`` is the time of day, seconds since the epoch; ``timer`` never goes back, and times what is waited for."""
+
+    now: Callable[[], float] = time.time
+    timer: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What a controller works with."""
 
@@ -54,13 +62,13 @@ class Parts:
 class Controller:
     """Runs the loop; ``tick`` is one turn of it, for tests and one-shot runs."""
 
-    def __init__(self, fleet: Fleet, parts: Parts, rhythm: Rhythm, *, dry_run: bool, now: Callable[[], float]) -> None:
-        self.fleet = fleet
+    def __init__(self, parts: Parts, rhythm: Rhythm, clocks: Clocks, *, dry_run: bool) -> None:
+        self.fleet = Fleet(self._guard, dry_run=dry_run)
         self.last_tick_at: float | None = None
         self._parts = parts
         self._rhythm = rhythm
         self._dry_run = dry_run
-        self._now = now
+        self._clocks = clocks
         self._planned_at: float | None = None
         self._planned_for: object = None
         self._unmanaged_since: dict[str, float] = {}
@@ -73,14 +81,15 @@ class Controller:
 
     def tick(self, *, decides: bool = True) -> IntervalPlan | None:
         """One turn; returns the plan where an interval was due. One that ``decides`` not only carries on."""
-        now = self._now()
+        now = self._clocks.now()
         observation = self._parts.observer.observe(now)
         leaving = self.fleet.look(observation)
-        self._read_logs(now)
+        with self._guard("logs"):
+            self._read_logs()
         self._move_rescales(observation, now)
         plan = None
         with self._guard("decisions"):
-            plan = self._decide(observation, now) if decides else None
+            plan = self._decide(observation) if decides else None
             self._parts.deciding.begin_pending(self.fleet, observation)
             if decides:
                 self._parts.deciding.profile(self.fleet, observation)
@@ -98,9 +107,9 @@ class Controller:
         """Whether a decided rescale has not begun, since its room is not free yet."""
         return self._parts.deciding.has_pending
 
-    def _read_logs(self, now: float) -> None:
+    def _read_logs(self) -> None:
         runs = [(state.log, state.run) for state in self.fleet if state.run is not None]
-        self._parts.logs.poll(runs, now, patience_seconds=self._rhythm.tick_seconds)
+        self._parts.logs.poll(runs, self._clocks.timer(), patience_seconds=self._rhythm.tick_seconds)
 
     def _move_rescales(self, observation: Observation, now: float) -> None:
         for state in self.fleet:
@@ -111,26 +120,32 @@ class Controller:
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
         since = state.half_bound_since
-        if since is None or now - since < self._rhythm.half_bound_seconds or state.rescale is not None:
+        if self._dry_run or since is None or state.rescale is not None:
             return
+        trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
+        if now - since < self._rhythm.half_bound_seconds or trained_at > since:
+            return  # what trains with the pods it has is not stopped for the others
         counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
-        record = RescaleRecord(f"half-placed-{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now)
+        record = RescaleRecord(f"{TAKE_BACK_PREFIX}{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now)
         state.rescale = begin(record, needs_checkpoint=False)
 
-    def _decide(self, observation: Observation, now: float) -> IntervalPlan | None:
-        if not self._is_due(observation, now):
+    def _decide(self, observation: Observation) -> IntervalPlan | None:
+        if not self._is_due(observation):
             return None
-        self._planned_at = now
+        self._planned_at = self._clocks.timer()
         plan = self._parts.deciding.interval(self.fleet, observation)
         # Afterwards, since planning fits the forecasts that tell whether a goal is met.
         self._planned_for = self._occasion(observation)
         return plan
 
-    def _is_due(self, observation: Observation, now: float) -> bool:
-        if self._planned_at is None or now - self._planned_at >= self._rhythm.interval_seconds:
+    def _is_due(self, observation: Observation) -> bool:
+        if self._planned_at is None:
             return True
-        if now - self._planned_at < self._rhythm.early_interval_seconds:
+        passed_seconds = self._clocks.timer() - self._planned_at
+        if passed_seconds >= self._rhythm.interval_seconds:
+            return True
+        if passed_seconds < self._rhythm.early_interval_seconds:
             return False
         return self._occasion(observation) != self._planned_for
 
@@ -154,12 +169,16 @@ class Controller:
         if self._dry_run:
             return
         reporting, metrics = self._parts.reporting, self._parts.metrics
-        for state in states:
+        began = time.monotonic()
+        for state in sorted(states, key=_longest_unwritten):
+            if time.monotonic() - began > self._rhythm.tick_seconds:
+                break  # an API server that hangs must not keep rescales waiting; the others are written next time
             with self._guard("report", state):
                 reporting.complain(state, now)
                 reporting.report(state, now)
         with self._guard("report"):
-            metrics.left_alone.set(reporting.left_alone(observation))
+            moving = {state.job.uid for state in states}
+            metrics.left_alone.set(reporting.left_alone(observation, moving))
             self._report_half_bound(observation, now)
         metrics.count_phases(
             phase_of(state, state.outlook if isinstance(state.outlook, JobOutlook) else None) for state in self.fleet
@@ -185,3 +204,8 @@ class Controller:
         except Exception:  # noqa: BLE001 - a fault of our own is told with its trace, counted and tried again
             self._parts.metrics.faults.labels(where).inc()
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
+
+
+def _longest_unwritten(state: JobState) -> tuple[bool, float]:
+    """Jobs that have ended come first: there is no next time for them."""
+    return state.seen.outcome is None, state.stored_at or 0.0

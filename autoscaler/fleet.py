@@ -1,23 +1,32 @@
 """The managed jobs, as they come and go."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from autoscaler.job_state import JobState
+from autoscaler.log_reading import run_of
 from autoscaler.observation import Observation
 from autoscaler.rescale import adopt
 from autoscaler.rescaling import job_look
+from kube.contract import Phase
+from kube.profiles import TrainingProfile
 from kube.training_jobs import TrainingJob
 from scheduling.nodes import Node
 
 _LOG = logging.getLogger(__name__)
 
+Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
+"""Keeps a fault that concerns one job from everything else."""
+
 
 class Fleet:
     """The state of every managed job, by UID."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard, *, dry_run: bool) -> None:
+        self._guard = guard
+        self._dry_run = dry_run
         self.states: dict[str, JobState] = {}
         self._nodes: tuple[Node, ...] | None = None
 
@@ -29,11 +38,13 @@ class Fleet:
         for uid in self.states.keys() - observation.jobs.keys():
             _LOG.info("job %s is gone", self.states.pop(uid).job.key)
         for seen in observation.jobs.values():
-            if seen.uid not in self.states and _is_managed(seen):
-                self._add(seen, observation)
+            if seen.uid not in self.states and _concerns_us(seen, observation.profiles.get(seen.uid)):
+                with self._guard("look", None):
+                    self._add(seen, observation)
         nodes, self._nodes = self._nodes, observation.snapshot.nodes
         for state in self:
-            state.look(observation)
+            with self._guard("look", state):
+                state.look(observation)
             if nodes not in (None, self._nodes):
                 state.deeds = replace(state.deeds, unplaceable=())
             self._adopt(state, observation.at)
@@ -43,18 +54,33 @@ class Fleet:
         return leaving
 
     def _add(self, seen: TrainingJob, observation: Observation) -> None:
-        assert seen.active is not None
-        state = JobState.first_seen(seen, seen.active, observation.profiles.get(seen.uid))
+        assert seen.job is not None
+        trains = run_of(observation.pods.get(seen.uid, ()), seen.job.counts) is not None
+        state = JobState.first_seen(seen, seen.job, observation.profiles.get(seen.uid), trains=trains)
         self.states[seen.uid] = state
         known = "new" if state.profile is None else "known from its profile"
-        _LOG.info("job %s is managed (%s), at %s", seen.key, known, seen.active.counts)
+        _LOG.info("job %s is looked after (%s), at %s", seen.key, known, seen.job.counts)
 
     def _adopt(self, state: JobState, at: float) -> None:
-        if state.rescale is not None or state.deeds.suspended_at_target or state.seen.active is None:
+        if self._dry_run or state.rescale is not None or state.deeds.suspended_at_target or state.seen.active is None:
             return
         state.rescale = adopt(job_look(state.seen), at)
         if state.rescale is not None:
             _LOG.warning("job %s was suspended by this software and nothing is recorded of it", state.job.key)
+
+
+def _concerns_us(seen: TrainingJob, profile: TrainingProfile | None) -> bool:
+    """Whether a job is managed, or something that an earlier process began with it is still to be ended."""
+    if _is_managed(seen):
+        return True
+    if profile is None or seen.job is None or seen.deleted:
+        return False
+    if seen.outcome is not None:
+        return profile.status.phase not in _LAST_PHASES
+    return seen.suspended_by is not None and profile.status.rescale is not None
+
+
+_LAST_PHASES = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
 
 
 def _is_managed(seen: TrainingJob) -> bool:

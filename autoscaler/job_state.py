@@ -22,6 +22,9 @@ from scheduling.progress.rules import LogRules
 PROFILING_PREFIX: Final = "profiling-"
 """How the id of a rescale begins that only measures a young job's speed."""
 
+TAKE_BACK_PREFIX: Final = "half-placed-"
+"""How the id of a rescale begins that takes back a gang of which only a part could be placed."""
+
 
 def measures(record: RescaleRecord) -> bool:
     """Whether a rescale only measures a young job's speed."""
@@ -53,8 +56,11 @@ class JobState:
     half_bound_since: float | None = None
 
     @classmethod
-    def first_seen(cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None) -> Self:
-        """The state of a job that is new to this process; its profile tells what an earlier one knew."""
+    def first_seen(cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, *, trains: bool = False) -> Self:
+        """The state of a job that is new to this process; its profile tells what an earlier one knew.
+
+        ``trains``: some pod of it runs, so that a rescale under way may have to wait for a checkpoint.
+        """
         rules = LogRules.of(job)
         if profile is None:
             return cls(seen, job, ProgressLog(rules))
@@ -63,7 +69,7 @@ class JobState:
         state.profile, state.stored = profile, profile.status
         record = unpack_rescale(profile.status.rescale, job.key)
         if record is not None:
-            state.rescale = resume_from(record, state.needs_checkpoint(record))
+            state.rescale = resume_from(record, trains and state.needs_checkpoint(record))
         return state
 
     def look(self, observation: Observation) -> None:
@@ -72,6 +78,9 @@ class JobState:
         if self.seen.active is not None:
             if self.seen.active != self.job:
                 self.log.rules = LogRules.of(self.seen.active)
+            if self.seen.active.goal != self.job.goal:
+                # Another goal is not met yet: what was suspended for the old one may go on.
+                self.deeds = replace(self.deeds, suspended_at_target=False)
             self.job = self.seen.active
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts)
@@ -80,8 +89,12 @@ class JobState:
         self.half_bound_since = (self.half_bound_since or observation.at) if half_bound else None
 
     def needs_checkpoint(self, record: RescaleRecord) -> bool:
-        """Whether this rescale has to wait for a checkpoint: not when it only measures a young job's speed."""
-        return self.job.rescale is RescaleRule.CHECKPOINT and not measures(record)
+        """Whether this rescale has to wait for a checkpoint, if the job trains.
+
+        Not when it only measures a young job's speed, nor when it takes back a gang that never became whole.
+        """
+        exempt = measures(record) or record.id.startswith(TAKE_BACK_PREFIX)
+        return self.job.rescale is RescaleRule.CHECKPOINT and not exempt
 
     @property
     def memory(self) -> Memory:

@@ -20,6 +20,9 @@ from scheduling.progress.record import LogLine
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
+_LAST_READ_SECONDS: Final = 5.0
+"""A suspension waits no longer for the last lines of the job's logs."""
+_LAST_READERS: Final = 4
 _LEADS: Final = (Role.CHIEF, Role.MASTER)
 
 
@@ -73,6 +76,7 @@ class LogReading:
         self._logs = logs
         self._poll_seconds = poll_seconds
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
+        self._last_pool = ThreadPoolExecutor(_LAST_READERS, thread_name_prefix="last-logs")
         self._read_at: dict[str, float] = {}
         self._followed: dict[str, _Followed] = {}
         self._under_way: dict[str, Future[list[LogLine] | Refused]] = {}
@@ -81,7 +85,7 @@ class LogReading:
         """Read what is due, for at most ``patience_seconds``; what takes longer is taken in at a later poll."""
         alive = {pod.uid: (log, run, pod) for log, run in runs for pod in run.pods}
         ended = self._ended(alive)
-        known, self._followed = alive | ended, alive
+        known = alive | ended
         self._forget_all_but(known)
         for uid, (log, _, pod) in known.items():
             is_due = uid in ended or now - self._read_at.get(uid, float("-inf")) >= self._poll_seconds
@@ -91,11 +95,15 @@ class LogReading:
         done, _ = wait(self._under_way.values(), timeout=patience_seconds)
         for uid in [uid for uid, future in self._under_way.items() if future in done]:
             self._take(*known[uid], self._under_way.pop(uid))
+        # The last read of a pod that has ended is waited for at the next poll, too.
+        self._followed = alive | {uid: known[uid] for uid in self._under_way if uid in ended}
 
     def _forget_all_but(self, known: Mapping[str, _Followed]) -> None:
         for uid in [uid for uid in (*self._read_at, *self._under_way) if uid not in known]:
             self._read_at.pop(uid, None)
-            self._under_way.pop(uid, None)
+            future = self._under_way.pop(uid, None)
+            if future is not None:
+                future.cancel()
 
     def _ended(self, alive: Mapping[str, _Followed]) -> dict[str, _Followed]:
         """What was followed until now, unless another pod has its name by now: the name stands for that one's log."""
@@ -104,23 +112,27 @@ class LogReading:
         return {uid: each for uid, each in gone.items() if (each[2].namespace, each[2].name) not in taken}
 
     def read_now(self, log: ProgressLog, run: Run) -> None:
-        """Read a whole run's logs at once: its pods are about to go, and their logs with them."""
-        futures = [(pod, self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name))) for pod in run.pods]
-        for pod, future in futures:
-            self._under_way.pop(pod.uid, None)
-            self._take(log, run, pod, future)
+        """Read a whole run's logs at once, apart from the queue: its pods are about to go, and their logs with them."""
+        futures = {
+            self._last_pool.submit(self._logs.read, pod, since=log.next_since(pod.name)): pod for pod in run.pods
+        }
+        done, _ = wait(futures, timeout=_LAST_READ_SECONDS)
+        for future, pod in futures.items():
+            if future in done:
+                self._under_way.pop(pod.uid, None)
+                self._take(log, run, pod, future)
 
     def close(self) -> None:
         """End the readers."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._last_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, log: ProgressLog, run: Run, pod: Pod, future: Future[list[LogLine] | Refused]) -> None:
         try:
             lines = future.result()
+            if isinstance(lines, Refused):
+                _LOG.debug("%s", lines)
+            elif pod.replica is not None:
+                log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, run.name)
         except Exception:  # noqa: BLE001 - told with its trace below; the other logs are read all the same
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
-            return
-        if isinstance(lines, Refused):
-            _LOG.debug("%s", lines)
-        elif pod.replica is not None:
-            log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, run.name)

@@ -47,18 +47,26 @@ class Observation:
         for pod in sorted(pods, key=lambda pod: pod.name):
             if pod.owner is not None:
                 by_job.setdefault(pod.owner.uid, []).append(pod)
+        by_uid = {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)}
         return cls(
             at,
             snapshot,
-            {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)},
+            by_uid,
             {uid: tuple(found) for uid, found in by_job.items()},
-            {profile.job.uid: profile for profile in profiles},
+            {profile.job.uid: profile for profile in profiles if _is_about(profile, by_uid.get(profile.job.uid))},
         )
 
     def running(self, job_uid: str) -> Counts:
         """How many PSs and workers of a job run and stay."""
         roles = [pod.replica.role for pod in self.pods.get(job_uid, ()) if pod.replica is not None and pod.running]
         return Counts(roles.count(Role.PS), roles.count(Role.WORKER))
+
+
+def _is_about(profile: TrainingProfile, job: TrainingJob | None) -> bool:
+    """Whether a profile is the job's own: a name and UID in its spec alone are anybody's to write."""
+    if job is None:
+        return False
+    return (profile.namespace, profile.name, profile.job.kind) == (job.namespace, job.name, job.kind)
 
 
 class Observer(Protocol):

@@ -1,6 +1,7 @@
 """Tell: profiles are written when they say something new, Events when a user should know."""
 
 import logging
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
@@ -112,10 +113,15 @@ class Reporting:
         if complaint:
             self._tell_once(state.seen, "LogNotUnderstood", complaint)
 
-    def left_alone(self, observation: Observation) -> int:
-        """Tell the users of jobs that are left alone why; returns how many there are."""
+    def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
+        """Tell the users of jobs that are left alone why; returns how many there are.
+
+        ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
+        """
         alone = [
-            seen for seen in observation.jobs.values() if seen.left_alone and not seen.outcome and not seen.deleted
+            seen
+            for seen in observation.jobs.values()
+            if seen.left_alone and not seen.outcome and not seen.deleted and seen.uid not in moving
         ]
         for seen in alone:
             assert seen.left_alone is not None
@@ -138,6 +144,7 @@ class Reporting:
         outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Refused):
             self._refused(outcome)
+            del self._told[_key(seen.uid, "LeftAlone")]  # told, and written, again
 
     def half_bound(self, seen: TrainingJob, waited_seconds: float) -> None:
         """Tell of a job that is not managed and holds only a part of its gang."""

@@ -198,7 +198,8 @@ def _at_empty(state: Rescale, seen: _Sight) -> Advance:
         state = replace(state, empty_since=None)
         if seen.at - record.step_at < seen.rules.empty_warning_seconds:
             return state, ()
-        return _tell_once(state, "PodsDoNotEnd", f"suspended, but {seen.pods.left} pods are left: waiting for them")
+        waits_for = f"{seen.pods.left} of its pods to end" if seen.pods.left else "the training-operator to confirm it"
+        return _tell_once(state, "PodsDoNotEnd", f"suspended, and waiting for {waits_for}")
     if state.empty_since is None:
         return replace(state, empty_since=seen.at), ()
     if seen.at - state.empty_since < seen.rules.grace_seconds:

@@ -97,7 +97,7 @@ def _contradictions(settings: Settings) -> list[str]:
     version = settings.operator_version
     return [
         *not_one_of("policy", settings.policy, sorted(POLICIES)),
-        *not_positive(settings, "tick_seconds", "log_readers", "interval_seconds"),
+        *not_positive(settings, "tick_seconds", "log_readers", "interval_seconds", "start_timeout_seconds"),
         *not_an_address("listen", settings.listen),
         *([] if _is_version(version) else [f"--operator-version {version!r}: a version such as 1.8.1 is expected"]),
         *not_a_selector("node_selector", settings.node_selector),

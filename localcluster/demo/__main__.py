@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kube.contract import Phase
 from localcluster.cluster import LocalCluster
 from localcluster.demo import scenario
 from localcluster.demo.summary import print_summary
@@ -65,6 +66,8 @@ def _watch(cluster: LocalCluster, watching: Watching, view: View, limit_seconds:
         if not has_second and (watching.elapsed_seconds > _SECOND_JOB_SECONDS or any(map(reached, rows))):
             scenario.submit(cluster, scenario.SECOND)
             watching.submitted(scenario.SECOND.name)
+        if any(row.status.phase is Phase.FAILED for row in rows):
+            return rows
         if watching.elapsed_seconds > limit_seconds or (has_second and len(rows) == 2 and all(map(reached, rows))):
             return rows
         time.sleep(_LOOK_SECONDS)

@@ -112,8 +112,8 @@ def _suspended(case: Case) -> Standing | None:
 def _done(case: Case) -> Standing | None:
     if isinstance(case.prediction, NotReady) or not case.prediction.goal_met:
         return None
-    if case.job.at_target is not AtTarget.SUSPEND:
-        return None
+    if case.job.at_target is not AtTarget.SUSPEND or case.history.suspended_at_target:
+        return None  # suspended once already, and it runs: its user has resumed it
     return replace(_absent(case, "its goal is met, and at-target is suspend"), stance=Stance.SUSPEND)
 
 

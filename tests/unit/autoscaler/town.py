@@ -8,9 +8,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoscaler.controller import Controller, Parts, Rhythm
+from autoscaler.controller import Clocks, Controller, Parts, Rhythm
 from autoscaler.deciding import Deciding, DecisionRules
-from autoscaler.fleet import Fleet
 from autoscaler.log_reading import LogReading
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation
@@ -110,6 +109,7 @@ class Town:
     deaf_logs: set[str] = field(default_factory=set)
     refuse: ErrorKind | None = None
     checkpoints: bool = True
+    day_offset: float = 0.0
     writes: int = 0
 
     def submit(self, trainee: Trainee) -> Trainee:
@@ -149,7 +149,7 @@ class Town:
                 trainee.pods.append(_pod(trainee, role, index, json.dumps({"cluster": cluster})))
 
     def _train(self, trainee: Trainee, seconds: float) -> None:
-        if not trainee.pods:
+        if not trainee.pods or any(pod["status"]["phase"] != "Running" for pod in trainee.pods):
             return
         ps, workers = trainee.counts
         before = int(trainee.step)
@@ -311,7 +311,14 @@ class Mayor:
         )
         deciding = Deciding(rules, self.metrics, dry_run=self._dry_run)
         parts = Parts(town, logs, deciding, rescaling, reporting, self.metrics)
-        self.controller = Controller(Fleet(), parts, self._rhythm, dry_run=self._dry_run, now=lambda: town.at)
+        self.controller = Controller(
+            parts, self._rhythm, Clocks(lambda: town.at + town.day_offset, lambda: town.at), dry_run=self._dry_run
+        )
+
+    @property
+    def intervals(self) -> float:
+        """How many intervals were planned."""
+        return self.metrics.registry.get_sample_value("optimus_autoscaler_intervals_total") or 0.0
 
     def rule(self, seconds: int) -> None:
         """Tick once a second."""

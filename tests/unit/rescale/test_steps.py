@@ -166,7 +166,7 @@ def test_tells_once_which_line_would_do_where_no_checkpoint_comes() -> None:
 def test_tells_once_that_pods_do_not_end() -> None:
     state, told = seen(at(Step.EMPTY), HELD, PodsLook(2, NONE, NONE), at=1400.0)
     assert isinstance(told, Tell)
-    assert "2 pods are left" in told.message
+    assert "waiting for 2 of its pods to end" in told.message
     assert seen(state, HELD, PodsLook(2, NONE, NONE), at=1500.0)[1] is None
 
 

@@ -1,0 +1,158 @@
+"""What users, restarts and strangers do at the worst moment, and that nothing stays stuck by it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube.contract import Phase
+from kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
+from scheduling.jobs import Counts
+from tests.unit.autoscaler.town import Mayor, Town, Trainee, tf_job
+
+SUSPENDED_BY = "optimus.dl/suspended-by"
+
+
+@pytest.fixture
+def town() -> Town:
+    return Town()
+
+
+@pytest.fixture
+def mayor(town: Town) -> Mayor:
+    return Mayor(town)
+
+
+def annotate(job: Trainee, **annotations: str | None) -> None:
+    stored: dict[str, Any] = job.manifest["metadata"]["annotations"]
+    for key, value in annotations.items():
+        name = f"optimus.dl/{key.replace('_', '-')}"
+        stored.pop(name, None)
+        if value is not None:
+            stored[name] = value
+    job.changed()
+
+
+def until_suspended_by_us(mayor: Mayor, job: Trainee) -> None:
+    for _ in range(200):
+        mayor.rule(1)
+        if job.suspended:
+            return
+    raise AssertionError("the job was never suspended")
+
+
+@pytest.mark.parametrize("second", [1, 2, 3, 4])
+def test_a_job_that_waits_is_resized_whenever_the_autoscaler_is_killed(second: int) -> None:
+    mayor = Mayor(town := Town(cpus=6))
+    job = town.submit(tf_job("a", 4, 4, target_loss="0.12", training_mode="sync"))
+    mayor.rule(second)
+    mayor.restart()
+    mayor.rule(60)
+    assert job.pods, mayor.status("a").reason
+
+
+@pytest.mark.parametrize("goal", [None, "low"])
+def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_set_going_again(
+    town: Town, mayor: Mayor, goal: str | None
+) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    until_suspended_by_us(mayor, job)
+    annotate(job, target_loss=goal)
+    mayor.restart()
+    mayor.rule(30)
+    assert not job.suspended
+    assert SUSPENDED_BY not in job.manifest["metadata"]["annotations"]
+    assert job.pods
+    if goal is not None:
+        assert mayor.status("a").phase is Phase.LEFT_ALONE
+
+
+def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    until_suspended_by_us(mayor, job)
+    annotate(job, target_loss="low")
+    mayor.controller.tick()
+    assert mayor.status("a").phase is not Phase.LEFT_ALONE
+    mayor.rule(30)
+    assert mayor.status("a").phase is Phase.LEFT_ALONE
+    assert not job.suspended
+
+
+def test_a_profile_elsewhere_that_names_the_job_has_no_say(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="never"))
+    forged = RescaleRecord("forged", "2027-01-15T08:00:00Z", 1, 1, 0, 0, "because", "suspend")
+    town.profiles["forged"] = TrainingProfile(
+        uid="p",
+        namespace="elsewhere",
+        name="forged",
+        resource_version="1",
+        job=JobRef("TFJob", "a", "uid-a"),
+        status=ProfileStatus(rescale=forged),
+    )
+    mayor.rule(30)
+    assert not job.suspended
+
+
+def test_a_job_that_ends_while_nobody_looks_is_reported_all_the_same(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
+    mayor.rule_until("a", "Training")
+    job.manifest["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "a worker failed"}]
+    job.pods.clear()
+    mayor.restart()
+    for _ in range(3):
+        mayor.controller.tick()
+    assert (mayor.status("a").phase, mayor.status("a").reason) == (Phase.FAILED, "a worker failed")
+    assert mayor.controller.fleet.states == {}
+
+
+def test_what_was_suspended_at_its_goal_goes_on_when_its_user_says_so(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend"))
+    mayor.rule_until("a", "Suspended", seconds=600)
+    job.manifest["spec"]["runPolicy"]["suspend"] = False
+    job.manifest["metadata"]["annotations"].pop(SUSPENDED_BY)
+    job.changed()
+    mayor.rule(100)
+    assert not job.suspended
+    assert mayor.status("a").phase is Phase.AT_TARGET
+
+
+def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend"))
+    mayor.rule_until("a", "Suspended", seconds=600)
+    annotate(job, target_loss="0.2")
+    mayor.rule(20)
+    assert not job.suspended
+    mayor.rule_until("a", "Suspended", seconds=600)
+    assert mayor.status("a").progress_percent == 100
+
+
+def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="async", rescale="never"))
+    mayor.rule(10)
+    del job.pods[-1]["spec"]["nodeName"]
+    mayor.rule(60)
+    assert (job.runs, job.counts) == (1, Counts(1, 2))
+
+
+def test_a_memory_that_is_nonsense_costs_its_own_job_only(town: Town, mayor: Mayor) -> None:
+    town.submit(tf_job("odd", 1, 1, target_loss="0.12", training_mode="sync"))
+    good = town.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
+    mayor.rule(20)
+    status = mayor.status("odd")
+    assert status.state is not None
+    memory = msgspec.json.decode(msgspec.json.encode(status.state))
+    memory["log"]["pods"] = [{"name": "odd-worker-0", "role": "ps", "index": 0, "tells_loss": True, "step": 1}]
+    town.write_status(town.profiles["odd"], msgspec.structs.replace(status, state=memory))
+    mayor.restart()
+    runs = good.runs
+    mayor.rule(60)
+    assert good.runs > runs
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_intervals(town: Town, mayor: Mayor) -> None:
+    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    mayor.rule(5)
+    planned = mayor.intervals
+    town.day_offset = -3600.0
+    mayor.rule(60)
+    assert mayor.intervals > planned
