@@ -37,7 +37,8 @@ class JobState:
 
     ``seen`` is the job as last observed, ``job`` the valid part of it. ``decision`` is the last interval's, made at
     ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory in it.
-    ``half_bound_since``: since when some pods, but not all, have a node.
+    ``half_bound_since``: since when some pods, but not all, have a node. ``name_taken_at``: when another job's profile
+    was found last to hold the name.
     """
 
     seen: TrainingJob
@@ -54,6 +55,7 @@ class JobState:
     decided_at: float | None = None
     outlook: JobOutlook | NotReady | None = None
     half_bound_since: float | None = None
+    name_taken_at: float | None = None
 
     @classmethod
     def first_seen(cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, *, trains: bool = False) -> Self:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,6 +20,10 @@ from kube.profiles import NameTaken, ProfileStatus, TrainingProfile
 from kube.training_jobs import TrainingJob
 
 _LOG = logging.getLogger(__name__)
+
+
+_NAME_TAKEN_SECONDS: Final = 30.0
+"""So long another job's profile of the same name is left in peace before it is asked about again."""
 
 
 class Profiles(Protocol):
@@ -64,7 +68,7 @@ class Reporting:
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; tells whether it is written."""
         status = status or status_of(state, now)
-        profile = state.profile or self._create(state)
+        profile = state.profile or self._create(state, now)
         if profile is None:
             return False
         state.profile = profile
@@ -78,12 +82,18 @@ class Reporting:
             state.profile = None  # deleted, or another one by now: made anew at the next write
         return False
 
-    def _create(self, state: JobState) -> TrainingProfile | None:
+    def _create(self, state: JobState, now: float) -> TrainingProfile | None:
+        if state.name_taken_at is not None and now - state.name_taken_at < _NAME_TAKEN_SECONDS:
+            return None
         created = self._profiles.create(state.seen)
         if isinstance(created, TrainingProfile):
             return created
         if isinstance(created, NameTaken):
-            self._tell_once(state.seen, "ProfileNameTaken", f"{created}; this job is left alone until that one is gone")
+            # The first time it may be that of a job of this name that was deleted a moment ago.
+            if state.name_taken_at is not None:
+                until = "this job is left alone until that one is gone"
+                self._tell_once(state.seen, "ProfileNameTaken", f"{created}; {until}")
+            state.name_taken_at = now
         else:
             self._refused(created)
         return None
