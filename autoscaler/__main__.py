@@ -167,6 +167,8 @@ def _decision_rules(settings: Settings) -> DecisionRules:
             run_limit_seconds=5 * settings.profiling_seconds,
             trained_limit_seconds=settings.profiling_lifetime_seconds,
         ),
+        # Later than the user is told which line would do: after two intervals.
+        stale_seconds=3 * settings.interval_seconds,
     )
 
 

@@ -54,6 +54,8 @@ class DecisionRules:
     forecast: OutlookFit
     interval: IntervalRules
     profiling: ProfilingRules
+    stale_seconds: float
+    """A decision that has waited so long for a checkpoint is taken back and decided anew."""
 
 
 class Deciding:
@@ -69,6 +71,7 @@ class Deciding:
 
     def interval(self, fleet: Fleet, observation: Observation) -> IntervalPlan:
         """Plan one interval; its rescales begin with ``begin_pending``."""
+        self._take_back_stale(fleet, observation.at)
         self._number += 1
         interval_id = f"{format_second(observation.at)}-{self._number}"
         seen = Seen(
@@ -87,6 +90,16 @@ class Deciding:
             self._note(fleet, decision, plan)
         self._explore(fleet, observation)
         return plan
+
+    def _take_back_stale(self, fleet: Fleet, at: float) -> None:
+        """Nothing has been done for such a rescale yet, and all the while its target's room is kept from others."""
+        for state in fleet:
+            waiting = state.rescale
+            if waiting is None or waiting.record.step is not Step.CHECKPOINT or waiting.record.undoing:
+                continue
+            if at - waiting.record.step_at >= self._rules.stale_seconds:
+                state.rescale = None
+                _LOG.info("job %s: rescale %s waited too long for a checkpoint", state.job.key, waiting.record.id)
 
     def _forecast(self, fleet: Fleet, seen: Seen) -> None:
         """Fit each job once; a fit that fails by a fault of ours leaves its job without a forecast, and only that."""

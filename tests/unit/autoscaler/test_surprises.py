@@ -156,3 +156,14 @@ def test_a_clock_that_is_set_back_does_not_stop_the_intervals(town: Town, mayor:
     town.day_offset = -3600.0
     mayor.rule(60)
     assert mayor.intervals > planned
+
+
+def test_a_decision_that_waits_too_long_for_a_checkpoint_is_made_anew(town: Town, mayor: Mayor) -> None:
+    town.checkpoints = False
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1"))
+    mayor.rule_until("a", "Training")
+    annotate(job, min_workers="2", max_workers="2")
+    mayor.rule_until("a", "WaitingForCheckpoint")
+    annotate(job, min_workers="1", max_workers="1")
+    mayor.rule_until("a", "Training", seconds=200)
+    assert (job.runs, job.counts) == (1, Counts(1, 1))

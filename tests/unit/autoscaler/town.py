@@ -308,6 +308,7 @@ class Mayor:
             forecast_job,
             IntervalRules(rescale_seconds=5, least_seconds_between_rescales=10),
             ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
+            stale_seconds=130,
         )
         deciding = Deciding(rules, self.metrics, dry_run=self._dry_run)
         parts = Parts(town, logs, deciding, rescaling, reporting, self.metrics)
