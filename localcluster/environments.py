@@ -22,6 +22,13 @@ FRAMEWORKS: Mapping[str, tuple[str, str | None]] = {
     "optimus-examples-tensorflow": ("tensorflow.txt", "python3.11"),
 }
 
+# A library that a wheel expects from the system and does not bring -> the same library inside another wheel. The links
+# lie beside the libraries of the first, where its loader looks before it looks in the system.
+_LENT: Mapping[str, str] = {
+    "mxnet/libgomp.so.1": "pykdtree.libs/libgomp-*.so.1*",
+    "mxnet/libquadmath.so.0": "numpy.libs/libquadmath-*.so.0*",
+}
+
 _REQUIREMENTS = Path(__file__).resolve().parents[1] / "requirements"
 _SHORT_SECONDS = 60
 _INSTALL_SECONDS = 1800
@@ -48,6 +55,7 @@ def ensure_environment(
     def fill(work: Path) -> None:
         with said.step(f"installing {requirements.name} into an environment of its own"):
             _install(interpreter, requirements, work)
+            _lend(work)
             _relocate(work, root / key)
 
     return publish(root / key, fill, said)
@@ -85,6 +93,14 @@ def _install(interpreter: str, requirements: Path, work: Path) -> None:
     pip = [str(work / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
     install = ["install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r", str(requirements)]
     run([*pip, *install], _INSTALL_SECONDS, environ={**os.environ, "PIP_NO_WARN_SCRIPT_LOCATION": "1"})
+
+
+def _lend(work: Path) -> None:
+    for packages in work.glob("lib/python*/site-packages"):
+        for link, lender in _LENT.items():
+            for library in sorted(packages.glob(lender))[:1]:
+                if (packages / link).parent.is_dir():
+                    (packages / link).symlink_to(Path("..") / library.relative_to(packages))
 
 
 def _relocate(work: Path, target: Path) -> None:

@@ -27,17 +27,28 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_CLUSTERS] = []
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Where several processes share the tests, build what they need before these begin, and show how that goes."""
+    if session.config.pluginmanager.hasplugin("dsession") and not session.config.option.collectonly:
+        _control_plane()
+        framework_environments(Lines())
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what the collected tests need before the first begins: a build takes longer than a test may."""
     items = [item for item in session.items if item.get_closest_marker("e2e")]
     if not items or session.config.option.collectonly:
         return
+    _control_plane()
+    if any("frameworks" in getattr(item, "fixturenames", ()) for item in items):
+        session.config.stash[_ENVIRONMENTS] = framework_environments(Lines())
+
+
+def _control_plane() -> None:
     try:
         resolve(None, Lines())
     except LocalClusterError as error:
         raise pytest.UsageError(f"no control plane to test on: {error}") from error
-    if any("frameworks" in getattr(item, "fixturenames", ()) for item in items):
-        session.config.stash[_ENVIRONMENTS] = framework_environments(Lines())
 
 
 @pytest.hookimpl(wrapper=True)

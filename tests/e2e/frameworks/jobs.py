@@ -57,6 +57,12 @@ class FrameworkJob:
             container["args"] = [_shortened(each, self.steps) for each in container["args"]]
         return body
 
+    @property
+    def steps_per_epoch(self) -> int:
+        """Return what the manifest's annotation says of it."""
+        body: Json = yaml.safe_load((EXAMPLES / self.manifest).read_text())
+        return int(body["metadata"]["annotations"]["optimus.dl/steps-per-epoch"])
+
     def claim(self) -> Json:
         """Return the claim of the job's checkpoint volume, as shipped."""
         claim: Json = yaml.safe_load((EXAMPLES / self.manifest).with_name("checkpoints-pvc.yaml").read_text())

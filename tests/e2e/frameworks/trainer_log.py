@@ -44,6 +44,25 @@ def job_losses(logs: Sequence[TrainerLog]) -> dict[int, float]:
     return {step: fmean(losses[step] for losses in each if step in losses) for step in steps}
 
 
+def epoch_means(run: TrainerLog, next_run: TrainerLog | None, steps_per_epoch: int) -> list[float]:
+    """Return the mean loss of each whole epoch that one pod, and its successor after a restore, printed.
+
+    A line speaks for the steps since the one before it: an asynchronous worker prints only its own. What the first
+    printed after its last checkpoint was undone by the restore.
+    """
+    steps = run.steps
+    if next_run is not None and next_run.steps:
+        steps = (*[each for each in steps if each.step < next_run.steps[0].step], *next_run.steps)
+    epochs: dict[int, list[tuple[float, int]]] = {}
+    former = 0
+    for each in steps:
+        epochs.setdefault((each.step - 1) // steps_per_epoch, []).append((each.loss, each.step - former))
+        former = each.step
+    last_whole = former // steps_per_epoch
+    lines = [epochs[epoch] for epoch in sorted(epochs) if epoch < last_whole]
+    return [sum(loss * count for loss, count in each) / sum(count for _, count in each) for each in lines]
+
+
 def steps_per_second(lead: TrainerLog) -> float:
     """Return the speed after the first steps, from one pod's timestamps and the numbers of the steps."""
     first, last = lead.steps[_WARM_UP_STEPS], lead.steps[-1]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,18 @@ pytestmark = pytest.mark.timeout(900)  # the first test of a machine installs MX
 GLOBAL_BATCH = 100
 SAVED = re.compile(r'Saved checkpoint to ".*-(\d+)\.params"')
 FLAGS = ["--examples=3000", f"--global-batch={GLOBAL_BATCH}", "--worker-batch=50", "--checkpoint-steps=30"]
+
+
+LIBRARIES = "import mxnet; print(*{line.split()[-1] for line in open('/proc/self/maps') if '.so' in line}, sep='\\n')"
+
+
+def test_the_libraries_that_a_bare_machine_lacks_come_with_the_environment(mxnet_python: str) -> None:
+    environment = Path(mxnet_python).parents[1].resolve()
+    loaded = subprocess.run([mxnet_python, "-c", LIBRARIES], capture_output=True, text=True, check=True, timeout=100)
+    for name in ("libgomp", "libquadmath"):
+        found = [path for path in loaded.stdout.splitlines() if Path(path).name.startswith(name)]
+        assert found
+        assert all(Path(path).is_relative_to(environment) for path in found), found
 
 
 def environment(cluster: dict[str, int], port: int, role: str, index: int) -> dict[str, str]:
