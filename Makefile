@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Folders of tests, two at a time: they mostly wait for training. Each folder stays in one process with its cluster.
-TWO_AT_A_TIME := -n 2 --dist loadgroup --no-loadscope-reorder
+TWO_AT_A_TIME := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test check format requirements clean
 

@@ -2,29 +2,40 @@
 
 import os
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
-_TESTS = Path(__file__).parent
 _LONGEST_FIRST = ("e2e/loop", "e2e/scenarios", "e2e/frameworks", "integration/examples_frameworks")
 """Where several processes share the folders, the run ends soonest if none of these comes last."""
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the folder they live in, so that nobody has to remember to.
-
-    The tests of one folder share a cluster, so that they also stay in one process (``--dist loadgroup``).
-    """
+    """Mark tests by the folder they live in, so that nobody has to remember to."""
     for item in items:
-        folder = "/".join(item.path.relative_to(_TESTS).parts[:2])
-        item.add_marker(pytest.mark.xdist_group(folder))
         for kind in ("integration", "e2e"):
             if kind in item.path.parts:
                 item.add_marker(kind)
     ranks = {folder: rank for rank, folder in enumerate(_LONGEST_FIRST)}
-    items.sort(key=lambda item: ranks.get("/".join(item.path.relative_to(_TESTS).parts[:2]), len(ranks)))
+    items.sort(key=lambda item: ranks.get(_folder(item.nodeid), len(ranks)))
+
+
+class FolderScheduling(LoadScopeScheduling):
+    """Gives a process the tests of one folder after the other: they share a cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _folder(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderScheduling:
+    """Where several processes run tests, share them out by folder."""
+    return FolderScheduling(config, log)
+
+
+def _folder(nodeid: str) -> str:
+    return "/".join(nodeid.split("/")[1:3])
 
 
 @pytest.hookimpl(wrapper=True)
