@@ -1,0 +1,58 @@
+"""The ways to run a cluster that ``optimus simulate`` knows, by the name of their policy.
+
+Ours runs online, as on a cluster. The others decide as published: every 600 s from scratch, with the placement that
+the paper gives them (section 6.1), and PSs and workers one to one where the paper says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from scheduling.placement.gang import PlacementRule
+from scheduling.placement.pack import Pack
+from scheduling.placement.spread import Spread
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.policies import POLICIES
+from scheduling.profiling import ProfilingRules
+from simulator.engine import Approach, PreRun
+from simulator.forecasts import Fitted, ForecastSource, Truth
+from simulator.online import OnlineRules
+from simulator.published import PublishedRules
+
+PLACEMENTS: Mapping[str, PlacementRule] = MappingProxyType({"theorem1": Theorem1(), "spread": Spread(), "pack": Pack()})
+"""Value of ``--placement`` -> that rule."""
+
+_PLACED_BY = {"drf": "spread", "tetris": "pack", "srtf": "pack", "fifo": "spread"}
+_BLIND = frozenset({"drf", "fifo"})
+_ONLINE = frozenset({"optimus"})
+
+
+def approach(name: str, forecasts: ForecastSource | None = None, placement: PlacementRule | None = None) -> Approach:
+    """The usual way to run this policy (a name in ``POLICIES``).
+
+    Policies that look ahead get forecasts; where these are fitted, ours measures speeds by profiling runs, and the
+    others by the paper's pre-run. The truth needs no measuring.
+    """
+    forecasts = forecasts or Fitted()
+    knows = isinstance(forecasts, Truth)
+    looks_ahead, online = name not in _BLIND, name in _ONLINE
+    return Approach(
+        name=name,
+        policy=POLICIES[name](),
+        placement=placement or PLACEMENTS[_PLACED_BY.get(name, "theorem1")],
+        rules=_online(knows) if online else PublishedRules(looks_ahead=looks_ahead),
+        forecasts=forecasts,
+        pre_run=PreRun() if looks_ahead and not online and not knows else None,
+    )
+
+
+def with_pre_run(usual: Approach, pre_run: PreRun) -> Approach:
+    """The same approach, its speeds measured before a job starts and not by profiling runs."""
+    rules = usual.rules
+    if isinstance(rules, OnlineRules):
+        rules = replace(rules, profiling=replace(rules.profiling, runs=0))
+    return replace(usual, rules=rules, pre_run=pre_run)
+
+
+def _online(knows: bool) -> OnlineRules:
+    return OnlineRules(profiling=ProfilingRules(runs=0)) if knows else OnlineRules()

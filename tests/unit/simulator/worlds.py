@@ -1,0 +1,97 @@
+"""Small worlds whose course can be worked out by hand, or drawn at random."""
+
+from dataclasses import dataclass, field
+
+from scheduling.jobs import CountBounds, Counts, Goal, Job, JobKey, ReplicaSpec, TargetLoss, TrainingMode
+from scheduling.nodes import Node
+from scheduling.resources import Resources
+from simulator.jobs import SimulatedJob, Straggling, Workload
+
+PS = Resources(cpu=1000)
+WORKER = Resources(cpu=1000)
+ONE_EACH = Counts(1, 1)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """``each`` steps per second for each worker, less for each server over which the job is spread."""
+
+    each: float = 1.0
+    apart: float = 0.0
+    batch: float = 0.0
+
+    def steps_per_second(self, servers: tuple[Counts, ...], slow: tuple[float, ...] = (), /) -> float:
+        workers = sum(server.workers for server in servers)
+        ps = sum(server.ps for server in servers)
+        rate = self.each * (workers - len(slow) + sum(slow))
+        return rate / (1 + self.apart * (len(servers) - 1) + self.batch * workers / ps)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Hyperbola: 1 / (rate k + 1) + floor."""
+
+    rate: float = 0.2
+    floor: float = 0.1
+
+    def after(self, epochs: float, /) -> float:
+        return 1 / (self.rate * epochs + 1) + self.floor
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a job is made; ``epochs`` is when its loss meets its goal, without noise."""
+
+    arrives: float = 0.0
+    epochs: int = 10
+    counts: Counts = ONE_EACH
+    speed: Speed = field(default_factory=Speed)
+    steps_per_epoch: float = 10.0
+    bounds: CountBounds = field(default_factory=CountBounds)
+    mode: TrainingMode = TrainingMode.ASYNC
+    ps: Resources = PS
+    worker: Resources = WORKER
+    noise: float = 0.0
+    start_seconds: float = 0.0
+    rescale_seconds: float = 30.0
+    straggling: Straggling | None = None
+    goal: Goal | None = None
+    loss: Loss = field(default_factory=Loss)
+
+
+def job(name: str, recipe: Recipe | None = None) -> SimulatedJob:
+    recipe = recipe or Recipe()
+    submitted = Job(
+        key=JobKey("default", name),
+        uid=name,
+        kind="TFJob",
+        created_at=recipe.arrives,
+        counts=recipe.counts,
+        ps=ReplicaSpec(recipe.ps),
+        worker=ReplicaSpec(recipe.worker),
+        bounds=recipe.bounds,
+        mode=recipe.mode,
+        steps_per_epoch=recipe.steps_per_epoch,
+        goal=recipe.goal or TargetLoss(recipe.loss.after(recipe.epochs)),
+    )
+    return SimulatedJob(
+        job=submitted,
+        kind="test",
+        speed=recipe.speed,
+        loss=recipe.loss,
+        steps_per_epoch=recipe.steps_per_epoch,
+        most_epochs=10 * recipe.epochs,
+        speed_noise=recipe.noise,
+        loss_noise=recipe.noise,
+        start_seconds=recipe.start_seconds,
+        rescale_seconds=recipe.rescale_seconds,
+        straggling=recipe.straggling,
+    )
+
+
+def nodes(count: int, cpu: int = 4) -> tuple[Node, ...]:
+    return tuple(Node(f"node-{n}", Resources(cpu=cpu * 1000)) for n in range(count))
+
+
+def workload(*jobs: SimulatedJob, on: tuple[Node, ...] | None = None) -> Workload:
+    return Workload("test", tuple(jobs), on or nodes(2))
