@@ -1,0 +1,142 @@
+"""The true speed: single steps counted by hand, and what must hold whatever the placement."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduling.jobs import Counts, TrainingMode
+from simulator.ground_truth.assignment import Assignment, Even, MxnetDefault
+from simulator.ground_truth.job_types import JOB_TYPES, JobType
+from simulator.ground_truth.speed import PhysicalSpeed, Training, slowest_of
+from simulator.ground_truth.testbed import TESTBED, Hardware, ModeCost, nodes, rescale_seconds
+
+# 100 MB at 100 MB/s is 1 s each way; 10 operations at 1 a second; packing 0.5 s; updating 0.3 s (0.2 s async).
+PLAIN = Hardware(100.0, 1.0, 0.005, ModeCost(0.003, 0.01), ModeCost(0.002, 0.1), 0.0)
+SYNC = Training(TrainingMode.SYNC, 5, 2.0, 100.0)
+ASYNC = Training(TrainingMode.ASYNC, 5, 2.0, 100.0)
+
+
+class Fixed:
+    """Shares as they are told."""
+
+    def __init__(self, *shares: float) -> None:
+        self._shares = shares
+
+    def shares(self, ps: int) -> tuple[float, ...]:
+        return self._shares
+
+
+@pytest.mark.parametrize(
+    ("training", "servers", "seconds"),
+    [
+        pytest.param(SYNC, [(1, 1)], 10 + 0.5 + 0.3 + 0.01, id="on one server nothing takes the wire"),
+        pytest.param(SYNC, [(1, 0), (0, 1)], 10 + 0.5 + 2.3 + 0.01, id="apart, gradients go and parameters return"),
+        pytest.param(SYNC, [(1, 0), (0, 2)], 5 + 0.5 + 4.6 + 0.01, id="two workers share the work, one PS serves both"),
+        pytest.param(
+            SYNC, [(2, 0), (0, 1)], 10 + 0.5 + 2.0 + 0.02, id="the worker's own link binds where PSs are many"
+        ),
+        pytest.param(SYNC, [(1, 1), (1, 1)], 5 + 0.5 + 1.3 + 0.02, id="half of two and two crosses: theorem 1"),
+        pytest.param(SYNC, [(2, 1), (0, 1)], 5 + 0.5 + 2.0 + 0.02, id="the worker that is alone moves the whole model"),
+        pytest.param(ASYNC, [(1, 0), (0, 1)], 10 + 0.5 + 2.2 + 0.1, id="async, one worker: its step"),
+        pytest.param(
+            ASYNC, [(1, 0), (0, 2)], (10 + 0.5 + 4.4 + 0.1) / 2, id="async, two workers: each computes all of its step"
+        ),
+    ],
+)
+def test_a_step_by_hand(training: Training, servers: list[tuple[int, int]], seconds: float) -> None:
+    speed = PhysicalSpeed(training, Even(), PLAIN)
+    assert 1 / speed.steps_per_second(tuple(Counts(*each) for each in servers)) == pytest.approx(seconds)
+
+
+def test_async_workers_beside_the_ps_do_not_wait_for_those_apart() -> None:
+    speed = PhysicalSpeed(ASYNC, Even(), replace(PLAIN, async_=ModeCost(0.0, 0.0)))
+    # The PS serves the one worker elsewhere for 2 s, which the worker beside it waits for as well; its link is idle.
+    together = speed.steps_per_second((Counts(1, 1), Counts(0, 1)))
+    assert together == pytest.approx(2 / 12.5)
+    # With two PSs the one apart moves all of the model in 2 s, the other half of it in 1 s.
+    assert speed.steps_per_second((Counts(2, 1), Counts(0, 1))) == pytest.approx(1 / 11.5 + 1 / 12.5)
+
+
+def test_the_ps_with_most_of_the_model_is_the_last() -> None:
+    apart = (Counts(1, 0), Counts(1, 0), Counts(0, 2))
+    even = PhysicalSpeed(SYNC, Fixed(0.5, 0.5), PLAIN).steps_per_second(apart)
+    uneven = PhysicalSpeed(SYNC, Fixed(0.9, 0.1), PLAIN).steps_per_second(apart)
+    assert 1 / even == pytest.approx(5 + 0.5 + 2.3 + 0.02)
+    assert 1 / uneven == pytest.approx(5 + 0.5 + 0.9 * 4.6 + 0.02)
+
+
+def test_sync_waits_for_the_slowest_and_async_loses_its_part() -> None:
+    servers = (Counts(1, 4),)
+    sync, asynchronous = PhysicalSpeed(SYNC, Even(), PLAIN), PhysicalSpeed(ASYNC, Even(), PLAIN)
+    assert sync.steps_per_second(servers, (0.5,)) == pytest.approx(sync.steps_per_second(servers) / 2)
+    assert asynchronous.steps_per_second(servers, (0.5,)) == pytest.approx(
+        asynchronous.steps_per_second(servers) * 3.5 / 4
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 20])
+def test_the_slowest_of_some_is_as_slow_as_drawing_them_says(workers: int) -> None:
+    drawn = np.random.default_rng(1).normal(size=(40_000, workers)).max(axis=1)
+    assert slowest_of(workers) == pytest.approx(drawn.mean(), abs=0.03)
+
+
+placements = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6).filter(
+    lambda servers: sum(ps for ps, _ in servers) > 0 and sum(workers for _, workers in servers) > 0
+)
+kinds = st.sampled_from(JOB_TYPES)
+modes = st.sampled_from(list(TrainingMode))
+
+
+def of(kind: JobType, mode: TrainingMode, assignment: Assignment | None = None) -> PhysicalSpeed:
+    return PhysicalSpeed(
+        Training(mode, kind.batch, kind.gflop_per_example, kind.model_mb), assignment or Even(), TESTBED
+    )
+
+
+@given(kinds, modes, placements)
+def test_sharing_servers_never_slows_down(kind: JobType, mode: TrainingMode, servers: list[tuple[int, int]]) -> None:
+    """Each container has a link of its own, as in the paper's equation 2: together is never worse than apart."""
+    speed = of(kind, mode)
+    counts = tuple(Counts(*each) for each in servers if each != (0, 0))
+    ps, workers = sum(each.ps for each in counts), sum(each.workers for each in counts)
+    apart = (Counts(1, 0),) * ps + (Counts(0, 1),) * workers
+    found = speed.steps_per_second(counts)
+    assert found >= speed.steps_per_second(apart) * (1 - 1e-12)
+    assert found <= speed.steps_per_second((Counts(ps, workers),)) * (1 + 1e-12)
+
+
+@given(kinds, modes, placements, st.integers(0, 1000))
+def test_uneven_parts_never_speed_up(
+    kind: JobType, mode: TrainingMode, servers: list[tuple[int, int]], seed: int
+) -> None:
+    apart = tuple(each for ps, workers in servers for each in (Counts(1, 0),) * ps + (Counts(0, 1),) * workers)
+    uneven = of(kind, mode, MxnetDefault(kind.sizes, seed)).steps_per_second(apart)
+    assert uneven <= of(kind, mode).steps_per_second(apart) * (1 + 1e-12)
+
+
+def test_the_testbed_gives_back_the_papers_table_2() -> None:
+    """ResNet-50 with 100 MB, one image a step: constant, per worker of one PS, and per PS."""
+    resnet = next(kind for kind in JOB_TYPES if kind.name == "ResNet-50")
+    training = Training(TrainingMode.SYNC, 1, resnet.gflop_per_example, 100.0)
+    still = PhysicalSpeed(training, Even(), replace(TESTBED, jitter=0.0))
+
+    def seconds(ps: int, workers: int) -> float:
+        return 1 / still.steps_per_second((Counts(1, 0),) * ps + (Counts(0, 1),) * workers)
+
+    one, two, four = seconds(1, 1), seconds(1, 2), seconds(1, 4)
+    assert two - one == pytest.approx(4.92 - 1.02 / 2)
+    assert four - two == pytest.approx(2 * 4.92 - 1.02 / 4)
+    # The published constant holds the worker's link, which here counts only where it binds, beyond w = p.
+    assert one + 2 * 100 / TESTBED.mb_per_second == pytest.approx(1.02 + 2.78 + 4.92 + 0.02)
+
+
+def test_the_testbed_is_the_papers() -> None:
+    cores = sorted(node.allocatable["cpu"] // 1000 for node in nodes())
+    assert cores == [8] * 6 + [16] * 7
+    assert sum(node.allocatable["nvidia.com/gpu"] for node in nodes()) == 12
+    assert len(nodes(3)) == 39
+    assert len({node.name for node in nodes(3)}) == 39
+    assert rescale_seconds(0) < rescale_seconds(100) < 30

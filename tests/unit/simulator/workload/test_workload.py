@@ -1,0 +1,83 @@
+"""Drawn workloads: the paper's arrivals and jobs, and nothing but the seed decides."""
+
+import numpy as np
+import pytest
+
+from scheduling.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
+from simulator.ground_truth.job_types import JOB_TYPES
+from simulator.jobs import Workload, WorkloadMaker
+from simulator.workload import WORKLOADS
+from simulator.workload.arrivals import bursts, poisson, uniform
+from simulator.workload.drawing import Dealing, DrawnWorkload, World
+
+
+def drawn(world: World, jobs: int = 200, seed: int = 5) -> Workload:
+    return DrawnWorkload("uniform", uniform, world)(jobs, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("make", WORKLOADS.values(), ids=WORKLOADS.keys())
+def test_the_same_seed_draws_the_same_workload(make: WorkloadMaker) -> None:
+    first, second, other = (make(40, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize("arrivals", [uniform, poisson, bursts])
+def test_arrivals_ascend_from_zero(arrivals: object) -> None:
+    instants = arrivals(500, np.random.default_rng(3))  # type: ignore[operator] # a parameter set by pytest
+    assert len(instants) == 500
+    assert instants[0] >= 0
+    assert (np.diff(instants) >= 0).all()
+
+
+def by_slot(instants: np.ndarray) -> np.ndarray:
+    return np.histogram(instants, bins=20, range=(0, 12_000))[0]
+
+
+def test_patterns_differ_as_the_paper_tells_them() -> None:
+    rng = np.random.default_rng(4)
+    even, crowded = by_slot(uniform(6_000, rng)), by_slot(bursts(6_000, rng))
+    assert max(even) < 1.3 * 300
+    assert max(crowded) > 2 * 300
+    assert poisson(6_000, rng)[-1] == pytest.approx(6_000 * 200, rel=0.05)
+
+
+def test_jobs_are_drawn_from_all_types_and_modes_and_thresholds() -> None:
+    jobs = drawn(World(), 900).jobs
+    kinds = [job.kind for job in jobs]
+    assert {kind.name for kind in JOB_TYPES} == set(kinds)
+    assert max(map(kinds.count, kinds)) < 150
+    sync = [job.job.mode for job in jobs].count(TrainingMode.SYNC)
+    assert 400 < sync < 500
+    thresholds = [job.job.goal.fraction for job in jobs if isinstance(job.job.goal, ConvergenceThreshold)]
+    assert len(thresholds) == 900
+    assert (np.histogram(thresholds, bins=4, range=(0.01, 0.05))[0] > 180).all()
+
+
+def test_what_is_drawn_does_not_depend_on_the_settings() -> None:
+    usual, other = drawn(World()), drawn(World(Dealing.PAA, 900.0, TrainingMode.SYNC, None))
+    for one, two in zip(usual.jobs, other.jobs, strict=True):
+        assert (one.kind, one.job.created_at, one.job.goal) == (two.kind, two.job.created_at, two.job.goal)
+        assert two.job.mode is TrainingMode.SYNC
+        assert two.straggling is None
+
+
+def test_large_data_sets_are_scaled_down_to_an_epochs_length_and_small_ones_stay_whole() -> None:
+    apart = (Counts(1, 0), Counts(0, 1))
+    lengths = {}
+    for job in drawn(World(epoch_seconds=500.0)).jobs:
+        seconds = job.steps_per_epoch / job.speed.steps_per_second(apart)
+        assert seconds <= 500.0 * (1 + 1e-9)
+        lengths[job.kind, job.job.mode] = seconds
+    assert lengths["ResNet-50", TrainingMode.SYNC] == pytest.approx(500.0)
+    assert lengths["CNN-rand", TrainingMode.SYNC] < 400.0
+
+
+def test_a_job_is_what_a_user_would_submit() -> None:
+    for each in drawn(World()).jobs:
+        job, batch = each.job, each.job.batch
+        assert batch is not None
+        assert (batch.scope is BatchScope.JOB) == (job.mode is TrainingMode.SYNC)
+        assert job.counts == Counts(1, 1)
+        assert job.managed
+        assert job.steps_per_epoch == each.steps_per_epoch
