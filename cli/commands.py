@@ -1,5 +1,6 @@
 """All commands, in the order in which ``optimus --help`` lists them."""
 
 from cli.command import Command
+from cli.simulate import COMMAND as SIMULATE
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (SIMULATE,)
