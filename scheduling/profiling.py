@@ -14,7 +14,7 @@ from scheduling.errors import NotReady
 from scheduling.jobs import Counts, Job, JobKey, RescaleRule
 from scheduling.models.design import next_sample
 from scheduling.models.predict import goal_is_met
-from scheduling.models.speed import SpeedModel
+from scheduling.models.speed import SpeedModel, needed_counts
 from scheduling.progress.record import NOTHING, TrainingProgress
 from scheduling.snapshot import ClusterSnapshot
 
@@ -184,7 +184,8 @@ def _is_young(progress: TrainingProgress, history: JobHistory, rules: ProfilingR
 
 
 def _is_identified(job: Job, progress: TrainingProgress) -> bool:
-    return not isinstance(SpeedModel.fit(progress.samples, job.mode, job.batch), NotReady)
+    needed = needed_counts(job.bounds)
+    return not isinstance(SpeedModel.fit(progress.samples, job.mode, job.batch, needed=needed), NotReady)
 
 
 def _steady_seconds(job: Job, progress: TrainingProgress) -> float:

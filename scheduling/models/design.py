@@ -1,19 +1,27 @@
 """Which counts to measure next: the sample that says most about the speed model.
 
-Sequential D-optimal design for the linear model of Optimus, section 3.2: of the counts allowed, the one at which
-the prediction made from the samples so far varies most, x' A^-1 x, with rows relative to the predicted time. Terms
-that the fit has set to zero stay in the design. Counts with p = w alone cannot identify the model, and the design
-leaves that diagonal by itself, as the variance is largest off it.
+Sequential design for the linear model of Optimus, section 3.2: of the counts allowed, the one at which the prediction
+made from the samples so far varies most. That is x' A^-1 x with rows relative to the predicted time (D-optimal), times
+the squared error of a sample, plus how far the shapes of the curve are apart there. Terms that the fit has set to zero
+stay in the design. Counts with p = w alone cannot identify the model: the first sample off that diagonal is forced.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from scheduling.jobs import Batch, Counts, TrainingMode
-from scheduling.models.nnls import Matrix, Vector, fit_relative
-from scheduling.models.speed import Measured, SpeedForm, SpeedTerms, information_inverse
+from scheduling.models.nnls import Vector
+from scheduling.models.speed_curve import Curve
+from scheduling.models.speed_kinds import KindFactors
+from scheduling.models.speed_samples import Measured
+from scheduling.models.speed_terms import SpeedForm, SpeedTerms
 from scheduling.progress.record import SpeedSample
+
+_PRIOR: Final = 1e-3
+_ERROR: Final = 0.1
+"""Relative error of a sample, against which the distance between shapes counts: a cautious 10 %."""
 
 
 def next_sample(
@@ -21,7 +29,7 @@ def next_sample(
     allowed: Sequence[Counts],
     mode: TrainingMode,
     batch: Batch | None = None,
-    form: SpeedForm = SpeedForm.KNEE,
+    form: SpeedForm = SpeedForm.BLEND,
 ) -> Counts | None:
     """The counts among ``allowed`` to measure next, or ``None`` where all of them are measured.
 
@@ -39,17 +47,17 @@ def next_sample(
 
 
 def _variances(measured: Measured, candidates: Sequence[Counts], terms: SpeedTerms) -> Vector:
-    """The relative variance of the prediction at each candidate, up to a factor."""
+    """The relative variance of the prediction at each candidate."""
+    curve = Curve.fit(measured, terms, KindFactors.fit(measured, terms).each(measured))
     ps, workers = np.array(candidates, dtype=np.float64).T
     columns, seen = terms.columns(ps, workers), terms.columns(measured.ps, measured.workers)
-    target = terms.inverse(measured.workers) / measured.steps_per_second
-    coefficients = fit_relative(seen, target, measured.weights)
-    rows, seen_rows = _relative(columns, coefficients), _relative(seen, coefficients)
-    scale = np.sqrt(np.mean(np.concatenate([rows, seen_rows]) ** 2, axis=0))
-    spread, _ = information_inverse(seen_rows, np.ones(len(seen_rows)), scale)
-    scaled = rows / scale
-    return np.asarray(np.einsum("ni,ij,nj->n", scaled, spread, scaled), dtype=np.float64)
-
-
-def _relative(columns: Matrix, coefficients: Vector) -> Matrix:
-    return columns / (columns @ coefficients)[:, np.newaxis]
+    times = np.einsum("snk,sk->sn", columns, curve.coefficients)
+    rows = columns / times[..., np.newaxis]
+    seen_rows = seen / np.einsum("snk,sk->sn", seen, curve.coefficients)[..., np.newaxis]
+    scale = np.sqrt(np.mean(np.concatenate([rows, seen_rows], axis=1) ** 2, axis=1))[:, np.newaxis]
+    rows, seen_rows = rows / scale, seen_rows / scale
+    information = np.einsum("sni,snj->sij", seen_rows, seen_rows) + _PRIOR * np.eye(rows.shape[-1])
+    within = np.einsum("s,sni,sij,snj->n", curve.weights, rows, np.linalg.inv(information), rows, optimize=True)
+    mean = curve.weights @ times
+    between = curve.weights @ (times / mean - 1) ** 2
+    return np.asarray(_ERROR**2 * within + between, dtype=np.float64)

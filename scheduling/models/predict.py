@@ -16,12 +16,11 @@ from scheduling.errors import NotReady
 from scheduling.jobs import BatchScope, Goal, Job, TargetLoss, TrainingMode
 from scheduling.models.convergence import QUIET_EPOCHS, LossCurve, LossSeries
 from scheduling.models.forecast import JobForecast, Speed
-from scheduling.models.speed import Measured, SpeedModel
+from scheduling.models.speed import Measured, SpeedModel, needed_counts
+from scheduling.progress.losses import epoch_index
 from scheduling.progress.record import LossPoint, TrainingProgress
 
 _LAST_POINTS: Final = 20
-_NEWEST: Final = 100
-"""More points than two epochs have once the log is thinned; enough to find the last whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def present_loss(progress: TrainingProgress) -> float | None:
 
     Without epochs the median of the last 20 points; ``None`` before the first point.
     """
-    newest = losses_with_epochs(replace(progress, losses=progress.losses[-_NEWEST:]))
+    newest = _of_two_epochs(progress)
     if not newest:
         return None
     series = LossSeries.of(newest)
@@ -89,15 +88,32 @@ def present_loss(progress: TrainingProgress) -> float | None:
     return float(series.complete_loss[-1] if len(series.complete_loss) else series.loss[-1])
 
 
+def _of_two_epochs(progress: TrainingProgress) -> Sequence[LossPoint]:
+    """The newest points from the beginning of the last epoch but one on: the last whole one is among them.
+
+    Without epochs as many as a median is taken of.
+    """
+    newest: list[LossPoint] = []
+    epochs = set()
+    for point in reversed(progress.losses):
+        known = _with_epoch(point, progress.steps_per_epoch)
+        epochs.add(epoch_index(known))
+        if len(epochs) > 2 or (known.epoch is None and len(newest) == _LAST_POINTS):
+            break
+        newest.append(known)
+    return newest[::-1]
+
+
 def losses_with_epochs(progress: TrainingProgress) -> tuple[LossPoint, ...]:
     """The losses, with the epochs that follow from steps for those that were seen before these were known."""
     per_epoch = progress.steps_per_epoch
-    if not per_epoch:
-        return progress.losses
-    return tuple(
-        replace(point, epoch=point.step / per_epoch) if point.epoch is None and point.step is not None else point
-        for point in progress.losses
-    )
+    return tuple(_with_epoch(point, per_epoch) for point in progress.losses) if per_epoch else progress.losses
+
+
+def _with_epoch(point: LossPoint, steps_per_epoch: float | None) -> LossPoint:
+    if not steps_per_epoch or point.epoch is not None or point.step is None:
+        return point
+    return replace(point, epoch=point.step / steps_per_epoch)
 
 
 def _complain(reason: NotReady, progress: TrainingProgress) -> NotReady:
@@ -163,13 +179,11 @@ def _steps_per_unit(job: Job, progress: TrainingProgress, curve: LossCurve) -> f
 
 
 def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    model = SpeedModel.fit(progress.samples, job.mode, job.batch)
+    model = SpeedModel.fit(progress.samples, job.mode, job.batch, needed=needed_counts(job.bounds))
     if isinstance(model, NotReady):
         return model
-    measured = Measured.of(progress.samples)
-    if job.counts not in measured.counts:
-        return model
-    return model.anchored(job.counts, float(measured.steps_per_second[measured.counts.index(job.counts)]))
+    measured = Measured.of(progress.samples).speed_at(job.counts)
+    return model if measured is None else model.anchored(job.counts, measured)
 
 
 def _batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:

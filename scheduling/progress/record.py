@@ -37,13 +37,15 @@ class SpeedSample:
 
     ``steps_per_second`` is the whole job's: the workers' common rate in sync training, the sum over workers in
     async training. ``seconds`` of steady training stand behind it; ``at`` is when it ended, seconds since the
-    epoch, UTC.
+    epoch, UTC. ``node_kind`` is the kind of the nodes that its workers ran on, where it is known; where they ran on
+    several it is written as ``models.speed_kinds.mixed_kind`` does.
     """
 
     counts: Counts
     steps_per_second: float
     seconds: float
     at: float
+    node_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,110 @@
+"""The terms of the two speed equations (Optimus, section 3.2, equations 3 and 4), and the shapes of the middle one.
+
+Sync:   1/f = t0 * M/w + t1 + t2 * s(p, w) + t3 * w + t4 * p
+Async:  w/f = t0 + t1 * s(p, w) + t2 * w + t3 * p
+s is what the PSs and the links do: w/p in the paper. A shape with knee r and share k is max((w + k)/p, r (1 + k)):
+below the knee something else than the PSs binds, first of all the worker's own link (r = the ratio of the two
+bandwidths); k is what a PS does once a step, in units of what it does once for each worker (sync training: the update).
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from scheduling.jobs import Batch, BatchScope, TrainingMode
+from scheduling.models.nnls import Matrix, Vector
+
+
+class SpeedForm(StrEnum):
+    """Which shapes the term of the PSs may have.
+
+    ``PAPER``: w/p alone. ``KNEE``: max(w/p, 1) alone, the knee where workers and PSs have links of one bandwidth.
+    ``BLEND``: several shapes, each fitted, averaged by how well they explain the samples.
+    """
+
+    PAPER = "paper"
+    KNEE = "knee"
+    BLEND = "blend"
+
+
+class Shape(NamedTuple):
+    """One shape of the PSs' term; ``odds`` is how likely it is before anything is measured, up to a factor."""
+
+    knee: float
+    share: float = 0.0
+    odds: float = 1.0
+
+
+_KNEES: Final = (0.35, 0.7, 1.0, 1.4, 2.8)
+_KNEE_SPREAD: Final = 0.8
+"""Standard deviation of log(knee) around log(1): two in three clusters have a knee between 0.45 and 2.2."""
+_NO_KNEE_ODDS: Final = 0.15
+_UPDATE_SHARE: Final = 4.0
+_UPDATE_KNEES: Final = (0.25, 1.0)
+_UPDATE_ODDS: Final = 0.5
+
+
+def _odds(knee: float) -> float:
+    return math.exp(-((math.log(knee) / _KNEE_SPREAD) ** 2) / 2)
+
+
+_PAPER: Final = (Shape(0.0),)
+_KNEE: Final = (Shape(1.0),)
+_BLEND_ASYNC: Final = (Shape(0.0, 0.0, _NO_KNEE_ODDS), *(Shape(knee, 0.0, _odds(knee)) for knee in _KNEES))
+_BLEND_SYNC: Final = (
+    *_BLEND_ASYNC,
+    *(Shape(knee, _UPDATE_SHARE, _UPDATE_ODDS * _odds(knee)) for knee in _UPDATE_KNEES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedTerms:
+    """The terms of the linear model for one kind of job."""
+
+    mode: TrainingMode
+    batch: Batch | None = None
+    form: SpeedForm = SpeedForm.BLEND
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes that the PSs' term may have."""
+        if self.form is SpeedForm.PAPER:
+            return _PAPER
+        if self.form is SpeedForm.KNEE:
+            return _KNEE
+        return _BLEND_SYNC if self.mode is TrainingMode.SYNC else _BLEND_ASYNC
+
+    @property
+    def shaped(self) -> int:
+        """The place of the PSs' term among the columns."""
+        return 2 if self._batch_is_shared else 1
+
+    def columns(self, ps: ArrayLike, workers: ArrayLike) -> Matrix:
+        """The columns of every shape at each pair of counts (broadcast): shape (shapes, ..., terms)."""
+        p, w = np.broadcast_arrays(np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64))
+        knees, shares = np.array([(each.knee, each.share) for each in self.shapes]).T
+        at = (slice(None), *(np.newaxis,) * p.ndim)
+        shaped = np.maximum((w + shares[at]) / p, (knees * (1 + shares))[at])
+        common = [np.ones_like(w), w, p]
+        if self._batch_is_shared:
+            common.insert(0, (self.batch.size if self.batch else 1) / w)
+        columns = np.empty((*shaped.shape, len(common) + 1))
+        for place, column in zip((i for i in range(len(common) + 1) if i != self.shaped), common, strict=True):
+            columns[..., place] = column
+        columns[..., self.shaped] = shaped
+        return columns
+
+    def work(self, workers: ArrayLike) -> Vector:
+        """The steps that the linear model gives the time of: 1 (sync: of all workers) or w (async: one of each)."""
+        w = np.asarray(workers, dtype=np.float64)
+        return w if self.mode is TrainingMode.ASYNC else np.ones_like(w)
+
+    @property
+    def _batch_is_shared(self) -> bool:
+        """Whether more workers make each one's part smaller; taken as possible where the batch is unknown."""
+        own = self.batch is not None and self.batch.scope is BatchScope.WORKER
+        return self.mode is TrainingMode.SYNC and not own
