@@ -1,16 +1,18 @@
 """Dominant resource fairness (NSDI 2011), as Optimus compares itself with it (EuroSys 2018, section 6.1).
 
 PSs and workers grow one to one, work-conserving: again and again the job with the smallest dominant share of the
-cluster gets one PS and one worker more, until nothing more fits. Forecasts are not looked at.
+cluster gets one PS and one worker more, until nothing more fits. Forecasts are not looked at: a job may well get more
+than makes it faster.
 """
 
-import heapq
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scheduling.allocation import Allocation, AllocationProblem, Candidate, start_at_minimum
-from scheduling.jobs import Counts
-from scheduling.resources import Resources
+import numpy as np
+
+from scheduling.allocation import Allocation, AllocationProblem
+from scheduling.allocation.climbing import NO_STEP, Here, Steps
+from scheduling.allocation.start import MOST_PER_ROLE, start_at_minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,27 +21,25 @@ class DrfPolicy:
 
     name: ClassVar[str] = "drf"
 
-    most_per_role: int = 1024
+    most_per_role: int = MOST_PER_ROLE
     """The most PSs, or workers, of one job where its user names no maximum and the room none."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
-        start = start_at_minimum(problem)
-        counts, room = dict(start.counts), start.room
-        heap = [_entry(each, counts[each.job.uid], problem.capacity) for each in start.seated if each.may_grow]
-        candidates = {each.job.uid: each for each in start.seated}
-        heapq.heapify(heap)
-        while heap:
-            _, uid = heapq.heappop(heap)
-            job, now = candidates[uid].job, counts[uid]
-            after = job.bounds.clamp(Counts(now.ps + 1, now.workers + 1))
-            cost = job.demand(after) - job.demand(now)
-            if after != now and max(after) <= self.most_per_role and cost.fits_in(room):
-                counts[uid], room = after, room - cost
-                heapq.heappush(heap, _entry(candidates[uid], after, problem.capacity))
+        start = start_at_minimum(problem, most_per_role=self.most_per_role)
+        by_uid = sorted(range(len(start.seated)), key=lambda row: start.seated[row].job.uid)
+        climb = start.climb(_SmallestShareFirst(), by_uid)
+        counts = start.counts_at(climb.ps, climb.workers)
         reasons = {uid: f"its fair share by dominant resource is {each}" for uid, each in counts.items()}
         return Allocation(counts, {**start.reasons, **reasons})
 
 
-def _entry(candidate: Candidate, counts: Counts, capacity: Resources) -> tuple[float, str]:
-    return candidate.job.demand(counts).dominant(capacity)[1], candidate.job.uid
+class _SmallestShareFirst:
+    """The smaller the share so far, the larger the gain."""
+
+    def next_steps(self, here: Here) -> Steps:
+        """One PS and one worker; one alone where the other is at its bound."""
+        more_ps, more_workers = here.pair()
+        share = here.climbers.demands.shares(here.cost(here.ps, here.workers) + here.climbers.demands.fixed[here.rows])
+        going = (more_ps + more_workers > 0) & here.has_room(more_ps, more_workers)
+        return Steps(np.where(going, -share, NO_STEP), more_ps, more_workers)

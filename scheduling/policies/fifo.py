@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from scheduling.allocation import Allocation, AllocationProblem
+from scheduling.allocation.demands import Demands, fits
 from scheduling.jobs import Counts
 
 
@@ -17,15 +20,19 @@ class FifoPolicy:
         """The jobs' own counts, clamped to their bounds; a job that does not fit gets no entry."""
         counts: dict[str, Counts] = {}
         reasons: dict[str, str] = {}
-        room = problem.room
-        for candidate in sorted(problem.candidates, key=lambda each: (each.job.created_at, each.job.uid)):
-            job = candidate.job
-            wanted = job.bounds.clamp(job.counts)
-            demand = job.demand(wanted)
-            if demand.fits_in(room):
-                room, counts[job.uid] = room - demand, wanted
-                reasons[job.uid] = f"{wanted} are the counts its user asked for"
+        demands = Demands.of(problem)
+        jobs = [each.job for each in problem.candidates]
+        wanted = [job.bounds.clamp(job.counts) for job in jobs]
+        pairs = np.array(wanted, dtype=np.int64).reshape(-1, 2)
+        asked, room = demands.at(pairs[:, 0], pairs[:, 1]), demands.room
+        for row in sorted(range(len(jobs)), key=lambda row: (jobs[row].created_at, jobs[row].uid)):
+            uid = jobs[row].uid
+            if fits(asked[row], room):
+                room, counts[uid] = room - asked[row], wanted[row]
+                reasons[uid] = f"{wanted[row]} are the counts its user asked for"
             else:
-                lacking = ", ".join(demand.lacking_in(room))
-                reasons[job.uid] = f"{wanted} do not fit behind the jobs that came before: too little {lacking} is left"
+                lacking = demands.lacking(asked[row], room)
+                reasons[uid] = (
+                    f"{wanted[row]} do not fit behind the jobs that came before: too little {lacking} is left"
+                )
         return Allocation(counts, reasons)

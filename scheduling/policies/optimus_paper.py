@@ -1,20 +1,41 @@
 """The allocation of Optimus exactly as published (EuroSys 2018, section 4.1, equation 9).
 
 Every job starts at its minimum (1 PS + 1 worker). Then the job of the largest gain gets the task of its larger
-term: remaining seconds saved per *amount* (cores, GiB, GPUs) of the resource that dominates the task. Ties go to the
-PS, then to the job that arrived first. The loop ends when a task does not fit ("some resource in the cluster is used
-up") or when no gain is positive. Known to be worse than module ``optimus``: kept for comparison.
+term: remaining seconds saved per *amount* (cores, GiB, GPUs) of the resource that dominates the task. The loop ends
+when a task does not fit ("some resource in the cluster is used up") or when no gain is positive. What the text leaves
+open is a field below. Known to be worse than module ``optimus``: kept for comparison.
 """
 
-import heapq
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar
 
-from scheduling.allocation import Allocation, AllocationProblem, Candidate, start_at_minimum
-from scheduling.jobs import Counts
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.allocation import Allocation, AllocationProblem
+from scheduling.allocation.climbing import NO_STEP, Gains, Here, Steps
+from scheduling.allocation.seconds import RemainingSeconds
+from scheduling.allocation.start import MOST_PER_ROLE, Start, start_at_minimum
 from scheduling.resources import CPU, MEMORY, Resources
 
 _UNITS = {CPU: 1000.0, MEMORY: float(2**30)}
+
+
+class StopRule(StrEnum):
+    """What the first task that does not fit ends."""
+
+    LOOP = "loop"
+    TASK = "task"
+
+
+class Tie(StrEnum):
+    """Which task a job gets whose two terms are equal."""
+
+    PS = "ps"
+    WORKER = "worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,65 +44,87 @@ class OptimusPaperPolicy:
 
     name: ClassVar[str] = "optimus-paper"
 
+    stop: StopRule = StopRule.LOOP
+    """The first task that does not fit ends the whole loop, or only that kind of task of that job. "Some resource in
+    the cluster is used up" can be read either way; the authors' program ends."""
+
+    tie: Tie = Tie.PS
+    """Of equal terms of equation 9 this one is taken, as in the authors' program. Equal gains of two jobs go to the one
+    that arrived first."""
+
+    priority_factor: float = 1.0
+    """The gain of a job at its beginning is multiplied by this. Unit: none. The paper tries 0.95 and has it off."""
+
+    beginning: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
+    """Which jobs are at their beginning, by UID, where the caller knows better. Otherwise it is a job that is not
+    running yet: the paper gives no bound, and it is before any training that least is known of a job."""
+
+    most_per_role: int = MOST_PER_ROLE
+    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
+
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
-        start = start_at_minimum(problem)
-        seats = [_Seat(candidate, candidate.job.bounds.minimum) for candidate in start.seated]
-        stop = _ascend(sorted(seats, key=_by_arrival), start.room, problem.capacity)
-        reasons = {seat.candidate.job.uid: f"gain per amount of its dominant resource; {stop}" for seat in seats}
-        return Allocation({seat.candidate.job.uid: seat.counts for seat in seats}, {**start.reasons, **reasons})
+        start = start_at_minimum(problem, most_per_role=self.most_per_role)
+        by_arrival = sorted(range(len(start.seated)), key=lambda row: _arrival(start, row))
+        rule = _GainPerAmount(
+            start.seconds(), *_amounts(start, problem.capacity), self._factors(start), self.tie is Tie.PS
+        )
+        climb = start.climb(rule, by_arrival, ends_at_misfit=self.stop is StopRule.LOOP)
+        ending = f"ended when {climb.lacking} was used up" if climb.lacking else "ended when no task saved time"
+        reason = f"gain per amount of its dominant resource; {ending}"
+        counts = start.counts_at(climb.ps, climb.workers)
+        return Allocation(counts, {**start.reasons, **dict.fromkeys(counts, reason)})
+
+    def _factors(self, start: Start) -> Gains:
+        beginning = [self.beginning.get(each.job.uid, not each.running) for each in start.seated]
+        return np.where(np.array(beginning, dtype=np.bool_), self.priority_factor, 1.0)
 
 
-@dataclass(slots=True)
-class _Seat:
-    candidate: Candidate
-    counts: Counts
+def _arrival(start: Start, row: int) -> tuple[float, str]:
+    job = start.seated[row].job
+    return job.created_at, job.uid
 
 
-class _Step(NamedTuple):
-    gain: float
-    counts: Counts
-    cost: Resources
+@dataclass(frozen=True, slots=True, eq=False)
+class _GainPerAmount:
+    """Equation 9: the larger of its two terms."""
+
+    seconds: RemainingSeconds
+    ps_amount: Gains
+    worker_amount: Gains
+    factor: Gains
+    ps_first: bool
+
+    def next_steps(self, here: Here) -> Steps:
+        """Gains are seconds saved per amount."""
+        now = self.seconds(here.rows, here.ps, here.workers)
+        ps = self._gain(here, now, (1, 0), self.ps_amount)
+        worker = self._gain(here, now, (0, 1), self.worker_amount)
+        takes_ps = (ps >= worker) if self.ps_first else (ps > worker)
+        gain = np.where(takes_ps, ps, worker) * self.factor[here.rows]
+        gain[~(gain > 0)] = NO_STEP
+        return Steps(gain, takes_ps.astype(np.int64), (~takes_ps).astype(np.int64))
+
+    def _gain(self, here: Here, now: Gains, more: tuple[int, int], amount: Gains) -> Gains:
+        with np.errstate(invalid="ignore"):
+            saved = now - self.seconds(here.rows, here.ps + more[0], here.workers + more[1])
+        good = here.allows(*more) & ~np.isnan(saved)
+        return np.asarray(np.where(good, saved / amount[here.rows], NO_STEP))
 
 
-def _by_arrival(seat: _Seat) -> tuple[float, str]:
-    return seat.candidate.job.created_at, seat.candidate.job.uid
+def _amounts(start: Start, capacity: Resources) -> tuple[Gains, Gains]:
+    known: dict[Resources, float] = {}
 
+    def of(cost: Resources) -> float:
+        if cost not in known:
+            known[cost] = amount(cost, capacity)
+        return known[cost]
 
-def _ascend(seats: list[_Seat], room: Resources, capacity: Resources) -> str:
-    """Equation 9, again and again; answers why it ended."""
-    heap: list[tuple[float, int, _Step]] = []
+    def array(costs: list[Resources]) -> NDArray[np.float64]:
+        return np.array([of(cost) for cost in costs], dtype=np.float64)
 
-    def push(index: int) -> None:
-        step = _best(seats[index], capacity)
-        if step is not None and step.gain > 0:
-            heapq.heappush(heap, (-step.gain, index, step))
-
-    for index, seat in enumerate(seats):
-        if seat.candidate.may_grow:
-            push(index)
-    while heap:
-        _, index, step = heapq.heappop(heap)
-        if not step.cost.fits_in(room):
-            return f"ended when {', '.join(step.cost.lacking_in(room))} was used up"
-        room = room - step.cost
-        seats[index].counts = step.counts
-        push(index)
-    return "ended when no task saved time"
-
-
-def _best(seat: _Seat, capacity: Resources) -> _Step | None:
-    """The larger term of equation 9 within the job's bounds."""
-    job, counts = seat.candidate.job, seat.counts
-    now = seat.candidate.forecast.at(counts)
-    steps = []
-    for after, cost in (
-        (Counts(counts.ps + 1, counts.workers), job.ps.resources),
-        (Counts(counts.ps, counts.workers + 1), job.worker.resources),
-    ):
-        if job.bounds.allow(after):
-            steps.append(_Step((now - seat.candidate.forecast.at(after)) / amount(cost, capacity), after, cost))
-    return max(steps, key=lambda step: step.gain, default=None)
+    jobs = [each.job for each in start.seated]
+    return array([job.ps.resources for job in jobs]), array([job.worker.resources for job in jobs])
 
 
 def amount(cost: Resources, capacity: Resources) -> float:

@@ -1,16 +1,31 @@
-"""The question that an allocation policy answers: how many PSs and workers does each job get?
-
-Optimus, section 4.1. No nodes in it: a policy sees how much room there is in all, placement decides where.
-"""
+"""An allocation problem and its answer (Optimus, section 4.1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from scheduling.jobs import Counts, Job
-from scheduling.models.forecast import JobForecast
 from scheduling.resources import Resources
+
+
+class Forecast(Protocol):
+    """A job's remaining seconds at any counts: what a policy knows of its future.
+
+    A class of forecasts that share a form may offer ``stacked`` as well (module ``seconds``), which answers for many
+    jobs at once.
+    """
+
+    def remaining_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """Remaining seconds at each pair of counts (arrays broadcast); infinite where the speed is zero."""
+        ...
+
+    def at(self, counts: Counts) -> float:
+        """Remaining seconds at these counts."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +37,7 @@ class Candidate:
     """
 
     job: Job
-    forecast: JobForecast
+    forecast: Forecast
     may_grow: bool = True
     running: bool = False
 
@@ -57,11 +72,14 @@ class AllocationProblem:
 
     ``room`` is what the candidates may use together: the cluster's capacity less everything that is fixed
     (other pods, jobs that are not managed or not forecast). ``capacity`` is the whole cluster's, for shares.
+    ``servers`` says how the room lies: what is free on a node, and on how many nodes it is just that. Where it is not
+    given, a task is taken to fit wherever the sum of the room allows it.
     """
 
     room: Resources
     capacity: Resources
     candidates: tuple[Candidate, ...]
+    servers: Mapping[Resources, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +101,3 @@ class AllocationPolicy(Protocol):
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Choose counts within each job's bounds, together within ``problem.room``."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Every candidate at its minimum: where each policy begins.
-
-    ``seated`` are the candidates whose minimum fits, in the order in which they were seated; ``counts`` their
-    minimum by UID; ``room`` what is left; ``reasons`` say by UID why a candidate was not seated.
-    """
-
-    seated: tuple[Candidate, ...]
-    counts: Mapping[str, Counts]
-    room: Resources
-    reasons: Mapping[str, str]
-
-
-def start_at_minimum(problem: AllocationProblem) -> Start:
-    """Seat running jobs first, then by ascending demand, each at its minimum where that fits (Optimus, section 4.1)."""
-    seated: list[Candidate] = []
-    reasons: dict[str, str] = {}
-    room = problem.room
-    for candidate in sorted(problem.candidates, key=lambda each: _seating_order(each, problem.capacity)):
-        job = candidate.job
-        demand = job.demand(job.bounds.minimum)
-        if demand.fits_in(room):
-            room = room - demand
-            seated.append(candidate)
-        else:
-            lacking = ", ".join(demand.lacking_in(room))
-            reasons[job.uid] = f"its minimum of {job.bounds.minimum} does not fit: too little {lacking} is left"
-    return Start(tuple(seated), {each.job.uid: each.job.bounds.minimum for each in seated}, room, reasons)
-
-
-def _seating_order(candidate: Candidate, capacity: Resources) -> tuple[bool, float, str]:
-    job = candidate.job
-    return not candidate.running, job.demand(job.bounds.minimum).dominant(capacity)[1], job.uid

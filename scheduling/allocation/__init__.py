@@ -1,0 +1,25 @@
+"""The question that an allocation policy answers: how many PSs and workers does each job get?
+
+Optimus, section 4.1. No nodes in it: a policy sees how much room there is in all, placement decides where. Module
+``problem`` is the question and the answer; ``start``, ``climbing`` and ``seconds`` are what the policies share.
+"""
+
+from scheduling.allocation.problem import (
+    NO_HISTORY,
+    Allocation,
+    AllocationPolicy,
+    AllocationProblem,
+    Candidate,
+    Forecast,
+    JobHistory,
+)
+
+__all__ = [
+    "NO_HISTORY",
+    "Allocation",
+    "AllocationPolicy",
+    "AllocationProblem",
+    "Candidate",
+    "Forecast",
+    "JobHistory",
+]

@@ -1,0 +1,206 @@
+"""All jobs' ways up from their minimum, at once: what the greedy policies have in common.
+
+A rule says of each job which step comes next, by its own counts alone, and with which gain. Handing out the step of the
+largest gain, again and again, is then a merge of the jobs' sequences: a step comes right after its predecessor if its
+gain is larger, so that each counts with the least gain up to it, and sorting by that is the order of handing out. The
+first step for which no room is left ends a round; the next one goes on from there with the steps that still fit.
+The one-step-at-a-time version of this is kept in the tests as its oracle.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.allocation.demands import Amounts, Counted, Demands, fits
+
+Gains = NDArray[np.float64]
+
+NO_STEP = -np.inf
+
+_FIRST_STRIDE = 4
+"""So many steps of each job are worked out before it is asked how far the room reaches, then twice as many."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Climbers:
+    """Jobs at their minimum: arrays of length n. ``rank`` decides ties of gain, the least first."""
+
+    demands: Demands
+    ps: Counted
+    workers: Counted
+    most_ps: Counted
+    most_workers: Counted
+    may_grow: NDArray[np.bool_]
+    rank: Counted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Here:
+    """Some of the jobs on their way up: rows of the climbers and their counts so far, and the room of this round."""
+
+    climbers: Climbers
+    rows: Counted
+    ps: Counted
+    workers: Counted
+    room: Amounts
+
+    def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
+        """Whether so many more (broadcast against the rows) lie within bounds and room."""
+        return self.within_bounds(more_ps, more_workers) & self.has_room(more_ps, more_workers)
+
+    def within_bounds(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
+        """Whether so many more lie within the users' bounds; no role grows past its bound, though it may be there."""
+        ps_ok = (self.ps + more_ps <= self.climbers.most_ps[self.rows]) | (np.asarray(more_ps) == 0)
+        return np.asarray(
+            ps_ok
+            & ((self.workers + more_workers <= self.climbers.most_workers[self.rows]) | (np.asarray(more_workers) == 0))
+        )
+
+    def has_room(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
+        """Whether the room holds so many more of each job's tasks."""
+        return fits(self.cost(more_ps, more_workers), self.room)
+
+    def pair(self) -> tuple[Counted, Counted]:
+        """One PS and one worker more, or only one of them where the other is at its bound."""
+        return (
+            (self.ps < self.climbers.most_ps[self.rows]).astype(np.int64),
+            (self.workers < self.climbers.most_workers[self.rows]).astype(np.int64),
+        )
+
+    def cost(self, more_ps: int | Counted, more_workers: int | Counted) -> Amounts:
+        """What so many more tasks ask for, shape (rows, columns)."""
+        demands = self.climbers.demands
+        ps, workers = np.asarray(more_ps), np.asarray(more_workers)
+        return np.asarray(demands.ps[self.rows] * ps[..., None] + demands.workers[self.rows] * workers[..., None])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """The next step of each row: its gain (``NO_STEP`` where there is none) and what it adds."""
+
+    gain: Gains
+    more_ps: Counted
+    more_workers: Counted
+
+
+class StepRule(Protocol):
+    """Which step a job takes next."""
+
+    def next_steps(self, here: Here) -> Steps:
+        """The best step of each row among those that ``here`` allows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Climb:
+    """Where the jobs have got to. ``last_ps``, ``last_workers`` are what each job's last step added."""
+
+    ps: Counted
+    workers: Counted
+    last_ps: Counted
+    last_workers: Counted
+    room: Amounts
+    lacking: str
+    """What there was too little of when the first step did not fit; empty where every step did."""
+
+
+def climb(climbers: Climbers, room: Amounts, rule: StepRule, *, ends_at_misfit: bool = False) -> Climb:
+    """Hand out steps until none is left that fits; with ``ends_at_misfit`` until the first that does not fit."""
+    ps, workers = climbers.ps.copy(), climbers.workers.copy()
+    last_ps, last_workers = np.zeros_like(ps), np.zeros_like(ps)
+    lacking = ""
+    while True:
+        trails, taken, cost = _round(climbers, ps, workers, room, rule)
+        rows = trails.row[taken]
+        np.add.at(ps, rows, trails.more_ps[taken])
+        np.add.at(workers, rows, trails.more_workers[taken])
+        last_ps[rows], last_workers[rows] = trails.more_ps[taken], trails.more_workers[taken]
+        room = room - cost
+        if len(taken) == len(trails.row):
+            return Climb(ps, workers, last_ps, last_workers, room, lacking)
+        if not lacking:
+            misfit = trails.costs(climbers)[trails.order(climbers)[len(taken)]]
+            lacking = climbers.demands.lacking(misfit, room)
+        if ends_at_misfit:
+            return Climb(ps, workers, last_ps, last_workers, room, lacking)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trails:
+    """Steps of all jobs: to which row each belongs, the how manieth of the row it is, and what it counts with."""
+
+    row: Counted
+    at: Counted
+    counts_with: Gains
+    more_ps: Counted
+    more_workers: Counted
+
+    def order(self, climbers: Climbers) -> Counted:
+        """The order of handing out."""
+        return np.lexsort((self.at, climbers.rank[self.row], -self.counts_with))
+
+    def costs(self, climbers: Climbers) -> Amounts:
+        """What each step asks for."""
+        demands = climbers.demands
+        return np.asarray(
+            demands.ps[self.row] * self.more_ps[:, None] + demands.workers[self.row] * self.more_workers[:, None]
+        )
+
+    def handed_out(self, climbers: Climbers, room: Amounts) -> tuple[Counted, Amounts, float]:
+        """The steps before the first that does not fit, what they cost, and with which gain that one counts."""
+        order = self.order(climbers)
+        used = np.cumsum(self.costs(climbers)[order], axis=0)
+        over = (used > np.maximum(room, 0)).any(axis=1)
+        first = int(np.argmax(over)) if over.any() else len(order)
+        gain = float(self.counts_with[order[first]]) if first < len(order) else NO_STEP
+        return order[:first], used[first - 1] if first else np.zeros_like(room), gain
+
+
+def _round(
+    climbers: Climbers, ps: Counted, workers: Counted, room: Amounts, rule: StepRule
+) -> tuple[_Trails, Counted, Amounts]:
+    """The jobs' sequences from here as far as they matter; which of their steps are handed out, and their cost."""
+    ps, workers = ps.copy(), workers.copy()
+    least = np.full(len(ps), np.inf)
+    rows = np.flatnonzero(climbers.may_grow)
+    parts: list[_Trails] = []
+    at, stride = 0, _FIRST_STRIDE
+    while True:
+        for _ in range(stride):
+            rows, part = _step(Here(climbers, rows, ps[rows], workers[rows], room), rule, least, at)
+            parts.append(part)
+            ps[rows] += part.more_ps
+            workers[rows] += part.more_workers
+            at += 1
+            if len(rows) == 0:
+                break
+        trails = _join(parts)
+        parts = [trails]
+        taken, cost, gain = trails.handed_out(climbers, room)
+        # A job whose steps already count with less than the first that does not fit has none that matters any more.
+        rows = rows[least[rows] >= gain]
+        if len(rows) == 0:
+            return trails, taken, cost
+        stride *= 2
+
+
+def _step(here: Here, rule: StepRule, least: Gains, at: int) -> tuple[Counted, _Trails]:
+    """The next step of each row; returns the rows that take one."""
+    steps = rule.next_steps(here)
+    going = np.flatnonzero(steps.gain > NO_STEP)
+    rows = here.rows[going]
+    least[rows] = np.minimum(least[rows], steps.gain[going])
+    numbers = np.full(len(rows), at, dtype=np.int64)
+    return rows, _Trails(rows, numbers, least[rows], steps.more_ps[going], steps.more_workers[going])
+
+
+def _join(parts: list[_Trails]) -> _Trails:
+    return _Trails(
+        np.concatenate([part.row for part in parts]),
+        np.concatenate([part.at for part in parts]),
+        np.concatenate([part.counts_with for part in parts]),
+        np.concatenate([part.more_ps for part in parts]),
+        np.concatenate([part.more_workers for part in parts]),
+    )
