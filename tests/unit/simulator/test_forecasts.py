@@ -1,0 +1,103 @@
+"""Forecasts from the truth, with and without errors, and true speeds at any counts."""
+
+import numpy as np
+import pytest
+
+from scheduling.errors import NotReady
+from scheduling.jobs import Counts
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.progress.record import NOTHING
+from simulator.forecasts import Fitted, Insight, TrueOutlook, Truth, epochs_left
+from simulator.speeds import EmptyCluster, TypicalSpeed
+from simulator.training import Training
+from tests.unit.simulator.worlds import Recipe, Speed, job, nodes
+
+EMPTY = EmptyCluster(nodes(3), Theorem1())
+
+
+def outlook(source: Truth, trained_seconds: float = 0.0, *, seed: int = 1, uid: str = "a") -> TrueOutlook:
+    training = Training(job(uid, Recipe(epochs=100, speed=Speed(1.0, apart=0.5))), seed=1)
+    training.begin(0.0, (Counts(1, 1),))
+    training.advance(trained_seconds)
+    said = source.forecaster(Insight({uid: training}.__getitem__, EMPTY, seed))(training.truth.job, NOTHING)
+    assert isinstance(said, TrueOutlook)
+    return said
+
+
+class TestTheTruth:
+    def test_it_knows_the_remaining_time_at_any_counts(self) -> None:
+        # 100 epochs of 10 steps, 250 steps done; 3 workers with a PS fill a server.
+        said = outlook(Truth(), trained_seconds=250)
+        assert said.forecast.at(Counts(1, 1)) == pytest.approx(750)
+        assert said.forecast.at(Counts(1, 3)) == pytest.approx(750 / 3)
+
+    def test_it_knows_that_a_larger_job_has_to_be_spread(self) -> None:
+        assert outlook(Truth()).forecast.at(Counts(2, 4)) == pytest.approx(1000 / (4 / 1.5))
+
+    def test_what_does_not_fit_takes_for_ever(self) -> None:
+        assert outlook(Truth()).forecast.at(Counts(1, 12)) == np.inf
+
+    def test_an_error_of_the_convergence_is_as_large_as_it_says_and_shrinks(self) -> None:
+        begun, half_way = (outlook(Truth(convergence_error=0.4), at) for at in (0.0, 500.0))
+        assert epochs_left(job("a", Recipe()), begun.forecast) in (pytest.approx(60), pytest.approx(140))
+        assert epochs_left(job("a", Recipe()), half_way.forecast) in (pytest.approx(30), pytest.approx(70))
+
+    def test_an_error_of_the_speed_differs_from_counts_to_counts(self) -> None:
+        exact = outlook(Truth()).forecast.speed
+        wrong = outlook(Truth(speed_error=0.3)).forecast.speed
+        ps, workers = np.meshgrid(np.arange(1, 5), np.arange(1, 5))
+        fits = exact.steps_per_second(ps, workers) > 0
+        ratios = wrong.steps_per_second(ps, workers)[fits] / exact.steps_per_second(ps, workers)[fits]
+        assert set(np.round(ratios, 9)) == {0.7, 1.3}
+
+    def test_errors_come_from_the_seed_and_the_job(self) -> None:
+        def totals(seed: int) -> list[float]:
+            wrong = Truth(convergence_error=0.4)
+            return [outlook(wrong, seed=seed, uid=f"job-{n}").forecast.remaining_steps for n in range(12)]
+
+        assert totals(1) == totals(1)
+        assert totals(1) != totals(2)
+        assert len(set(totals(1))) == 2
+
+    def test_however_wrong_a_forecast_never_says_that_a_job_has_ended_before_it_has(self) -> None:
+        for n in range(8):
+            said = outlook(Truth(convergence_error=0.9), trained_seconds=400, uid=f"job-{n}")
+            assert said.forecast.remaining_steps > 0
+
+
+class TestFitted:
+    def test_a_fit_is_made_again_only_when_there_is_something_new(self) -> None:
+        made = []
+
+        def fit(job: object, progress: object, /) -> NotReady:
+            made.append(progress)
+            return NotReady("too early")
+
+        training = Training(job("a", Recipe(epochs=100)), seed=1)
+        forecaster = Fitted(fit).forecaster(Insight({"a": training}.__getitem__, EMPTY, 1))
+        forecaster(training.truth.job, training.progress())
+        forecaster(training.truth.job, training.progress())
+        assert len(made) == 1
+        training.begin(0.0, (Counts(1, 1),))
+        training.advance(10.0)
+        forecaster(training.truth.job, training.progress())
+        assert len(made) == 2
+
+
+class TestTypicalSpeeds:
+    def test_jobs_that_ask_for_the_same_share_a_placement(self) -> None:
+        asked = []
+
+        class Counting(Theorem1):
+            def place(self, gang, nodes, free):  # type: ignore[no-untyped-def]  # as its base
+                asked.append(gang.job_uid)
+                return super().place(gang, nodes, free)
+
+        empty = EmptyCluster(nodes(3), Counting())
+        assert TypicalSpeed(job("a"), empty).at(Counts(1, 2)) == TypicalSpeed(job("b"), empty).at(Counts(1, 2)) == 2.0
+        assert asked == ["a"]
+
+    def test_arrays_keep_their_shape(self) -> None:
+        speed = TypicalSpeed(job("a"), EMPTY)
+        assert speed.steps_per_second(np.array([[1], [2]]), np.array([1, 2, 3])).shape == (2, 3)
+        assert float(speed.steps_per_second(1, 2)) == 2.0
