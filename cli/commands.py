@@ -1,6 +1,7 @@
 """All commands, in the order in which ``optimus --help`` lists them."""
 
 from cli.command import Command
+from cli.evaluate_speed import COMMAND as EVALUATE_SPEED
 from cli.simulate import COMMAND as SIMULATE
 
-COMMANDS: tuple[Command, ...] = (SIMULATE,)
+COMMANDS: tuple[Command, ...] = (SIMULATE, EVALUATE_SPEED)

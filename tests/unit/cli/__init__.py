@@ -1,0 +1,1 @@
+"""The optimus command."""
