@@ -60,8 +60,8 @@ class JobType:
     def async_batch(self) -> int:
         """Examples of a step of one worker in async training: a sixteenth of ``batch``.
 
-        [O] table 2: 2.83 s of an async step of ResNet-50 are a worker's own. Packing (1.1 s) leaves what two images
-        take, and its batch is 32.
+        [O] table 2: 2.83 s of an async step of ResNet-50 are a worker's own, which leaves room for two images of
+        1.02 s each; its batch is 32.
         """
         return max(self.batch // 16, 1)
 

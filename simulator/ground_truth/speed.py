@@ -1,8 +1,8 @@
 """How fast a job really trains, from what its containers do in a step ([O] equation 2 and theorem 1).
 
 A worker computes, packs its gradients, sends each PS its part and gets it back. Only what crosses servers takes the
-wire: a PS serves the workers elsewhere one after another, a worker moves the parts of PSs elsewhere over its own link,
-and the slower of the two counts. A PS also takes in and updates its part once for each worker. Sync: all wait for the
+network: a PS serves the workers elsewhere one after another, a worker moves the parts of PSs elsewhere over its own
+link, and the slower of the two counts. A PS may also spend time of its own on every worker. Sync: all wait for the
 slowest worker and the PS with the largest part. Async: every worker at its own pace, rates add up.
 What the models' forms do not know: servers that are shared, parts that are uneven, and waiting for the slowest worker.
 """
@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 from scheduling.jobs import Counts, TrainingMode
 from simulator.ground_truth.assignment import Assignment
-from simulator.ground_truth.testbed import Hardware
+from simulator.ground_truth.testbed import Hardware, ModeCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class PhysicalSpeed:
             for server, here in zip(servers, parts, strict=True)
             for share in here
         )
-        common = self._own_seconds(workers) + self.hardware.cost(self.training.mode).seconds_per_ps * ps
+        common = self._own_seconds(workers) + self._cost.seconds_per_ps * ps
         steps = [
             (server.workers, common + max(served, self._link_seconds(1 - sum(here))))
             for server, here in zip(servers, parts, strict=True)
@@ -58,11 +58,14 @@ class PhysicalSpeed:
             return min((1.0, *slow)) / max(seconds for _, seconds in steps)
         return sum(count / seconds for count, seconds in steps) * (1 - sum(1 - each for each in slow) / workers)
 
+    @property
+    def _cost(self) -> ModeCost:
+        return self.hardware.cost(self.training.mode)
+
     def _served_seconds(self, share: float, elsewhere: int, workers: int) -> float:
         """How long one PS is busy with its part of the model, for workers of which so many are on other servers."""
-        part = share * self.training.model_mb
-        wire = 2 * part * elsewhere / self.hardware.mb_per_second
-        return wire + part * workers * self.hardware.cost(self.training.mode).ps_seconds_per_mb
+        part, cost = share * self.training.model_mb, self._cost
+        return part * (2 * elsewhere / cost.ps_mb_per_second + workers * cost.ps_seconds_per_mb)
 
     def _link_seconds(self, share_elsewhere: float) -> float:
         """How long a worker's own link is busy."""
@@ -73,7 +76,7 @@ class PhysicalSpeed:
         seconds = self.training.gflop / self.hardware.gflop_per_second
         if self.training.mode is TrainingMode.SYNC:
             seconds *= (1 + self.hardware.jitter * slowest_of(workers)) / workers
-        return seconds + self.hardware.worker_seconds_per_mb * self.training.model_mb
+        return seconds + self._cost.worker_seconds_per_mb * self.training.model_mb
 
 
 def _parts_by_server(shares: tuple[float, ...], servers: tuple[Counts, ...]) -> list[tuple[float, ...]]:

@@ -11,10 +11,10 @@ from scheduling.jobs import Counts, TrainingMode
 from simulator.ground_truth.assignment import Assignment, Even, MxnetDefault
 from simulator.ground_truth.job_types import JOB_TYPES, JobType
 from simulator.ground_truth.speed import PhysicalSpeed, Training, slowest_of
-from simulator.ground_truth.testbed import TESTBED, Hardware, ModeCost, nodes, rescale_seconds
+from simulator.ground_truth.testbed import TESTBED, Hardware, ModeCost, nodes, paper_hardware, rescale_seconds
 
 # 100 MB at 100 MB/s is 1 s each way; 10 operations at 1 a second; packing 0.5 s; updating 0.3 s (0.2 s async).
-PLAIN = Hardware(100.0, 1.0, 0.005, ModeCost(0.003, 0.01), ModeCost(0.002, 0.1), 0.0)
+PLAIN = Hardware(100.0, 1.0, ModeCost(100.0, 0.003, 0.005, 0.01), ModeCost(100.0, 0.002, 0.005, 0.1), 0.0)
 SYNC = Training(TrainingMode.SYNC, 5, 2.0, 100.0)
 ASYNC = Training(TrainingMode.ASYNC, 5, 2.0, 100.0)
 
@@ -52,7 +52,7 @@ def test_a_step_by_hand(training: Training, servers: list[tuple[int, int]], seco
 
 
 def test_async_workers_beside_the_ps_do_not_wait_for_those_apart() -> None:
-    speed = PhysicalSpeed(ASYNC, Even(), replace(PLAIN, async_=ModeCost(0.0, 0.0)))
+    speed = PhysicalSpeed(ASYNC, Even(), replace(PLAIN, async_=ModeCost(100.0, 0.0, 0.005, 0.0)))
     # The PS serves the one worker elsewhere for 2 s, which the worker beside it waits for as well; its link is idle.
     together = speed.steps_per_second((Counts(1, 1), Counts(0, 1)))
     assert together == pytest.approx(2 / 12.5)
@@ -117,20 +117,25 @@ def test_uneven_parts_never_speed_up(
     assert uneven <= of(kind, mode).steps_per_second(apart) * (1 + 1e-12)
 
 
-def test_the_testbed_gives_back_the_papers_table_2() -> None:
-    """ResNet-50 with 100 MB, one image a step: constant, per worker of one PS, and per PS."""
-    resnet = next(kind for kind in JOB_TYPES if kind.name == "ResNet-50")
-    training = Training(TrainingMode.SYNC, 1, resnet.gflop_per_example, 100.0)
-    still = PhysicalSpeed(training, Even(), replace(TESTBED, jitter=0.0))
-
-    def seconds(ps: int, workers: int) -> float:
-        return 1 / still.steps_per_second((Counts(1, 0),) * ps + (Counts(0, 1),) * workers)
-
-    one, two, four = seconds(1, 1), seconds(1, 2), seconds(1, 4)
-    assert two - one == pytest.approx(4.92 - 1.02 / 2)
-    assert four - two == pytest.approx(2 * 4.92 - 1.02 / 4)
-    # The published constant holds the worker's link, which here counts only where it binds, beyond w = p.
-    assert one + 2 * 100 / TESTBED.mb_per_second == pytest.approx(1.02 + 2.78 + 4.92 + 0.02)
+@pytest.mark.parametrize("wire_part", [0.4, 1.0])
+@pytest.mark.parametrize(
+    ("mode", "images", "constant", "per_worker", "per_ps"),
+    [
+        pytest.param(TrainingMode.SYNC, 32, 2.78, 4.92, 0.02, id="sync: 1.02 s an image, dealt to the workers"),
+        pytest.param(TrainingMode.ASYNC, 2, 2.83 - 2 * 1.02, 3.92, 0.11, id="async: two images for each worker"),
+    ],
+)
+def test_the_testbed_gives_back_the_papers_table_2(
+    wire_part: float, mode: TrainingMode, images: int, constant: float, per_worker: float, per_ps: float
+) -> None:
+    training = Training(mode, images, 24.6, 100.0)
+    speed = PhysicalSpeed(training, Even(), replace(paper_hardware(wire_part), jitter=0.0))
+    for ps, workers in ((1, 1), (1, 4), (4, 4), (6, 4), (3, 8)):
+        found = speed.steps_per_second((Counts(1, 0),) * ps + (Counts(0, 1),) * workers)
+        sync = mode is TrainingMode.SYNC
+        compute = 1.02 * images / (workers if sync else 1)
+        seconds = compute + constant + per_worker * workers / ps + per_ps * ps
+        assert found == pytest.approx((1 if sync else workers) / seconds)
 
 
 def test_the_testbed_is_the_papers() -> None:

@@ -1,0 +1,44 @@
+"""The ways to run the testbed that the paper compares (section 6.1), and those of its ablation (section 6.3).
+
+A way is a policy with its placement, its forecasts, and how the parameters of its jobs are dealt to PSs: the paper's
+own system deals them by its own assignment (PAA), the others leave that to MXNet.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scheduling.placement.gang import PlacementRule
+from simulator.approaches import PLACEMENTS, approach
+from simulator.engine import Approach
+from simulator.forecasts import ForecastSource, Truth
+from simulator.workload.drawing import Dealing
+
+REFERENCE: Final = "optimus-paper"
+"""The way that all ratios are to."""
+
+PUBLISHED_ERRORS: Final = Truth(convergence_error=0.2, speed_error=0.1)
+"""Forecasts as good as the paper's: 20 % off in convergence and 10 % in speed when a job begins, less from then on
+(section 6.4, where these are called typical)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way. ``name`` is for tables."""
+
+    name: str
+    approach: Approach
+    dealing: Dealing
+
+
+def way(policy: str, forecasts: ForecastSource = PUBLISHED_ERRORS) -> Way:
+    """A policy as the paper runs it; ours as the product runs it, its parameters dealt as those of the paper's own."""
+    dealing = Dealing.PAA if policy in {REFERENCE, "optimus"} else Dealing.MXNET
+    return Way(policy, approach(policy, forecasts), dealing)
+
+
+def mixed(policy: str, placement: str, dealing: Dealing = Dealing.PAA) -> Way:
+    """One policy's allocation with a placement of its own choice."""
+    rule: PlacementRule = PLACEMENTS[placement]
+    name = f"{policy}, {placement}, {dealing.value}"
+    usual = approach(policy, PUBLISHED_ERRORS, rule)
+    return Way(name, replace(usual, name=name), dealing)
