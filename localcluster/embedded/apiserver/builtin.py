@@ -1,0 +1,167 @@
+"""What the API server does to the built-in kinds other than pods: defaults, checks, what an update may not touch."""
+
+import base64
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from localcluster.embedded.apiserver import definitions, pods
+from localcluster.embedded.apiserver.kinds import Json, Resource
+from localcluster.embedded.apiserver.refusals import Problem, invalid_value, required
+
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_SAID: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start"
+    f" and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_LABEL_SAID: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end"
+    f" with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
+_NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def with_defaults(resource: Resource, body: Json) -> Json:
+    """Return a new object of a built-in kind with its defaults."""
+    default = _DEFAULTS.get(resource.plural)
+    return default(body) if default else body
+
+
+def problems(resource: Resource, body: Json, old: Json | None) -> Iterator[Problem]:
+    """Yield what is wrong with an object of any kind."""
+    if old is None:
+        yield from _name_problems(resource, body["metadata"]["name"])
+    checks = None if resource.custom else _CHECKS.get(resource.plural)
+    if checks:
+        yield from checks(body, old)
+
+
+def _name_problems(resource: Resource, name: str) -> Iterator[Problem]:
+    if resource.plural in _FREE_NAMES:
+        return
+    is_label = resource.plural in {"namespaces", "services"}
+    if not re.fullmatch(_LABEL if is_label else _SUBDOMAIN, name):
+        yield invalid_value("metadata.name", name, _LABEL_SAID if is_label else _SUBDOMAIN_SAID)
+
+
+def _namespace(body: Json) -> Json:
+    metadata = body["metadata"]
+    labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+    spec = {"finalizers": ["kubernetes"]}
+    return {**body, "metadata": {**metadata, "labels": labels}, "spec": spec, "status": {"phase": "Active"}}
+
+
+def _node(body: Json) -> Json:
+    # Only the controller that sees a node become ready takes this away.
+    spec = dict(body.get("spec") or {})
+    taints = spec.get("taints") or []
+    if not any(each.get("key") == _NOT_READY["key"] for each in taints):
+        spec["taints"] = [*taints, dict(_NOT_READY)]
+    return {**body, "spec": spec, "status": body.get("status") or {}}
+
+
+def _secret(body: Json) -> Json:
+    plain = body.get("stringData") or {}
+    kept = {key: value for key, value in body.items() if key != "stringData"}
+    if plain:
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+        kept["data"] = {**(body.get("data") or {}), **data}
+    return {"type": "Opaque", **kept}
+
+
+def _service(body: Json) -> Json:
+    spec = {"type": "ClusterIP", "sessionAffinity": "None", **(body.get("spec") or {})}
+    if spec.get("ports"):
+        spec["ports"] = [{"protocol": "TCP", "targetPort": each.get("port"), **each} for each in spec["ports"]]
+    if spec.get("clusterIP"):
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.update({"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster"})
+    return {**body, "spec": spec, "status": {"loadBalancer": {}}}
+
+
+def _claim(body: Json) -> Json:
+    return {**body, "spec": {"volumeMode": "Filesystem", **(body.get("spec") or {})}, "status": {"phase": "Pending"}}
+
+
+def _volume(body: Json) -> Json:
+    spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **(body.get("spec") or {})}
+    return {**body, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def _deployment(body: Json) -> Json:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+    spec = {
+        "replicas": 1,
+        "strategy": rolling,
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+        **(body.get("spec") or {}),
+    }
+    return {**body, "spec": _with_template(spec), "status": {}}
+
+
+def _replica_set(body: Json) -> Json:
+    return {**body, "spec": _with_template({"replicas": 1, **(body.get("spec") or {})}), "status": {"replicas": 0}}
+
+
+def _with_template(spec: Json) -> Json:
+    template = spec.get("template") or {}
+    return {**spec, "template": {**template, "spec": pods.template_spec(template.get("spec") or {})}}
+
+
+def _event(body: Json) -> Json:
+    fields = ("firstTimestamp", "lastTimestamp", "eventTime")
+    words = {"source": {}, "reportingComponent": "", "reportingInstance": ""}
+    return {**words, **dict.fromkeys(fields), **body}
+
+
+_DEFAULTS: Mapping[str, Callable[[Json], Json]] = {
+    "namespaces": _namespace,
+    "nodes": _node,
+    "pods": pods.with_defaults,
+    "secrets": _secret,
+    "services": _service,
+    "persistentvolumeclaims": _claim,
+    "persistentvolumes": _volume,
+    "deployments": _deployment,
+    "replicasets": _replica_set,
+    "events": _event,
+    "customresourcedefinitions": definitions.with_defaults,
+}
+
+
+def _deployment_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
+    spec: Mapping[str, Any] = body.get("spec") or {}
+    wanted = (spec.get("selector") or {}).get("matchLabels") or {}
+    template = spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if not wanted and not (spec.get("selector") or {}).get("matchExpressions"):
+        yield required("spec.selector")
+    elif any(labels.get(key) != value for key, value in wanted.items()):
+        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    yield from pods.spec_problems(template.get("spec") or {}, "spec.template.spec")
+
+
+def _lease_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
+    seconds = (body.get("spec") or {}).get("leaseDurationSeconds")
+    if seconds is not None and seconds <= 0:
+        yield invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+
+
+def _event_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
+    about = (body.get("involvedObject") or {}).get("namespace") or ""
+    own = body["metadata"].get("namespace") or ""
+    if about != own and (about or own != "default"):
+        yield invalid_value("involvedObject.namespace", about, "does not match event.namespace")
+
+
+_CHECKS: Mapping[str, Callable[[Json, Json | None], Iterator[Problem]]] = {
+    "pods": pods.problems,
+    "deployments": _deployment_problems,
+    "replicasets": _deployment_problems,
+    "leases": _lease_problems,
+    "events": _event_problems,
+    "customresourcedefinitions": definitions.problems,
+}

@@ -1,0 +1,224 @@
+"""What a control plane does on its own after a change: one controller for each concern.
+
+A controller hears of every change (`saw`) and notes what to look at; later, in a step of its own, it looks at the
+objects as they are then and writes what is missing (`act`). So it may act late, but never on what is out of date.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+from localcluster.embedded.apiserver import definitions
+from localcluster.embedded.apiserver.kinds import DEFINITIONS, NAMESPACES, NODES, Json
+from localcluster.embedded.apiserver.objects import Objects, Target
+from localcluster.embedded.apiserver.refusals import Refusal
+from localcluster.embedded.apiserver.store import Change, Name
+
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+_ROUNDS: Final = 100
+_ROOT_CA: Final = "kube-root-ca.crt"
+_TAINTS: Final = {"node.kubernetes.io/not-ready": "NoSchedule", "node.kubernetes.io/unschedulable": "NoSchedule"}
+
+
+class Controller(Protocol):
+    """One concern."""
+
+    def saw(self, kind: str, change: Change) -> None:
+        """Note what a change asks for. Writes nothing."""
+        ...
+
+    def act(self) -> bool:
+        """Do what is to be done now; tell whether anything was."""
+        ...
+
+
+class Controllers:
+    """All controllers; `settle` lets them act until none has anything to do."""
+
+    def __init__(self, objects: Objects, *others: Controller) -> None:
+        self._all: tuple[Controller, ...] = (Definitions(objects), Namespaces(objects), Nodes(objects), *others)
+        self._quiet = True
+        objects.store.listen(self._saw)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing changed since the last `settle`."""
+        return self._quiet
+
+    def settle(self) -> None:
+        """Act until nothing is left to do, or for long enough: what is left then waits for the next change."""
+        for _ in range(_ROUNDS):
+            self._quiet = True
+            if not any(each.act() for each in self._all):
+                return
+
+    def _saw(self, kind: str, change: Change) -> None:
+        self._quiet = False
+        for each in self._all:
+            each.saw(kind, change)
+
+
+class Pending:
+    """Names to look at, each once, in the order in which they came up."""
+
+    def __init__(self) -> None:
+        self._names: dict[Name, None] = {}
+
+    def add(self, name: Name) -> None:
+        """Look at an object soon."""
+        self._names[name] = None
+
+    def take(self) -> list[Name]:
+        """Return what is to be looked at, and forget it."""
+        names, self._names = list(self._names), {}
+        return names
+
+
+def quietly(work: Callable[[], object]) -> None:
+    """Do what may have become needless meanwhile: a refusal then is no trouble."""
+    try:
+        work()
+    except Refusal:
+        return
+
+
+class Namespaces:
+    """Gives each namespace its ServiceAccount and root certificate, and empties those that go."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._pending = Pending()
+
+    def saw(self, kind: str, change: Change) -> None:
+        """Look at a namespace when it, or anything in one that goes, changed."""
+        if kind == NAMESPACES.store_key:
+            self._pending.add(("", change.name[1]))
+        elif change.gone and self._going(change.name[0]):
+            self._pending.add(("", change.name[0]))
+
+    def act(self) -> bool:
+        """Furnish or empty each namespace that was noted."""
+        names = self._pending.take()
+        for _, name in names:
+            found = self._objects.store.find(NAMESPACES.store_key, ("", name))
+            if found is not None and self._going(name):
+                self._empty(name, found.body)
+            elif found is not None:
+                self._furnish(name)
+        return bool(names)
+
+    def _going(self, namespace: str) -> bool:
+        found = self._objects.store.find(NAMESPACES.store_key, ("", namespace))
+        return found is not None and bool(found.body["metadata"].get("deletionTimestamp"))
+
+    def _furnish(self, namespace: str) -> None:
+        for plural, body in (
+            ("serviceaccounts", {"metadata": {"name": "default"}}),
+            ("configmaps", {"metadata": {"name": _ROOT_CA}, "data": {"ca.crt": ""}}),
+        ):
+            resource = self._objects.kinds.find("", "v1", plural)
+            assert resource is not None
+            if self._objects.store.find(plural, (namespace, body["metadata"]["name"])) is None:
+                self._objects.create(Target(resource, namespace), dict(body))
+
+    def _empty(self, namespace: str, body: Json) -> None:
+        left = False
+        for resource in self._objects.kinds.namespaced():
+            for each in self._objects.store.items(resource.store_key, namespace):
+                left = True
+                if not each.body["metadata"].get("deletionTimestamp"):
+                    quietly(partial(self._objects.delete, Target(resource, *each.name)))
+        if not left:
+            self._objects.store.put(NAMESPACES.store_key, {**body, "spec": {"finalizers": []}})
+            self._objects.store.remove(NAMESPACES.store_key, ("", namespace))
+
+
+class Definitions:
+    """Serves the kinds that CustomResourceDefinitions define, and removes their objects with them."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._pending = Pending()
+
+    def saw(self, kind: str, change: Change) -> None:
+        """Look at a definition that changed, or at that of an object that went."""
+        if kind == DEFINITIONS.store_key:
+            self._pending.add(change.name)
+        elif change.gone:
+            self._pending.add(("", kind))
+
+    def act(self) -> bool:
+        """Serve, or stop to serve, what was noted."""
+        names = self._pending.take()
+        for name in names:
+            found = self._objects.store.find(DEFINITIONS.store_key, name)
+            if found is None:
+                continue
+            if found.body["metadata"].get("deletionTimestamp"):
+                self._clean(name[1], found.body)
+            else:
+                self._serve(name[1], found.body)
+        return bool(names)
+
+    def _serve(self, name: str, body: Json) -> None:
+        self._objects.kinds.define(name, definitions.resources_of(body))
+        ready = definitions.established(body, self._objects.now())
+        finalizers = body["metadata"].get("finalizers") or []
+        if CLEANUP not in finalizers:
+            ready = {**ready, "metadata": {**body["metadata"], "finalizers": [*finalizers, CLEANUP]}}
+        if ready != body:
+            self._objects.store.put(DEFINITIONS.store_key, ready)
+
+    def _clean(self, name: str, body: Json) -> None:
+        resource = self._objects.kinds.stored_as(name)
+        left = self._objects.store.items(name)
+        for each in left:
+            if resource is not None and not each.body["metadata"].get("deletionTimestamp"):
+                quietly(partial(self._objects.delete, Target(resource, *each.name)))
+        if left or CLEANUP not in (body["metadata"].get("finalizers") or ()):
+            return
+        self._objects.kinds.define(name, ())
+        kept = [each for each in body["metadata"]["finalizers"] if each != CLEANUP]
+        self._objects.change(
+            Target(DEFINITIONS, "", name), lambda old: {**old, "metadata": {**old["metadata"], "finalizers": kept}}
+        )
+
+
+class Nodes:
+    """Keeps the taints of nodes equal to what they say of themselves: not ready, or cordoned."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._pending = Pending()
+
+    def saw(self, kind: str, change: Change) -> None:
+        """Look at a node that changed."""
+        if kind == NODES.store_key and not change.gone:
+            self._pending.add(change.name)
+
+    def act(self) -> bool:
+        """Set and remove taints."""
+        names = self._pending.take()
+        for name in names:
+            found = self._objects.store.find(NODES.store_key, name)
+            if found is not None:
+                wanted = tainted(found.body)
+                if wanted != found.body:
+                    self._objects.store.put(NODES.store_key, wanted)
+        return bool(names)
+
+
+def tainted(node: Json) -> Json:
+    """Return a node with the taints that its conditions and its cordon ask for."""
+    spec: dict[str, Any] = dict(node.get("spec") or {})
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    wanted = {key for key, holds in zip(_TAINTS, (not ready, bool(spec.get("unschedulable"))), strict=True) if holds}
+    present = spec.get("taints") or []
+    kept = [each for each in present if each["key"] not in _TAINTS or each["key"] in wanted]
+    keys = {each["key"] for each in kept}
+    taints = kept + [{"key": key, "effect": _TAINTS[key]} for key in sorted(wanted - keys)]
+    if taints == present:
+        return node
+    spec.pop("taints", None)
+    return {**node, "spec": {**spec, **({"taints": taints} if taints else {})}}

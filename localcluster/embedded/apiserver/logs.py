@@ -1,0 +1,107 @@
+"""Logs: where a container's log is served, and the way there and back.
+
+As the real server does: the pod's node says in its status on which port its agent serves, and the answer of the
+agent is passed on piece by piece. The agent's certificate is not checked.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from localcluster.embedded.apiserver.kinds import NODES, Json
+from localcluster.embedded.apiserver.objects import Objects, Target
+from localcluster.embedded.apiserver.refusals import Refusal, bad_request
+
+_PASSED_ON: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "timestamps", "limitBytes")
+_PIECE: Final = 65536
+_CONNECT_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class LogRequest:
+    """A log to fetch: from which port of loopback, at which path."""
+
+    port: int
+    path: str
+
+
+@dataclass(frozen=True)
+class LogAnswer:
+    """What the agent answered. `pieces` end with the log, which may be never."""
+
+    code: int
+    content_type: str
+    pieces: AsyncGenerator[bytes, None]
+
+
+def log_request(objects: Objects, target: Target, query: Mapping[str, str]) -> LogRequest | None:
+    """Return where a pod's log is; None while it has no node, which is an empty log. Raises Refusal."""
+    pod = objects.get(Target(target.resource, target.namespace, target.name)).body
+    container = _container(pod, query.get("container", ""))
+    node = pod["spec"].get("nodeName")
+    if not node:
+        return None
+    found = objects.get(Target(NODES, "", node)).body
+    endpoints = (found.get("status") or {}).get("daemonEndpoints") or {}
+    port = (endpoints.get("kubeletEndpoint") or {}).get("Port") or 0
+    passed = {key: query[key] for key in _PASSED_ON if query.get(key) not in {None, "", "false"}}
+    path = "/".join(quote(each, safe="") for each in (target.namespace, target.name, container))
+    return LogRequest(port, f"/containerLogs/{path}?{urlencode(passed)}")
+
+
+def _container(pod: Json, asked: str) -> str:
+    name = pod["metadata"]["name"]
+    main = [each["name"] for each in pod["spec"].get("containers") or ()]
+    known = [*main, *(each["name"] for each in pod["spec"].get("initContainers") or ())]
+    if asked and asked not in known:
+        raise bad_request(f"container {asked} is not valid for pod {name}")
+    if not asked and len(main) > 1:
+        raise bad_request(
+            f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+            + (f" or one of the init containers: [{' '.join(known[len(main) :])}]" if len(known) > len(main) else "")
+        )
+    return asked or main[0]
+
+
+async def fetch(request: LogRequest) -> LogAnswer:
+    """Ask the agent. Raises Refusal where it does not answer."""
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection("127.0.0.1", request.port, ssl=_trusting())
+            writer.write(f"GET {request.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    except (OSError, TimeoutError, EOFError) as error:
+        said = f'Get "https://127.0.0.1:{request.port}{request.path}": {error or "no answer"}'
+        raise Refusal(500, "InternalError", f"Internal error occurred: {said}") from None
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+    chunked = headers.get("transfer-encoding") == "chunked"
+    pieces = _pieces(reader, writer, chunked)
+    return LogAnswer(int(head[0].split()[1]), headers.get("content-type", "text/plain"), pieces)
+
+
+async def _pieces(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, chunked: bool
+) -> AsyncGenerator[bytes, None]:
+    """Yield the body as it comes. An agent that ends in the middle ends the log."""
+    try:
+        with suppress(OSError, EOFError, ValueError):
+            while piece := await (_chunk(reader) if chunked else reader.read(_PIECE)):
+                yield piece
+    finally:
+        writer.close()
+
+
+async def _chunk(reader: asyncio.StreamReader) -> bytes:
+    size = int((await reader.readuntil(b"\r\n")).strip(), 16)
+    return (await reader.readexactly(size + 2))[:-2]
+
+
+def _trusting() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,191 @@
+"""Watches: what a watcher is sent of the log, and when.
+
+A watcher holds a version. Woken by a change of its kind it reads the log from there, sends in one piece what its
+selection shows of it, and waits a few milliseconds before the next look: under load many changes go out together,
+and all watchers without selectors send the same bytes.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import msgspec
+
+from localcluster.embedded.apiserver.kinds import Json, Resource
+from localcluster.embedded.apiserver.lists import option_refusal
+from localcluster.embedded.apiserver.refusals import Refusal, expired
+from localcluster.embedded.apiserver.selectors import Selection
+from localcluster.embedded.apiserver.store import Change, Expired, Store, encoded, event_line
+
+GATHER_SECONDS: Final = 0.005
+"""How long a watcher gathers changes after it has sent some."""
+_BOOKMARK_SECONDS: Final = 60.0
+_LONGEST_SECONDS: Final = (1800.0, 3600.0)
+"""How long a watch lasts that names no time: the real server draws between these, too."""
+_INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
+
+
+@dataclass(frozen=True)
+class WatchQuery:
+    """What a watch asks for besides its selection. `since` is None to begin with what there is now."""
+
+    since: int | None = None
+    seconds: float | None = None
+    bookmarks: bool = False
+    initial_end: bool = False
+
+
+@dataclass(frozen=True)
+class WatchRequest:
+    """One watch."""
+
+    resource: Resource
+    selection: Selection
+    query: WatchQuery
+
+
+def parse_watch(query: Mapping[str, str]) -> WatchQuery:
+    """Read the parameters of a watch. Raises Refusal."""
+    version = query.get("resourceVersion", "")
+    initial = query.get("sendInitialEvents") in {"true", "1"}
+    if initial and query.get("resourceVersionMatch") != "NotOlderThan":
+        raise option_refusal("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    try:
+        since = int(version or 0)
+    except ValueError:
+        said = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise Refusal(500, "", f"resourceVersion: {said}") from None
+    seconds = float(query.get("timeoutSeconds") or 0) or None
+    bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
+    return WatchQuery(None if initial else since or None, seconds, bookmarks, initial and bookmarks)
+
+
+class Waker:
+    """Something that a watcher waits for, and that others set off."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Future[None] | None = None
+        self._woken = False
+
+    def wake(self) -> None:
+        """End the present wait, or the next one."""
+        self._woken = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def wait(self, until: float) -> None:
+        """Wait until woken, or until an instant of the loop's clock."""
+        if not self._woken:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.create_future()
+            timer = loop.call_at(until, self.wake)
+            try:
+                await self._waiting
+            finally:
+                timer.cancel()
+                self._waiting = None
+        self._woken = False
+
+
+class Watches:
+    """All watches of a store."""
+
+    def __init__(self, store: Store, random: Random) -> None:
+        self._store = store
+        self._random = random
+        self._wakers: dict[str, set[Waker]] = {}
+        self._ended = False
+        store.listen(self._saw)
+
+    def end(self) -> None:
+        """End every watch: the server stops."""
+        self._ended = True
+        for wakers in self._wakers.values():
+            for waker in wakers:
+                waker.wake()
+
+    async def events(
+        self, request: WatchRequest, gone: Callable[[], bool], waker: Waker
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield what the watcher is sent, until its time is over or `gone` says that nobody listens.
+
+        Whoever makes `gone` true wakes the waker.
+        """
+        wakers = self._wakers.setdefault(request.resource.store_key, set())
+        wakers.add(waker)
+        try:
+            async for piece in self._follow(request, gone, waker):
+                yield piece
+        except Expired as error:
+            yield _error(expired(f"too old resource version: {request.query.since} ({error.oldest})"))
+        finally:
+            wakers.discard(waker)
+
+    async def _follow(
+        self, request: WatchRequest, gone: Callable[[], bool], waker: Waker
+    ) -> AsyncGenerator[bytes, None]:
+        clock = asyncio.get_running_loop().time
+        query = request.query
+        deadline = clock() + (query.seconds or self._random.uniform(*_LONGEST_SECONDS))
+        bookmark_at = clock() + _BOOKMARK_SECONDS
+        position = query.since if query.since is not None else self._store.version
+        if query.since is None:
+            yield self._initial(request)
+        while not gone() and not self._ended and clock() < deadline:
+            changes = self._store.since(request.resource.store_key, position)
+            position = max(position, self._store.version)
+            piece = b"".join(_shown(changes, request))
+            if query.bookmarks and clock() >= bookmark_at:
+                bookmark_at = clock() + _BOOKMARK_SECONDS
+                piece += bookmark(request.resource, position)
+            if piece:
+                yield piece
+                await asyncio.sleep(GATHER_SECONDS)
+            await waker.wait(min(deadline, bookmark_at))
+
+    def _initial(self, request: WatchRequest) -> bytes:
+        items = self._store.items(request.resource.store_key, request.selection.namespace)
+        shown = b"".join(event_line("ADDED", each.raw) for each in items if request.selection.matches(each.body))
+        return shown + (
+            bookmark(request.resource, self._store.version, _INITIAL_END) if request.query.initial_end else b""
+        )
+
+    def _saw(self, kind: str, _change: Change) -> None:
+        for waker in self._wakers.get(kind, ()):
+            waker.wake()
+
+
+def _shown(changes: Sequence[Change], request: WatchRequest) -> Iterator[bytes]:
+    selection = request.selection
+    for change in changes:
+        if selection.namespace and change.name[0] != selection.namespace:
+            continue
+        line = change.event if selection.everything else selected_event(change, selection)
+        if line:
+            yield line
+
+
+def selected_event(change: Change, selection: Selection) -> bytes:
+    """Return a change as a watcher with selectors sees it: what leaves its selection is DELETED for it."""
+    was = change.before is not None and selection.matches(change.before.body)
+    now = not change.gone and selection.matches(change.now.body)
+    if was and now:
+        return event_line("MODIFIED", change.now.raw)
+    if now:
+        return event_line("ADDED", change.now.raw)
+    if was and change.before is not None:
+        return event_line("DELETED", encoded(change.before.body, change.version).raw)
+    return b""
+
+
+def bookmark(resource: Resource, version: int, more: Json | None = None) -> bytes:
+    """Return the line that only says how far the watcher has come."""
+    metadata = {"resourceVersion": str(version), **(more or {})}
+    body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    return event_line("BOOKMARK", msgspec.json.encode(body))
+
+
+def _error(refusal: Refusal) -> bytes:
+    return event_line("ERROR", msgspec.json.encode(refusal.status))
