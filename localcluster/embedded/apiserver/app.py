@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing, suppress
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from localcluster.embedded.apiserver.controllers import Controllers
 from localcluster.embedded.apiserver.kinds import Json
@@ -15,6 +15,10 @@ from localcluster.embedded.apiserver.routes import Answer, Outcome, Routes, answ
 from localcluster.embedded.apiserver.watching import Waker, Watches, WatchRequest
 
 _LOG = logging.getLogger(__name__)
+
+LATE_SECONDS: Final = 0.05
+"""How long after a change the slower controllers act. A caller sees what it would see of a real cluster: an owner
+gone and what it owned still there, a namespace that is being emptied."""
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -28,6 +32,7 @@ class App:
         self._routes = routes
         self._watches = watches
         self._controllers = controllers
+        self._late = False
 
     def end(self) -> None:
         """End what would go on for ever: the server stops."""
@@ -42,7 +47,7 @@ class App:
         )
         outcome = self._handle(request)
         if not self._controllers.quiet:
-            asyncio.get_running_loop().call_soon(self._settle)
+            self._settle_soon()
         if isinstance(outcome, Answer):
             await _send_whole(send, outcome)
         elif isinstance(outcome, WatchRequest):
@@ -58,9 +63,16 @@ class App:
             said: Json = Refusal(500, "InternalError", f"Internal error occurred: {error!r}").status
             return answer(said, 500)
 
-    def _settle(self) -> None:
-        if not self._controllers.quiet:
-            self._controllers.settle()
+    def _settle_soon(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._controllers.settle)
+        if not self._late:
+            self._late = True
+            loop.call_later(LATE_SECONDS, self._settle_late)
+
+    def _settle_late(self) -> None:
+        self._late = False
+        self._controllers.settle_all()
 
     async def _watch(self, request: WatchRequest, receive: Receive, send: Send) -> None:
         waker = Waker()

@@ -20,6 +20,18 @@ _LABEL_SAID: Final = (
     f" with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
 )
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
+_NODE_INFO: Final = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
@@ -59,7 +71,8 @@ def _node(body: Json) -> Json:
     taints = spec.get("taints") or []
     if not any(each.get("key") == _NOT_READY["key"] for each in taints):
         spec["taints"] = [*taints, dict(_NOT_READY)]
-    return {**body, "spec": spec, "status": body.get("status") or {}}
+    unknown = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(_NODE_INFO, "")}
+    return {**body, "spec": spec, "status": {**unknown, **(body.get("status") or {})}}
 
 
 def _secret(body: Json) -> Json:

@@ -4,19 +4,30 @@ A controller hears of every change (`saw`) and notes what to look at; later, in 
 objects as they are then and writes what is missing (`act`). So it may act late, but never on what is out of date.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
 from localcluster.embedded.apiserver import definitions
+from localcluster.embedded.apiserver.deletion import CLEANUP
 from localcluster.embedded.apiserver.kinds import DEFINITIONS, NAMESPACES, NODES, Json
 from localcluster.embedded.apiserver.objects import Objects, Target
 from localcluster.embedded.apiserver.refusals import Refusal
-from localcluster.embedded.apiserver.store import Change, Name
+from localcluster.embedded.apiserver.store import Change, Name, Stored
 
-CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _ROUNDS: Final = 100
-_ROOT_CA: Final = "kube-root-ca.crt"
+_ABOUT_CA: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the"
+    " internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes"
+    " clusters."
+)
+_FURNITURE: Final[Mapping[str, Json]] = {
+    "configmaps": {
+        "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": _ABOUT_CA}},
+        "data": {"ca.crt": ""},
+    },
+    "serviceaccounts": {"metadata": {"name": "default"}},
+}
 _TAINTS: Final = {"node.kubernetes.io/not-ready": "NoSchedule", "node.kubernetes.io/unschedulable": "NoSchedule"}
 
 
@@ -33,10 +44,11 @@ class Controller(Protocol):
 
 
 class Controllers:
-    """All controllers; `settle` lets them act until none has anything to do."""
+    """All controllers, in two groups: what a caller would wait for, and what may take its time."""
 
-    def __init__(self, objects: Objects, *others: Controller) -> None:
-        self._all: tuple[Controller, ...] = (Definitions(objects), Namespaces(objects), Nodes(objects), *others)
+    def __init__(self, objects: Objects, prompt: Sequence[Controller], late: Sequence[Controller]) -> None:
+        self._prompt = tuple(prompt)
+        self._late = tuple(late)
         self._quiet = True
         objects.store.listen(self._saw)
 
@@ -46,16 +58,26 @@ class Controllers:
         return self._quiet
 
     def settle(self) -> None:
-        """Act until nothing is left to do, or for long enough: what is left then waits for the next change."""
-        for _ in range(_ROUNDS):
-            self._quiet = True
-            if not any(each.act() for each in self._all):
-                return
+        """Let the prompt ones act until they have nothing to do."""
+        _until_done(self._prompt)
+        self._quiet = True
+
+    def settle_all(self) -> None:
+        """Let all of them act until they have nothing to do."""
+        _until_done((*self._prompt, *self._late))
+        self._quiet = True
 
     def _saw(self, kind: str, change: Change) -> None:
         self._quiet = False
-        for each in self._all:
+        for each in (*self._prompt, *self._late):
             each.saw(kind, change)
+
+
+def _until_done(controllers: Sequence[Controller]) -> None:
+    for _ in range(_ROUNDS):
+        # Each gets its turn in every round: one that is never done must not hold up the others.
+        if not sum(each.act() for each in controllers):
+            return
 
 
 class Pending:
@@ -82,55 +104,74 @@ def quietly(work: Callable[[], object]) -> None:
         return
 
 
-class Namespaces:
-    """Gives each namespace its ServiceAccount and root certificate, and empties those that go."""
+class Furnishing:
+    """Gives each namespace its ServiceAccount and its root certificate."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._pending = Pending()
 
     def saw(self, kind: str, change: Change) -> None:
-        """Look at a namespace when it, or anything in one that goes, changed."""
+        """Look at a namespace that is there, and at one that lost something."""
         if kind == NAMESPACES.store_key:
-            self._pending.add(("", change.name[1]))
-        elif change.gone and self._going(change.name[0]):
+            self._pending.add(change.name)
+        elif change.gone and kind in _FURNITURE:
             self._pending.add(("", change.name[0]))
 
     def act(self) -> bool:
-        """Furnish or empty each namespace that was noted."""
+        """Furnish each namespace that was noted."""
         names = self._pending.take()
-        for _, name in names:
-            found = self._objects.store.find(NAMESPACES.store_key, ("", name))
-            if found is not None and self._going(name):
-                self._empty(name, found.body)
-            elif found is not None:
-                self._furnish(name)
+        for name in names:
+            found = self._objects.store.find(NAMESPACES.store_key, name)
+            if found is not None and not _leaves(found):
+                self._furnish(name[1])
         return bool(names)
 
-    def _going(self, namespace: str) -> bool:
-        found = self._objects.store.find(NAMESPACES.store_key, ("", namespace))
-        return found is not None and bool(found.body["metadata"].get("deletionTimestamp"))
-
     def _furnish(self, namespace: str) -> None:
-        for plural, body in (
-            ("serviceaccounts", {"metadata": {"name": "default"}}),
-            ("configmaps", {"metadata": {"name": _ROOT_CA}, "data": {"ca.crt": ""}}),
-        ):
+        for plural, body in _FURNITURE.items():
             resource = self._objects.kinds.find("", "v1", plural)
             assert resource is not None
             if self._objects.store.find(plural, (namespace, body["metadata"]["name"])) is None:
-                self._objects.create(Target(resource, namespace), dict(body))
+                self._objects.create(Target(resource, namespace), body)
+
+
+class Emptying:
+    """Empties a namespace that was deleted, and lets it go when nothing is left in it."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._pending = Pending()
+
+    def saw(self, kind: str, change: Change) -> None:
+        """Look at a namespace that goes, and at the one of anything that went."""
+        if kind == NAMESPACES.store_key:
+            self._pending.add(change.name)
+        elif change.gone:
+            self._pending.add(("", change.name[0]))
+
+    def act(self) -> bool:
+        """Empty each namespace that was noted and goes."""
+        names = self._pending.take()
+        for name in names:
+            found = self._objects.store.find(NAMESPACES.store_key, name)
+            if found is not None and _leaves(found):
+                self._empty(name[1], found.body)
+        return bool(names)
 
     def _empty(self, namespace: str, body: Json) -> None:
         left = False
         for resource in self._objects.kinds.namespaced():
             for each in self._objects.store.items(resource.store_key, namespace):
                 left = True
-                if not each.body["metadata"].get("deletionTimestamp"):
+                if not _leaves(each):
                     quietly(partial(self._objects.delete, Target(resource, *each.name)))
         if not left:
-            self._objects.store.put(NAMESPACES.store_key, {**body, "spec": {"finalizers": []}})
+            self._objects.store.put(NAMESPACES.store_key, {**body, "spec": {}})
             self._objects.store.remove(NAMESPACES.store_key, ("", namespace))
+
+
+def _leaves(found: Stored) -> bool:
+    return bool(found.body["metadata"].get("deletionTimestamp"))
 
 
 class Definitions:
@@ -163,9 +204,6 @@ class Definitions:
     def _serve(self, name: str, body: Json) -> None:
         self._objects.kinds.define(name, definitions.resources_of(body))
         ready = definitions.established(body, self._objects.now())
-        finalizers = body["metadata"].get("finalizers") or []
-        if CLEANUP not in finalizers:
-            ready = {**ready, "metadata": {**body["metadata"], "finalizers": [*finalizers, CLEANUP]}}
         if ready != body:
             self._objects.store.put(DEFINITIONS.store_key, ready)
 

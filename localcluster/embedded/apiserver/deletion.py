@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from localcluster.embedded.apiserver import pods
-from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json, Resource
+from localcluster.embedded.apiserver.kinds import DEFINITIONS, NAMESPACES, PODS, Json, Resource
 from localcluster.embedded.apiserver.refusals import conflict
 from localcluster.embedded.apiserver.store import Stored
 
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition until the objects of its kind are gone."""
 _FINALIZER_OF: Final = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
@@ -45,14 +47,17 @@ def marked_to_go(resource: Resource, body: Json, options: Options, now: datetime
     grace = pods.grace_seconds(body, options.grace_seconds) if resource is PODS else 0
     holding = _FINALIZER_OF.get(options.propagation or "")
     if metadata.get("deletionTimestamp"):
-        if grace >= (metadata.get("deletionGracePeriodSeconds") or 0):
+        if resource is DEFINITIONS or grace >= (metadata.get("deletionGracePeriodSeconds") or 0):
             return body
     else:
         if holding and holding not in (metadata.get("finalizers") or ()):
             metadata["finalizers"] = [*(metadata.get("finalizers") or ()), holding]
-        if "generation" in metadata and resource.plural != "customresourcedefinitions":
+        if "generation" in metadata and resource is not DEFINITIONS:
             metadata["generation"] = int(metadata["generation"]) + 1
     metadata["deletionTimestamp"] = instant(now + timedelta(seconds=grace))
+    if resource is DEFINITIONS:
+        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), CLEANUP]
+        return {**body, "metadata": metadata}
     if resource is NAMESPACES:
         status = {**body["status"], "phase": "Terminating"}
         return {**body, "metadata": metadata, "status": status}

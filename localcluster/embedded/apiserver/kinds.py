@@ -67,14 +67,15 @@ class Resource:
         yield {"name": self.plural, **common, "verbs": list(_VERBS), **short}
         for name in self.served_subresources:
             verbs = ["create"] if name in {"binding", "eviction", "token"} else ["get", "patch", "update"]
-            yield {"name": f"{self.plural}/{name}", **common, "singularName": "", "verbs": verbs}
+            about = {"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {}
+            yield {"name": f"{self.plural}/{name}", **common, "singularName": "", **about, "verbs": verbs}
 
     @property
     def served_subresources(self) -> tuple[str, ...]:
         """All subresources by name."""
         status = ("status",) if self.has_status else ()
         scale = ("scale",) if self.scale is not None else ()
-        return (*self.subresources, *scale, *status)
+        return (*self.subresources, *status, *scale)
 
 
 _REPLICAS = ScalePaths(("spec", "replicas"), ("status", "replicas"))

@@ -95,6 +95,7 @@ def page(store: Store, resource: Resource, selection: Selection, query: ListQuer
 def encoded_list(resource: Resource, metadata: Json, items: Iterable[Stored]) -> bytes:
     """Return a list's bytes. Built-in kinds leave kind and apiVersion out of the items, custom ones do not."""
     kind, version = resource.list_kind or f"{resource.kind}List", resource.api_version
+    metadata = {"continue": "", **metadata} if resource.custom else metadata
     head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})[:-1]
     shown = [each.raw if resource.custom else listed(resource.kind, version, each) for each in items]
     return b'%b,"items":[%b]}\n' % (head, b",".join(shown))

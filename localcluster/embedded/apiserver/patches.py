@@ -108,7 +108,9 @@ def _merged_list(old: Sequence[Any], new: Sequence[Json], name: str) -> list[Any
 def json_patch(target: Any, operations: Any) -> Any:
     """Return `target` with a JSON patch applied. Raises Refusal, also where a test fails."""
     if not isinstance(operations, list):
-        raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     document = copy.deepcopy(target)
     try:
         for operation in operations:

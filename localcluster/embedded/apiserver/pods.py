@@ -5,15 +5,26 @@ as a scheduler, an operator or a node agent can see them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from localcluster.embedded.apiserver.kinds import PODS, Json
-from localcluster.embedded.apiserver.refusals import Problem, conflict, forbidden, forbidden_field, required
+from localcluster.embedded.apiserver.refusals import (
+    Problem,
+    bad_request,
+    conflict,
+    forbidden,
+    forbidden_field,
+    invalid_value,
+    required,
+)
+from localcluster.node.quantity import parse_quantity
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
 _LISTS: Final = ("initContainers", "containers")
 _TOKEN_SECONDS: Final = 3607
 _UNREADY_SECONDS: Final = 300
+_QUANTITY_SAID: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _MAY_CHANGE: Final = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
 _UNCHANGED: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
@@ -161,6 +172,24 @@ def spec_problems(spec: Json, field: str) -> Iterator[Problem]:
                 yield required(f"{place}.name")
             if not each.get("image"):
                 yield required(f"{place}.image")
+            yield from _resource_problems(each.get("resources") or {}, f"{place}.resources")
+
+
+def _resource_problems(resources: Json, field: str) -> Iterator[Problem]:
+    """Yield what is wrong with amounts. Raises Refusal for one that cannot even be read."""
+    amounts: dict[str, dict[str, Decimal]] = {"requests": {}, "limits": {}}
+    for which, read in amounts.items():
+        for name, text in (resources.get(which) or {}).items():
+            try:
+                read[name] = parse_quantity(text)
+            except (ValueError, TypeError):
+                raise bad_request(f'Pod in version "v1" cannot be handled as a Pod: {_QUANTITY_SAID}') from None
+    for name, limit in amounts["limits"].items():
+        if amounts["requests"].get(name, limit) > limit:
+            asked, most = resources["requests"][name], resources["limits"][name]
+            yield invalid_value(
+                f"{field}.requests", str(asked), f"must be less than or equal to {name} limit of {most}"
+            )
 
 
 def _fixed(spec: Json) -> Json:

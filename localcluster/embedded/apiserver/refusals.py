@@ -137,7 +137,7 @@ def unprocessable() -> Refusal:
 def unsupported_media(accepted: Iterable[str]) -> Refusal:
     """Refuse a body in a format that is not known."""
     said = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
-    return Refusal(415, "UnsupportedMediaType", said, {})
+    return Refusal(415, "UnsupportedMediaType", said)
 
 
 def version_in_future(asked: int, current: int) -> Refusal:

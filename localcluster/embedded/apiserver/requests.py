@@ -106,7 +106,7 @@ def check_kind(body: Json, resource: Resource, raw: bytes = b"") -> None:
         missing, shown = ("Kind" if not kind else "apiVersion"), raw.decode(errors="replace")
         said = f"Object '{missing}' is missing in '{shown}'"
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): {said} ({shown[:31]} ...)"
+            f"the object provided is unrecognized (must be of type {resource.kind}): {said} ({shown[:30]} ...)"
         )
     if version and version != resource.api_version:
         said = f"the API version in the data ({version}) does not match the expected API version"

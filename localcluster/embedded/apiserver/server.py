@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from localcluster.embedded.apiserver.app import App
-from localcluster.embedded.apiserver.controllers import Controllers
+from localcluster.embedded.apiserver.controllers import Controllers, Definitions, Emptying, Furnishing, Nodes
 from localcluster.embedded.apiserver.garbage import Garbage
 from localcluster.embedded.apiserver.journal import FileJournal, restore
 from localcluster.embedded.apiserver.kinds import Json, Kinds
@@ -29,14 +29,18 @@ class Server:
         if journal is not None:
             self.store.keep(FileJournal(journal))
         self.objects = Objects(self.store, Kinds(), random=Random())
-        self.controllers = Controllers(self.objects, Garbage(self.objects), Volumes(self.objects))
+        self.controllers = Controllers(
+            self.objects,
+            prompt=(Definitions(self.objects), Furnishing(self.objects), Nodes(self.objects)),
+            late=(Garbage(self.objects), Emptying(self.objects), Volumes(self.objects)),
+        )
         watches = Watches(self.store, Random())
         self.app = App(Routes(self.objects, address), watches, self.controllers)
         if restored:
             self.store.retell()
         else:
             self._begin(begin_with)
-        self.controllers.settle()
+        self.controllers.settle_all()
         if not restored:
             self.store.compact()  # what was there before the first client is no history
 
