@@ -1,0 +1,106 @@
+"""One job on several kinds of nodes: a factor each, learned beside the curve."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
+from scheduling.models.speed import SpeedForm, SpeedModel
+from scheduling.models.speed_kinds import KindFactors, mixed_kind
+from scheduling.progress.record import SpeedSample
+
+GRID = [Counts(ps, workers) for ps in range(1, 6) for workers in range(1, 6)]
+TRUE = {"fast": 2.0, "slow": 0.7}
+OWN = Batch(16, BatchScope.WORKER)
+
+
+def truth(counts: Counts) -> float:
+    return counts.workers / (0.4 + 0.5 * max(counts.workers / counts.ps, 1.0) + 0.02 * counts.workers)
+
+
+def samples(kinds: Mapping[Counts, str], noise: float = 0.0) -> list[SpeedSample]:
+    generator = np.random.default_rng(1)
+    return [
+        SpeedSample(c, truth(c) * TRUE.get(kind, 1.0) * float(np.exp(generator.normal(0, noise))), 600.0, 0.0, kind)
+        for c, kind in kinds.items()
+    ]
+
+
+def fitted(taken: list[SpeedSample], form: SpeedForm = SpeedForm.BLEND) -> SpeedModel:
+    model = SpeedModel.fit(taken, TrainingMode.ASYNC, OWN, form)
+    assert isinstance(model, SpeedModel)
+    return model
+
+
+ALTERNATING = {counts: "fast" if index % 2 else "slow" for index, counts in enumerate(GRID)}
+
+
+def test_kinds_are_told_apart_though_no_counts_were_measured_on_both() -> None:
+    model = fitted(samples(ALTERNATING, noise=0.03))
+    assert model.kinds.of("fast") / model.kinds.of("slow") == pytest.approx(2.0 / 0.7, rel=0.05)
+    for kind, factor in TRUE.items():
+        errors = [abs(model.on(kind).at(counts) / (truth(counts) * factor) - 1) for counts in GRID]
+        assert np.mean(errors) < 0.03
+
+
+def test_unknown_nodes_are_the_measure_of_the_others() -> None:
+    model = fitted(samples({counts: "fast" if index % 3 == 0 else "" for index, counts in enumerate(GRID)}))
+    assert model.kinds.of("fast") == pytest.approx(2.0, rel=0.02)
+    assert model.on("") is not model
+    assert model.on("").at(Counts(2, 3)) == pytest.approx(truth(Counts(2, 3)), rel=0.02)
+
+
+def test_little_evidence_leaves_a_factor_near_1() -> None:
+    """One sample that lasted no time at all beside many: weaker than what is believed before anything is measured."""
+    known = samples(dict.fromkeys(GRID[:-1], ""))
+    short = SpeedSample(GRID[-1], truth(GRID[-1]) * 2, 2.0, 0.0, "fast")
+    long = SpeedSample(GRID[-1], truth(GRID[-1]) * 2, 1e6, 0.0, "fast")
+    hardly, surely = (fitted([*known, each]).kinds.of("fast") for each in (short, long))
+    assert 1.0 < hardly < surely < 2.05
+
+
+def test_one_kind_alone_needs_no_factor() -> None:
+    model = fitted(samples(dict.fromkeys(GRID, "fast")))
+    assert model.kinds.factors == {}
+    assert model.on("fast").at(Counts(2, 2)) == model.at(Counts(2, 2))
+
+
+def test_a_kind_that_was_not_measured_changes_nothing() -> None:
+    model = fitted(samples(ALTERNATING))
+    assert model.on("new").at(Counts(2, 2)) == model.at(Counts(2, 2))
+
+
+class TestMixedKinds:
+    @pytest.mark.parametrize(
+        ("workers", "written"),
+        [
+            pytest.param({"fast": 3}, "fast", id="one kind"),
+            pytest.param({"slow": 1, "fast": 3}, "fast=3,slow=1", id="two kinds, in order"),
+            pytest.param({"slow": 1, "fast": 0}, "slow", id="none of one kind"),
+            pytest.param({}, "", id="none at all"),
+        ],
+    )
+    def test_are_written_as_one_word(self, workers: Mapping[str, int], written: str) -> None:
+        assert mixed_kind(workers) == written
+
+    @pytest.mark.parametrize(
+        ("mode", "factor"),
+        [
+            pytest.param(TrainingMode.SYNC, 0.7, id="sync: the slowest"),
+            pytest.param(TrainingMode.ASYNC, (3 * 2.0 + 0.7) / 4, id="async: the sum"),
+        ],
+    )
+    def test_are_as_fast_as_the_mode_makes_them(self, mode: TrainingMode, factor: float) -> None:
+        assert KindFactors(mode, TRUE).of("fast=3,slow=1") == pytest.approx(factor)
+
+    def test_a_name_with_an_equals_sign_is_still_a_name(self) -> None:
+        assert KindFactors(TrainingMode.SYNC, {"zone=a": 3.0}).of("zone=a") == 3.0
+
+    def test_shape_the_curve_and_teach_no_factor(self) -> None:
+        taken = samples(ALTERNATING)
+        both = SpeedSample(Counts(5, 5), truth(Counts(5, 5)) * (3 * 2.0 + 2 * 0.7) / 5, 600.0, 0.0, "fast=3,slow=2")
+        model = fitted([*taken, both])
+        assert set(model.kinds.factors) == {"fast", "slow"}
+        assert model.kinds.of("fast") == pytest.approx(fitted(taken).kinds.of("fast"), rel=0.02)
+        assert model.on("fast=3,slow=2").at(Counts(5, 5)) == pytest.approx(both.steps_per_second, rel=0.02)
