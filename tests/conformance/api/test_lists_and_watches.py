@@ -1,0 +1,231 @@
+"""Collections: selectors, pages, and watches that lose nothing."""
+
+import time
+from typing import Any
+
+import pytest
+from kubernetes import client, watch
+from kubernetes.client.exceptions import ApiException
+
+from tests.conformance.api.conftest import GROUP, PLURAL, VERSION, Things
+from tests.conformance.asking import Asking, config_map, pod
+
+
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def version_of(ask: Asking, path: str) -> str:
+    version: str = ask.get(path)["metadata"]["resourceVersion"]
+    return version
+
+
+class TestSelectors:
+    @pytest.mark.parametrize(
+        ("selector", "expected"),
+        [
+            pytest.param("zone=b", ["two"], id="equal"),
+            pytest.param("zone==b", ["two"], id="equal, written twice"),
+            pytest.param("zone!=b", ["one", "three"], id="not equal, those without the label included"),
+            pytest.param("zone in (b,c)", ["three", "two"], id="one of several"),
+            pytest.param(
+                "own,zone notin (b)", ["one", "three"], id="none of several, those without the label included"
+            ),
+            pytest.param("zone", ["three", "two"], id="there"),
+            pytest.param("!zone,own", ["one"], id="not there"),
+            pytest.param("zone=b,gpu=yes", ["two"], id="two that must hold together"),
+            pytest.param("zone=b,gpu=no", [], id="two that do not hold together"),
+        ],
+    )
+    def test_labels_select(self, ask: Asking, namespace: str, selector: str, expected: list[str]) -> None:
+        labels = {"one": {}, "two": {"zone": "b", "gpu": "yes"}, "three": {"zone": "c"}}
+        for name, given in labels.items():
+            ask.core.create_namespaced_config_map(namespace, config_map(name, {"own": "1", **given}))
+        found = ask.core.list_namespaced_config_map(namespace, label_selector=selector).items
+        assert sorted(each.metadata.name for each in found if each.metadata.name in labels) == expected
+
+    def test_pods_are_found_by_node_phase_and_name(self, ask: Asking, namespace: str) -> None:
+        for name in ("waits", "bound", "runs"):
+            ask.core.create_namespaced_pod(namespace, pod(name))
+        for name in ("bound", "runs"):
+            ask.bind(name, namespace, "somewhere")
+        ask.core.patch_namespaced_pod_status("runs", namespace, {"status": {"phase": "Running"}})
+
+        def found(selector: str) -> set[str]:
+            return {
+                each.metadata.name for each in ask.core.list_namespaced_pod(namespace, field_selector=selector).items
+            }
+
+        assert found("spec.nodeName=somewhere") == {"bound", "runs"}
+        assert found("spec.nodeName=") == {"waits"}
+        assert found("spec.nodeName!=") == {"bound", "runs"}
+        assert found("status.phase=Running") == {"runs"}
+        assert found("status.phase!=Running,spec.nodeName=somewhere") == {"bound"}
+        assert found("metadata.name=waits") == {"waits"}
+
+    def test_events_are_found_by_what_they_are_about(self, ask: Asking, namespace: str) -> None:
+        event = {
+            "metadata": {"generateName": "e-"},
+            "involvedObject": {"kind": "Pod", "name": "p", "namespace": namespace},
+            "reason": "Tested",
+            "message": "as it should be",
+            "type": "Normal",
+            "count": 1,
+            "firstTimestamp": "2026-01-01T00:00:00Z",
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+            "source": {"component": "tester"},
+        }
+        ask.core.create_namespaced_event(namespace, event)
+        (found,) = ask.core.list_namespaced_event(namespace, field_selector="involvedObject.name=p").items
+        assert (found.reason, found.message, found.count) == ("Tested", "as it should be", 1)
+        assert ask.core.list_namespaced_event(namespace, field_selector="involvedObject.name=q").items == []
+
+    def test_a_field_that_is_no_selector_is_refused(self, ask: Asking, namespace: str) -> None:
+        with ask.refused(400, "BadRequest") as refusal:
+            ask.core.list_namespaced_pod(namespace, field_selector="spec.color=red")
+        assert "field label not supported: spec.color" in refusal.message
+
+
+class TestPages:
+    def test_pages_together_are_the_list_as_it_was_at_the_first(self, ask: Asking, namespace: str) -> None:
+        for number in range(5):
+            ask.core.create_namespaced_config_map(namespace, config_map(f"c{number}", {"own": "1"}))
+        path, query = maps(namespace), {"labelSelector": "own=1", "limit": "2"}
+        first = ask.get(path, **query)
+        assert [item["metadata"]["name"] for item in first["items"]] == ["c0", "c1"]
+        ask.core.delete_namespaced_config_map("c4", namespace)
+        names, page = [], first
+        while token := page["metadata"].get("continue"):
+            page = ask.get(path, **query, **{"continue": token})
+            names += [item["metadata"]["name"] for item in page["items"]]
+            assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+        assert names == ["c2", "c3", "c4"]
+
+    def test_the_last_page_says_that_it_is_the_last(self, ask: Asking, namespace: str) -> None:
+        for name in ("a", "b", "c"):
+            ask.core.create_namespaced_pod(namespace, pod(name))
+        first = ask.core.list_namespaced_pod(namespace, limit=2).metadata
+        assert (bool(first._continue), first.remaining_item_count) == (True, 1)
+        last = ask.core.list_namespaced_pod(namespace, limit=2, _continue=first._continue)
+        assert [each.metadata.name for each in last.items] == ["c"]
+        assert not last.metadata._continue
+
+    def test_a_token_that_is_none_is_refused(self, ask: Asking, namespace: str) -> None:
+        with ask.refused(400, "BadRequest") as refusal:
+            ask.core.list_namespaced_config_map(namespace, limit=1, _continue="nonsense")
+        assert "continue key is not valid" in refusal.message
+
+
+class TestWatches:
+    def test_without_a_version_what_is_there_comes_first(self, ask: Asking, namespace: str) -> None:
+        for name in ("a", "b"):
+            ask.core.create_namespaced_config_map(namespace, config_map(name, {"own": "1"}))
+        with ask.watch(maps(namespace), labelSelector="own=1") as watching:
+            assert sorted(watching.told(2)) == [("ADDED", "a"), ("ADDED", "b")]
+            ask.core.patch_namespaced_config_map("a", namespace, {"data": {"x": "1"}})
+            assert watching.told(3)[2:] == [("MODIFIED", "a")]
+
+    def test_the_official_client_follows_typed_objects(self, ask: Asking, namespace: str) -> None:
+        ask.core.create_namespaced_pod(namespace, pod("p"))
+        following: Any = watch.Watch
+        stream = following().stream(ask.core.list_namespaced_pod, namespace=namespace, timeout_seconds=5)
+        event = next(iter(stream))
+        assert event["type"] == "ADDED"
+        assert isinstance(event["object"], client.V1Pod)
+
+    def test_from_a_lists_version_only_what_came_later_arrives_in_order(self, ask: Asking, namespace: str) -> None:
+        ask.core.create_namespaced_config_map(namespace, config_map("before"))
+        version = version_of(ask, maps(namespace))
+        with ask.watch(maps(namespace), resourceVersion=version) as watching:
+            ask.core.create_namespaced_config_map(namespace, config_map("w"))
+            ask.core.patch_namespaced_config_map("w", namespace, {"data": {"a": "b"}})
+            ask.core.delete_namespaced_config_map("w", namespace)
+            assert watching.told(3) == [("ADDED", "w"), ("MODIFIED", "w"), ("DELETED", "w")]
+            versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in watching.events(3)]
+        assert versions == sorted(set(versions))
+
+    def test_what_happened_between_list_and_watch_is_delivered(self, ask: Asking, namespace: str) -> None:
+        version = version_of(ask, maps(namespace))
+        ask.core.create_namespaced_config_map(namespace, config_map("w", a="1"))
+        ask.core.delete_namespaced_config_map("w", namespace)
+        with ask.watch(maps(namespace), resourceVersion=version) as watching:
+            assert watching.told(2) == [("ADDED", "w"), ("DELETED", "w")]
+            assert watching.events(2)[1]["object"]["data"] == {"a": "1"}
+
+    def test_the_server_ends_a_watch_at_its_time(self, ask: Asking, namespace: str) -> None:
+        began = time.monotonic()
+        with ask.watch(maps(namespace), seconds=1, resourceVersion=version_of(ask, maps(namespace))) as watching:
+            assert watching.wait_ended() == []
+        assert 0.9 < time.monotonic() - began < 10
+
+    def test_leaving_a_label_selector_is_a_deletion_and_entering_it_an_addition(
+        self, ask: Asking, namespace: str
+    ) -> None:
+        ask.core.create_namespaced_config_map(namespace, config_map("c", {"k": "1"}))
+        version = version_of(ask, maps(namespace))
+        with ask.watch(maps(namespace), resourceVersion=version, labelSelector="k=1") as watching:
+            ask.core.create_namespaced_config_map(namespace, config_map("other", {"k": "2"}))
+            for value in ("2", "1"):
+                ask.core.patch_namespaced_config_map("c", namespace, {"metadata": {"labels": {"k": value}}})
+            assert watching.told(2) == [("DELETED", "c"), ("ADDED", "c")]
+
+    def test_a_pod_comes_into_its_nodes_watch_when_it_is_bound(self, ask: Asking, namespace: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        version = version_of(ask, path)
+        with ask.watch(path, resourceVersion=version, fieldSelector="spec.nodeName=somewhere") as watching:
+            ask.core.create_namespaced_pod(namespace, pod("p"))
+            ask.bind("p", namespace, "somewhere")
+            assert watching.told(1) == [("ADDED", "p")]
+            ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
+            assert ("DELETED", "p") in watching.told(2)
+
+    def test_bookmarks_tell_how_far_the_watch_has_come(self, ask: Asking, namespace: str) -> None:
+        ask.core.create_namespaced_config_map(namespace, config_map("c", {"own": "1"}))
+        query = {
+            "allowWatchBookmarks": "true",
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+            "labelSelector": "own=1",
+        }
+        with ask.watch(maps(namespace), 60, **query) as watching:
+            added, bookmark = watching.events(2)[:2]
+        assert added["type"] == "ADDED"
+        assert bookmark["type"] == "BOOKMARK"
+        told = bookmark["object"]
+        assert told["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert told["kind"] == "ConfigMap"
+        assert int(told["metadata"]["resourceVersion"]) >= int(added["object"]["metadata"]["resourceVersion"])
+
+    def test_without_being_asked_for_no_bookmark_comes(self, ask: Asking, namespace: str) -> None:
+        with ask.watch(maps(namespace), seconds=2, resourceVersion=version_of(ask, maps(namespace))) as watching:
+            assert watching.wait_ended() == []
+
+    def test_a_version_of_the_future_is_too_large(self, ask: Asking, namespace: str) -> None:
+        future = str(int(version_of(ask, maps(namespace))) + 1_000_000)
+        with ask.refused(504, "Timeout") as refusal:
+            ask.get(maps(namespace), resourceVersion=future, limit="500")
+        assert refusal.message.startswith(f"Timeout: Too large resource version: {future}, current: ")
+
+
+class TestForgottenVersions:
+    """A version from before the server began to follow a kind of object: it cannot tell what came after."""
+
+    def test_a_watch_is_answered_and_then_told_that_its_version_has_expired(self, ask: Asking, things: Things) -> None:
+        with ask.watch(things.path, seconds=5, resourceVersion="1") as watching:
+            (event,) = watching.wait_ended()
+        assert event["type"] == "ERROR"
+        said = event["object"]
+        assert (said["kind"], said["code"], said["reason"]) == ("Status", 410, "Expired")
+        assert said["message"].startswith("too old resource version: 1 (")
+
+    def test_the_official_clients_watch_raises_it(self, ask: Asking, things: Things) -> None:
+        following: Any = watch.Watch
+        stream = following().stream(
+            ask.custom.list_namespaced_custom_object,
+            *(GROUP, VERSION, things.namespace, PLURAL),
+            resource_version="1",
+            timeout_seconds=5,
+        )
+        with pytest.raises(ApiException) as caught:
+            list(stream)
+        assert caught.value.status == 410

@@ -1,0 +1,1 @@
+"""kube-scheduler, and how it asks an extender."""
