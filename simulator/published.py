@@ -7,7 +7,8 @@ happens between two intervals. A job of which no forecast can be made yet runs a
 """
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from scheduling.allocation import AllocationProblem, Candidate
@@ -121,12 +122,12 @@ class AsPublished:
 
     def _fit(self, room: Layout, job: Job) -> Counts | None:
         """The counts at which the job was placed."""
-        counts = job.counts
-        while room.place(Gang.of(job, counts)) is not None:
-            if not self._rules.trims or counts == job.bounds.minimum:
-                return None
-            counts = _one_less(counts, job.bounds.minimum)
-        return counts
+        if room.place(Gang.of(job)) is None:
+            return job.counts
+        fewer = list(_trims(job.counts, job.bounds.minimum)) if self._rules.trims else []
+        # What fits still fits with a task less, but for odd corners: halving finds the first that does.
+        first = bisect_left(fewer, True, key=lambda counts: room.copy().place(Gang.of(job, counts)) is None)
+        return fewer[first] if first < len(fewer) and room.place(Gang.of(job, fewer[first])) is None else None
 
 
 _SLACK = 1e-9
@@ -140,8 +141,11 @@ def _stays(state: JobState, wanted: Mapping[str, Counts]) -> bool:
     return state.has_room and wanted.get(state.job.uid) == state.job.counts
 
 
-def _one_less(counts: Counts, least: Counts) -> Counts:
-    """One task less, of the role that has more of them above its minimum."""
-    if counts.ps - least.ps > counts.workers - least.workers:
-        return Counts(counts.ps - 1, counts.workers)
-    return Counts(counts.ps, counts.workers - 1)
+def _trims(counts: Counts, least: Counts) -> Iterator[Counts]:
+    """Down to ``least``, each time a task less of the role that has more of them above its minimum."""
+    while counts != least:
+        if counts.ps - least.ps > counts.workers - least.workers:
+            counts = Counts(counts.ps - 1, counts.workers)
+        else:
+            counts = Counts(counts.ps, counts.workers - 1)
+        yield counts

@@ -162,6 +162,8 @@ def _round(
     climbers: Climbers, ps: Counted, workers: Counted, room: Amounts, rule: StepRule
 ) -> tuple[_Trails, Counted, Amounts]:
     """The jobs' sequences from here as far as they matter; which of their steps are handed out, and their cost."""
+    demands = climbers.demands
+    from_ps, from_workers = ps, workers
     ps, workers = ps.copy(), workers.copy()
     least = np.full(len(ps), np.inf)
     rows = np.flatnonzero(climbers.may_grow)
@@ -181,6 +183,9 @@ def _round(
         taken, cost, gain = trails.handed_out(climbers, room)
         # A job whose steps already count with less than the first that does not fit has none that matters any more.
         rows = rows[least[rows] >= gain]
+        # Nor has one whose own steps take more than all the room already.
+        more_ps, more_workers = (ps - from_ps)[rows, None], (workers - from_workers)[rows, None]
+        rows = rows[fits(demands.ps[rows] * more_ps + demands.workers[rows] * more_workers, room)]
         if len(rows) == 0:
             return trails, taken, cost
         stride *= 2
