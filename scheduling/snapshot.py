@@ -4,13 +4,16 @@ Jobs and pods are ordered by UID and nodes by name, whatever order they were rea
 cluster gives the same plan byte for byte.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Self
 
 from scheduling.jobs import Counts, Job, Role
 from scheduling.nodes import Node
-from scheduling.resources import NONE, Resources
+from scheduling.resources import Resources
+
+_NONE_BOUND = Counts(0, 0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +47,17 @@ class ClusterSnapshot:
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
     pods: tuple[BoundPod, ...]
+    _bound: Mapping[str, Counts] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Count each job's pods once, whoever asks for them how often."""
+        counts: dict[str, Counts] = {}
+        for pod in self.pods:
+            if pod.replica is not None and not pod.leaving:
+                uid, role = pod.replica.job_uid, pod.replica.role
+                ps, workers = counts.get(uid, _NONE_BOUND)
+                counts[uid] = Counts(ps + (role is Role.PS), workers + (role is Role.WORKER))
+        object.__setattr__(self, "_bound", MappingProxyType(counts))
 
     @classmethod
     def of(cls, at: float, jobs: Iterable[Job], nodes: Iterable[Node], pods: Iterable[BoundPod]) -> Self:
@@ -57,17 +71,17 @@ class ClusterSnapshot:
 
     def free(self, *, without_jobs: frozenset[str] = frozenset()) -> dict[str, Resources]:
         """Free room by node name, as if the pods of the jobs with these UIDs were gone."""
-        used: dict[str, Resources] = {}
+        used: dict[str, dict[str, int]] = {}
         for pod in self.pods:
             if pod.replica is None or pod.replica.job_uid not in without_jobs:
-                used[pod.node] = used.get(pod.node, NONE) + pod.resources
-        return {node.name: node.allocatable - used.get(node.name, NONE) for node in self.nodes}
+                here = used.setdefault(pod.node, {})
+                for name, amount in pod.resources.items():
+                    here[name] = here.get(name, 0) + amount
+        return {
+            node.name: node.allocatable - Resources(used[node.name]) if node.name in used else node.allocatable
+            for node in self.nodes
+        }
 
     def bound_counts(self, job_uid: str) -> Counts:
         """How many PSs and workers of a job are bound and not leaving."""
-        roles = [
-            pod.replica.role
-            for pod in self.pods
-            if pod.replica is not None and pod.replica.job_uid == job_uid and not pod.leaving
-        ]
-        return Counts(roles.count(Role.PS), roles.count(Role.WORKER))
+        return self._bound.get(job_uid, _NONE_BOUND)

@@ -198,7 +198,7 @@ def _move(cluster: SimulatedCluster, room: Layout, state: JobState, counts: Coun
     if room.move(state.job, counts) is not None:
         return False
     for _, node, resources in leaving:
-        room.free[node] -= resources
+        room.take(node, resources)
     cluster.move(state, Seats(counts, room.held[uid], cluster.now), measures=measures)
     return True
 

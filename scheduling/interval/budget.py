@@ -87,10 +87,11 @@ def _fits_now(standing: Standing, layout: Layout) -> bool:
 
 def _taken(layout: Layout, open_jobs: frozenset[str]) -> Resources:
     """What everything but the open jobs holds on the nodes that take new pods."""
-    nodes = {node.name: node for node in layout.nodes if not node.cordoned}
-    used = total(node.allocatable - layout.free[name] for name, node in nodes.items())
-    ours = total(each.resources for uid in open_jobs for each in layout.held.get(uid, ()) if each.node in nodes)
-    return used - ours
+    cordoned = {node.name for node in layout.nodes if node.cordoned}
+    free = layout.stock.total_free(cordoned)
+    held = [each for uid in sorted(open_jobs) for each in layout.held.get(uid, ())]
+    ours = total(each.resources for each in held if each.node in layout.stock.row_of and each.node not in cordoned)
+    return usable(layout.nodes) - free - ours
 
 
 def _least(candidate: Candidate) -> Resources:

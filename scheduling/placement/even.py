@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.placement.room import Rows
-from scheduling.placement.spreading import Counted, Hosting, Server
+from scheduling.placement.seats import Server
+from scheduling.placement.spreading import Counted, Hosting
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from typing import Protocol
 
 from scheduling.jobs import Counts, Job, JobKey, ReplicaSpec, Role
 from scheduling.nodes import Node
+from scheduling.placement.room import Room
+from scheduling.placement.seats import Seats
+from scheduling.placement.stock import Stock
 from scheduling.resources import Resources, total
 from scheduling.snapshot import ReplicaId
 
@@ -72,4 +75,12 @@ class PlacementRule(Protocol):
 
     def place(self, gang: Gang, nodes: Sequence[Node], free: Mapping[str, Resources]) -> Placement | DoesNotFit:
         """Choose nodes for the gang's unbound replicas; ``free`` is the free room by node name."""
+        ...
+
+    def place_in(self, gang: Gang, room: Room) -> Placement | DoesNotFit:
+        """The same on room that is at hand as a matrix; the room is not changed."""
+        ...
+
+    def seat(self, job: Job, counts: Counts, stock: Stock) -> Seats | DoesNotFit:
+        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken."""
         ...

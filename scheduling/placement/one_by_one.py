@@ -1,31 +1,36 @@
-"""Placing a gang one replica at a time, as schedulers do that know pods and not jobs."""
+"""Placing a job one replica at a time, as schedulers do that know pods and not jobs.
 
-from collections.abc import Mapping, Sequence
+Each replica in turn goes to the node, among those that admit it and have room, where the free share of its dominant
+resource is largest (spreading) or smallest (packing). On a stock the same is done in strides: while packing, a node
+that is the fullest stays so until it holds no more; while spreading, nodes that are alike are used one after the other.
+"""
+
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import numpy as np
 
-from scheduling.nodes import Node
+from scheduling.jobs import Counts, Job, ReplicaSpec, Role
 from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
-from scheduling.placement.refusals import does_not_fit
+from scheduling.placement.refusals import does_not_fit, job_does_not_fit
 from scheduling.placement.room import Room
+from scheduling.placement.seats import FixedSeat, Seats, Server
+from scheduling.placement.stock import Stock
 from scheduling.resources import Resources
 from scheduling.snapshot import ReplicaId
 
 
-def seat_one_by_one(
-    gang: Gang, nodes: Sequence[Node], free: Mapping[str, Resources], *, emptiest_first: bool
-) -> Placement | DoesNotFit:
-    """Seat every unbound replica in order of roles and indices, by the share of its dominant resource that is free."""
-    room = Room(nodes, free)
-    capacity = {node.name: node.allocatable for node in nodes}
+def seat_one_by_one(gang: Gang, room: Room, *, emptiest_first: bool) -> Placement | DoesNotFit:
+    """Seat every unbound replica in order of roles and indices; the room is not changed."""
+    left = room.copy()
+    capacity = {node.name: node.allocatable for node in room.nodes}
     seats: dict[ReplicaId, str] = {}
     for member in sorted(gang.unbound, key=lambda member: (member.role, member.index)):
-        row = _best(member, room, capacity, emptiest_first)
+        row = _best(member, left, capacity, emptiest_first)
         if row is None:
             return does_not_fit(gang)
-        seats[ReplicaId(gang.job_uid, member.role, member.index)] = room.names[row]
-        room.take(row, member.spec.resources)
+        seats[ReplicaId(gang.job_uid, member.role, member.index)] = left.names[row]
+        left.take(row, member.spec.resources)
     return Placement(gang.job_uid, MappingProxyType(seats))
 
 
@@ -42,3 +47,66 @@ def _best(member: Member, room: Room, capacity: Mapping[str, Resources], empties
 
     sign = -1 if emptiest_first else 1
     return min(rows, key=lambda row: (sign * share(row), row), default=None)
+
+
+def seat_job_one_by_one(job: Job, counts: Counts, stock: Stock, *, emptiest_first: bool) -> Seats | DoesNotFit:
+    """The same for a whole job of which nothing is bound, on a stock, from which the room is taken."""
+    mark = stock.mark()
+    servers: dict[int, list[int]] = {}
+    fixed: list[FixedSeat] = []
+    for role, spec, count in sorted(_roles(job, counts), key=lambda each: each[0]):
+        rows = _rows(spec, count, stock, emptiest_first)
+        if rows is None:
+            stock.back_to(mark)
+            return job_does_not_fit(job, counts)
+        for number, row in enumerate(rows):
+            if role is Role.PS or role is Role.WORKER:
+                servers.setdefault(row, [0, 0])[role is Role.WORKER] += 1
+            else:
+                fixed.append(FixedSeat(role, number, row))
+    return Seats(tuple(Server(row, ps, workers) for row, (ps, workers) in servers.items()), tuple(fixed))
+
+
+def _roles(job: Job, counts: Counts) -> Iterator[tuple[Role, ReplicaSpec, int]]:
+    yield Role.PS, job.ps, counts.ps
+    yield Role.WORKER, job.worker, counts.workers
+    for fixed in job.fixed:
+        yield fixed.role, fixed.spec, fixed.count
+
+
+def _rows(spec: ReplicaSpec, count: int, stock: Stock, emptiest_first: bool) -> list[int] | None:
+    """A node for each of so many replicas, in order; takes their room."""
+    asked = stock.vector(spec.resources)
+    rows: list[int] = []
+    while asked is not None and len(rows) < count:
+        stride = _stride(spec, count - len(rows), stock, emptiest_first)
+        if not stride:
+            return None
+        for row in stride:
+            stock.take(row, asked)
+        rows += stride
+    return rows if len(rows) == count else None
+
+
+def _stride(spec: ReplicaSpec, count: int, stock: Stock, emptiest_first: bool) -> list[int]:
+    """The next node, or as many next ones as are sure to follow."""
+    asked = stock.vector(spec.resources) or ()
+    stock.tell_apart(spec.constraints)
+    able = stock.holds(asked)
+    admitted = stock.admits(spec.constraints)
+    if admitted is not None:
+        able &= admitted
+    slots = np.flatnonzero(able)
+    if len(slots) == 0:
+        return []
+    column = stock.dominant(asked)
+    shares = stock.shares_left(column)[slots] if column >= 0 else np.zeros(len(slots))
+    best = shares.max() if emptiest_first else shares.min()
+    alike = slots[shares == best].tolist()
+    row = min(stock.first_rows(slot, 1)[0] for slot in alike)
+    if column < 0:
+        return [row]
+    if emptiest_first:
+        return stock.first_rows(alike[0], count) if len(alike) == 1 else [row]
+    more = min(left // amount for left, amount in zip(stock.free[row], asked, strict=True) if amount > 0)
+    return [row] * min(more, count)

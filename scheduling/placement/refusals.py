@@ -4,7 +4,7 @@ kube-scheduler writes a pod's refusal into its status when the text changed, and
 makes it try the pod again: a text with a changing number in it would make the pod spin.
 """
 
-from scheduling.jobs import Counts, Role
+from scheduling.jobs import Counts, Job, Role
 from scheduling.placement.gang import DoesNotFit, Gang
 
 
@@ -19,3 +19,8 @@ def shape(gang: Gang) -> str:
 def does_not_fit(gang: Gang) -> DoesNotFit:
     """The refusal of a gang for want of room."""
     return DoesNotFit(f"job {gang.key} ({shape(gang)}) does not fit as a whole")
+
+
+def job_does_not_fit(job: Job, counts: Counts) -> DoesNotFit:
+    """The same of a whole job at counts that may not be its own."""
+    return does_not_fit(Gang.of(job, counts))

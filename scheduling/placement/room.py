@@ -22,19 +22,19 @@ Amounts = NDArray[np.int64]
 class Room:
     """What is free on each node; ``free`` has shape (nodes, resources), in the units of ``Resources``."""
 
-    __slots__ = ("_admissions", "_columns", "_nodes", "_rows", "capacity", "free", "names")
+    __slots__ = ("_admissions", "_columns", "_rows", "capacity", "free", "names", "nodes")
 
     def __init__(self, nodes: Sequence[Node], free: Mapping[str, Resources]) -> None:
         """Nodes that ``free`` does not know have no room."""
-        self._nodes = sorted((node for node in nodes if node.name in free), key=lambda node: node.name)
-        self.names = [node.name for node in self._nodes]
+        self.nodes = sorted((node for node in nodes if node.name in free), key=lambda node: node.name)
+        self.names = [node.name for node in self.nodes]
         self._rows = {name: row for row, name in enumerate(self.names)}
         self._columns = _columns(free[name] for name in self.names)
         self.free: Amounts = np.zeros((len(self.names), len(self._columns)), dtype=np.int64)
         for row, name in enumerate(self.names):
             for resource, amount in free[name].items():
                 self.free[row, self._columns[resource]] = amount
-        self.capacity = total(node.allocatable for node in self._nodes)
+        self.capacity = total(node.allocatable for node in self.nodes)
         self._admissions: dict[NodeConstraints, Rows] = {}
 
     def copy(self) -> Self:
@@ -83,15 +83,8 @@ class Room:
         """Which nodes admit replicas with these constraints, whatever their room."""
         known = self._admissions.get(constraints)
         if known is None:
-            choosy = bool(constraints.selector or constraints.affinity)
-            known = np.fromiter(
-                (
-                    not (choosy or node.taints or node.cordoned) or refusal(node, constraints) is None
-                    for node in self._nodes
-                ),
-                dtype=np.bool_,
-                count=len(self._nodes),
-            )
+            admitted = (is_admitted(node, constraints) for node in self.nodes)
+            known = np.fromiter(admitted, dtype=np.bool_, count=len(self.nodes))
             self._admissions[constraints] = known
         return known
 
@@ -102,6 +95,12 @@ class Room:
             return np.zeros(len(self.names), dtype=np.bool_)
         wanted = asked > 0
         return np.asarray((self.free[:, wanted] >= asked[wanted]).all(axis=1))
+
+
+def is_admitted(node: Node, constraints: NodeConstraints) -> bool:
+    """Whether the node admits replicas with these constraints, whatever its room."""
+    choosy = constraints.selector or constraints.affinity or node.taints or node.cordoned
+    return not choosy or refusal(node, constraints) is None
 
 
 def _columns(amounts: Iterable[Resources]) -> dict[str, int]:

@@ -116,12 +116,3 @@ class Hosting:
     def can_hold(self, ps: int, workers: int) -> Rows:
         """By node, whether it can hold exactly these counts."""
         return (self.workers_beside(ps) >= workers) & (self.workers.bound <= workers)
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """One node of a plan, with the PSs and workers that it holds in the end."""
-
-    row: int
-    ps: int
-    workers: int

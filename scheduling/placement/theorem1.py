@@ -17,13 +17,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from scheduling.jobs import Role
+from scheduling.jobs import Counts, Job, Role
 from scheduling.nodes import Node
+from scheduling.placement.dealing import Tasks as Whole
+from scheduling.placement.dealing import deal_evenly
 from scheduling.placement.even import deal
 from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
-from scheduling.placement.refusals import does_not_fit
+from scheduling.placement.refusals import does_not_fit, job_does_not_fit
 from scheduling.placement.room import Room
-from scheduling.placement.spreading import Hosting, Server, Tasks
+from scheduling.placement.seats import FixedSeat, Seats, Server, seat_fixed
+from scheduling.placement.spreading import Hosting, Tasks
+from scheduling.placement.stock import Stock
 from scheduling.placement.uneven import Transfer, squeeze
 from scheduling.resources import Resources
 from scheduling.snapshot import ReplicaId
@@ -61,6 +65,35 @@ class Theorem1:
             if whole is not None:
                 return whole
         return does_not_fit(gang)
+
+    def seat(self, job: Job, counts: Counts, stock: Stock) -> Seats | DoesNotFit:
+        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken."""
+        tasks = Whole.of(job, counts, stock)
+        if tasks is None:
+            return job_does_not_fit(job, counts)
+        servers = deal_evenly(tasks, stock) if sum(counts) else []
+        if servers is not None:
+            mark = stock.mark()
+            seats = Seats(tuple(servers))
+            seats.take_from(stock, job)
+            fixed = seat_fixed(job, servers, stock)
+            if fixed is not None:
+                return Seats(seats.servers, fixed)
+            stock.back_to(mark)
+        elif not tasks.might_fit(stock):
+            return job_does_not_fit(job, counts)
+        return self._seat_otherwise(job, counts, stock)
+
+    def _seat_otherwise(self, job: Job, counts: Counts, stock: Stock) -> Seats | DoesNotFit:
+        """Where no even deal does: all that ``place_in`` tries, on the nodes that can matter."""
+        gang = Gang.of(job, counts)
+        room = stock.part(len(gang.members), {member.spec.constraints for member in gang.members})
+        placed = self.place_in(gang, room)
+        if isinstance(placed, DoesNotFit):
+            return placed
+        seats = _seats_of(placed, stock)
+        seats.take_from(stock, job)
+        return seats
 
     def _attempts(self, gang: Gang, room: Room, row: int | None) -> Iterator["_Attempt"]:
         """Ways to place PSs and workers, fewest servers first; with a row, once the fixed roles are seated there."""
@@ -207,3 +240,16 @@ def _able(member: Member, left: Room) -> list[int]:
 
 def _id(gang: Gang, member: Member) -> ReplicaId:
     return ReplicaId(gang.job_uid, member.role, member.index)
+
+
+def _seats_of(placement: Placement, stock: Stock) -> Seats:
+    """The seats of a placement of a gang of which nothing was bound."""
+    servers: dict[int, list[int]] = {}
+    fixed: list[FixedSeat] = []
+    for replica, node in sorted(placement.nodes.items(), key=lambda each: (each[0].index, each[0].role)):
+        row = stock.row_of[node]
+        if replica.role in SPREAD:
+            servers.setdefault(row, [0, 0])[replica.role is Role.WORKER] += 1
+        else:
+            fixed.append(FixedSeat(replica.role, replica.index, row))
+    return Seats(tuple(Server(row, ps, workers) for row, (ps, workers) in servers.items()), tuple(fixed))

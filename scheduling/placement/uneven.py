@@ -8,11 +8,12 @@ servers that holds the gang. Exact up to 2 (p + w) servers; beyond, only the p +
 and the p + w that hold most workers are looked at.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.placement.spreading import NEVER, Counted, Hosting, Server
+from scheduling.placement.seats import Server
+from scheduling.placement.spreading import NEVER, Counted, Hosting
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def _trim(hosting: Hosting, servers: list[Server], least: _Least, surplus: int) 
         if not spare:
             return None
         most = max(spare, key=lambda at: (kept[at].workers, -at))
-        kept[most] = replace(kept[most], workers=kept[most].workers - 1)
+        kept[most] = kept[most]._replace(workers=kept[most].workers - 1)
     return kept
 
 

@@ -40,8 +40,8 @@ class OptimusPolicy:
 
     look_ahead: int = 8
     """Where no next task helps, up to this many more PSs and workers together are looked at, and the block that saves
-    most per share is one step. Default: wider than any plateau seen in measured speeds; 0 looks no further than the next
-    tasks."""
+    most per share is one step. Default: wider than any plateau seen in measured speeds; 0 looks no further than the
+    next tasks."""
 
     most_per_role: int = MOST_PER_ROLE
     """The most PSs, or workers, of one job where its user names no maximum and the room none."""

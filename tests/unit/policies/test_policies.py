@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
@@ -70,6 +70,7 @@ every_policy = pytest.mark.parametrize("policy", [make() for make in POLICIES.va
 
 
 @every_policy
+@settings(deadline=None)
 @given(given_problem=problems())
 def test_never_gives_more_than_there_is_and_keeps_to_the_bounds(
     policy: AllocationPolicy, given_problem: AllocationProblem
@@ -82,6 +83,7 @@ def test_never_gives_more_than_there_is_and_keeps_to_the_bounds(
 
 
 @every_policy
+@settings(deadline=None)
 @given(given_problem=problems(), data=st.data())
 def test_the_order_of_candidates_does_not_matter(
     policy: AllocationPolicy, given_problem: AllocationProblem, data: st.DataObject
@@ -156,6 +158,7 @@ def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Co
         room = room - cost
 
 
+@settings(deadline=None)
 @given(given_problem=problems())
 def test_optimus_takes_the_same_steps_as_its_slow_version(given_problem: AllocationProblem) -> None:
     policy = OptimusPolicy()
