@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Folders of tests, two at a time: they mostly wait for training. Each folder stays in one process with its cluster.
+# Folders of tests, two at a time: the slow ones mostly wait for training. A folder stays in one process, with its cluster.
 TWO_AT_A_TIME := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test check format requirements clean
@@ -29,7 +29,7 @@ check: $(READY) ## format, lint, types, import contracts, unit tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) tests/unit
 
 test: check ## everything: the checks, then integration and end-to-end tests on a real control plane
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) tests/integration tests/e2e

@@ -15,9 +15,9 @@ DESCRIPTION = "Optimus on Kubernetes: judge its models, policies and plans on yo
 GROUPS = {"evaluate": "how well a model predicts what you have measured"}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
     """Run one command; returns the exit status: 0 done, 1 the input is wrong, 2 the arguments are."""
-    options = _parser().parse_args(arguments)
+    options = _parser(commands).parse_args(arguments)
     command: Command = options.command
     try:
         with _plot_to(options.plot) as figure_wanted:
@@ -40,11 +40,11 @@ def _fail(sentence: str) -> int:
     return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="optimus", description=DESCRIPTION)
     top = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {}
-    for command in COMMANDS:
+    for command in commands:
         *group, name = command.words
         level = top
         for word in group:

@@ -1,0 +1,116 @@
+"""The frame that all commands share: arguments in, one answer or one line of complaint out."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from cli.command import Answer, BadInput, Command, Progress
+from cli.main import main
+
+
+def draw(figure: Figure) -> None:
+    figure.add_subplot().plot([1, 2, 3])
+
+
+def command(run: Callable[[], Answer]) -> tuple[Command, ...]:
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("file")
+
+    def answer(options: argparse.Namespace, progress: Progress) -> Answer:
+        assert list(progress([1, 2], "counting")) == [1, 2]
+        return run()
+
+    return (Command(("evaluate", "thing"), "what a thing is worth", add_arguments, answer),)
+
+
+def fine() -> Answer:
+    return Answer({"worth": [1.5, None]}, "it is worth a lot", draw)
+
+
+def test_people_get_the_text_and_programs_the_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "thing", "a.csv"], command(fine)) == 0
+    assert capsys.readouterr().out == "it is worth a lot\n"
+    assert main(["evaluate", "thing", "a.csv", "--json"], command(fine)) == 0
+    assert json.loads(capsys.readouterr().out) == {"worth": [1.5, None]}
+
+
+def test_a_plot_is_drawn_beside_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, beginning in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")):
+        assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / name)], command(fine)) == 0
+        assert (tmp_path / name).read_bytes().startswith(beginning)
+    assert "it is worth a lot" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("plot", "expected"),
+    [
+        pytest.param("a.jpg", "ends in .png, .svg or .pdf", id="another kind of picture"),
+        pytest.param("nowhere/a.png", "in a folder that exists", id="a folder that is not there"),
+    ],
+)
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_work(
+    plot: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def never() -> Answer:
+        raise AssertionError("the work was begun")
+
+    assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / plot)], command(never)) == 1
+    complaint = capsys.readouterr().err
+    assert expected in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_a_command_without_a_picture_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = command(lambda: Answer({}, "done"))
+    assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / "a.png")], plain) == 1
+    assert "nothing to plot" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        pytest.param(
+            BadInput("a.csv", "a number is expected", 7), "optimus: a.csv:7: a number is expected\n", id="input"
+        ),
+        pytest.param(BadInput("a.csv", "two\nlines"), "optimus: a.csv: two lines\n", id="a complaint of two lines"),
+        pytest.param(
+            FileNotFoundError(2, "No such file or directory", "b.csv"),
+            "optimus: b.csv: No such file or directory\n",
+            id="a file that is not there",
+        ),
+        pytest.param(KeyboardInterrupt(), "optimus: interrupted\n", id="ctrl-c"),
+    ],
+)
+def test_what_is_wrong_is_one_line(problem: BaseException, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> Answer:
+        raise problem
+
+    assert main(["evaluate", "thing", "x"], command(fail)) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", line)
+
+
+def test_wrong_arguments_end_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["evaluate"], ["evaluate", "thing"], ["nothing"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments, command(fine))
+    assert "usage: optimus" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = "import sys; from cli.main import main; from tests.unit.cli.test_main import *; "
+    program += "sys.exit(main(['evaluate', 'thing', 'x'], command(fine)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
