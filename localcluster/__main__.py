@@ -12,6 +12,7 @@ from pathlib import Path
 
 from localcluster import handle
 from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
+from localcluster.embedded import SCHEDULER_FOLDER
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m localcluster",
-        description="A real Kubernetes control plane on this machine, whose nodes run pods as local processes.",
+        description="A Kubernetes control plane on this machine, whose nodes run pods as local processes.",
     )
     commands = parser.add_subparsers(title="commands", required=True)
     up = commands.add_parser("up", help="start a cluster and leave it running")
@@ -83,6 +84,11 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         help=f"folder with programs to use instead of built ones (default: ${FOLDER_VARIABLE})",
     )
     up.add_argument(
+        "--embedded",
+        action="store_true",
+        help="stand-ins in Python instead of the real programs: up in a second, nothing to build, no rights checked",
+    )
+    up.add_argument(
         "--frameworks",
         action="store_true",
         help="prepare the environments of the MXNet and TensorFlow examples, too (takes minutes the first time)",
@@ -94,14 +100,15 @@ def _up(options: argparse.Namespace) -> int:
     nodes = _nodes(options.nodes, options.node or [])
     with locked(layout.root.with_name(f"{layout.root.name}.lock"), progress):
         _refuse_if_running(layout)
-        binaries = resolve(options.binaries, progress)
+        binaries = None if options.embedded else resolve(options.binaries, progress)
+        programs = SCHEDULER_FOLDER if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
-        images = default_images(REPOSITORY, Path(sys.prefix), binaries["kube-scheduler"].parent, extra)
+        images = default_images(REPOSITORY, Path(sys.prefix), programs, extra)
         plan = handle.Plan(options.name, nodes, binaries, {"images": images.to_json()})
         with progress.step(f"starting the cluster {options.name!r} with {len(nodes)} nodes"):
             process, _ = handle.launch(layout, plan, owned=False)
             _wait_or_stop(layout, process)
-    _say_running(layout, binaries["kubectl"].parent)
+    _say_running(layout, None if binaries is None else binaries["kubectl"].parent)
     return 0
 
 
@@ -117,11 +124,11 @@ def _wait_or_stop(layout: Layout, process: "handle.SupervisorProcess") -> None:
         raise
 
 
-def _say_running(layout: Layout, programs: Path) -> None:
+def _say_running(layout: Layout, programs: Path | None) -> None:
     print(f"kubeconfig: {layout.kubeconfig}")
     print(f"logs:       {layout.logs}")
     print("use it:     export KUBECONFIG=" + shlex.quote(str(layout.kubeconfig)))
-    if shutil.which("kubectl") is None:
+    if programs is not None and shutil.which("kubectl") is None:
         print(f"            export PATH=$PATH:{shlex.quote(str(programs))}")
     print("            kubectl get nodes")
 

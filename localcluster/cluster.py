@@ -21,13 +21,14 @@ from typing import Any, Self
 from localcluster import client, handle
 from localcluster.binaries.locate import Binaries, resolve
 from localcluster.components import AGENT
+from localcluster.embedded import SCHEDULER_FOLDER
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
 from localcluster.layout import Layout
 from localcluster.processes import ProcessId, base_environ, send
 from localcluster.progress import Lines, Progress
 from localcluster.records import ClusterStatus, ComponentStatus, read_events, read_status
-from localcluster.specs import NodeSpec
+from localcluster.specs import Backend, NodeSpec
 from localcluster.supervise import REPOSITORY
 
 _READY_SECONDS = 180.0
@@ -36,7 +37,7 @@ _POLL_SECONDS = 0.05
 
 
 class LocalCluster:
-    """One real control plane on loopback, with process nodes.
+    """One control plane on loopback, with process nodes: a real one, or with `backend` the embedded one.
 
     `nodes` may be empty: then no node agent runs. `state_dir` is kept (logs, events) after the end; without
     one, everything lies in a temporary folder that goes. `binaries` names a folder of programs to use instead
@@ -45,7 +46,7 @@ class LocalCluster:
     start to hear of it in another way than by lines on stderr.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last five are options, by keyword only
         self,
         name: str,
         nodes: Sequence[NodeSpec] = (),
@@ -54,6 +55,7 @@ class LocalCluster:
         binaries: Path | None = None,
         images: Mapping[str, Path | str] | None = None,
         agent: Mapping[str, Any] | None = None,
+        backend: Backend = Backend.REAL,
     ) -> None:
         self.name = name
         self.nodes = tuple(nodes)
@@ -61,6 +63,7 @@ class LocalCluster:
         self._named_binaries = binaries
         self._images = images
         self._agent = dict(agent or {})
+        self.backend = Backend(backend)
         self.progress: Progress = Lines()
         self._layout: Layout | None = None
         self._binaries: Binaries | None = None
@@ -69,7 +72,8 @@ class LocalCluster:
 
     def __enter__(self) -> Self:
         """Start it and wait until every component is ready. Raises BuildError or ClusterError."""
-        self._binaries = resolve(self._named_binaries, self.progress)
+        if self.backend is Backend.REAL:
+            self._binaries = resolve(self._named_binaries, self.progress)
         root = self._state_dir or Path(tempfile.mkdtemp(prefix=f"localcluster-{self.name}-"))
         self._layout = Layout(root.resolve())
         try:
@@ -108,10 +112,10 @@ class LocalCluster:
         handle.stop(self.layout, status.supervisor if status else None)
 
     def _plan(self) -> handle.Plan:
-        kube = self.binaries["kube-scheduler"].parent
+        kube = SCHEDULER_FOLDER if self._binaries is None else self._binaries["kube-scheduler"].parent
         images = default_images(REPOSITORY, Path(sys.prefix), kube, self._images)
         agent = {"images": images.to_json(), **self._agent}
-        return handle.Plan(self.name, self.nodes, self.binaries, agent, ephemeral=self._state_dir is None)
+        return handle.Plan(self.name, self.nodes, self._binaries, agent, ephemeral=self._state_dir is None)
 
     @property
     def layout(self) -> Layout:
@@ -122,7 +126,9 @@ class LocalCluster:
 
     @property
     def binaries(self) -> Binaries:
-        """The programs that it runs."""
+        """The programs that it runs; the embedded back end has none (ClusterError)."""
+        if self.backend is Backend.EMBEDDED:
+            raise ClusterError("the embedded back end has no programs; start the cluster with the real one")
         if self._binaries is None:
             raise ClusterError(f"the cluster {self.name!r} was not started")
         return self._binaries
@@ -151,8 +157,11 @@ class LocalCluster:
         return self.status.components
 
     def kubectl(self, *args: str, input: str | None = None, timeout_seconds: float = _KUBECTL_SECONDS) -> str:  # noqa: A002
-        """Run kubectl as the administrator and return what it printed. Raises KubectlError with its stderr."""
-        command = [str(self.binaries["kubectl"]), "--kubeconfig", str(self.kubeconfig), *args]
+        """Run kubectl as the administrator and return what it printed. Raises KubectlError with its stderr.
+
+        The embedded back end brings no kubectl: there it is one on PATH, if there is one.
+        """
+        command = [self._kubectl(), "--kubeconfig", str(self.kubeconfig), *args]
         # A home of its own keeps kubectl from reading the user's preferences and from sharing a discovery cache.
         environ = {**base_environ(), "HOME": str(self.layout.root)}
         shown = f"kubectl {' '.join(args)}"
@@ -171,6 +180,14 @@ class LocalCluster:
         if done.returncode != 0:
             raise KubectlError(f"`{shown}` failed: {done.stderr.strip()}")
         return done.stdout
+
+    def _kubectl(self) -> str:
+        if self.backend is Backend.REAL:
+            return str(self.binaries["kubectl"])
+        found = shutil.which("kubectl")
+        if found is None:
+            raise KubectlError("there is no kubectl on PATH, and the embedded back end needs none and brings none")
+        return found
 
     def get(self, *args: str) -> dict[str, Any]:
         """Run `kubectl get ... -o json` and return the object."""

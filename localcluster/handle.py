@@ -20,7 +20,7 @@ from localcluster.errors import ClusterError
 from localcluster.layout import Layout
 from localcluster.processes import ProcessId, alive, base_environ, send
 from localcluster.records import ClusterStatus, read_status
-from localcluster.specs import NodeSpec
+from localcluster.specs import Backend, NodeSpec
 from localcluster.storage import write_json
 from localcluster.supervise import REPOSITORY, clean_leftovers
 
@@ -33,23 +33,33 @@ _KILL_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a cluster is to be. `agent` holds further fields of the node agent's configuration."""
+    """What a cluster is to be. `agent` holds further fields of the node agent's configuration.
+
+    Without `binaries` its back end is the embedded one.
+    """
 
     name: str
     nodes: Sequence[NodeSpec]
-    binaries: Binaries
+    binaries: Binaries | None
     agent: Mapping[str, Any] = field(default_factory=dict)
     ephemeral: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as the supervisor reads it."""
-        return {
+        plan: dict[str, Any] = {
             "name": self.name,
             "ephemeral": self.ephemeral,
             "nodes": [node.as_json() for node in self.nodes],
-            "programs": {name: str(path) for name, path in self.binaries.programs.items()},
-            "manifests": str(self.binaries.manifests),
             "agent": dict(self.agent),
+        }
+        if self.binaries is None:
+            return {**plan, "backend": Backend.EMBEDDED.value}
+        programs = {name: str(path) for name, path in self.binaries.programs.items()}
+        return {
+            **plan,
+            "backend": Backend.REAL.value,
+            "programs": programs,
+            "manifests": str(self.binaries.manifests),
         }
 
 

@@ -7,12 +7,22 @@ not a measurement: eight "GPUs" can be stated on a machine that has none.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([munkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+
+
+class Backend(StrEnum):
+    """What a cluster's control plane is made of."""
+
+    REAL = "real"
+    """The programs of a Kubernetes release and of the training operator."""
+    EMBEDDED = "embedded"
+    """Stand-ins in Python (`localcluster.embedded`): up in a second, nothing to build, no TLS and no rights."""
 
 
 @dataclass(frozen=True)

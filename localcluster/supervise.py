@@ -20,6 +20,7 @@ from typing import Any
 from localcluster import bootstrap, components
 from localcluster.binaries.locate import Binaries
 from localcluster.components import Ports, Recipe
+from localcluster.embedded import backend
 from localcluster.errors import ClusterError
 from localcluster.identities import write_identities
 from localcluster.interrupts import Interrupts
@@ -27,6 +28,7 @@ from localcluster.layout import Layout
 from localcluster.ports import pick_ports
 from localcluster.processes import ProcessId, alive, identify, send
 from localcluster.records import Records, read_status
+from localcluster.specs import Backend
 from localcluster.storage import read_json
 from localcluster.supervisor import PortTakenError, Stage, Supervisor
 
@@ -72,10 +74,8 @@ def _supervise(layout: Layout, interrupts: Interrupts) -> int:
 
 
 def _run(layout: Layout, plan: Mapping[str, Any], records: Records, interrupts: Interrupts) -> str:
-    binaries = Binaries({name: Path(path) for name, path in plan["programs"].items()}, Path(plan["manifests"]))
-
     def attempt() -> str:
-        return _attempt(layout, plan, binaries, Supervisor(layout, records, interrupts))
+        return _attempt(layout, plan, Supervisor(layout, records, interrupts))
 
     return with_other_ports(attempt, lambda why: records.event("cluster", "starting again with other ports", why))
 
@@ -90,14 +90,20 @@ def with_other_ports(attempt: Callable[[], str], report: Callable[[str], None]) 
     return attempt()
 
 
-def _attempt(layout: Layout, plan: Mapping[str, Any], binaries: Binaries, supervisor: Supervisor) -> str:
+def _attempt(layout: Layout, plan: Mapping[str, Any], supervisor: Supervisor) -> str:
     shutil.rmtree(layout.data, ignore_errors=True)
     layout.data.mkdir(mode=0o700)
-    ports = Ports(*pick_ports(6, random.Random()))
-    write_identities(layout, ports.api)
     config = components.agent_config(layout, plan["nodes"], plan.get("agent", {}))
     components.agent_config_path(layout).write_text(config)
-    return supervisor.run(_stages(Recipe(layout, binaries, ports), bool(plan["nodes"])))
+    embedded = plan.get("backend") == Backend.EMBEDDED
+    return supervisor.run(backend.stages(layout, plan) if embedded else _real_stages(layout, plan))
+
+
+def _real_stages(layout: Layout, plan: Mapping[str, Any]) -> list[Stage]:
+    binaries = Binaries({name: Path(path) for name, path in plan["programs"].items()}, Path(plan["manifests"]))
+    ports = Ports(*pick_ports(6, random.Random()))
+    write_identities(layout, ports.api)
+    return _stages(Recipe(layout, binaries, ports), bool(plan["nodes"]))
 
 
 def _stages(recipe: Recipe, with_nodes: bool) -> list[Stage]:
