@@ -5,9 +5,11 @@ Async:  w/f = t0 + t1 * s(p, w) + t2 * w + t3 * p
 s is what the PSs and the links do: w/p in the paper. A shape with knee r and share k is max((w + k)/p, r (1 + k)):
 below the knee something else than the PSs binds, first of all the worker's own link (r = the ratio of the two
 bandwidths); k is what a PS does once a step, in units of what it does once for each worker (sync training: the update).
+Where workers share cores, a crowd of more than c makes each one slower: M/w becomes M max(1/w, 1/c), or w max(w, c).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -20,7 +22,7 @@ from scheduling.models.nnls import Matrix, Vector
 
 
 class SpeedForm(StrEnum):
-    """Which shapes the term of the PSs may have.
+    """Which shapes the terms may have.
 
     ``PAPER``: w/p alone. ``KNEE``: max(w/p, 1) alone, the knee where workers and PSs have links of one bandwidth.
     ``BLEND``: several shapes, each fitted, averaged by how well they explain the samples.
@@ -32,11 +34,15 @@ class SpeedForm(StrEnum):
 
 
 class Shape(NamedTuple):
-    """One shape of the PSs' term; ``odds`` is how likely it is before anything is measured, up to a factor."""
+    """One shape of the terms; ``odds`` is how likely it is before anything is measured, up to a factor.
+
+    A ``crowd`` of 0: workers do not share cores.
+    """
 
     knee: float
     share: float = 0.0
     odds: float = 1.0
+    crowd: float = 0.0
 
 
 _KNEES: Final = (0.35, 0.7, 1.0, 1.4, 2.8)
@@ -46,6 +52,9 @@ _NO_KNEE_ODDS: Final = 0.15
 _UPDATE_SHARE: Final = 4.0
 _UPDATE_KNEES: Final = (0.25, 1.0)
 _UPDATE_ODDS: Final = 0.5
+_CROWDS: Final = (2.0, 3.0, 5.0)
+_CROWD_KNEES: Final = (0.7, 1.4)
+_CROWD_ODDS: Final = 0.2
 
 
 def _odds(knee: float) -> float:
@@ -54,7 +63,11 @@ def _odds(knee: float) -> float:
 
 _PAPER: Final = (Shape(0.0),)
 _KNEE: Final = (Shape(1.0),)
-_BLEND_ASYNC: Final = (Shape(0.0, 0.0, _NO_KNEE_ODDS), *(Shape(knee, 0.0, _odds(knee)) for knee in _KNEES))
+_BLEND_ASYNC: Final = (
+    Shape(0.0, 0.0, _NO_KNEE_ODDS),
+    *(Shape(knee, 0.0, _odds(knee)) for knee in _KNEES),
+    *(Shape(knee, 0.0, _CROWD_ODDS * _odds(knee), crowd) for crowd in _CROWDS for knee in _CROWD_KNEES),
+)
 _BLEND_SYNC: Final = (
     *_BLEND_ASYNC,
     *(Shape(knee, _UPDATE_SHARE, _UPDATE_ODDS * _odds(knee)) for knee in _UPDATE_KNEES),
@@ -78,25 +91,16 @@ class SpeedTerms:
             return _KNEE
         return _BLEND_SYNC if self.mode is TrainingMode.SYNC else _BLEND_ASYNC
 
-    @property
-    def shaped(self) -> int:
-        """The place of the PSs' term among the columns."""
-        return 2 if self._batch_is_shared else 1
-
     def columns(self, ps: ArrayLike, workers: ArrayLike) -> Matrix:
         """The columns of every shape at each pair of counts (broadcast): shape (shapes, ..., terms)."""
         p, w = np.broadcast_arrays(np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64))
-        knees, shares = np.array([(each.knee, each.share) for each in self.shapes]).T
-        at = (slice(None), *(np.newaxis,) * p.ndim)
-        shaped = np.maximum((w + shares[at]) / p, (knees * (1 + shares))[at])
-        common = [np.ones_like(w), w, p]
-        if self._batch_is_shared:
-            common.insert(0, (self.batch.size if self.batch else 1) / w)
-        columns = np.empty((*shaped.shape, len(common) + 1))
-        for place, column in zip((i for i in range(len(common) + 1) if i != self.shaped), common, strict=True):
-            columns[..., place] = column
-        columns[..., self.shaped] = shaped
-        return columns
+        knees, shares, _, crowds = np.array(self.shapes).T.reshape(4, -1, *(1,) * p.ndim)
+        shaped = np.maximum((w + shares) / p, knees * (1 + shares))
+        if not self._batch_is_shared:
+            return _stacked(shaped.shape, [1.0, shaped, np.maximum(w, crowds), p])
+        batch = self.batch.size if self.batch else 1
+        part = np.maximum(1 / w, np.divide(1.0, crowds, where=crowds > 0, out=np.zeros_like(crowds)))
+        return _stacked(shaped.shape, [batch * part, 1.0, shaped, w, p])
 
     def work(self, workers: ArrayLike) -> Vector:
         """The steps that the linear model gives the time of: 1 (sync: of all workers) or w (async: one of each)."""
@@ -108,3 +112,10 @@ class SpeedTerms:
         """Whether more workers make each one's part smaller; taken as possible where the batch is unknown."""
         own = self.batch is not None and self.batch.scope is BatchScope.WORKER
         return self.mode is TrainingMode.SYNC and not own
+
+
+def _stacked(shape: tuple[int, ...], columns: Sequence[ArrayLike]) -> Matrix:
+    stacked = np.empty((*shape, len(columns)))
+    for place, column in enumerate(columns):
+        stacked[..., place] = column
+    return stacked

@@ -1,0 +1,202 @@
+"""How well speeds are predicted: ``python -m benchmarks.speed_model [FILE.csv ..] [--worlds 12] [--output FILE.json]``.
+
+On made-up clusters (``benchmarks.speed_worlds``) and on tables of measured speeds, as ``optimus evaluate speed`` does
+it: samples chosen one by one, one repeat drawn for each, the model held against what it has not seen. Three models
+side by side, on the same tables: ours; one knee; and, as the reference that ratios are of, the paper's form (Optimus,
+section 3.2), with samples chosen for it by the same design, and with random ones as in the paper. Also what part of
+the truth lies within the told uncertainty, and CPU seconds for 4,000 fits of 20 samples.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.speed_worlds import KINDS, World, draw_world
+from cli.speed_judging import Judgement, Score, judge
+from cli.speed_table import SpeedTable, read_speed_tables
+from scheduling.errors import NotReady
+from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
+from scheduling.models.speed import SpeedForm, SpeedModel
+from scheduling.progress.record import SpeedSample
+
+BUDGETS = (5, 10)
+MODELS = {"ours": SpeedForm.BLEND, "one knee": SpeedForm.KNEE, "paper": SpeedForm.PAPER}
+RANDOM = "paper, random samples"
+SUITES: Mapping[str, Mapping[str, object]] = {
+    "mixed": {},
+    "2 % noise": {"noise": 0.02, "repeats": 1},
+    "8 % noise, 3 repeats": {"noise": 0.08, "repeats": 3},
+    "computation binds": {"transfer": 0.03},
+    "network binds": {"transfer": 1.5},
+    "workers' links half as fast": {"links": 2.0},
+    "workers' links twice as fast": {"links": 0.5},
+    "stragglers": {"straggling": 0.15},
+    "more PSs and workers cost": {"per_ps": 0.03, "per_worker": 0.03},
+    "updates bind": {"update": 2.0},
+    "3 cores": {"cores": 3.0},
+    "12 x 12": {"side": 12},
+    "20 x 20": {"side": 20},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A table, and the true speeds where they are known."""
+
+    table: SpeedTable
+    seed: tuple[int, ...]
+    world: World | None = None
+
+
+def main() -> None:
+    """Judge all suites and files and write what was found as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
+    parser.add_argument("--worlds", type=int, default=12, help="of each kind in a suite")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    found: dict[str, object] = {"clusters": {}, "tables": {}, "fits": time_fits()}
+    clusters, tables = {}, {}
+    for name, cases in suites(options.worlds):
+        clusters[name] = report(cases)
+        print(f"{name}: done", file=sys.stderr)
+    for file in options.files:
+        for table in read_speed_tables(file).tables:
+            tables[f"{file.stem} {table.mode.value}"] = report([Case(table, (0,))])
+    found |= {"clusters": clusters, "tables": tables}
+    text = json.dumps(found, indent=1)
+    if options.output:
+        options.output.write_text(text + "\n")
+    print(text)
+
+
+def suites(worlds: int) -> Iterator[tuple[str, list[Case]]]:
+    """The suites by name and kind of job."""
+    for place, (suite, fixed) in enumerate(SUITES.items()):
+        for which, kind in enumerate(KINDS):
+            few = max(worlds // 3, 2) if fixed.get("side") else worlds
+            yield f"{suite}: {kind}", [_case(kind, fixed, (place, which, index)) for index in range(few)]
+
+
+def _case(kind: str, fixed: Mapping[str, object], seed: tuple[int, ...]) -> Case:
+    generator = np.random.default_rng([7, *seed])
+    world = draw_world(kind, generator, **fixed)  # type: ignore[arg-type]  # the suites name World's own fields
+    return Case(SpeedTable(world.mode, world.table(generator), world.batch), seed, world)
+
+
+def report(cases: Sequence[Case]) -> dict[str, object]:
+    """Errors, choices and coverage by number of samples; ratios are of the paper's form."""
+    answer: dict[str, object] = {"tables": len(cases)}
+    for budget in BUDGETS:
+        scores = {
+            name: _average([Score.of([_judged(case, form, budget)]) for case in cases]) for name, form in MODELS.items()
+        }
+        scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
+        entry: dict[str, object] = {name: score for name, score in scores.items()}
+        for reference in ("paper", RANDOM):
+            entry[f"ours / {reference}"] = round(scores["ours"]["mean"] / scores[reference]["mean"], 3)
+        known = [case for case in cases if case.world is not None]
+        if known:
+            entry["chosen, knowing the truth"] = round(float(np.mean([_best_choice(case) for case in known])), 3)
+            entry |= _coverage(known, budget)
+        answer[str(budget)] = entry
+    return answer
+
+
+def _average(scores: Sequence[Score]) -> dict[str, float]:
+    return {
+        "mean": round(float(np.mean([score.mean for score in scores if score.mean is not None])), 4),
+        "p90": round(float(np.mean([score.p90 for score in scores if score.p90 is not None])), 4),
+        "chosen_ratio": round(float(np.mean([score.chosen_ratio for score in scores])), 4),
+    }
+
+
+def _judged(case: Case, form: SpeedForm, budget: int) -> Judgement:
+    (judgement,) = judge(case.table, [budget], form, np.random.default_rng([1, *case.seed]))
+    assert not isinstance(judgement, NotReady)
+    return judgement
+
+
+def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Judgement]:
+    """The paper's form on samples drawn at random, (1, 1) first; a draw that identifies nothing is drawn again."""
+    generator = np.random.default_rng([2, *case.seed])
+    counts = tuple(case.table.repeats)
+    ps, workers = np.array(counts).T
+    measured = np.array([np.mean(runs) for runs in case.table.repeats.values()])
+    made = 0
+    while made < draws:
+        others = generator.permutation(np.arange(1, len(counts)))[: budget - 1]
+        chosen = [counts[index] for index in (0, *others.tolist())]
+        samples = [_sample(each, float(generator.choice(case.table.repeats[each]))) for each in chosen]
+        model = SpeedModel.fit(samples, case.table.mode, case.table.batch, SpeedForm.PAPER)
+        if isinstance(model, SpeedModel):
+            seen = tuple(each in chosen for each in counts)
+            yield Judgement(tuple(chosen), counts, model.steps_per_second(ps, workers), measured, seen)
+            made += 1
+
+
+def _best_choice(case: Case) -> float:
+    """The measured speed at the truly fastest counts / the best measured speed: what noise leaves to be had."""
+    assert case.world is not None
+    measured = {counts: float(np.mean(runs)) for counts, runs in case.table.repeats.items()}
+    return measured[max(measured, key=case.world.speed)] / max(measured.values())
+
+
+def _coverage(cases: Sequence[Case], budget: int) -> dict[str, float]:
+    """How much of the truth lies within 1.28 (80 %) and 1.64 (90 %) of the told standard deviations."""
+    found = np.concatenate([np.abs(_deviations(case, budget)) for case in cases])
+    return {f"within {part} %": round(float(np.mean(found < times)), 3) for part, times in ((80, 1.28), (90, 1.64))}
+
+
+def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
+    assert case.world is not None
+    judgement = _judged(case, SpeedForm.BLEND, budget)
+    generator = np.random.default_rng([1, *case.seed])
+    drawn = {counts: float(generator.choice(runs)) for counts, runs in case.table.repeats.items()}
+    samples = [_sample(counts, drawn[counts]) for counts in judgement.samples]
+    model = SpeedModel.fit(samples, case.table.mode, case.table.batch)
+    assert isinstance(model, SpeedModel)
+    hidden = [counts for counts, seen in zip(judgement.counts, judgement.seen, strict=True) if not seen]
+    ps, workers = np.array(hidden).T
+    true = np.array([case.world.speed(counts) for counts in hidden])
+    logs = np.log(model.steps_per_second(ps, workers) / true)
+    return np.asarray(logs / model.uncertainty(ps, workers))
+
+
+def _sample(counts: Counts, speed: float) -> SpeedSample:
+    return SpeedSample(counts, speed, 60.0, 0.0)
+
+
+def time_fits(jobs: int = 4000, samples: int = 20) -> dict[str, float]:
+    """CPU seconds of fitting every job once, and of asking for 8 x 8 pairs of counts, on one core."""
+    generator = np.random.default_rng(0)
+    worlds = [draw_world("sync", generator, repeats=1) for _ in range(40)]
+    sets = []
+    for world in worlds:
+        table = world.table(generator)
+        chosen = generator.permutation(len(table))[:samples]
+        counts = list(table)
+        sets.append([_sample(counts[index], table[counts[index]][0]) for index in chosen])
+    batch = Batch(64, BatchScope.JOB)
+    grid = np.arange(1, 9)[:, None], np.arange(1, 9)[None, :]
+    start = time.process_time()
+    models = [SpeedModel.fit(sets[job % len(sets)], TrainingMode.SYNC, batch) for job in range(jobs)]
+    fitted = time.process_time()
+    for model in models:
+        assert isinstance(model, SpeedModel)
+        model.steps_per_second(*grid)
+    return {
+        "jobs": jobs, "samples": samples,
+        "fit_cpu_seconds": round(fitted - start, 2), "query_cpu_seconds": round(time.process_time() - fitted, 2),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
