@@ -4,6 +4,7 @@ It acts on copies that lag behind, as the real operator does: what it creates ma
 may be refused because the job has changed. Both are looked at again when the copies have caught up.
 """
 
+import json
 import logging
 import threading
 import time
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kube.caches import CacheRules, Reflector
-from kube.client import Client
+from kube.client import Client, path_of
 from kube.errors import ErrorKind, KubeError
 from kube.store import Changes
 from localcluster.embedded.operator.actions import (
@@ -24,6 +25,7 @@ from localcluster.embedded.operator.actions import (
     Tell,
     WriteStatus,
 )
+from localcluster.embedded.operator.conditions import is_true
 from localcluster.embedded.operator.jobs import ALL_RULES, Job, Json, Rules, read_job
 from localcluster.embedded.operator.making import LABELS
 from localcluster.embedded.operator.reconcile import reconcile
@@ -144,10 +146,20 @@ class Operator:
         if isinstance(job, str):
             self._tell_wrong(key, rules, found.body, job)
             return
-        pods = [each.body for each in self._pods.items() if _controls(job, each.body)]
+        pods = [body for body in self._pods_of(job) if _controls(job, body)]
         services = [each.body for each in self._services.items() if _controls(job, each.body)]
         for action in reconcile(job, pods, services, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")):
             self._do(job, action)
+
+    def _pods_of(self, job: Job) -> list[Json]:
+        if job.policy.get("suspend") or not is_true(job.body.get("status") or {}, "Suspended"):
+            return [each.body for each in self._pods.items()]
+        # A pod that is gone, and still in a copy that lags, would fail the resumed job for good. The real operator's
+        # copies lag by less than the time that anybody needs to resume a job.
+        query = [("labelSelector", f"{LABELS}/job-name={job.name}")]
+        body = self._client.get(f"list the pods of {job.name}", path_of("", "v1", "pods", job.namespace), query)
+        found: list[Json] = json.loads(body)["items"]
+        return found
 
     def _tell_wrong(self, key: Key, rules: Rules, body: Json, why: str) -> None:
         if (key, why) in self._told_wrong:

@@ -73,6 +73,20 @@ class TestObjects:
         second = ask.core.create_namespaced_config_map(namespace, config_map("c"))
         assert second.metadata.uid != first.metadata.uid
 
+    def test_some_kinds_are_answered_with_the_object_and_others_with_a_status(
+        self, ask: Asking, namespace: str
+    ) -> None:
+        ask.core.create_namespaced_pod(namespace, pod("p"))
+        ask.core.create_namespaced_service(namespace, {"metadata": {"name": "s"}, "spec": {"clusterIP": "None"}})
+        made = ask.core.create_namespaced_config_map(namespace, config_map("c"))
+        path = f"/api/v1/namespaces/{namespace}"
+        for plural, name, kind in (("pods", "p", "Pod"), ("services", "s", "Service")):
+            answer = ask.request("DELETE", f"{path}/{plural}/{name}")
+            assert (answer["kind"], answer["metadata"]["name"]) == (kind, name)
+        answer = ask.request("DELETE", f"{path}/configmaps/c")
+        assert (answer["kind"], answer["status"]) == ("Status", "Success")
+        assert answer["details"] == {"name": "c", "kind": "configmaps", "uid": made.metadata.uid}
+
     def test_the_deletion_of_another_object_of_the_name_is_refused(self, ask: Asking, namespace: str) -> None:
         made = ask.core.create_namespaced_config_map(namespace, config_map("c"))
         other = "00000000-0000-0000-0000-000000000000"
