@@ -99,7 +99,7 @@ def report(cases: Sequence[Case]) -> dict[str, object]:
             name: _average([Score.of([_judged(case, form, budget)]) for case in cases]) for name, form in MODELS.items()
         }
         scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
-        entry: dict[str, object] = {name: score for name, score in scores.items()}
+        entry: dict[str, object] = {**scores}
         for reference in ("paper", RANDOM):
             entry[f"ours / {reference}"] = round(scores["ours"]["mean"] / scores[reference]["mean"], 3)
         known = [case for case in cases if case.world is not None]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from scheduling.allocation import NO_HISTORY, JobHistory
-from scheduling.errors import NotReady
 from scheduling.jobs import Counts, Job, JobKey, RescaleRule
 from scheduling.models.design import next_sample
 from scheduling.models.predict import goal_is_met
-from scheduling.models.speed import SpeedModel, needed_counts
+from scheduling.models.speed import Measured as SpeedMeasured
+from scheduling.models.speed import needed_counts, why_not_ready
 from scheduling.progress.record import NOTHING, TrainingProgress
 from scheduling.snapshot import ClusterSnapshot
 
@@ -184,8 +184,7 @@ def _is_young(progress: TrainingProgress, history: JobHistory, rules: ProfilingR
 
 
 def _is_identified(job: Job, progress: TrainingProgress) -> bool:
-    needed = needed_counts(job.bounds)
-    return not isinstance(SpeedModel.fit(progress.samples, job.mode, job.batch, needed=needed), NotReady)
+    return why_not_ready(SpeedMeasured.of(progress.samples), needed_counts(job.bounds)) is None
 
 
 def _steady_seconds(job: Job, progress: TrainingProgress) -> float:

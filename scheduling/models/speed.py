@@ -22,7 +22,7 @@ from scheduling.models.speed_samples import Measured
 from scheduling.models.speed_terms import SpeedForm, SpeedTerms
 from scheduling.progress.record import SpeedSample
 
-__all__ = ["NEEDED_COUNTS", "Measured", "SpeedForm", "SpeedModel", "SpeedTerms", "needed_counts"]
+__all__ = ["NEEDED_COUNTS", "Measured", "SpeedForm", "SpeedModel", "SpeedTerms", "needed_counts", "why_not_ready"]
 
 NEEDED_COUNTS: Final = 3
 
@@ -57,12 +57,7 @@ class SpeedModel:
         On the diagonal the terms 1 and w/p, and w and p, are the same, and the answer would be arbitrary.
         """
         measured = Measured.of(samples)
-        different = set(measured.counts)
-        if len(different) < max(needed, 1):
-            return NotReady(f"speed was measured at {len(different)} different counts, {needed} needed")
-        if needed > 1 and all(counts.ps == counts.workers for counts in different):
-            return NotReady("speed was measured only with as many PSs as workers, which cannot tell the two apart")
-        return cls.of(measured, SpeedTerms(mode, batch, form))
+        return why_not_ready(measured, needed) or cls.of(measured, SpeedTerms(mode, batch, form))
 
     @classmethod
     def of(cls, measured: Measured, terms: SpeedTerms) -> "SpeedModel":
@@ -120,6 +115,16 @@ class SpeedModel:
     def on(self, node_kind: str) -> "SpeedModel":
         """The same job with its workers on nodes of this kind; unchanged for a kind that was not measured."""
         return replace(self, factor=self.factor * self.kinds.of(node_kind))
+
+
+def why_not_ready(measured: Measured, needed: int = NEEDED_COUNTS) -> NotReady | None:
+    """Why no model can be fitted to what was measured; ``None`` if one can."""
+    different = set(measured.counts)
+    if len(different) < max(needed, 1):
+        return NotReady(f"speed was measured at {len(different)} different counts, {needed} needed")
+    if needed > 1 and all(counts.ps == counts.workers for counts in different):
+        return NotReady("speed was measured only with as many PSs as workers, which cannot tell the two apart")
+    return None
 
 
 def needed_counts(bounds: CountBounds) -> int:
