@@ -14,6 +14,7 @@ from typing import Final
 
 from cli.command import BadInput
 from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
+from scheduling.models.speed_samples import SPEEDS
 
 FEWEST_COUNTS: Final = 4
 """Three to fit a model to, and one to hold it against."""
@@ -154,7 +155,11 @@ def _speed(mode: TrainingMode, text: str) -> float:
     if min(parts) == 0:
         return 0.0
     whole = math.fsum(parts)
-    return whole if mode is TrainingMode.ASYNC else whole / len(parts)
+    speed = whole if mode is TrainingMode.ASYNC else whole / len(parts)
+    low, high = SPEEDS
+    if not low <= speed <= high:
+        raise ValueError(f"a speed from {low:g} to {high:g} steps per second is expected, not {text.strip()[:40]!a}")
+    return speed
 
 
 def _number(name: str, text: str, least: float) -> float:

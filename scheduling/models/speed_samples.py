@@ -19,6 +19,8 @@ from scheduling.progress.record import SpeedSample
 
 _SETTLING_SECONDS: Final = 20.0
 """A sample of so many seconds weighs half as much as a very long one."""
+SPEEDS: Final = (1e-12, 1e12)
+"""Steps per second of any training; what lies outside is a mistake, and would overwhelm the arithmetic."""
 _LEAST_SECONDS: Final = 2.0
 """A shorter sample is a line or two, which says nothing yet."""
 _HALF_LIFE_SECONDS: Final = 1800.0
@@ -48,7 +50,8 @@ class Measured:
     @classmethod
     def of(cls, samples: Iterable[SpeedSample]) -> Self:
         """Put repeats together. A speed of 0 is a failed run and left out, as is what took less than 2 seconds."""
-        good = [each for each in samples if 0 < each.steps_per_second < np.inf and each.seconds >= _LEAST_SECONDS]
+        low, high = SPEEDS
+        good = [each for each in samples if low <= each.steps_per_second <= high and each.seconds >= _LEAST_SECONDS]
         good.sort(key=_entry)
         entries = [_Repeats.of(list(repeats)) for _, repeats in groupby(good, key=_entry)]
         freedom = sum(entry.weight * (1 - 1 / len(entry.weights)) for entry in entries)

@@ -171,6 +171,8 @@ class TestTables:
             pytest.param(HEADER + "\nsync,1,1,nan\n", ":3: speed is expected to be a number", id="not a number: nan"),
             pytest.param(HEADER + "sync,1,1,inf\n", ":2: speed is expected to be a number", id="infinite"),
             pytest.param(HEADER + "sync,1,1,1;;2\n", ":2: speed is expected to be a number", id="a worker missing"),
+            pytest.param(HEADER + "sync,1,1,1e300\n", ":2: a speed from 1e-12 to 1e+12 steps per second is expected",
+                         id="faster than anything"),
             pytest.param(HEADER + "sync,0,1,2\n", ":2: ps is expected to be a number of at least 1", id="no PS"),
             pytest.param(HEADER + "sync,1,1.5,2\n", ":2: workers from 1 to 1000000 is expected, a whole number",
                          id="half a worker"),

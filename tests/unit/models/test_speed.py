@@ -261,7 +261,7 @@ class TestValues:
         assert [model.at(c) for c in GRID] == [shuffled.at(c) for c in GRID]
 
     @given(
-        st.lists(st.tuples(st.sampled_from(GRID), st.floats(1e-9, 1e9), st.floats(2, 1e6)), min_size=3, max_size=10),
+        st.lists(st.tuples(st.sampled_from(GRID), st.floats(1e-12, 1e12), st.floats(2, 1e6)), min_size=3, max_size=10),
         st.sampled_from(TrainingMode),
         st.sampled_from(SpeedForm),
     )

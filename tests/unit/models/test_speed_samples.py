@@ -59,6 +59,8 @@ class TestLeftOut:
             pytest.param(taken(-1.0), id="a negative speed"),
             pytest.param(taken(float("nan")), id="no number"),
             pytest.param(taken(float("inf")), id="an infinite speed"),
+            pytest.param(taken(1e300), id="faster than anything"),
+            pytest.param(taken(1e-300), id="slower than anything"),
             pytest.param(taken(1.0, seconds=1.9), id="a line or two"),
             pytest.param(taken(1.0, seconds=float("nan")), id="no number of seconds"),
         ],
