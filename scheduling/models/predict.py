@@ -1,26 +1,27 @@
 """A job's forecast from its progress: the loss curve says how much work is left, the speed model how fast it goes.
 
 Optimus, section 3: Q = the epochs (steps) at which the curve meets the goal, less those done; t(p, w) = Q / f(p, w).
+Both models say how sure they are; what plans use is the middle one, what users read has its interval beside it.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from scheduling.errors import NotReady
 from scheduling.jobs import BatchScope, Goal, Job, TargetLoss, TrainingMode
-from scheduling.models.convergence import QUIET_EPOCHS, LossCurve, LossSeries
+from scheduling.models.convergence import MEDIAN_OF, QUIET_EPOCHS, Arrival, LossCurve, LossSeries, PublishedCurve
 from scheduling.models.forecast import JobForecast, Speed
 from scheduling.models.speed import Measured, SpeedModel, needed_counts
 from scheduling.progress.losses import epoch_index
 from scheduling.progress.record import LossPoint, TrainingProgress
 
-_LAST_POINTS: Final = 20
+Curve = LossCurve | PublishedCurve
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,18 @@ class JobOutlook:
 
     ``remaining_epochs`` is ``None`` where the log tells no epochs. ``progress_fraction`` is the work done as a part
     of all work until the goal, 1 once it is met. ``curve`` is ``None`` where the goal was met before it could be
-    fitted.
+    fitted. ``arrival`` says when the goal is met, in epochs (steps) from the start of training, with its interval and
+    its probability by any; it is ``None`` once the goal is met. ``low_epochs`` to ``high_epochs`` remain with 80 %.
     """
 
     forecast: JobForecast
-    curve: LossCurve | None
+    curve: Curve | None
     remaining_epochs: float | None
     goal_met: bool
     progress_fraction: float
+    low_epochs: float | None = None
+    high_epochs: float | None = None
+    arrival: Arrival | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +53,24 @@ class NoWorkLeft:
         return np.ones(np.broadcast_shapes(np.shape(ps), np.shape(workers)))
 
 
-def forecast_job(job: Job, progress: TrainingProgress, goal: Goal | None = None) -> JobOutlook | NotReady:
+class CurveFit(Protocol):
+    """Fits a convergence curve: ``LossCurve.fit`` or ``PublishedCurve.fit``."""
+
+    def __call__(self, points: Sequence[LossPoint], /) -> Curve | NotReady:
+        """The curve of losses in training order, or why there is none yet."""
+        ...
+
+
+def forecast_job(
+    job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = LossCurve.fit
+) -> JobOutlook | NotReady:
     """The outlook of a job towards its goal (or the one given); not ready while a model cannot be fitted."""
     goal = goal or job.goal
     if goal is None:
         return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
     losses = losses_with_epochs(progress)
     met = _is_met(goal, losses)
-    curve = LossCurve.fit(losses)
+    curve = fit(losses)
     if met:
         forecast = JobForecast(NoWorkLeft(), 0.0)
         fitted = None if isinstance(curve, NotReady) else curve
@@ -84,7 +99,7 @@ def present_loss(progress: TrainingProgress) -> float | None:
         return None
     series = LossSeries.of(newest)
     if not series.in_epochs:
-        return float(median(point.loss for point in newest[-_LAST_POINTS:]))
+        return float(median(point.loss for point in newest[-MEDIAN_OF:]))
     return float(series.complete_loss[-1] if len(series.complete_loss) else series.loss[-1])
 
 
@@ -98,7 +113,7 @@ def _of_two_epochs(progress: TrainingProgress) -> Sequence[LossPoint]:
     for point in reversed(progress.losses):
         known = _with_epoch(point, progress.steps_per_epoch)
         epochs.add(epoch_index(known))
-        if len(epochs) > 2 or (known.epoch is None and len(newest) == _LAST_POINTS):
+        if len(epochs) > 2 or (known.epoch is None and len(newest) == MEDIAN_OF):
             break
         newest.append(known)
     return newest[::-1]
@@ -132,7 +147,7 @@ def _is_met(goal: Goal, losses: Sequence[LossPoint]) -> bool:
     if isinstance(goal, TargetLoss):
         if series.in_epochs:
             return bool((series.complete_loss <= goal.loss).any())
-        return len(losses) >= _LAST_POINTS and median(point.loss for point in losses[-_LAST_POINTS:]) <= goal.loss
+        return len(losses) >= MEDIAN_OF and median(point.loss for point in losses[-MEDIAN_OF:]) <= goal.loss
     means = series.complete_loss
     if not series.in_epochs or len(means) <= QUIET_EPOCHS:
         return False
@@ -140,10 +155,10 @@ def _is_met(goal: Goal, losses: Sequence[LossPoint]) -> bool:
     return bool((falls < goal.fraction * means.max()).all())
 
 
-def _outlook(job: Job, progress: TrainingProgress, goal: Goal, curve: LossCurve) -> JobOutlook | NotReady:
-    end = curve.until(goal)
-    if isinstance(end, NotReady):
-        return end
+def _outlook(job: Job, progress: TrainingProgress, goal: Goal, curve: Curve) -> JobOutlook | NotReady:
+    arrival = curve.until(goal)
+    if isinstance(arrival, NotReady):
+        return arrival
     steps_per_unit = _steps_per_unit(job, progress, curve)
     speed = _speed(job, progress)
     for part in (steps_per_unit, speed):
@@ -152,22 +167,26 @@ def _outlook(job: Job, progress: TrainingProgress, goal: Goal, curve: LossCurve)
     assert isinstance(steps_per_unit, float)
     assert not isinstance(speed, NotReady)
     done = _done(progress, curve)
-    left = max(end - done, _least_left(done, curve))
+    least = _least_left(done, curve)
+    left, low, high = (max(end - done, least) for end in (arrival.point, arrival.low, arrival.high))
     forecast = JobForecast(speed, left * steps_per_unit, *_batch_rule(job, progress))
-    return JobOutlook(forecast, curve, left if curve.in_epochs else None, False, done / (done + left))
+    outlook = JobOutlook(forecast, curve, None, False, done / (done + left), arrival=arrival)
+    if not curve.in_epochs:
+        return outlook
+    return replace(outlook, remaining_epochs=left, low_epochs=low, high_epochs=high)
 
 
-def _done(progress: TrainingProgress, curve: LossCurve) -> float:
+def _done(progress: TrainingProgress, curve: Curve) -> float:
     done = progress.epoch if curve.in_epochs else progress.step
     return curve.seen if done is None else max(float(done), 0.0)
 
 
-def _least_left(done: float, curve: LossCurve) -> float:
+def _least_left(done: float, curve: Curve) -> float:
     """A goal that the curve has passed but the losses have not: they may meet it when the running epoch ends."""
     return math.floor(done) + 1 - done if curve.in_epochs else 1.0
 
 
-def _steps_per_unit(job: Job, progress: TrainingProgress, curve: LossCurve) -> float | NotReady:
+def _steps_per_unit(job: Job, progress: TrainingProgress, curve: Curve) -> float | NotReady:
     if not curve.in_epochs:
         return 1.0
     steps = progress.steps_per_epoch or job.steps_per_epoch

@@ -38,7 +38,8 @@ _MOST: Final = 1e30
 class ProgressLog:
     """Takes in log lines, tells the progress. Can be stored and rebuilt: ``to_state``, ``from_state``."""
 
-    def __init__(self, rules: LogRules) -> None:
+    def __init__(self, rules: LogRules, max_losses: int = MAX_LOSSES) -> None:
+        self._max_losses = max_losses
         self.rules = rules
         """May be replaced when the job's annotations change."""
         self._state = LogState()
@@ -125,12 +126,19 @@ class ProgressLog:
 
     def _take(self, pod: PodState, at: float, reading: Reading) -> None:
         self._note_speeds(pod, at, reading)
+        self._note_form(reading)
         if reading.trained:
             self._advance(pod, at, reading)
         elif reading.epoch is not None:
             pod.header, pod.header_batches = reading.epoch, None
         if reading.saved is not None:
             note_saved(self._state, pod, at, reading.saved, epochs.steps_per_epoch(self._state, self.rules))
+
+    def _note_form(self, reading: Reading) -> None:
+        state = self._state
+        state.epoch_line_is_mean = state.epoch_line_is_mean or reading.epoch_line_is_mean
+        if reading.learning_rate is not None and not reading.trained:
+            state.learning_rate = reading.learning_rate
 
     def _advance(self, pod: PodState, at: float, reading: Reading) -> None:
         if pod.saving is not None:
@@ -199,13 +207,14 @@ class ProgressLog:
             state.bad_losses += 1
             return
         state.bad_losses = 0
-        point = LossPoint(reading.loss, state.epoch, state.step, float(move.steps), reading.learning_rate)
+        rate = state.learning_rate if reading.learning_rate is None else reading.learning_rate
+        point = LossPoint(reading.loss, state.epoch, state.step, float(move.steps), rate)
         if reading.epoch_ended and reading.batch is None:
-            losses.add_epoch_mean(state.losses, point)
+            losses.add_epoch_mean(state.losses, point, whole=state.epoch_line_is_mean)
         else:
             losses.add(state.losses, point, replace_last=move.repeat, cumulative=reading.cumulative)
-        if len(state.losses) > MAX_LOSSES:
-            state.losses = losses.thin(state.losses, MAX_LOSSES * 3 // 4)
+        if len(state.losses) > self._max_losses:
+            state.losses = losses.thin(state.losses, self._max_losses * 3 // 4)
 
     def _sample(self) -> SpeedSample | None:
         state = self._state

@@ -29,10 +29,15 @@ def add(points: list[LossPoint], point: LossPoint, *, replace_last: bool = False
     points.append(point)
 
 
-def add_epoch_mean(points: list[LossPoint], point: LossPoint) -> None:
-    """Append an epoch's mean as its last line tells it; where lines within the epoch told more, it only closes it."""
+def add_epoch_mean(points: list[LossPoint], point: LossPoint, *, whole: bool) -> None:
+    """Append an epoch's mean as its last line tells it; where lines within the epoch told more, it only closes it.
+
+    With ``whole`` the line gives the mean of the whole epoch, and takes the place of all its points.
+    """
     last = points[-1] if points else None
-    if last is not None and epoch_index(last) == epoch_index(point):
+    if whole:
+        add(points, point, cumulative=True)
+    elif last is not None and epoch_index(last) == epoch_index(point):
         points[-1] = replace(last, epoch=point.epoch, step=point.step)
     else:
         points.append(point)

@@ -27,6 +27,7 @@ _GLUON_NLP_EPOCH: Final = re.compile(rf"\[Epoch {_INT}\] train(?: avg loss |=).*
 _GLUON_STEP: Final = re.compile(rf"\[step {_INT}\]\s(.*)")
 _MODULE: Final = re.compile(rf"Epoch\[{_INT}\] (Train-|Validation-|Time )([\w./-]+)=({NUMBER})")
 _TRAIN_METRIC: Final = re.compile(rf"Iter\[{_INT}\] Batch ?\[{_INT}\] Train-([\w./-]+)=({NUMBER})")
+_RATE: Final = re.compile(rf"Update\[\d+\]: (?:Change learning rate to|now learning rate arrived at) ({NUMBER})")
 _SAVED: Final = re.compile(r'Saved checkpoint to "([^"]*)"|params saved in: ')
 _SAVED_EPOCHS: Final = re.compile(r"-(\d{4,9})\.params$")
 _SAVING: Final = re.compile(rf"\[(?:Epoch|step) {_INT}\] Saving (?:parameters|checkpoints) to ")
@@ -39,7 +40,7 @@ def read(text: str, rules: LogRules) -> Reading | None:
             reading = part(text, rules)
             if reading is not None:
                 return reading
-    return _checkpoint(text)
+    return _rate(text) or _checkpoint(text)
 
 
 def _checkpoint(text: str) -> Reading | None:
@@ -67,6 +68,7 @@ def _speedometer(text: str, rules: LogRules) -> Reading | None:
         batch=int(last) + 1,
         batches=int(batches) if batches else None,
         cumulative=first == "0",
+        epoch_line_is_mean=first is not None,  # since MXNet 1.3: a range of batches, and metrics of the whole epoch
         samples_per_second=float(speed),
     )
     return _with_values(rest, rules, reading)
@@ -149,3 +151,8 @@ def _step(text: str, rules: LogRules) -> Reading | None:
     if found is None:
         return None
     return _with_values(found[2], rules, Reading(step=int(found[1])))
+
+
+def _rate(text: str) -> Reading | None:
+    found = _RATE.search(text)
+    return Reading(learning_rate=learning_rate({"lr": float(found[1])})) if found else None

@@ -29,6 +29,7 @@ class Reading:
     count from 0 or from 1. ``batch`` of ``batches`` in that epoch are done by the process that prints; ``step``
     is the whole job's. A ``cumulative`` loss is the mean since the epoch began. ``samples_per_second`` is that
     of the process, ``steps_per_second`` the whole job's. ``metrics`` are the names of all values on the line.
+    With ``epoch_line_is_mean`` the log is one whose line at an epoch's end gives the mean of the whole epoch.
     """
 
     epoch: int | None = None
@@ -39,6 +40,7 @@ class Reading:
     step: int | None = None
     loss: float | None = None
     cumulative: bool = False
+    epoch_line_is_mean: bool = False
     samples_per_second: float | None = None
     steps_per_second: float | None = None
     learning_rate: float | None = None

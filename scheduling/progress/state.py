@@ -78,6 +78,8 @@ class LogState:
     are no finite number, ``lossless`` the signs of training without a loss, ``unread_lines`` those that say nothing.
     ``steps_per_epoch`` is as last known; where a step may be of another size in each run, ``reference_steps`` are those
     of an epoch of the first run, which had ``reference_workers`` and ``reference_examples`` in a step.
+    ``epoch_line_is_mean``: the line at an epoch's end gives the whole epoch's mean. ``learning_rate`` is the one that
+    the log announced last, where it does so on lines of their own.
     """
 
     run: str | None = None
@@ -103,6 +105,8 @@ class LogState:
     lossless: int = 0
     unread_lines: int = 0
     metrics: list[str] = field(default_factory=list)
+    epoch_line_is_mean: bool = False
+    learning_rate: float | None = None
 
     @property
     def counts(self) -> Counts:

@@ -101,7 +101,7 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(town: Town, mayo
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     town: Town, mayor: Mayor, bounds_moved: dict[str, str], home: Counts
 ) -> None:
-    goal = {"target_loss": "0.0001", "training_mode": "sync", "global_batch_size": "64"}
+    goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = town.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
     mayor.rule(50)
     assert job.counts == Counts(2, 3)
@@ -115,7 +115,7 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
 
 
 def test_it_goes_back_too_where_its_bounds_allow_few_runs(town: Town, mayor: Mayor) -> None:
-    goal = {"target_loss": "0.0001", "training_mode": "sync", "global_batch_size": "64"}
+    goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = town.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
     mayor.rule(100)
     assert len(mayor.controller.fleet.states["uid-a"].deeds.profiled) == 2

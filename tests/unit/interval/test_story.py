@@ -67,7 +67,7 @@ class VirtualCluster:
     layout: Layout = field(default_factory=lambda: Layout.of(ClusterSnapshot.of(0.0, [], nodes(3, 4), []), Theorem1()))
 
     def submit(self, name: str, counts: tuple[int, int]) -> None:
-        given_job = job(name, counts, TargetLoss(0.08), created_at=self.at, mode=TrainingMode.SYNC)
+        given_job = job(name, counts, TargetLoss(0.1), created_at=self.at, mode=TrainingMode.SYNC)
         self.lives[given_job.uid] = Life(given_job)
 
     def end(self, name: str) -> None:

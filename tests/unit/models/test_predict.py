@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduling.errors import NotReady
@@ -21,7 +21,8 @@ from scheduling.jobs import (
     TargetLoss,
     TrainingMode,
 )
-from scheduling.models.predict import JobOutlook, forecast_job, goal_is_met, present_loss
+from scheduling.models.convergence import LossCurve, PublishedCurve
+from scheduling.models.predict import CurveFit, JobOutlook, forecast_job, goal_is_met, present_loss
 from scheduling.progress.log import ProgressLog
 from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
 from scheduling.progress.rules import LogRules
@@ -55,7 +56,8 @@ JOB = job(mode=TrainingMode.SYNC, batch=SHARED, counts=Counts(1, 2), goal=Target
 
 
 def outlook(progress: TrainingProgress, goal: Goal | None = None, **fields: object) -> JobOutlook:
-    found = forecast_job(replace(JOB, **fields), progress, goal)  # type: ignore[arg-type]  # as above
+    """By the paper's curve, which gives the coefficients of these losses back: what is left is exact."""
+    found = forecast_job(replace(JOB, **fields), progress, goal, PublishedCurve.fit)  # type: ignore[arg-type]  # as above
     assert isinstance(found, JobOutlook)
     return found
 
@@ -67,6 +69,19 @@ def test_remaining_time_is_remaining_work_over_speed() -> None:
     assert found.progress_fraction == pytest.approx(15 / 45)
     assert found.forecast.at(Counts(2, 4)) == pytest.approx(30 * PER_EPOCH / speed(Counts(2, 4)))
     assert not found.goal_met
+
+
+def test_the_products_own_curve_tells_an_interval_too() -> None:
+    found = forecast_job(JOB, after(15.5))
+    assert isinstance(found, JobOutlook)
+    assert found.remaining_epochs is not None
+    assert found.low_epochs is not None
+    assert found.high_epochs is not None
+    assert found.arrival is not None
+    assert found.low_epochs < found.remaining_epochs < found.high_epochs
+    assert found.low_epochs < 29.5 < found.high_epochs
+    assert found.arrival.point == pytest.approx(15.5 + found.remaining_epochs)
+    assert found.arrival.probability_by(20) < found.arrival.probability_by(80)
 
 
 def test_the_part_of_an_epoch_that_is_done_counts() -> None:
@@ -177,7 +192,7 @@ class TestNotReady:
         assert "2 different counts, 3 needed" in self.reason(after(9, samples=samples(Counts(1, 1), Counts(1, 2))))
 
     def test_a_target_out_of_reach(self) -> None:
-        assert "not reachable at this rate" in self.reason(after(30), TargetLoss(0.05))
+        assert "not reachable at this rate" in self.reason(after(30), TargetLoss(0.01))
 
     def test_a_log_that_cannot_be_used_says_so_itself(self) -> None:
         assert self.reason(TrainingProgress(complaint="no training loss was found")) == "no training loss was found"
@@ -229,6 +244,15 @@ def test_a_real_job_is_forecast_from_four_short_runs() -> None:
     st.none() | st.floats(0.1, 1e6),
     st.sampled_from([TargetLoss(0.2), ConvergenceThreshold(0.02)]),
     st.sampled_from(TrainingMode),
+    st.sampled_from([LossCurve.fit, PublishedCurve.fit]),
+)
+@example(
+    [LossPoint(float(loss), float(n)) for n, loss in enumerate([4, 3, 2, 1, 5e-324], 1)],
+    [(1, 1, 1.0, 60.0), (1, 2, 1.5, 60.0), (2, 2, 1.7, 60.0), (2, 4, 2.0, 60.0)],
+    20.0,
+    TargetLoss(0.2),
+    TrainingMode.SYNC,
+    PublishedCurve.fit,
 )
 @settings(deadline=None)
 def test_any_progress_gives_a_forecast_or_a_reason(
@@ -237,11 +261,12 @@ def test_any_progress_gives_a_forecast_or_a_reason(
     per_epoch: float | None,
     goal: Goal,
     mode: TrainingMode,
+    fit: CurveFit,
 ) -> None:
     taken = tuple(SpeedSample(Counts(p, w), rate, seconds, 0.0) for p, w, rate, seconds in measured)
     last = losses[-1] if losses else LossPoint(1.0)
     progress = TrainingProgress(tuple(losses), last.epoch, last.step, per_epoch, taken)
-    found = forecast_job(replace(JOB, mode=mode), progress, goal)
+    found = forecast_job(replace(JOB, mode=mode), progress, goal, fit)
     if isinstance(found, NotReady):
         assert found.reason
         return
@@ -258,6 +283,9 @@ def test_any_progress_gives_a_forecast_or_a_reason(
         pytest.param([(0.25, 9.0), (0.5, 7.0)], 8.0, id="the running first epoch"),
         pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0)], 8.0, id="the last whole epoch, not the running one"),
         pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0), (2.0, 1.0)], 2.0, id="the epoch that has just ended"),
+        pytest.param(
+            [(n / 200, 9.0 - (n > 100)) for n in range(1, 351)], 8.5, id="an epoch of many points, all of them"
+        ),
         pytest.param(
             [(None, float(value)) for value in range(40)], 29.5, id="without epochs the median of the last 20"
         ),

@@ -47,6 +47,16 @@ MXNET = [
         id="Gluon with an error rate only, which is no loss",
     ),
     pytest.param(
+        "INFO:root:Update[881]: Change learning rate to 1.00000e-02",
+        {"learning_rate": 0.01, "loss": None, "epoch": None},
+        id="MXNet's schedulers, a change of the learning rate",
+    ),
+    pytest.param(
+        "INFO:root:Epoch[3] Batch [10-20]\tSpeed: 128795.44 samples/sec\tcross-entropy=1.995147",
+        {"epoch": 3, "batch": 21, "loss": 1.995147, "epoch_line_is_mean": True},
+        id="Speedometer with a range of batches: the epoch's line is the mean of all",
+    ),
+    pytest.param(
         "[Epoch 0][Batch 99], Speed: 20.321 samples/sec, RPN_Conf=0.353,RPN_SmoothL1=0.084",
         {"epoch": 0, "batch": 100, "loss": None, "metrics": ("RPN_Conf", "RPN_SmoothL1")},
         id="GluonCV with parts of a loss and no total",

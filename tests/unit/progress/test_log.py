@@ -457,6 +457,33 @@ class TestStorage:
         assert state.step == 5
 
 
+class TestMXNetsEpochLines:
+    batches = (
+        "Epoch[0] Batch [0-10]\tSpeed: 9.0 samples/sec\tloss=4.0",
+        "Epoch[0] Batch [10-20]\tSpeed: 9.0 samples/sec\tloss=2.0",
+    )
+
+    def test_with_ranges_of_batches_they_are_the_whole_epochs_means(self) -> None:
+        progress = read([*self.batches, "Epoch[0] Train-loss=2.9", "Epoch[0] Time cost=3.0"])
+        assert [(point.loss, point.epoch) for point in progress.losses] == [(2.9, 1.0)]
+
+    def test_without_they_are_of_the_batches_since_the_last_line(self) -> None:
+        old = [line.replace("[0-10]", "[10]").replace("[10-20]", "[20]") for line in self.batches]
+        progress = read([*old, "Epoch[0] Train-loss=1.5", "Epoch[0] Time cost=3.0"])
+        assert [point.loss for point in progress.losses] == [4.0, 2.0]
+
+    def test_an_announced_learning_rate_is_that_of_the_losses_that_follow(self) -> None:
+        lines = [f"Epoch[{n}] Train-loss={9 - n}" for n in range(6)]
+        progress = read([*lines[:4], "Update[41]: Change learning rate to 1.00000e-02", *lines[4:]])
+        assert [point.learning_rate for point in progress.losses] == [None] * 4 + [0.01] * 2
+
+
+def test_all_losses_are_kept_where_that_is_asked_for() -> None:
+    log = ProgressLog(SYNC, max_losses=10_000)
+    log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped([f"Epoch[{n}] Train-loss=1" for n in range(3000)]), "r")
+    assert len(log.progress(LATER).losses) == 3000
+
+
 def recorded(name: str) -> list[LogLine]:
     """A log whose lines begin with the time, which is taken as the kubelet's."""
     texts = (DATA / "light" / name).read_text().splitlines()

@@ -4,13 +4,13 @@ After a drop of the learning rate training counts as a new job: only the points 
 Outliers are replaced by the mean of their neighbours, losses divided by the largest. For a fixed b2 the equation is
 linear, 1/(l - b2) = b0 k + b1, a non-negative least squares problem of two coefficients with weights (l - b2)^2,
 which make its residuals nearly those of l. b2 is searched for the smallest residuals of l itself: a grid over
-[0, smallest loss), then finer ones around the best; then the least b2 is taken that fits about as well.
+[0, smallest loss), then finer ones around the best. This is the paper's model as it is published, kept as the baseline
+of the product's own (module ``curve``).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,67 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from scheduling.errors import NotReady
 from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
+from scheduling.models.convergence.arrival import Arrival
+from scheduling.models.convergence.rates import rate_drops
+from scheduling.models.convergence.series import QUIET_EPOCHS, LossSeries
 from scheduling.models.nnls import Vector
-from scheduling.progress.losses import epoch_index
 from scheduling.progress.record import LossPoint
 
-NEEDED_POINTS: Final = 5
-QUIET_EPOCHS: Final = 3
-"""So many epochs in a row the loss must fall by less than the threshold (the paper: "for several epochs")."""
 _HORIZON: Final = 100
 """A goal further off than so many times the training seen is not called reachable."""
-_NEARLY: Final = 0.1
-"""An epoch whose last loss comes so close to its end (a part of an epoch) counts as complete."""
 _NEIGHBOURS: Final = 5
-_RATE_DROP: Final = 0.6
-"""A learning rate that falls to this part of the one before at once is a drop, not a smooth decay."""
+_LEAST: Final = 1e-12
+"""Losses further below the largest are all the same: their fourth powers are beyond what numbers hold."""
 _GRID: Final = 61
 _REFINEMENTS: Final = 9
-
-
-@dataclass(frozen=True, slots=True)
-class LossSeries:
-    """Losses to fit: one mean per completed epoch at k = epochs done, or one per point at k = steps.
-
-    Not ``complete``: the first epoch is still running, and the one mean is of its beginning.
-    """
-
-    k: Vector
-    loss: Vector
-    in_epochs: bool
-    complete: bool = True
-
-    @property
-    def complete_loss(self) -> Vector:
-        """The losses of completed epochs; none while the first is running."""
-        return self.loss if self.complete else self.loss[:0]
-
-    @classmethod
-    def of(cls, points: Sequence[LossPoint]) -> "LossSeries":
-        """Means per epoch where the points know their epochs, else the points at their steps, else in their order."""
-        if points and all(point.epoch is not None for point in points):
-            return cls._per_epoch(points)
-        known = [point for point in points if point.step is not None]
-        steps = [float(point.step or 0) for point in known] or [float(n) for n in range(1, len(points) + 1)]
-        return cls(np.array(steps), np.array([point.loss for point in known or points]), in_epochs=False)
-
-    @classmethod
-    def _per_epoch(cls, points: Sequence[LossPoint]) -> "LossSeries":
-        epochs: list[float] = []
-        means: list[float] = []
-        for index, group in groupby(points, key=epoch_index):
-            members = list(group)
-            if epochs and members[-1] is points[-1] and not _completes_epoch(members[-1]):
-                break  # the beginning of an epoch is no fair sample of it: the loss falls within
-            weight = sum(point.weight for point in members)
-            epochs.append(float((index or 0) + 1))
-            means.append(sum(point.loss * point.weight for point in members) / weight)
-        complete = epoch_index(points[-1]) != epoch_index(points[0]) or _completes_epoch(points[-1])
-        return cls(np.array(epochs), np.array(means), in_epochs=True, complete=complete)
-
-
-def _completes_epoch(point: LossPoint) -> bool:
-    return point.epoch is not None and point.epoch > math.ceil(point.epoch) - _NEARLY
 
 
 class Coefficients(NamedTuple):
@@ -90,7 +42,7 @@ class Coefficients(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LossCurve:
+class PublishedCurve:
     """A fitted loss curve, of losses divided by ``largest``; k counts epochs, or steps where epochs are unknown.
 
     ``start`` is the k from which the curve counts: 0, or where the learning rate dropped last. ``seen`` is the k up
@@ -108,20 +60,16 @@ class LossCurve:
     start: float = 0.0
 
     @classmethod
-    def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
+    def fit(cls, points: Sequence[LossPoint]) -> "PublishedCurve | NotReady":
         """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
-        segment = since_rate_drop(points)
-        series = LossSeries.of(segment)
-        known = len(series.complete_loss)
-        if known < NEEDED_POINTS:
-            of = "complete epochs" if series.in_epochs else "points"
-            since = " since the learning rate dropped" if len(segment) < len(points) else ""
-            return NotReady(f"the loss is known at {known} {of}{since}, {NEEDED_POINTS} needed")
-        if series.loss.min() <= 0:
-            return NotReady("the loss is not positive, which the convergence curve cannot describe")
+        drops = rate_drops(points)
+        series = LossSeries.of(points[drops[-1].index :] if drops else points).rising
+        refusal = series.refusal(since_drop=bool(drops))
+        if refusal is not None:
+            return refusal
         loss, largest = without_outliers(series.loss), float(LossSeries.of(points).loss.max())
-        start = 0.0 if len(segment) == len(points) else float(series.k[0]) - 1
-        best = with_least_floor(series.k - start, loss / largest)
+        start = float(series.k[0]) - series.spacing if drops else 0.0
+        best = fit_hyperbola(series.k - start, np.maximum(loss / largest, _LEAST))
         curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)
         return replace(curve, error=float(np.sqrt(np.mean((curve.predict(series.k) - loss) ** 2))))
 
@@ -131,15 +79,15 @@ class LossCurve:
         with np.errstate(divide="ignore"):
             return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
 
-    def until(self, goal: Goal) -> float | NotReady:
-        """The k at which the goal is met, counted from the start of training; it may lie in the past."""
+    def until(self, goal: Goal) -> Arrival | NotReady:
+        """When the curve meets the goal, counted from the start of training; that may lie in the past."""
         k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)
         if isinstance(k, NotReady):
             return k
         if k > _HORIZON * max(self.seen, 1.0):
             unit = "epochs" if self.in_epochs else "steps"
             return NotReady(f"the goal is not reachable at this rate: it would take some {k:.3g} {unit}")
-        return k
+        return Arrival.at(k)
 
     def _until_target(self, goal: TargetLoss) -> float | NotReady:
         above_floor = goal.loss / self.largest - self.b2
@@ -160,17 +108,6 @@ class LossCurve:
         # The fall from k to k+1 is b0 / (u (u + b0)) with u = b0 k + b1; it is the threshold at this u.
         u = (math.sqrt(self.b0**2 + 4 * self.b0 / goal.fraction) - self.b0) / 2
         return self.start + max((u - self.b1) / self.b0, 0.0) + QUIET_EPOCHS
-
-
-def since_rate_drop(points: Sequence[LossPoint]) -> Sequence[LossPoint]:
-    """The points since the learning rate last dropped, all of them where it never did or the log does not tell."""
-    start, former = 0, None
-    for n, point in enumerate(points):
-        rate = point.learning_rate
-        if rate is not None:
-            start = n if former is not None and rate <= _RATE_DROP * former else start
-            former = rate
-    return points[start:]
 
 
 def without_outliers(loss: Vector) -> Vector:
@@ -202,24 +139,6 @@ def fit_hyperbola(k: Vector, loss: Vector) -> Coefficients:
         step = floors[1] - floors[0]
         floors = np.linspace(max(floors[n] - step, low), min(floors[n] + step, high), _GRID)
     return best
-
-
-def with_least_floor(k: Vector, loss: Vector) -> Coefficients:
-    """Equation 1 with the smallest b2 that fits about as well as the best: within one standard error of its residuals.
-
-    A few noisy points hardly tell where a loss levels off, and a floor that is put too high calls goals unreachable.
-    """
-    best = fit_hyperbola(k, loss)
-    unit = float(np.abs(k).max()) or 1.0
-    residuals = 1 / (best.b0 * k + best.b1) + best.b2 - loss
-    bearable = float(np.sum(residuals**2)) * (1 + 1 / max(len(k) - len(best), 1))
-    floors = np.linspace(0.0, best.b2, _GRID)
-    b0, b1, cost = _fit_floors(k / unit, loss, floors)
-    fitting = np.flatnonzero(cost <= bearable)
-    if fitting.size == 0 or best.b0 == 0:
-        return best
-    n = fitting[0]
-    return Coefficients(float(b0[n]) / unit, float(b1[n]), float(floors[n]))
 
 
 def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector, Vector]:

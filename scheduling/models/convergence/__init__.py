@@ -1,0 +1,12 @@
+"""Convergence: the training loss over epochs or steps, and when a goal is met (Optimus, section 3.1).
+
+``curve`` is the product's model, a Bayesian average over a family of decays; ``hyperbola`` the paper's, as published.
+Both take losses in training order and answer with an ``Arrival``, or say why not.
+"""
+
+from scheduling.models.convergence.arrival import Arrival
+from scheduling.models.convergence.curve import LossCurve
+from scheduling.models.convergence.hyperbola import PublishedCurve
+from scheduling.models.convergence.series import MEDIAN_OF, QUIET_EPOCHS, LossSeries
+
+__all__ = ["MEDIAN_OF", "QUIET_EPOCHS", "Arrival", "LossCurve", "LossSeries", "PublishedCurve"]

@@ -1,0 +1,172 @@
+"""The product's convergence model: a Bayesian average over a family of decays, and when a goal is met under it.
+
+Optimus, section 3.1, with its one form replaced by many (module ``family``), weighted by what the losses say
+(``posterior``). After a drop of the learning rate only the points since then count, and the descent before it tells of
+the one to come (``steady``). About its course the log of a loss scatters; the goal is met by the first epoch whose mean
+meets it, which is sooner than the course does: each epoch ahead meets it with a probability, and those multiply up.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from scheduling.errors import NotReady
+from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
+from scheduling.models.convergence.arrival import Arrival
+from scheduling.models.convergence.family import family
+from scheduling.models.convergence.noise import NOISE_LOOK_BACK, noise_of, pooled
+from scheduling.models.convergence.posterior import INEXACT, Posterior, binned, posterior
+from scheduling.models.convergence.rates import Drop, rate_drops
+from scheduling.models.convergence.series import MEDIAN_OF, NEEDED_POINTS, QUIET_EPOCHS, LossSeries
+from scheduling.models.convergence.steady import SteadyDescent
+from scheduling.models.nnls import Matrix, Vector
+from scheduling.progress.record import LossPoint
+
+HORIZON: Final = 20.0
+"""How far ahead is looked, in times the training seen."""
+UNLIKELY: Final = 0.02
+"""A goal that is met before the run ends with less than this probability is not reachable at this rate."""
+_FAR: Final = 10.0
+"""How far ahead, in times the training seen, a refusal tells the loss."""
+_STEADY_SHARE: Final = 0.3
+"""The probability that after a drop the descent from before it, slowed, says more than the points since."""
+_MEDIAN_NOISE: Final = float(np.sqrt(np.pi / 2))
+"""The standard deviation of a median over that of a mean."""
+_SURE: Final = 1 - 1e-12
+_MOST_SIGMAS: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossCurve:
+    """The laws that a job's losses may follow, with their weights; k counts epochs, or steps where these are unknown.
+
+    ``start`` is the k from which the laws count: 0, or where the learning rate dropped last; ``seen`` is the k up to
+    which the losses are known, ``spacing`` that between two of them. ``noise`` is the standard deviation of the log
+    of a loss about its course, ``largest`` the largest loss, ``steady`` the descent known from before a drop.
+    """
+
+    laws: Posterior
+    noise: float
+    largest: float
+    start: float
+    seen: float
+    spacing: float
+    in_epochs: bool
+    points: int
+    steady: SteadyDescent | None = None
+
+    @classmethod
+    def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
+        """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
+        drops = rate_drops(points)
+        series = LossSeries.of(points[drops[-1].index :] if drops else points).rising
+        refusal = series.refusal(since_drop=bool(drops))
+        if refusal is not None:
+            return refusal
+        log_loss, spacing = np.log(series.loss), series.spacing
+        start, seen = float(series.k[0]) - spacing, float(series.k[-1])
+        start = start if drops else min(start, 0.0)
+        laws = posterior(binned((series.k - spacing / 2 - start) / (seen - start), log_loss), len(log_loss))
+        noise, largest, steady = noise_of(log_loss), float(series.loss.max()), None
+        if drops:
+            largest = max(largest, *(point.loss for point in points))
+            noise, steady = _from_before(points, drops, log_loss, noise)
+        return cls(laws, noise, largest, start, seen, spacing, series.in_epochs, len(log_loss), steady)
+
+    def predict(self, k: ArrayLike) -> Vector:
+        """The loss after k epochs (steps, where epochs are unknown): the laws' weighted mean in logarithms."""
+        return np.asarray(np.exp(self.laws.weights @ self._log_courses(k)), dtype=np.float64)
+
+    def band(self, k: ArrayLike, probability: float = 0.8) -> tuple[Vector, Vector]:
+        """Between which losses an epoch's mean after k epochs lies with that probability, each (places,)."""
+        courses = self._log_courses(k)
+        order = np.argsort(courses, axis=0)
+        shares = np.cumsum(self.laws.weights[order], axis=0)
+        ends, noise = [], math.hypot(self.noise, INEXACT)
+        for share, sign in (((1 - probability) / 2, -1.0), ((1 + probability) / 2, 1.0)):
+            rows = np.minimum((shares < share).sum(axis=0), len(order) - 1)
+            columns = np.arange(courses.shape[1])
+            ends.append(np.exp(courses[order[rows, columns], columns] + sign * noise))
+        return ends[0], ends[1]
+
+    def until(self, goal: Goal) -> Arrival | NotReady:
+        """When the goal is met, if it is not met yet; not ready where that is unlikely before the run ends."""
+        if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
+            return NotReady(
+                "a convergence threshold needs epochs: the annotation optimus.dl/steps-per-epoch tells them"
+            )
+        arrival = self.arrival(goal)
+        if arrival is None or arrival.in_run < UNLIKELY:
+            return NotReady(f"{_words(goal)} is not reachable at this rate: {self._far(arrival)}")
+        return arrival
+
+    def arrival(self, goal: Goal) -> Arrival | None:
+        """When the goal is met, however unlikely that is; ``None`` where it never is. A threshold needs epochs."""
+        tables, span = family(), self.seen - self.start
+        ahead = tables.ahead * span
+        first = int(np.searchsorted(ahead, 0.7 * self.spacing))
+        places = slice(max(first - 1, 0), int(np.searchsorted(ahead, HORIZON * max(self.seen, span))) + 1)
+        ahead = ahead[places]
+        courses = tables.future[self.laws.rows, places] + self.laws.levels[:, np.newaxis]
+        if isinstance(goal, TargetLoss):
+            chances = self.laws.weights @ self._chance(self._at_most(goal.loss, courses), ahead)
+            if self.steady is not None:
+                others, weights = self.steady.log_course(ahead)
+                steadily = weights @ self._chance(self._at_most(goal.loss, others), ahead)
+                chances = (1 - _STEADY_SHARE) * chances + _STEADY_SHARE * steadily
+            return Arrival.of(self.seen, ahead, chances, self.spacing)
+        falls = tables.future_steepness[self.laws.rows, places] / span
+        chances = self.laws.weights @ self._chance(self._quiet(goal.fraction, courses, falls), ahead)
+        return Arrival.of(self.seen, ahead + QUIET_EPOCHS - 1, chances, QUIET_EPOCHS)
+
+    def _log_courses(self, k: ArrayLike) -> Matrix:
+        x = (np.atleast_1d(np.asarray(k, dtype=np.float64)) - self.start) / (self.seen - self.start)
+        return family().laws[self.laws.rows].log_course(np.maximum(x, 0.0)) + self.laws.levels[:, np.newaxis]
+
+    def _at_most(self, loss: float, courses: Matrix) -> Matrix:
+        """The probability that one look at the loss finds it at most that, (laws, places)."""
+        noise = self.noise if self.in_epochs else self.noise * _MEDIAN_NOISE / np.sqrt(MEDIAN_OF)
+        sigmas = (np.log(loss) if loss > 0 else -np.inf) - courses
+        return np.asarray(ndtr(np.clip(sigmas / noise, -_MOST_SIGMAS, _MOST_SIGMAS)), dtype=np.float64)
+
+    def _quiet(self, fraction: float, courses: Matrix, falls: Matrix) -> Matrix:
+        """The probability that several quiet epochs in a row end with one, where the last did not."""
+        loss = np.exp(courses)
+        sigmas = (fraction * self.largest / loss - falls) / (np.sqrt(2) * self.noise)
+        quiet = np.maximum(ndtr(np.clip(sigmas, -_MOST_SIGMAS, _MOST_SIGMAS)), 1e-30)
+        # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are no wait.
+        return np.asarray(1 / ((1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)), dtype=np.float64)
+
+    def _chance(self, each: Matrix, ahead: Vector) -> Matrix:
+        """From the probability at each look to that of having met the goal by then, looks being ``spacing`` apart."""
+        looks = np.diff(ahead, prepend=0.0) / (self.spacing if self.in_epochs else self.spacing * MEDIAN_OF)
+        return np.asarray(-np.expm1(np.cumsum(np.log1p(-np.minimum(each, _SURE)) * looks, axis=1)), dtype=np.float64)
+
+    def _far(self, arrival: Arrival | None) -> str:
+        end = _FAR * self.seen
+        unit, loss = "epochs" if self.in_epochs else "steps", float(self.predict(end)[0])
+        chance = 0.0 if arrival is None else arrival.probability_by(end)
+        return f"it is met within {end:.4g} {unit} with a probability of {chance:.0%}, the loss being near {loss:.4g}"
+
+
+def _words(goal: Goal) -> str:
+    return f"a loss of {goal.loss:g}" if isinstance(goal, TargetLoss) else f"a fall below {goal.fraction:g} an epoch"
+
+
+def _from_before(
+    points: Sequence[LossPoint], drops: Sequence[Drop], log_loss: Vector, noise: float
+) -> tuple[float, SteadyDescent | None]:
+    """What the training between the last drop and the one before tells of the noise, and of the descent since."""
+    former = drops[-2].index if len(drops) > 1 else 0
+    before = LossSeries.of(points[former : drops[-1].index]).rising
+    if not before.in_epochs or not (before.loss > 0).all():
+        return noise, None
+    log_before = np.log(before.loss)
+    if len(log_before) >= NEEDED_POINTS:
+        noise = pooled(noise, len(log_loss), noise_of(log_before[-NOISE_LOOK_BACK:]))
+    return noise, SteadyDescent.of(log_before, log_loss, drops[-1].ratio, noise)

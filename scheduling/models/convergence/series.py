@@ -1,0 +1,94 @@
+"""The losses of a training run as the convergence models take them: a mean per epoch, or the points at their steps."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from scheduling.errors import NotReady
+from scheduling.models.nnls import Vector
+from scheduling.progress.losses import epoch_index
+from scheduling.progress.record import LossPoint
+
+NEEDED_POINTS: Final = 5
+QUIET_EPOCHS: Final = 3
+"""So many epochs in a row the loss must fall by less than the threshold (the paper: "for several epochs")."""
+MEDIAN_OF: Final = 20
+"""Without epochs a target is compared with the median of so many points."""
+_NEARLY: Final = 0.1
+"""An epoch whose last loss comes so close to its end (a part of an epoch) counts as complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossSeries:
+    """Losses to fit: one mean per completed epoch at k = epochs done, or one per point at k = steps.
+
+    Not ``complete``: the first epoch is still running, and the one mean is of its beginning.
+    """
+
+    k: Vector
+    loss: Vector
+    in_epochs: bool
+    complete: bool = True
+
+    @property
+    def complete_loss(self) -> Vector:
+        """The losses of completed epochs; none while the first is running."""
+        return self.loss if self.complete else self.loss[:0]
+
+    @property
+    def unit(self) -> str:
+        """What k counts, for sentences."""
+        return "epochs" if self.in_epochs else "steps"
+
+    @property
+    def spacing(self) -> float:
+        """How far apart in k the losses are: an epoch, or the usual number of steps."""
+        return 1.0 if self.in_epochs or len(self.k) < 2 else float(np.median(np.diff(self.k)))
+
+    @property
+    def rising(self) -> "LossSeries":
+        """Without what comes after a later k: a log may be out of order."""
+        rises = self.k > np.concatenate([[-math.inf], np.maximum.accumulate(self.k)[:-1]])
+        return self if rises.all() else replace(self, k=self.k[rises], loss=self.loss[rises])
+
+    def refusal(self, *, since_drop: bool) -> NotReady | None:
+        """Why no curve can be fitted to these losses, if so."""
+        known = len(self.complete_loss)
+        if known < NEEDED_POINTS:
+            of = "complete epochs" if self.in_epochs else "points"
+            since = " since the learning rate dropped" if since_drop else ""
+            return NotReady(f"the loss is known at {known} {of}{since}, {NEEDED_POINTS} needed")
+        if not (self.loss > 0).all():
+            return NotReady("the loss is not positive, which the convergence curve cannot describe")
+        return None
+
+    @classmethod
+    def of(cls, points: Sequence[LossPoint]) -> "LossSeries":
+        """Means per epoch where the points know their epochs, else the points at their steps, else in their order."""
+        if points and all(point.epoch is not None for point in points):
+            return cls._per_epoch(points)
+        known = [point for point in points if point.step is not None]
+        steps = [float(point.step or 0) for point in known] or [float(n) for n in range(1, len(points) + 1)]
+        return cls(np.array(steps), np.array([point.loss for point in known or points]), in_epochs=False)
+
+    @classmethod
+    def _per_epoch(cls, points: Sequence[LossPoint]) -> "LossSeries":
+        epochs: list[float] = []
+        means: list[float] = []
+        for index, group in groupby(points, key=epoch_index):
+            members = list(group)
+            if epochs and members[-1] is points[-1] and not _completes_epoch(members[-1]):
+                break  # the beginning of an epoch is no fair sample of it: the loss falls within
+            weight = sum(point.weight for point in members)
+            epochs.append(float((index or 0) + 1))
+            means.append(sum(point.loss * point.weight for point in members) / weight)
+        complete = epoch_index(points[-1]) != epoch_index(points[0]) or _completes_epoch(points[-1])
+        return cls(np.array(epochs), np.array(means), in_epochs=True, complete=complete)
+
+
+def _completes_epoch(point: LossPoint) -> bool:
+    return point.epoch is not None and point.epoch > math.ceil(point.epoch) - _NEARLY
