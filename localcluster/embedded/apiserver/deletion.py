@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from localcluster.embedded.apiserver import pods
 from localcluster.embedded.apiserver.kinds import DEFINITIONS, NAMESPACES, PODS, Json, Resource
-from localcluster.embedded.apiserver.refusals import conflict
+from localcluster.embedded.apiserver.refusals import precondition_failed
 from localcluster.embedded.apiserver.store import Stored
 
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Holds a definition until the objects of its kind are gone."""
+_ANSWERED_WITH_OBJECT: Final = frozenset(
+    {"pods", "services", "serviceaccounts", "persistentvolumes", "persistentvolumeclaims", "resourcequotas"}
+)
 _FINALIZER_OF: Final = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
@@ -34,11 +37,11 @@ def check_preconditions(resource: Resource, old: Stored, options: Options) -> No
     name, version = old.name[1], old.body["metadata"]["resourceVersion"]
     if options.uid is not None and options.uid != old.uid:
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({old.uid})."
-        raise conflict(resource, name, f"{why} The object might have been deleted and then recreated")
+        raise precondition_failed(resource, name, f"{why} The object might have been deleted and then recreated")
     if options.resource_version not in {None, version}:
         why = f"the ResourceVersion in the precondition ({options.resource_version}) does not match the"
         said = f"{why} ResourceVersion in record ({version}). The object might have been modified"
-        raise conflict(resource, name, said)
+        raise precondition_failed(resource, name, said)
 
 
 def marked_to_go(resource: Resource, body: Json, options: Options, now: datetime) -> Json:
@@ -70,6 +73,11 @@ def may_go(body: Json) -> bool:
     metadata = body["metadata"]
     held = metadata.get("finalizers") or (body["kind"] == NAMESPACES.kind and body["spec"].get("finalizers"))
     return bool(metadata.get("deletionTimestamp")) and not held and not metadata.get("deletionGracePeriodSeconds")
+
+
+def answers_with_object(resource: Resource) -> bool:
+    """Tell whether the deletion of this kind is answered with the object, as it last was."""
+    return not resource.group and resource.plural in _ANSWERED_WITH_OBJECT
 
 
 def deleted_status(resource: Resource, old: Stored) -> Json:

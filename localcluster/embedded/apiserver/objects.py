@@ -19,6 +19,7 @@ import msgspec
 from localcluster.embedded.apiserver import builtin, pods, schema
 from localcluster.embedded.apiserver.deletion import (
     Options,
+    answers_with_object,
     check_preconditions,
     deleted_status,
     instant,
@@ -124,12 +125,12 @@ class Objects:
         marked = marked_to_go(target.resource, old.body, options, self.clock())
         if options.dry_run:
             return _dry(marked)
-        if may_go(marked):
-            self.store.remove(target.resource.store_key, old.name)
-            return (
-                encoded(marked, self.store.version) if target.resource is PODS else deleted_status(target.resource, old)
-            )
-        return old if marked == old.body else self.store.put(target.resource.store_key, marked)
+        if not may_go(marked):
+            return old if marked == old.body else self.store.put(target.resource.store_key, marked)
+        if target.resource is PODS:
+            self.store.put(PODS.store_key, marked)  # those who watch hear first that it goes, and then that it is gone
+        gone = self.store.remove(target.resource.store_key, old.name)
+        return gone if answers_with_object(target.resource) else deleted_status(target.resource, old)
 
     def bind(self, target: Target, binding: Json) -> None:
         """Bind a pod to a node. Raises Refusal."""

@@ -102,6 +102,13 @@ def conflict(resource: Resource, name: str, why: str = MODIFIED, subresource: st
     return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {why}', details)
 
 
+def precondition_failed(resource: Resource, name: str, why: str) -> Refusal:
+    """Refuse to delete what the caller does not mean. The real server names the kind here, not the resource."""
+    details = _details(name, resource.group, resource.kind)
+    said = f'Operation cannot be fulfilled on {resource.qualified_kind} "{name}": {why}'
+    return Refusal(409, "Conflict", said, details)
+
+
 def forbidden(resource: Resource, name: str, why: str, causes: list[Any] | None = None) -> Refusal:
     """Refuse: not now and not here."""
     details = {**_of(resource, name), **({"causes": causes} if causes else {})}

@@ -210,7 +210,7 @@ def _token(objects: Objects, target: Target, request: Request) -> Answer:
 
 def _log(objects: Objects, target: Target, request: Request) -> LogRequest | Answer:
     found = log_request(objects, target, request.query)
-    return Answer(200, b"", "text/plain") if found is None else found
+    return Answer(204, b"", "text/plain") if found is None else found
 
 
 _SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
