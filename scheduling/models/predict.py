@@ -201,8 +201,8 @@ def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     model = SpeedModel.fit(progress.samples, job.mode, job.batch, needed=needed_counts(job.bounds))
     if isinstance(model, NotReady):
         return model
-    measured = Measured.of(progress.samples).speed_at(job.counts)
-    return model if measured is None else model.anchored(job.counts, measured)
+    newest = Measured.of(progress.samples).newest_at(job.counts)
+    return model if newest is None else model.on(newest.node_kind).anchored(job.counts, newest.steps_per_second)
 
 
 def _batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:

@@ -42,6 +42,7 @@ class SpeedModel:
     kinds: KindFactors
     samples: int
     factor: float = 1.0
+    node_factor: float = 1.0
 
     @classmethod
     def fit(
@@ -92,7 +93,7 @@ class SpeedModel:
         if self.deviation.pulls.any():
             seconds = seconds * np.exp(self.deviation.log(ps, workers))
         with np.errstate(divide="ignore"):
-            return np.asarray(self.factor * self.terms.work(workers) / seconds, dtype=np.float64)
+            return np.asarray(self.factor * self.node_factor * self.terms.work(workers) / seconds, dtype=np.float64)
 
     def at(self, counts: Counts) -> float:
         """Steps per second at these counts."""
@@ -113,8 +114,8 @@ class SpeedModel:
         return replace(self, factor=self.factor * steps_per_second / self.at(counts))
 
     def on(self, node_kind: str) -> "SpeedModel":
-        """The same job with its workers on nodes of this kind; unchanged for a kind that was not measured."""
-        return replace(self, factor=self.factor * self.kinds.of(node_kind))
+        """The same job with its workers on nodes of this kind; of an average kind where it was not measured."""
+        return replace(self, node_factor=self.kinds.of(node_kind))
 
 
 def why_not_ready(measured: Measured, needed: int = NEEDED_COUNTS) -> NotReady | None:

@@ -9,7 +9,7 @@ weight. The noise of a run, 3 % at first, is estimated from repeats; an entry is
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
@@ -30,6 +30,13 @@ _NOISE_REPEATS: Final = 4.0
 """Relative noise of a run, and how many repeats this guess is worth against those that were measured."""
 _FORM: Final = 0.03
 """Relative error of the curve itself: many repeats at few counts must not bend it to meet them."""
+
+
+class Newest(NamedTuple):
+    """The speed at some counts, and the kind of node that it is of."""
+
+    steps_per_second: float
+    node_kind: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,12 +92,13 @@ class Measured:
         """What each entry counts in a fit: 1 for one long run of the usual noise, less than 2 for any number."""
         return (_FORM**2 + _NOISE**2) / (_FORM**2 + self.variance)
 
-    def speed_at(self, counts: Counts) -> float | None:
-        """The speed measured at these counts (steps per second; the newest entry's), or ``None``."""
+    def newest_at(self, counts: Counts) -> "Newest | None":
+        """What was measured at these counts, on the kind of node where that was last; ``None`` if nothing was."""
         here = [index for index, each in enumerate(self.counts) if each == counts]
         if not here:
             return None
-        return float(self.steps_per_second[max(here, key=lambda index: self.latest[index])])
+        newest = max(here, key=lambda index: self.latest[index])
+        return Newest(float(self.steps_per_second[newest]), self.kinds[newest])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,6 +66,16 @@ def test_one_kind_alone_needs_no_factor() -> None:
     assert model.on("fast").at(Counts(2, 2)) == model.at(Counts(2, 2))
 
 
+def test_an_anchor_on_one_kind_holds_for_the_others_too() -> None:
+    """Measured 10 % below the model on slow nodes: on fast ones it will be 10 % slower as well."""
+    model = fitted(samples(ALTERNATING))
+    here = Counts(3, 3)
+    anchored = model.on("slow").anchored(here, 0.9 * model.on("slow").at(here))
+    assert anchored.at(here) == pytest.approx(0.9 * model.on("slow").at(here))
+    assert anchored.on("fast").at(here) == pytest.approx(0.9 * model.on("fast").at(here))
+    assert anchored.on("fast").on("slow").at(here) == pytest.approx(anchored.at(here))
+
+
 def test_a_kind_that_was_not_measured_changes_nothing() -> None:
     model = fitted(samples(ALTERNATING))
     assert model.on("new").at(Counts(2, 2)) == model.at(Counts(2, 2))

@@ -91,5 +91,5 @@ class TestWorth:
 
 def test_the_speed_at_counts_is_that_of_their_newest_kind() -> None:
     measured = Measured.of([taken(1.0, at=5.0, kind="slow"), taken(2.0, at=9.0, kind="fast")])
-    assert measured.speed_at(HERE) == 2.0
-    assert measured.speed_at(THERE) is None
+    assert measured.newest_at(HERE) == (2.0, "fast")
+    assert measured.newest_at(THERE) is None
