@@ -28,11 +28,14 @@ _CLOSE: Final = 1e-3
 
 
 def mixed_kind(workers: Mapping[str, int]) -> str:
-    """How a sample's ``node_kind`` is written where its workers ran on several kinds: ``a=3,b=1``, in order."""
+    """How a sample's ``node_kind`` is written where its workers ran on several kinds: ``a*3,b*1``, in order.
+
+    A star, as no label of a node has one.
+    """
     several = {kind: count for kind, count in workers.items() if count > 0}
     if len(several) == 1:
         return next(iter(several))
-    return ",".join(f"{kind}={count}" for kind, count in sorted(several.items()))
+    return ",".join(f"{kind}*{count}" for kind, count in sorted(several.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,9 @@ class KindFactors:
 
     def of(self, kind: str) -> float:
         """The factor of one kind, or of several as ``mixed_kind`` writes them."""
-        if kind in self.factors or "=" not in kind:
+        if "*" not in kind:
             return self.factors.get(kind, 1.0)
-        parts = [part.rpartition("=") for part in kind.split(",")]
+        parts = [part.rpartition("*") for part in kind.split(",")]
         factors = [self.factors.get(name, 1.0) for name, _, _ in parts]
         if self.mode is TrainingMode.SYNC:
             return min(factors)
@@ -56,7 +59,7 @@ class KindFactors:
     @classmethod
     def fit(cls, measured: Measured, terms: SpeedTerms) -> "KindFactors":
         """Fit to entries of several kinds. Those of mixed or unknown nodes shape the curve, not the factors."""
-        kinds = sorted({kind for kind in measured.kinds if kind and "=" not in kind})
+        kinds = sorted({kind for kind in measured.kinds if kind and "*" not in kind})
         if len(set(measured.kinds)) < 2 or not kinds:
             return cls(terms.mode)
         columns = SpeedTerms(terms.mode, terms.batch, _plain(terms.form)).columns(measured.ps, measured.workers)[0]
@@ -86,7 +89,7 @@ def _better(measured: Measured, columns: Matrix, work: Vector, fitted: KindFacto
     logs = np.log(measured.steps_per_second * (columns @ coefficients) / work)
     factors = {}
     for kind in sorted(set(measured.kinds)):
-        if kind and "=" not in kind:
+        if kind and "*" not in kind:
             here = np.array([each == kind for each in measured.kinds])
             worth = measured.worth[here]
             factors[kind] = float(np.exp(worth @ logs[here] / (worth.sum() + _WEAK)))

@@ -1,0 +1,95 @@
+"""The columns of the two equations, shape by shape."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
+from scheduling.models.nnls import fit_each_relative, fit_relative
+from scheduling.models.speed import SpeedForm, SpeedModel, SpeedTerms
+from scheduling.models.speed_terms import Shape
+from scheduling.progress.record import SpeedSample
+
+SHARED, OWN = Batch(60, BatchScope.JOB), Batch(16, BatchScope.WORKER)
+SYNC, ASYNC = TrainingMode.SYNC, TrainingMode.ASYNC
+GRID = [Counts(ps, workers) for ps in range(1, 8) for workers in range(1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "batch", "form", "ps", "workers", "columns"),
+    [
+        pytest.param(SYNC, SHARED, SpeedForm.PAPER, 2, 6, [10, 1, 3, 6, 2], id="equation 4"),
+        pytest.param(SYNC, SHARED, SpeedForm.PAPER, 6, 2, [30, 1, 1 / 3, 2, 6], id="equation 4, more PSs than workers"),
+        pytest.param(SYNC, SHARED, SpeedForm.KNEE, 6, 2, [30, 1, 1, 2, 6], id="with a knee"),
+        pytest.param(SYNC, None, SpeedForm.PAPER, 2, 4, [1 / 4, 1, 2, 4, 2], id="batch unknown"),
+        pytest.param(SYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="a batch for each worker"),
+        pytest.param(ASYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="equation 3"),
+        pytest.param(ASYNC, SHARED, SpeedForm.KNEE, 6, 2, [1, 1, 2, 6], id="equation 3 with a knee"),
+    ],
+)  # fmt: skip
+def test_columns(
+    mode: TrainingMode, batch: Batch | None, form: SpeedForm, ps: int, workers: int, columns: Sequence[float]
+) -> None:
+    assert SpeedTerms(mode, batch, form).columns(ps, workers)[0].tolist() == pytest.approx(columns)
+
+
+def shape_of(mode: TrainingMode, knee: float, share: float, crowd: float) -> int:
+    shapes = SpeedTerms(mode).shapes
+    (index,) = [i for i, s in enumerate(shapes) if (s.knee, s.share, s.crowd) == (knee, share, crowd)]
+    return index
+
+
+@pytest.mark.parametrize(
+    ("mode", "batch", "shape", "ps", "workers", "columns"),
+    [
+        pytest.param(SYNC, SHARED, (1.0, 4.0, 0.0), 2, 6, [10, 1, 5, 6, 2], id="the PSs update once a step"),
+        pytest.param(SYNC, SHARED, (1.0, 4.0, 0.0), 7, 1, [60, 1, 5, 1, 7], id="below its knee"),
+        pytest.param(SYNC, SHARED, (0.7, 0.0, 3.0), 2, 6, [20, 1, 3, 6, 2], id="six workers on three cores"),
+        pytest.param(SYNC, SHARED, (0.7, 0.0, 3.0), 2, 2, [30, 1, 1, 2, 2], id="two workers on three cores"),
+        pytest.param(ASYNC, OWN, (0.7, 0.0, 3.0), 2, 6, [1, 3, 6, 2], id="six workers of their own on three cores"),
+        pytest.param(ASYNC, OWN, (0.7, 0.0, 3.0), 2, 2, [1, 1, 3, 2], id="two workers of their own on three cores"),
+    ],
+)
+def test_columns_of_other_shapes(
+    mode: TrainingMode, batch: Batch, shape: tuple[float, float, float], ps: int, workers: int, columns: Sequence[float]
+) -> None:
+    found = SpeedTerms(mode, batch).columns(ps, workers)[shape_of(mode, *shape)]
+    assert found.tolist() == pytest.approx(columns)
+
+
+def test_counts_are_broadcast_for_every_shape() -> None:
+    terms = SpeedTerms(SYNC, SHARED)
+    columns = terms.columns(np.arange(1, 4)[:, None], np.arange(1, 6)[None, :])
+    assert columns.shape == (len(terms.shapes), 3, 5, 5)
+    assert columns[:, 2, 4].tolist() == terms.columns(3, 5).tolist()
+
+
+def test_every_shape_has_odds_and_none_is_there_twice() -> None:
+    for mode in TrainingMode:
+        shapes = SpeedTerms(mode).shapes
+        assert all(shape.odds > 0 for shape in shapes)
+        assert len({shape[:2] + shape[3:] for shape in shapes}) == len(shapes)
+        assert Shape(1.0, 0.0, 1.0) in shapes
+
+
+@pytest.mark.parametrize("mode", TrainingMode)
+def test_the_average_finds_any_of_its_shapes(mode: TrainingMode) -> None:
+    """Speeds without noise of each shape in turn: the average is that shape, with its coefficients."""
+    terms = SpeedTerms(mode, SHARED)
+    t = np.array([0.02, 0.3, 0.4, 0.01, 0.02][-terms.columns(1, 1).shape[-1] :])
+    for index in range(len(terms.shapes)):
+        speeds = [float(terms.work(c.workers) / (terms.columns(*c)[index] @ t)) for c in GRID]
+        samples = [SpeedSample(c, speed, 60.0, 0.0) for c, speed in zip(GRID, speeds, strict=True)]
+        model = SpeedModel.fit(samples, mode, SHARED)
+        assert isinstance(model, SpeedModel)
+        assert model.coefficients == pytest.approx(t, abs=1e-6)
+        assert [model.at(counts) for counts in GRID] == pytest.approx(speeds, rel=1e-6)
+
+
+def test_many_fits_at_once_are_the_fits_one_by_one() -> None:
+    generator = np.random.default_rng(2)
+    columns, target = generator.uniform(0, 1, (4, 9, 3)), generator.uniform(0.5, 2, 9)
+    weights = generator.uniform(0, 1, 9)
+    together = fit_each_relative(columns, target, weights)
+    assert together.tolist() == [fit_relative(each, target, weights).tolist() for each in columns]
