@@ -86,7 +86,9 @@ def _merged_field(key: str, old: Any, new: Any) -> Any:
 def merge_key(field: str, elements: Sequence[Any]) -> str | None:
     """Return the key that tells a list's elements apart, None for a list that is replaced as a whole."""
     candidates = MERGE_KEYS.get(field, ())
-    found = (each for each in candidates if all(isinstance(one, dict) and each in one for one in elements))
+    found = (
+        key for key in candidates if all(isinstance(one, dict) and (key in one or "$patch" in one) for one in elements)
+    )
     return next(found, None)
 
 
