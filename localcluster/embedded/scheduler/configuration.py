@@ -27,7 +27,6 @@ class ExtenderConfiguration:
     url: str
     filter_verb: str = ""
     prioritize_verb: str = ""
-    bind_verb: str = ""
     weight: int = 0
     timeout_seconds: float = 5.0
     names_only: bool = False
@@ -54,7 +53,6 @@ class Configuration:
     extenders: tuple[ExtenderConfiguration, ...] = ()
     election: ElectionConfiguration | None = None
     kubeconfig: Path | None = None
-    percentage_of_nodes: int = 0
 
 
 def read_configuration(text: str) -> Configuration:
@@ -75,11 +73,13 @@ def read_configuration(text: str) -> Configuration:
         tuple(_extender(each) for each in document.get("extenders") or ()),
         _election(document.get("leaderElection") or {}),
         Path(kubeconfig) if kubeconfig else None,
-        document.get("percentageOfNodesToScore") or 0,
     )
 
 
 def _extender(body: Json) -> ExtenderConfiguration:
+    unknown = [verb for verb in ("bindVerb", "preemptVerb") if body.get(verb)]
+    if unknown:
+        raise BadConfiguration(f"an extender names a {unknown[0]}, which is not called here")
     weight = body.get("weight", 0)
     if body.get("prioritizeVerb") and weight <= 0:
         raise BadConfiguration("an extender with a prioritizeVerb must have a positive weight applied to it")
@@ -87,7 +87,6 @@ def _extender(body: Json) -> ExtenderConfiguration:
         url=body["urlPrefix"].rstrip("/"),
         filter_verb=body.get("filterVerb", ""),
         prioritize_verb=body.get("prioritizeVerb", ""),
-        bind_verb=body.get("bindVerb", ""),
         weight=weight,
         timeout_seconds=_seconds(body.get("httpTimeout")) or 5.0,
         names_only=body.get("nodeCacheCapable", False),

@@ -36,11 +36,6 @@ class HttpExtender:
         self.configuration = configuration
         self._pool = urllib3.PoolManager(retries=False, timeout=configuration.timeout_seconds)
 
-    @property
-    def binds(self) -> bool:
-        """Whether it binds instead of the scheduler."""
-        return bool(self.configuration.bind_verb)
-
     def is_interested(self, pod: Json) -> bool:
         """Whether the pod asks for a resource that the extender manages; one that names none manages all pods."""
         managed = self.configuration.managed_resources
@@ -86,23 +81,6 @@ class HttpExtender:
         if not all(isinstance(score, int) for _, score in scores):
             raise ExtenderFailed("a score is no integer")
         return {host: score * self.configuration.weight * 10 for host, score in scores}
-
-    def bind(self, pod: Json, node: str) -> None:
-        """Let the extender bind.
-
-        Raises:
-            ExtenderFailed: it did not.
-        """
-        metadata = pod["metadata"]
-        body = {
-            "PodName": metadata["name"],
-            "PodNamespace": metadata["namespace"],
-            "PodUID": metadata["uid"],
-            "Node": node,
-        }
-        answer = _keyed(self._post(self.configuration.bind_verb, body))
-        if answer.get("error"):
-            raise ExtenderFailed(str(answer["error"]))
 
     def _question(self, pod: Json, nodes: Mapping[str, Json]) -> Json:
         shown = {key: pod[key] for key in ("metadata", "spec", "status")}
