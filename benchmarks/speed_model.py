@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from scheduling.progress.record import SpeedSample
 BUDGETS = (5, 10)
 MODELS = {"ours": SpeedForm.BLEND, "one knee": SpeedForm.KNEE, "paper": SpeedForm.PAPER}
 RANDOM = "paper, random samples"
+Report = dict[str, dict[str, Any]]
 SUITES: Mapping[str, Mapping[str, object]] = {
     "mixed": {},
     "2 % noise": {"noise": 0.02, "repeats": 1},
@@ -60,46 +62,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
     parser.add_argument("--worlds", type=int, default=12, help="of each kind in a suite")
+    parser.add_argument("--seed", type=int, default=7, help="of the clusters")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    found: dict[str, object] = {"clusters": {}, "tables": {}, "fits": time_fits()}
-    clusters, tables = {}, {}
-    for name, cases in suites(options.worlds):
+    found: dict[str, object] = {"fits": time_fits()}
+    clusters: dict[str, Report] = {}
+    tables: dict[str, Report] = {}
+    for name, cases in suites(options.worlds, options.seed):
         clusters[name] = report(cases)
         print(f"{name}: done", file=sys.stderr)
     for file in options.files:
         for table in read_speed_tables(file).tables:
             tables[f"{file.stem} {table.mode.value}"] = report([Case(table, (0,))])
-    found |= {"clusters": clusters, "tables": tables}
+    found |= {"all clusters": together(clusters), "clusters": clusters, "tables": tables}
     text = json.dumps(found, indent=1)
     if options.output:
         options.output.write_text(text + "\n")
     print(text)
 
 
-def suites(worlds: int) -> Iterator[tuple[str, list[Case]]]:
+def suites(worlds: int, seed: int, only: Sequence[str] = tuple(SUITES)) -> Iterator[tuple[str, list[Case]]]:
     """The suites by name and kind of job."""
     for place, (suite, fixed) in enumerate(SUITES.items()):
+        if suite not in only:
+            continue
         for which, kind in enumerate(KINDS):
             few = max(worlds // 3, 2) if fixed.get("side") else worlds
-            yield f"{suite}: {kind}", [_case(kind, fixed, (place, which, index)) for index in range(few)]
+            yield f"{suite}: {kind}", [_case(kind, fixed, (seed, place, which, index)) for index in range(few)]
 
 
 def _case(kind: str, fixed: Mapping[str, object], seed: tuple[int, ...]) -> Case:
-    generator = np.random.default_rng([7, *seed])
+    generator = np.random.default_rng(seed)
     world = draw_world(kind, generator, **fixed)  # type: ignore[arg-type]  # the suites name World's own fields
     return Case(SpeedTable(world.mode, world.table(generator), world.batch), seed, world)
 
 
-def report(cases: Sequence[Case]) -> dict[str, object]:
+def report(cases: Sequence[Case]) -> Report:
     """Errors, choices and coverage by number of samples; ratios are of the paper's form."""
-    answer: dict[str, object] = {"tables": len(cases)}
+    answer: Report = {}
     for budget in BUDGETS:
         scores = {
             name: _average([Score.of([_judged(case, form, budget)]) for case in cases]) for name, form in MODELS.items()
         }
         scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
-        entry: dict[str, object] = {**scores}
+        entry: dict[str, Any] = {"tables": len(cases), **scores}
         for reference in ("paper", RANDOM):
             entry[f"ours / {reference}"] = round(scores["ours"]["mean"] / scores[reference]["mean"], 3)
         known = [case for case in cases if case.world is not None]
@@ -107,6 +113,25 @@ def report(cases: Sequence[Case]) -> dict[str, object]:
             entry["chosen, knowing the truth"] = round(float(np.mean([_best_choice(case) for case in known])), 3)
             entry |= _coverage(known, budget)
         answer[str(budget)] = entry
+    return answer
+
+
+def together(reports: Mapping[str, Report]) -> Report:
+    """The mean over suites, each counting alike; ratios of the means."""
+    answer: Report = {}
+    for budget in map(str, BUDGETS):
+        entries = [report[budget] for report in reports.values()]
+        names = [*MODELS, RANDOM]
+        means = {
+            name: {key: round(float(np.mean([each[name][key] for each in entries])), 4) for key in entries[0][name]}
+            for name in names
+        }
+        entry: dict[str, Any] = {"tables": sum(each["tables"] for each in entries), **means}
+        for key in ("within 80 %", "within 90 %", "chosen, knowing the truth"):
+            entry[key] = round(float(np.mean([each[key] for each in entries])), 3)
+        for reference in ("paper", RANDOM):
+            entry[f"ours / {reference}"] = round(means["ours"]["mean"] / means[reference]["mean"], 3)
+        answer[budget] = entry
     return answer
 
 
