@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -79,7 +80,7 @@ def questions_after_drops(points: Sequence[LossPoint], after: int, targets: Sequ
     """From so many epochs after each drop of the learning rate: targets inside the segment until the next one."""
     losses = np.array([point.loss for point in points])
     starts = [drop.index for drop in rate_drops(points)]
-    for start, end in zip(starts, [*starts[1:], len(points)], strict=True):
+    for start, end in pairwise([*starts, len(points)]):
         lowest = np.minimum.accumulate(losses[start:end])
         for at in targets:
             target = float(lowest[max(_floor(at * len(lowest)), 1) - 1])

@@ -79,20 +79,15 @@ class LossCurve:
         return cls(laws, noise, largest, start, seen, spacing, series.in_epochs, len(log_loss), steady)
 
     def predict(self, k: ArrayLike) -> Vector:
-        """The loss after k epochs (steps, where epochs are unknown): the laws' weighted mean in logarithms."""
-        return np.asarray(np.exp(self.laws.weights @ self._log_courses(k)), dtype=np.float64)
+        """The loss after k epochs (steps, where epochs are unknown): the laws' weighted median."""
+        (middle,) = self._quantiles(k, 0.5)
+        return np.asarray(np.exp(middle), dtype=np.float64)
 
     def band(self, k: ArrayLike, probability: float = 0.8) -> tuple[Vector, Vector]:
         """Between which losses an epoch's mean after k epochs lies with that probability, each (places,)."""
-        courses = self._log_courses(k)
-        order = np.argsort(courses, axis=0)
-        shares = np.cumsum(self.laws.weights[order], axis=0)
-        ends, noise = [], math.hypot(self.noise, INEXACT)
-        for share, sign in (((1 - probability) / 2, -1.0), ((1 + probability) / 2, 1.0)):
-            rows = np.minimum((shares < share).sum(axis=0), len(order) - 1)
-            columns = np.arange(courses.shape[1])
-            ends.append(np.exp(courses[order[rows, columns], columns] + sign * noise))
-        return ends[0], ends[1]
+        noise = math.hypot(self.noise, INEXACT)
+        low, high = self._quantiles(k, (1 - probability) / 2, (1 + probability) / 2)
+        return np.exp(low - noise), np.exp(high + noise)
 
     def until(self, goal: Goal) -> Arrival | NotReady:
         """When the goal is met, if it is not met yet; not ready where that is unlikely before the run ends."""
@@ -124,9 +119,15 @@ class LossCurve:
         chances = self.laws.weights @ self._chance(self._quiet(goal.fraction, courses, falls), ahead)
         return Arrival.of(self.seen, ahead + QUIET_EPOCHS - 1, chances, QUIET_EPOCHS)
 
-    def _log_courses(self, k: ArrayLike) -> Matrix:
+    def _quantiles(self, k: ArrayLike, *shares: float) -> list[Vector]:
+        """The logs of the loss below which the laws are with these probabilities, (places,) each."""
         x = (np.atleast_1d(np.asarray(k, dtype=np.float64)) - self.start) / (self.seen - self.start)
-        return family().laws[self.laws.rows].log_course(np.maximum(x, 0.0)) + self.laws.levels[:, np.newaxis]
+        courses = family().laws[self.laws.rows].log_course(np.maximum(x, 0.0)) + self.laws.levels[:, np.newaxis]
+        order = np.argsort(courses, axis=0)
+        below = np.cumsum(self.laws.weights[order], axis=0)
+        rows = (np.minimum((below < share).sum(axis=0), len(order) - 1) for share in shares)
+        places = np.arange(courses.shape[1])
+        return [courses[order[row, places], places] for row in rows]
 
     def _at_most(self, loss: float, courses: Matrix) -> Matrix:
         """The probability that one look at the loss finds it at most that, (laws, places)."""

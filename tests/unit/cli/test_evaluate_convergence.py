@@ -1,0 +1,253 @@
+"""``optimus evaluate convergence`` and ``forecast``: their answers on real logs, and what they say of bad input."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli.convergence_judging import questions_after_drops, questions_at
+from cli.main import main
+from cli.training_log import read_training_log
+from scheduling.progress.record import LossPoint
+
+CURVES = Path(__file__).parents[2] / "data" / "curves"
+CONSTANT = [CURVES / name for name in ("softmax_digits.log", "mlp_noisy.log")]
+STEPS = [CURVES / name for name in ("mlp_digits_step.log", "cnn_digits_step.log")]
+KEYS = {"log", "origin", "seen_epochs", "run_epochs", "target_at", "true_epoch", "predicted_epoch", "low", "high",
+        "error", "paper_error"}  # fmt: skip
+
+
+class Terminal:
+    """Runs the command and reads what it prints."""
+
+    def __init__(self, printed: pytest.CaptureFixture[str]) -> None:
+        self._printed = printed
+
+    def json(self, *arguments: object) -> Any:
+        assert main([*map(str, arguments), "--json"]) == 0
+        return json.loads(self._printed.readouterr().out)
+
+    def text(self, *arguments: object) -> str:
+        assert main([*map(str, arguments)]) == 0
+        return self._printed.readouterr().out
+
+    def error(self, *arguments: object) -> str:
+        assert main([*map(str, arguments)]) == 1
+        lines = self._printed.readouterr().err.splitlines()
+        assert len(lines) == 1
+        return lines[0]
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(capsys)
+
+
+Written = Callable[..., Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    def write(*lines: str, name: str = "run.csv") -> Path:
+        file = tmp_path / name
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+    return write
+
+
+def decay(epochs: int) -> list[float]:
+    return [1 / (0.1 * k + 1) + 0.05 for k in range(1, epochs + 1)]
+
+
+def csv_of(losses: Sequence[float]) -> list[str]:
+    return ["epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses, 1))]
+
+
+class TestTheBars:
+    """What is asked of the model on the recorded curves, at least."""
+
+    @pytest.mark.parametrize(("origin", "error", "width"), [("0.3", 0.18, 0.7), ("0.5", 0.08, 0.6)])
+    def test_at_a_constant_learning_rate(self, terminal: Terminal, origin: str, error: float, width: float) -> None:
+        found = terminal.json("evaluate", "convergence", *CONSTANT, "--at", origin, "--target-at", "0.6,0.75,0.9")
+        assert len(found) == 6
+        errors, paper = fmean(each["error"] for each in found), fmean(each["paper_error"] for each in found)
+        twice = fmean(abs(2 * each["seen_epochs"] - each["true_epoch"]) / each["run_epochs"] for each in found)
+        assert errors <= error
+        assert errors < min(paper, twice)
+        assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
+        assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= width
+
+    def test_after_a_drop_of_the_learning_rate(self, terminal: Terminal) -> None:
+        found = terminal.json("evaluate", "convergence", *STEPS, "--after-drop", 5)
+        assert [each["seen_epochs"] for each in found] == [45] * 3 + [95] * 3 + [30] * 3 + [60] * 3
+        assert {each["origin"] for each in found} == {"drop+5"}
+        segments = [50] * 3 + [60] * 3 + [30] * 3 + [25] * 3
+        assert fmean(each["error"] for each in found) <= 0.1
+        off = [each["error"] * each["run_epochs"] / segment for each, segment in zip(found, segments, strict=True)]
+        assert fmean(off) <= 0.25
+        assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
+        assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.3
+
+    def test_targets_never_reached_are_told_from_others_by_their_probability(self, terminal: Terminal) -> None:
+        found = terminal.json("evaluate", "convergence", *CONSTANT, *STEPS, "--unreachable", 0.8)
+        never = [each["probability"] for each in found if each["true_epoch"] is None]
+        reached = [each["probability"] for each in found if each["true_epoch"] is not None]
+        assert len(never) >= 8
+        assert fmean(high > low for high in reached for low in never) >= 0.85
+
+
+class TestQuestions:
+    def test_the_truth_is_the_first_epoch_that_is_as_low_as_the_lowest_so_far(self) -> None:
+        losses = [5.0, 4.0, 4.5, 3.0, 3.5, 3.2, 2.0, 2.5, 1.0, 1.5]
+        asked = list(questions_at(losses, [0.3], [0.2, 0.5, 0.6, 0.8, 1.0 - 1e-9]))
+        assert [(each.seen, each.target, each.true) for each in asked] == [
+            (3, 3.0, 4),
+            (3, 3.0, 4),
+            (3, 2.0, 7),
+            (3, 1.0, 9),
+        ]
+
+    def test_parts_of_a_run_that_are_whole_epochs_are_taken_as_such(self) -> None:
+        asked = list(questions_at([1 / n for n in range(1, 101)], [0.29], [0.57]))
+        assert [(each.seen, each.true) for each in asked] == [(29, 57)]
+
+    def test_after_a_drop_the_target_is_the_segments(self) -> None:
+        losses = [9.0, 8.0, 7.0, 6.0, *(5.0 - 0.1 * n for n in range(10)), *(3.0 - 0.1 * n for n in range(10))]
+        rates = [0.1] * 4 + [0.01] * 10 + [0.001] * 10
+        points = [LossPoint(y, n + 1.0, learning_rate=r) for n, (y, r) in enumerate(zip(losses, rates, strict=True))]
+        asked = list(questions_after_drops(points, 5, [0.5, 0.8]))
+        assert [(each.seen, each.true, each.run) for each in asked] == [(9, 12, 24), (19, 22, 24)]
+
+    def test_nothing_of_the_hidden_part_is_used(self, terminal: Terminal, written: Written) -> None:
+        losses, other = decay(100), decay(100)
+        other[50:] = [0.9 * loss for loss in other[50:]]
+        other[74] = losses[74]  # the same target; the rest of the hidden part is another
+        other[75:] = [2 * losses[74]] * 25
+        other[50:74] = [1.5 * losses[74]] * 24
+        answers = []
+        for name, each in (("a.csv", losses), ("b.csv", other)):
+            log = written(*csv_of(each), name=name)
+            (found,) = terminal.json("evaluate", "convergence", log, "--at", "0.5", "--target-at", "0.75")
+            answers.append([found[key] for key in ("predicted_epoch", "low", "high", "true_epoch", "paper_error")])
+        assert answers[0] == answers[1]
+
+
+class TestTheAnswer:
+    def test_its_keys_are_those_promised(self, terminal: Terminal) -> None:
+        for each in terminal.json("evaluate", "convergence", CONSTANT[0]):
+            assert set(each) >= KEYS
+
+    def test_a_target_out_of_sight_is_null_and_counts_as_a_whole_run(
+        self, terminal: Terminal, written: Written
+    ) -> None:
+        flat = [1.0] * 60 + [1e-9] * 40
+        (found,) = terminal.json("evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5", "--target-at", "0.9")
+        assert (found["predicted_epoch"], found["low"], found["high"], found["error"]) == (None, None, None, 1.0)
+        assert "not reachable" in terminal.text("evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5")
+
+    def test_one_log_in_several_forms_is_answered_alike(self, terminal: Terminal, written: Written) -> None:
+        losses = decay(60)
+        forms = [
+            written(*csv_of(losses)),
+            written("epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses)), name="from0.csv"),
+            written(*(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)), name="mxnet.log"),
+            written(
+                *(f"Epoch {n}/60\n10/10 - 1s - loss: {loss:.15g}" for n, loss in enumerate(losses, 1)), name="keras.log"
+            ),
+            written(*(f"step={100 * n} loss={loss}" for n, loss in enumerate(losses, 1)), name="steps.log"),
+        ]
+        answers = [terminal.json("evaluate", "convergence", form) for form in forms]
+        for answer in answers[1:]:
+            assert [each["predicted_epoch"] for each in answer] == pytest.approx(
+                [each["predicted_epoch"] for each in answers[0]], rel=1e-6
+            )
+
+    def test_a_long_log_keeps_every_epoch(self, written: Written) -> None:
+        log = written(*(f"Epoch[{n}] Train-loss={1 + 1 / (n + 1)}" for n in range(3000)), name="long.log")
+        assert len(read_training_log(log).epoch_means()) == 3000
+
+    def test_a_plot_is_drawn(self, terminal: Terminal, tmp_path: Path) -> None:
+        terminal.text("evaluate", "convergence", *CONSTANT, "--plot", tmp_path / "a.png")
+        terminal.text("forecast", CONSTANT[0], "--target-loss", 0.1, "--plot", tmp_path / "b.png")
+        assert (tmp_path / "a.png").stat().st_size > 10_000
+        assert (tmp_path / "b.png").stat().st_size > 10_000
+
+
+class TestForecast:
+    def test_of_a_running_job(self, terminal: Terminal, written: Written) -> None:
+        log = written(*csv_of(decay(60)))
+        found = terminal.json("forecast", log, "--target-loss", 0.15)  # met at 90
+        assert (found["unit"], found["seen"], found["met_at"], found["reason"]) == ("epochs", 60, None, None)
+        assert found["low"] < 90 < found["high"]
+        assert found["predicted"] == pytest.approx(90, rel=0.2)
+        assert "80 % between" in terminal.text("forecast", log, "--target-loss", 0.15)
+
+    def test_of_a_target_that_was_met(self, terminal: Terminal) -> None:
+        found = terminal.json("forecast", CONSTANT[0], "--target-loss", 0.5)
+        losses = [point.loss for point in read_training_log(CONSTANT[0]).epoch_means()]
+        assert found["met_at"] == int(np.argmax(np.array(losses) <= 0.5)) + 1
+        assert found["predicted"] is None
+
+    def test_of_a_target_out_of_reach(self, terminal: Terminal) -> None:
+        found = terminal.json("forecast", CONSTANT[1], "--target-loss", 1e-6)
+        assert found["predicted"] is None
+        assert found["reason"].startswith("a loss of 1e-06 is not reachable at this rate: ")
+
+    def test_of_a_log_that_tells_steps_alone(self, terminal: Terminal, written: Written) -> None:
+        steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
+        found = terminal.json("forecast", written(*steps, name="steps.log"), "--target-loss", 0.15)
+        assert (found["unit"], found["seen"]) == ("steps", 6000)
+        assert found["predicted"] == pytest.approx(9000, rel=0.25)
+
+    def test_tells_where_the_learning_rate_dropped(self, terminal: Terminal) -> None:
+        found = terminal.json("forecast", STEPS[0], "--target-loss", 0.06)
+        assert found["rate_dropped_at"] == [40, 90]
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("lines", "problem"),
+        [
+            pytest.param(
+                ["epoch,loss", "1,0.5", "2,abc"], ":3: a number is expected as loss, found 'abc'", id="a word"
+            ),
+            pytest.param(["epoch,loss", "1,0.5", "2"], ":3: a number is expected as loss, found ''", id="a short row"),
+            pytest.param(["epoch,loss", "1,nan"], ":2: a number is expected as loss, found 'nan'", id="nan"),
+            pytest.param(["epoch,accuracy", "1,2"], ":1: a column 'loss' beside 'epoch' is expected", id="no loss"),
+            pytest.param(["epoch,loss"], ":1: rows of epoch and loss are expected below the header", id="no rows"),
+            pytest.param(
+                ["epoch,loss", "3,1", "2,1"],
+                ":3: epochs that do not fall are expected, 2 comes after 3",
+                id="backwards",
+            ),
+            pytest.param(["epoch,loss", "1,1", "2,-1"], ": losses above 0 are expected, loss 2 is -1", id="below 0"),
+            pytest.param(
+                ["epoch,loss", "1,1", "2,1"], ": at least 10 completed epochs are expected, 2 found", id="short"
+            ),
+            pytest.param(["hello"], "no training loss was found in 1 lines", id="no log"),
+            pytest.param([""], "no training loss was found in 1 lines", id="an empty file"),
+        ],
+    )
+    def test_is_told_in_one_line(self, terminal: Terminal, written: Written, lines: list[str], problem: str) -> None:
+        log = written(*lines)
+        message = terminal.error("evaluate", "convergence", log)
+        assert str(log) in message
+        assert problem in message
+
+    def test_no_such_file(self, terminal: Terminal, tmp_path: Path) -> None:
+        assert "No such file" in terminal.error("forecast", tmp_path / "none.log", "--target-loss", 1)
+
+    def test_no_drop(self, terminal: Terminal) -> None:
+        message = terminal.error("evaluate", "convergence", CONSTANT[0], "--after-drop", 5)
+        assert "a drop of the learning rate with more than 5 epochs after it is expected" in message
+
+    @pytest.mark.parametrize("options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"], ["--after-drop", "0"]])
+    def test_options(self, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main(["evaluate", "convergence", str(CONSTANT[0]), *options])
+        assert "expected" in capsys.readouterr().err
