@@ -143,7 +143,7 @@ class TestWhatCannotRun:
 
 RECIPES = st.builds(
     Recipe,
-    arrives=st.floats(0, 2000),
+    arrives=st.sampled_from([0.0, 100.0, 600.0]) | st.floats(0, 1500),
     epochs=st.integers(6, 40),
     counts=st.builds(Counts, st.integers(1, 3), st.integers(1, 3)),
     speed=st.builds(Speed, st.floats(0.2, 3), st.floats(0, 0.5), st.floats(0, 1)),
@@ -161,7 +161,13 @@ WORLDS = st.builds(
     st.lists(RECIPES, min_size=1, max_size=5),
     st.integers(3, 5),
 )
-APPROACHES = st.sampled_from(["optimus", "optimus-paper", "drf", "fifo"]).map(approach)
+APPROACHES = st.sampled_from(
+    [
+        *(approach(name) for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf")),
+        # Those that know the truth decide more in a short life.
+        *(approach(name, Truth()) for name in ("optimus", "optimus-paper", "tetris")),
+    ]
+)
 
 
 class Witness:

@@ -1,0 +1,131 @@
+"""The simulated cluster: what a move does to room and training, and when."""
+
+from scheduling.interval.layout import Held
+from scheduling.jobs import Counts, Role
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.resources import NONE, Resources
+from scheduling.snapshot import ReplicaId
+from simulator.cluster import JobState, Phase, Seats, SimulatedCluster
+from simulator.training import Training
+from tests.unit.simulator.worlds import PS, WORKER, Recipe, job, nodes
+
+RESCALE, START, LEAVING = 30.0, 5.0, 10.0
+
+
+def arrived(cluster: SimulatedCluster, name: str = "a", *, visible_at: float | None = None) -> JobState:
+    truth = job(name, Recipe(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
+    seen = cluster.now if visible_at is None else visible_at
+    state = JobState(truth, truth.job, Training(truth, seed=1), seen)
+    cluster.add(state)
+    return state
+
+
+def seats(state: JobState, *where: str, free_at: float = 0.0) -> Seats:
+    """A PS on the first of these nodes, and a worker on each of the others."""
+    held = [Held(ReplicaId(state.job.uid, Role.PS, 0), where[0], PS)]
+    held += [Held(ReplicaId(state.job.uid, Role.WORKER, n), node, WORKER) for n, node in enumerate(where[1:])]
+    return Seats(Counts(1, len(where) - 1), tuple(held), free_at)
+
+
+def running() -> tuple[SimulatedCluster, JobState]:
+    cluster = SimulatedCluster(nodes(2), LEAVING)
+    state = arrived(cluster)
+    cluster.move(state, seats(state, "node-0", "node-0"))
+    cluster.advance(START + 100)
+    cluster.catch_up()
+    return cluster, state
+
+
+class TestAFirstStart:
+    def test_it_takes_room_at_once_and_trains_when_its_pods_have_started(self) -> None:
+        cluster = SimulatedCluster(nodes(2), LEAVING)
+        state = arrived(cluster)
+        cluster.move(state, seats(state, "node-0", "node-1"))
+        assert cluster.used() == {"node-0": PS, "node-1": WORKER}
+        assert (state.phase, cluster.next_at) == (Phase.STARTING, START)
+        cluster.advance(START)
+        assert state.phase is Phase.TRAINING
+        assert state.training.run is not None
+        assert state.training.run.servers == (Counts(1, 0), Counts(0, 1))
+
+    def test_it_waits_until_others_have_left_the_room(self) -> None:
+        cluster = SimulatedCluster(nodes(2), LEAVING)
+        state = arrived(cluster)
+        cluster.move(state, seats(state, "node-0", "node-0", free_at=8.0))
+        assert cluster.used() == {"node-0": NONE, "node-1": NONE}
+        assert cluster.room(Theorem1()).free["node-0"] == Resources(cpu=2000)
+        cluster.advance(8.0)
+        assert cluster.used()["node-0"] == PS + WORKER
+        cluster.advance(8.0 + START)
+        assert state.phase is Phase.TRAINING
+
+    def test_it_counts_as_no_rescale(self) -> None:
+        _, state = running()
+        assert (state.deeds.rescales, state.deeds.restarts, state.history.rescaling_to) == (0, 0, None)
+
+
+class TestARescale:
+    def test_the_old_pods_hold_their_room_until_they_have_left(self) -> None:
+        cluster, state = running()
+        cluster.move(state, seats(state, "node-1", "node-1", "node-1"))
+        assert state.training.run is None
+        assert cluster.used() == {"node-0": PS + WORKER, "node-1": NONE}
+        free = cluster.room(Theorem1()).free
+        assert (free["node-0"], free["node-1"]) == (Resources(cpu=2000), Resources(cpu=1000))
+        cluster.advance(cluster.now + LEAVING)
+        assert cluster.used() == {"node-0": NONE, "node-1": PS + WORKER * 2}
+
+    def test_training_stands_still_for_as_long_as_a_rescale_takes(self) -> None:
+        cluster, state = running()
+        began, steps = cluster.now, state.training.steps
+        cluster.move(state, seats(state, "node-1", "node-1", "node-1"))
+        on_its_way = state.history
+        cluster.advance(began + RESCALE)
+        arrived_there = state.history
+        assert (on_its_way.rescaling_to, arrived_there.rescaling_to) == (Counts(1, 2), None)
+        assert (state.training.steps, state.phase) == (steps, Phase.TRAINING)
+        assert (arrived_there.rescales, arrived_there.last_rescaled_at) == (1, began + RESCALE)
+        cluster.advance(began + RESCALE + 10)
+        cluster.catch_up()
+        assert state.training.steps == steps + 20
+
+    def test_one_that_measures_begins_a_profiling_run_and_is_counted_apart(self) -> None:
+        cluster, state = running()
+        began = cluster.now
+        cluster.move(state, seats(state, "node-1", "node-1", "node-1"), measures=True)
+        cluster.advance(began + RESCALE)
+        history = state.history
+        assert (history.profiling_since, history.rescales, history.last_rescaled_at) == (began + RESCALE, 0, None)
+        assert state.deeds.restarts == 1
+
+
+class TestAPause:
+    def test_the_room_is_free_when_the_pods_have_left_and_a_return_costs_the_rest_of_a_restart(self) -> None:
+        cluster, state = running()
+        began = cluster.now
+        cluster.pause(state)
+        assert cluster.used()["node-0"] == PS + WORKER
+        cluster.advance(began + LEAVING)
+        assert (state.phase, cluster.used()["node-0"]) == (Phase.WAITING, NONE)
+        cluster.advance(began + 500)
+        cluster.move(state, seats(state, "node-1", "node-1", free_at=cluster.now))
+        assert cluster.next_at == began + 500 + RESCALE - LEAVING
+        assert state.deeds.pauses == 1
+
+
+class TestTime:
+    def test_a_job_in_its_pre_run_is_not_seen(self) -> None:
+        cluster = SimulatedCluster(nodes(2), LEAVING)
+        state = arrived(cluster, visible_at=50.0)
+        assert cluster.visible == []
+        assert not cluster.snapshot().jobs
+        assert cluster.next_at == 50.0
+        assert cluster.advance(50.0)
+        assert cluster.visible == [state]
+
+    def test_a_job_ends_where_its_work_does_and_gives_its_room_back(self) -> None:
+        cluster, state = running()
+        assert cluster.advance(START + 1000)
+        assert (state.phase, state.ended_at) == (Phase.ENDED, START + 1000)
+        assert cluster.used()["node-0"] == NONE
+        assert cluster.states == {}
