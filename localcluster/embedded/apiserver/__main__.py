@@ -26,7 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     documents = [each for path in options.load for each in _documents(path)]
     server = Server(f"127.0.0.1:{options.port}", options.journal, documents)
-    return asyncio.run(_serve(server.app, options.port))
+    try:
+        return asyncio.run(_serve(server.app, options.port))
+    finally:
+        server.close()
 
 
 async def _serve(app: App, port: int) -> int:

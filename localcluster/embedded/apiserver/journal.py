@@ -29,6 +29,10 @@ class FileJournal:
         head = b'{"kind":"%b","gone":%b,"version":%d' % (kind.encode(), gone, change.version)
         self._file.write(b'%b,"object":%b}\n' % (head, change.now.raw))
 
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
 
 def restore(path: Path, store: Store) -> bool:
     """Fill a store from a journal; tell whether there was anything in it. The file then ends in a whole line."""

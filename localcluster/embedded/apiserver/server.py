@@ -26,8 +26,9 @@ class Server:
     def __init__(self, address: str, journal: Path | None = None, begin_with: Iterable[Json] = ()) -> None:
         self.store = Store()
         restored = restore(journal, self.store) if journal is not None else False
-        if journal is not None:
-            self.store.keep(FileJournal(journal))
+        self._journal = FileJournal(journal) if journal is not None else None
+        if self._journal is not None:
+            self.store.keep(self._journal)
         self.objects = Objects(self.store, Kinds(), random=Random())
         self.controllers = Controllers(
             self.objects,
@@ -43,6 +44,11 @@ class Server:
         self.controllers.settle_all()
         if not restored:
             self.store.compact()  # what was there before the first client is no history
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._journal is not None:
+            self._journal.close()
 
     def _begin(self, documents: Iterable[Json]) -> None:
         for name in _NAMESPACES:

@@ -1,0 +1,369 @@
+"""Requests reach what their paths name, and what cannot be served is refused in words recorded from a real server."""
+
+from typing import Any
+
+import pytest
+
+from localcluster.embedded.apiserver.kinds import Kinds
+from localcluster.embedded.apiserver.logs import LogRequest
+from localcluster.embedded.apiserver.refusals import Refusal
+from localcluster.embedded.apiserver.requests import Request, target_of
+from localcluster.embedded.apiserver.routes import COMPACT
+from localcluster.embedded.apiserver.watching import WatchRequest
+from tests.unit.localcluster_embedded.world import World, config_map, pod
+
+NS = "/api/v1/namespaces/ns"
+WIDGETS = "/apis/test.io/v1/namespaces/ns/widgets"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        pytest.param("/api/v1/pods", ("pods", "", "", ""), id="a collection over all namespaces"),
+        pytest.param("/api/v1/namespaces/a/pods", ("pods", "a", "", ""), id="a collection in a namespace"),
+        pytest.param("/api/v1/namespaces/a/pods/p", ("pods", "a", "p", ""), id="an object"),
+        pytest.param("/api/v1/namespaces/a/pods/p/status", ("pods", "a", "p", "status"), id="a part of an object"),
+        pytest.param("/api/v1/namespaces", ("namespaces", "", "", ""), id="the namespaces"),
+        pytest.param("/api/v1/namespaces/pods", ("namespaces", "", "pods", ""), id="a namespace called pods"),
+        pytest.param("/api/v1/namespaces/a/status", ("namespaces", "", "a", "status"), id="a part of a namespace"),
+        pytest.param("/api/v1/nodes/n", ("nodes", "", "n", ""), id="an object without a namespace"),
+        pytest.param("/apis/apps/v1/namespaces/a/deployments", ("deployments", "a", "", ""), id="another group"),
+        pytest.param("/api/v1/namespaces/a/bindings", ("pods", "a", "", "binding"), id="the old path of bindings"),
+        pytest.param("/api/v1/namespaces/a/pods/x%2Fy", ("pods", "a", "x/y", ""), id="signs in a name"),
+    ],
+)
+def test_paths(path: str, wanted: tuple[str, str, str, str]) -> None:
+    found = target_of(Kinds(), path)
+    assert found is not None
+    assert (found.resource.plural, found.namespace, found.name, found.subresource) == wanted
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/nope",
+        "/api/v1/namespaces/a/nodes",
+        "/api/v1/pods/p",
+        "/api/v1/namespaces/a/pods/p/x",
+        "/api/v1/namespaces/a/pods/p/status/x",
+    ],
+)
+def test_paths_in_a_served_group_that_lead_nowhere(path: str) -> None:
+    with pytest.raises(Refusal, match="the server could not find the requested resource"):
+        target_of(Kinds(), path)
+
+
+@pytest.mark.parametrize("path", ["/apis/nope.io/v1/things", "/apis/apps/v2/deployments", "/nope"])
+def test_paths_outside_of_every_group_are_answered_in_plain_text(path: str) -> None:
+    assert World().ask("GET", path) == (404, b"404 page not found\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "content", "code", "message"),
+    [
+        pytest.param(
+            "POST",
+            f"{NS}/pods/p",
+            {},
+            "",
+            405,
+            "the server does not allow this method on the requested resource",
+            id="a POST to an object",
+        ),
+        pytest.param(
+            "POST",
+            "/api/v1/pods",
+            {},
+            "",
+            405,
+            "the server does not allow this method on the requested resource",
+            id="a new object in no namespace",
+        ),
+        pytest.param(
+            "GET",
+            f"{NS}/pods/zz",
+            None,
+            "",
+            404,
+            'pods "zz" not found',
+            id="no such object",
+        ),
+        pytest.param(
+            "GET",
+            f"{WIDGETS}/zz",
+            None,
+            "",
+            404,
+            'widgets.test.io "zz" not found',
+            id="no such custom object",
+        ),
+        pytest.param(
+            "POST",
+            "/api/v1/namespaces/nope/configmaps",
+            config_map("c"),
+            "",
+            404,
+            'namespaces "nope" not found',
+            id="no such namespace",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            config_map("c"),
+            "",
+            409,
+            'configmaps "c" already exists',
+            id="a name that is taken",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            config_map("d", namespace="x"),
+            "",
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+            id="another namespace",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            {"data": {}},
+            "",
+            422,
+            'ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required',
+            id="no name",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            config_map("d", resourceVersion="5"),
+            "",
+            500,
+            "resourceVersion should not be set on objects to be created",
+            id="a version before there is one",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/pods",
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
+            "",
+            400,
+            'ConfigMap in version "v1" cannot be handled as a Pod: converting (v1.ConfigMap) to '
+            "(core.Pod): unknown conversion",
+            id="another kind",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/pods",
+            b"{",
+            "",
+            400,
+            "the object provided is unrecognized (must be of type Pod): couldn't get version/kind;"
+            " json parse error: unexpected end of JSON input ({)",
+            id="half a body",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/pods",
+            b"x",
+            "text/plain",
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            id="a body in another format",
+        ),
+        pytest.param(
+            "POST",
+            WIDGETS,
+            {"apiVersion": "test.io/v2", "kind": "Widget", "metadata": {"name": "w"}},
+            "",
+            400,
+            "the API version in the data (test.io/v2) does not match the expected API version (test.io/v1)",
+            id="another version",
+        ),
+        pytest.param(
+            "POST",
+            WIDGETS,
+            {"apiVersion": "test.io/v1", "kind": "Gadget", "metadata": {"name": "w"}},
+            "",
+            422,
+            'Gadget.test.io "w" is invalid: kind: Invalid value: "Gadget": must be Widget',
+            id="another custom kind",
+        ),
+        pytest.param(
+            "PUT",
+            f"{NS}/configmaps/c",
+            config_map("d"),
+            "",
+            400,
+            "the name of the object (d) does not match the name on the URL (c)",
+            id="another name",
+        ),
+        pytest.param(
+            "PUT",
+            f"{WIDGETS}/w",
+            {"apiVersion": "test.io/v1", "kind": "Widget", "metadata": {"name": "w"}},
+            "",
+            422,
+            'widgets.test.io "w" is invalid: metadata.resourceVersion: Invalid value: 0: must be '
+            "specified for an update",
+            id="a replacement of any version",
+        ),
+        pytest.param(
+            "PATCH",
+            f"{NS}/configmaps/c",
+            {},
+            "application/json",
+            415,
+            "415: Unsupported Media Type",
+            id="a patch of no kind",
+        ),
+        pytest.param(
+            "PATCH",
+            f"{WIDGETS}/w",
+            {},
+            STRATEGIC,
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, "
+            "application/apply-patch+yaml",
+            id="a strategic patch of a custom object",
+        ),
+    ],
+)
+def test_refusals(method: str, path: str, body: Any, content: str, code: int, message: str) -> None:
+    world = World()
+    world.create("configmaps", config_map("c"))
+    world.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
+    answered, said = world.ask(method, path, body, content or "application/json")
+    assert (answered, said["code"], said["message"]) == (code, code, message)
+    assert (said["kind"], said["status"]) == ("Status", "Failure")
+
+
+def test_what_a_refusal_is_about_is_in_its_details() -> None:
+    world = World()
+    assert world.ask("GET", f"{WIDGETS}/zz")[1]["details"] == {"name": "zz", "group": "test.io", "kind": "widgets"}
+    details = world.ask("POST", f"{NS}/pods", {"metadata": {"name": "q"}, "spec": {}})[1]["details"]
+    cause = {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.containers"}
+    assert details == {"name": "q", "kind": "Pod", "causes": [cause]}
+
+
+def test_scale_reads_and_writes_the_replicas_wherever_they_are() -> None:
+    world = World()
+    world.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 3}})
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    world.create("deployments", {"metadata": {"name": "d"}, "spec": spec})
+    deployment = "/apis/apps/v1/namespaces/ns/deployments/d/scale"
+    for path, selector in ((f"{WIDGETS}/w/scale", None), (deployment, "a=b")):
+        code, scale = world.ask("PATCH", path, {"spec": {"replicas": 5}}, MERGE)
+        assert (code, scale["kind"], scale["spec"]) == (200, "Scale", {"replicas": 5})
+        assert scale["status"].get("selector") == selector
+        assert world.ask("GET", path)[1] == scale
+        stale = {**scale, "metadata": {**scale["metadata"], "resourceVersion": "1"}}
+        assert world.ask("PUT", path, stale)[0] == 409
+
+
+def test_a_collection_is_deleted_by_selector() -> None:
+    world = World()
+    for name, label in (("a", "1"), ("b", "2"), ("c", "1")):
+        world.create("configmaps", config_map(name, labels={"k": label}))
+    code, gone = world.ask("DELETE", f"{NS}/configmaps?labelSelector=k%3D1")
+    assert (code, gone["kind"], [each["metadata"]["name"] for each in gone["items"]]) == (
+        200,
+        "ConfigMapList",
+        ["a", "c"],
+    )
+    assert world.names("configmaps") == ["b", "kube-root-ca.crt"]
+
+
+def test_an_eviction_is_a_deletion() -> None:
+    world = World()
+    world.create("pods", pod())
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    assert world.ask("POST", f"{NS}/pods/p/eviction", body)[0] == 201
+    assert world.get("pods", "p") is None
+
+
+def test_a_token_says_whose_it_is_and_how_long_it_lasts() -> None:
+    code, answer = World().ask("POST", f"{NS}/serviceaccounts/default/token", {"spec": {"expirationSeconds": 600}})
+    assert (code, answer["kind"], answer["status"]["expirationTimestamp"]) == (
+        201,
+        "TokenRequest",
+        "2026-01-01T00:10:00Z",
+    )
+    assert answer["status"]["token"].count(".") == 2
+
+
+def test_everybody_may_do_everything() -> None:
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    code, answer = World().ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    assert (code, answer["status"]) == (201, {"allowed": True})
+
+
+def test_discovery_names_every_kind_and_its_parts() -> None:
+    world = World()
+    groups = {each["name"] for each in world.ask("GET", "/apis")[1]["groups"]}
+    assert {"apps", "coordination.k8s.io", "test.io"} <= groups
+    listed = world.ask("GET", "/apis/test.io/v1")[1]["resources"]
+    assert [each["name"] for each in listed] == ["widgets", "widgets/status", "widgets/scale"]
+    pods = {each["name"] for each in world.ask("GET", "/api/v1")[1]["resources"] if each["kind"] == "Pod"}
+    assert pods == {"pods", "pods/binding", "pods/eviction", "pods/log", "pods/status"}
+    assert world.ask("GET", "/version")[1]["minor"] == "36"
+    assert world.ask("GET", "/readyz") == (200, b"ok")
+
+
+def test_items_of_built_in_lists_go_without_their_kind_and_custom_ones_with_it() -> None:
+    world = World()
+    world.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
+    built_in = world.ask("GET", f"{NS}/configmaps")[1]
+    assert (built_in["kind"], [sorted(each) for each in built_in["items"]]) == ("ConfigMapList", [["data", "metadata"]])
+    custom = world.ask("GET", WIDGETS)[1]
+    assert (custom["kind"], custom["items"][0]["kind"]) == ("WidgetList", "Widget")
+
+
+def test_history_can_be_forgotten_on_demand() -> None:
+    world = World()
+    assert world.ask("POST", COMPACT) == (200, {"version": world.store.version})
+    assert list(world.store.since("configmaps", world.store.version)) == []
+
+
+class TestStreams:
+    def test_a_watch_is_handed_on(self) -> None:
+        world = World()
+        query = b"watch=true&fieldSelector=spec.nodeName%3Dn"
+        found = world.routes.handle(Request.of("GET", f"{NS}/pods", query, "", b""))
+        assert isinstance(found, WatchRequest)
+        assert (found.resource.plural, found.selection.namespace, len(found.selection.fields)) == ("pods", "ns", 1)
+
+    def test_a_log_is_where_the_pods_node_says(self) -> None:
+        world = World()
+        world.create(
+            "nodes", {"metadata": {"name": "n"}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 4}}}}
+        )
+        world.create("pods", pod())
+        assert world.ask("GET", f"{NS}/pods/p/log") == (204, b"")
+        world.objects.bind(world.target("pods", "p"), {"target": {"name": "n"}})
+        query = b"follow=true&tailLines=5&timestamps=false&pretty=true"
+        found = world.routes.handle(Request.of("GET", f"{NS}/pods/p/log", query, "", b""))
+        assert found == LogRequest(4, "/containerLogs/ns/p/c?follow=true&tailLines=5")
+
+    @pytest.mark.parametrize(
+        ("query", "message"),
+        [
+            pytest.param("?container=x", "container x is not valid for pod p", id="no such container"),
+            pytest.param(
+                "",
+                "a container name must be specified for pod p, choose one of: [c d] or one of the init containers: [i]",
+                id="several to choose from",
+            ),
+        ],
+    )
+    def test_a_container_that_cannot_be_told(self, query: str, message: str) -> None:
+        world = World()
+        containers = [{"name": name, "image": "i:1"} for name in "cd"]
+        world.create("pods", pod(containers=containers, initContainers=[{"name": "i", "image": "i:1"}]))
+        code, said = world.ask("GET", f"{NS}/pods/p/log{query}")
+        assert (code, said["message"]) == (400, message)
