@@ -8,6 +8,9 @@ import math
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scheduling.progress.record import LossPoint
 
 _SLACK_EPOCHS: Final = 1e-6
@@ -17,6 +20,11 @@ _SLACK_EPOCHS: Final = 1e-6
 def epoch_index(point: LossPoint) -> int | None:
     """The epoch a point belongs to, counted from 0: a point at 3.0 closes epoch 2."""
     return None if point.epoch is None else max(math.ceil(point.epoch - _SLACK_EPOCHS) - 1, 0)
+
+
+def epoch_indexes(epochs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same of many epochs at once."""
+    return np.asarray(np.maximum(np.ceil(epochs - _SLACK_EPOCHS) - 1, 0.0), dtype=np.float64)
 
 
 def add(points: list[LossPoint], point: LossPoint, *, replace_last: bool = False, cumulative: bool = False) -> None:

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Final
 
 import numpy as np
 
 from scheduling.errors import NotReady
 from scheduling.models.nnls import Vector
-from scheduling.progress.losses import epoch_index
+from scheduling.progress.losses import epoch_indexes
 from scheduling.progress.record import LossPoint
 
 NEEDED_POINTS: Final = 5
@@ -77,18 +76,17 @@ class LossSeries:
 
     @classmethod
     def _per_epoch(cls, points: Sequence[LossPoint]) -> "LossSeries":
-        epochs: list[float] = []
-        means: list[float] = []
-        for index, group in groupby(points, key=epoch_index):
-            members = list(group)
-            if epochs and members[-1] is points[-1] and not _completes_epoch(members[-1]):
-                break  # the beginning of an epoch is no fair sample of it: the loss falls within
-            weight = sum(point.weight for point in members)
-            epochs.append(float((index or 0) + 1))
-            means.append(sum(point.loss * point.weight for point in members) / weight)
-        complete = epoch_index(points[-1]) != epoch_index(points[0]) or _completes_epoch(points[-1])
-        return cls(np.array(epochs), np.array(means), in_epochs=True, complete=complete)
+        epoch = np.array([point.epoch for point in points], dtype=np.float64)
+        loss = np.array([point.loss for point in points])
+        weight = np.array([point.weight for point in points])
+        index = epoch_indexes(epoch)
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(index)) + 1])
+        means = np.add.reduceat(loss * weight, starts) / np.add.reduceat(weight, starts)
+        k, complete = index[starts] + 1, bool(index[0] != index[-1]) or _completes_epoch(epoch[-1])
+        if len(starts) > 1 and not _completes_epoch(epoch[-1]):
+            k, means = k[:-1], means[:-1]  # the beginning of an epoch is no fair sample of it: the loss falls within
+        return cls(k, means, in_epochs=True, complete=complete)
 
 
-def _completes_epoch(point: LossPoint) -> bool:
-    return point.epoch is not None and point.epoch > math.ceil(point.epoch) - _NEARLY
+def _completes_epoch(epoch: float) -> bool:
+    return epoch > math.ceil(epoch) - _NEARLY

@@ -1,5 +1,6 @@
 """The loss curve: every form of decay, noise, goals, invariances, the obvious slow version, real curves."""
 
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from scheduling.models.convergence.family import family
 from scheduling.models.convergence.noise import noise_of, sliding_noise
 from scheduling.models.convergence.posterior import binned, posterior
 from scheduling.progress.log import ProgressLog
+from scheduling.progress.losses import epoch_index
 from scheduling.progress.record import LossPoint
 from scheduling.progress.rules import LogRules
 from tests.unit.progress.jobs import START, stamped
@@ -265,6 +267,19 @@ class TestSeries:
         ]
         series = LossSeries.of(points)
         assert (series.k.tolist(), series.loss.tolist()) == ([1.0, 2.0], [3.5, 1.0])
+
+    @given(st.lists(st.tuples(st.floats(0.01, 9), st.floats(0.0, 6.0), st.floats(1, 50)), min_size=1, max_size=40))
+    def test_the_means_are_those_of_the_obvious_way(self, found: list[tuple[float, float, float]]) -> None:
+        points = [LossPoint(loss, epoch, weight=weight) for loss, epoch, weight in found]
+        groups = [(index, list(group)) for index, group in groupby(points, key=epoch_index)]
+        last = found[-1][1]
+        if len(groups) > 1 and not last > np.ceil(last) - 0.1:
+            groups.pop()
+        series = LossSeries.of(points)
+        assert series.k.tolist() == [(index or 0) + 1.0 for index, _ in groups]
+        assert series.loss == pytest.approx(
+            np.array([sum(p.loss * p.weight for p in each) / sum(p.weight for p in each) for _, each in groups])
+        )
 
     def test_the_first_epoch_is_not_complete_while_it_runs(self) -> None:
         assert LossSeries.of([LossPoint(1.0, 0.3), LossPoint(1.0, 0.6)]).complete_loss.size == 0
