@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import urllib3
 
@@ -96,11 +97,13 @@ class HttpExtender:
         text = json.dumps(body, separators=(",", ":")).encode()
         try:
             answer = self._pool.request("POST", url, body=text, headers=headers)
+        except urllib3.exceptions.NewConnectionError as error:  # which the library counts among the time-outs
+            raise ExtenderFailed(f'Post "{url}": {_refused(url, error)}') from error
         except urllib3.exceptions.TimeoutError as error:
             why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             raise ExtenderFailed(f'Post "{url}": {why}') from error
         except urllib3.exceptions.HTTPError as error:
-            raise ExtenderFailed(f'Post "{url}": {_reason(error)}') from error
+            raise ExtenderFailed(f'Post "{url}": {error}') from error
         if answer.status != 200:
             raise ExtenderFailed(f"failed {verb} with extender at URL {url}, code {answer.status}")
         try:
@@ -109,9 +112,10 @@ class HttpExtender:
             raise ExtenderFailed(f"the answer of {url} is no JSON: {error}") from error
 
 
-def _reason(error: Exception) -> str:
-    cause = error.__cause__ or error.__context__
-    return f"dial tcp: connect: {cause}" if isinstance(cause, OSError) else str(error)
+def _refused(url: str, error: Exception) -> str:
+    cause = error.__cause__
+    why = (cause.strerror or str(cause)).lower() if isinstance(cause, OSError) else str(error)
+    return f"dial tcp {urlsplit(url).netloc}: connect: {why}"
 
 
 def _keyed(answer: Any) -> Json:

@@ -15,6 +15,10 @@ Json: TypeAlias = dict[str, Any]
 RETRY_SECONDS: Final = 1.0
 """After an attempt that failed by an error: the first step of kube-scheduler's back-off."""
 
+SETTLING_SECONDS: Final = 0.01
+"""A new pod is tried so much later: the embedded API server gathers what it sends for some milliseconds, and the nodes
+that were made before a pod have to be known when it is tried. kube-scheduler does not wait."""
+
 FLUSH_SECONDS: Final = 300.0
 """A refused pod is tried again after five minutes, changes or not."""
 
@@ -30,7 +34,7 @@ class Change(Enum):
 class _Waiting:
     priority: int
     since: float
-    active: bool = True
+    active: bool = False
     tried: bool = False
     by_extender: bool = False
     at: float = field(default=float("inf"))
@@ -47,7 +51,7 @@ class Queue:
     def add(self, uid: str, priority: int, now: float) -> None:
         """A pod waits from now on."""
         if uid not in self._pods:
-            self._pods[uid] = _Waiting(priority, now)
+            self._pods[uid] = _Waiting(priority, now, at=now + SETTLING_SECONDS)
 
     def remove(self, uid: str) -> None:
         """A pod is bound or gone."""

@@ -133,6 +133,17 @@ class Scene:
         )
         return self.why(name)
 
+    def wait_told(self, name: str, sentence: str) -> None:
+        """Wait until a pod is said to have no node with exactly this sentence.
+
+        The scheduler's copies of nodes and pods do not grow alike: its first sentence may lack the newest node.
+        """
+        try:
+            self.ask.until(lambda: self.why(name) == sentence, f"{name} is told why", 10)
+        except AssertionError:
+            assert self.why(name) == sentence
+            raise
+
     def nominate(self, name: str, node: str | None) -> None:
         """Write a pod's nomination, as an extender does."""
         self.ask.core.patch_namespaced_pod_status(name, self.namespace, {"status": {"nominatedNodeName": node}})

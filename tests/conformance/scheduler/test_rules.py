@@ -87,7 +87,7 @@ UNTOLERATED = "1 node(s) had untolerated taint(s)."
 def test_a_node_is_refused_for(scene: Scene, extender: Extender, node: Json, wanted: Json, why: str) -> None:
     scene.node("4", **node)
     scene.pod("p", **wanted)
-    assert scene.wait_refused("p") == f"0/1 nodes are available: {why}"
+    scene.wait_told("p", f"0/1 nodes are available: {why}")
     assert extender.calls == []
 
 
@@ -122,7 +122,7 @@ def test_what_is_on_a_node_takes_room_until_it_has_ended(scene: Scene, extender:
     scene.pod("first", "3")
     scene.wait_bound("first")
     scene.pod("second", "3")
-    assert scene.wait_refused("second") == f"0/1 nodes are available: 1 Insufficient cpu. {NO_ROOM}"
+    scene.wait_told("second", f"0/1 nodes are available: 1 Insufficient cpu. {NO_ROOM}")
     scene.ask.core.patch_namespaced_pod_status("first", scene.namespace, {"status": {"phase": "Succeeded"}})
     assert scene.wait_bound("second") == name
 
@@ -142,7 +142,7 @@ def test_a_node_holds_so_many_pods(scene: Scene, extender: Extender) -> None:
     scene.pod("first")
     scene.wait_bound("first")
     scene.pod("second")
-    assert scene.wait_refused("second") == f"0/1 nodes are available: 1 Too many pods. {NO_ROOM}"
+    scene.wait_told("second", f"0/1 nodes are available: 1 Too many pods. {NO_ROOM}")
 
 
 def test_the_largest_init_container_counts_beside_the_others(scene: Scene, extender: Extender) -> None:
@@ -157,9 +157,10 @@ def test_reasons_are_counted_over_nodes(scene: Scene, extender: Extender) -> Non
         scene.node("1")
     scene.node("4", unschedulable=True)
     scene.pod("p", "2")
-    assert scene.wait_refused("p") == (
+    scene.wait_told(
+        "p",
         "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, "
-        "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+        "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
     )
     warning = ("Warning", "FailedScheduling", scene.why("p"))
     scene.ask.until(lambda: warning in events(scene, "p"), "an Event says the same")
@@ -167,7 +168,7 @@ def test_reasons_are_counted_over_nodes(scene: Scene, extender: Extender) -> Non
 
 def test_a_cluster_without_nodes_has_none(scene: Scene, extender: Extender) -> None:
     scene.pod("p")
-    assert scene.wait_refused("p") == "no nodes available to schedule pods"
+    scene.wait_told("p", "no nodes available to schedule pods")
 
 
 def test_a_bound_pod_is_told_of(scene: Scene, extender: Extender) -> None:
