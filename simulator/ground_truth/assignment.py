@@ -8,6 +8,7 @@ The PS with the largest share is the last to be done: how uneven the shares are 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -43,14 +44,7 @@ class MxnetDefault:
 
     def shares(self, ps: int) -> tuple[float, ...]:
         """The same answer for the same seed and number of PSs."""
-        rng = np.random.default_rng((self.seed, ps))
-        held = np.zeros(ps)
-        for size in self.blocks:
-            if size < _SLICED_FROM:
-                held[rng.integers(ps)] += size
-            else:
-                held += size / ps
-        return _parts(held)
+        return _by_chance(self.blocks, self.seed, ps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +55,31 @@ class Paa:
 
     def shares(self, ps: int) -> tuple[float, ...]:
         """Nearly even wherever blocks are many or large."""
-        held, requests = np.zeros(ps), np.zeros(ps, dtype=np.int64)
-        average = sum(self.blocks) / ps
-        for size in sorted(self.blocks, reverse=True):
-            for part in _slices(size, average):
-                chosen = _choose(part, average, held, requests)
-                held[chosen] += part
-                requests[chosen] += 1
-        return _parts(held)
+        return _best_fit(self.blocks, ps)
+
+
+@cache
+def _by_chance(blocks: tuple[int, ...], seed: int, ps: int) -> tuple[float, ...]:
+    rng = np.random.default_rng((seed, ps))
+    held = np.zeros(ps)
+    for size in blocks:
+        if size < _SLICED_FROM:
+            held[rng.integers(ps)] += size
+        else:
+            held += size / ps
+    return _parts(held)
+
+
+@cache
+def _best_fit(blocks: tuple[int, ...], ps: int) -> tuple[float, ...]:
+    held, requests = np.zeros(ps), np.zeros(ps, dtype=np.int64)
+    average = sum(blocks) / ps
+    for size in sorted(blocks, reverse=True):
+        for part in _slices(size, average):
+            chosen = _choose(part, average, held, requests)
+            held[chosen] += part
+            requests[chosen] += 1
+    return _parts(held)
 
 
 def _slices(size: float, average: float) -> list[float]:

@@ -44,9 +44,8 @@ class PhysicalSpeed:
         ps, workers = sum(each.ps for each in servers), sum(each.workers for each in servers)
         parts = _parts_by_server(self.assignment.shares(ps), servers)
         served = max(
-            self._served_seconds(share, workers - server.workers, workers)
+            self._served_seconds(max(here, default=0.0), workers - server.workers, workers)
             for server, here in zip(servers, parts, strict=True)
-            for share in here
         )
         common = self._own_seconds(workers) + self._cost.seconds_per_ps * ps
         steps = [

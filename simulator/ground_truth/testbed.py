@@ -74,20 +74,22 @@ _LINE_MB_PER_SECOND: Final = 125.0 * 1460 / 1538
 """1 Gbit/s less what Ethernet, IP and TCP add to 1460 bytes of payload."""
 
 
-def paper_hardware(wire_part: float = 1.0) -> Hardware:
+def paper_hardware(network: float = 0.5) -> Hardware:
     """The testbed after [O] table 2 (ResNet-50). It gives these terms back wherever PSs, not workers' links, bind.
 
     Sync: 1.02 s for each image, 2.78 s whatever p and w, 4.92 s for each worker of one PS, 0.02 s for each PS. (With
     the batch of 32 in the authors' job files these make 7 workers the best of 20 containers; figure 4 has 8.)
     Async: 2.83 s of a step are a worker's own, of which two images take 2.04 s; 3.92 s and 0.11 s.
 
-    ``wire_part`` of the time for each worker of one PS is the network's and the rest the PS's own work. All of it, by
-    default: speeds of real MXNet training recorded over links of 200 Mbit/s leave nothing for the PS (0.19 s for each
-    worker of one PS, where the wire alone takes 0.24 s for the model there and back).
+    What is not known is how much of the time for each worker of one PS the network takes. The link alone takes 1.7 s at
+    line rate (``network`` 0: the rest is the PS's own work); in real MXNet's speeds recorded over links of 200 Mbit/s
+    nothing is left for the PS (1: all is the network's, many senders sharing one port). The default is the middle.
     """
+    line = 2 * _RESNET_MB / _LINE_MB_PER_SECOND
 
     def cost(seconds_per_worker: float, worker_seconds: float, seconds_per_ps: float) -> ModeCost:
-        wire, own = wire_part * seconds_per_worker, (1 - wire_part) * seconds_per_worker
+        own = (1 - network) * (seconds_per_worker - line)
+        wire = seconds_per_worker - own
         return ModeCost(2 * _RESNET_MB / wire, own / _RESNET_MB, worker_seconds / _RESNET_MB, seconds_per_ps)
 
     return Hardware(
