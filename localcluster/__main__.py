@@ -12,7 +12,6 @@ from pathlib import Path
 
 from localcluster import handle
 from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
-from localcluster.embedded import SCHEDULER_FOLDER
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
@@ -101,7 +100,7 @@ def _up(options: argparse.Namespace) -> int:
     with locked(layout.root.with_name(f"{layout.root.name}.lock"), progress):
         _refuse_if_running(layout)
         binaries = None if options.embedded else resolve(options.binaries, progress)
-        programs = SCHEDULER_FOLDER if binaries is None else binaries["kube-scheduler"].parent
+        programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
         images = default_images(REPOSITORY, Path(sys.prefix), programs, extra)
         plan = handle.Plan(options.name, nodes, binaries, {"images": images.to_json()})

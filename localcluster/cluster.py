@@ -21,7 +21,6 @@ from typing import Any, Self
 from localcluster import client, handle
 from localcluster.binaries.locate import Binaries, resolve
 from localcluster.components import AGENT
-from localcluster.embedded import SCHEDULER_FOLDER
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
 from localcluster.layout import Layout
@@ -112,7 +111,7 @@ class LocalCluster:
         handle.stop(self.layout, status.supervisor if status else None)
 
     def _plan(self) -> handle.Plan:
-        kube = SCHEDULER_FOLDER if self._binaries is None else self._binaries["kube-scheduler"].parent
+        kube = None if self._binaries is None else self._binaries["kube-scheduler"].parent
         images = default_images(REPOSITORY, Path(sys.prefix), kube, self._images)
         agent = {"images": images.to_json(), **self._agent}
         return handle.Plan(self.name, self.nodes, self._binaries, agent, ephemeral=self._state_dir is None)

@@ -7,7 +7,7 @@ configuration.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,11 @@ class ImageCatalog:
 
 
 def default_images(
-    repo_root: Path, venv: Path, binaries_dir: Path, extra: Mapping[str, Path | str] | None = None
+    repo_root: Path, venv: Path, binaries_dir: Path | None, extra: Mapping[str, Path | str] | None = None
 ) -> ImageCatalog:
     """Name the images that this project's manifests and examples use.
+
+    `binaries_dir` holds a kube-scheduler; without one the embedded stand-in is meant.
 
     `extra` maps an example image (`optimus-examples-mxnet`, `optimus-examples-tensorflow`) to the folder of its
     virtual environment, or to the sentence that says why there is none.
@@ -73,7 +75,7 @@ def default_images(
     entries: dict[str, Environment | Unavailable] = {
         "optimus-on-kubernetes": project,
         "optimus-examples": project,
-        "registry.k8s.io/kube-scheduler": Environment(path=(str(binaries_dir),), command=("kube-scheduler",)),
+        "registry.k8s.io/kube-scheduler": _scheduler(project, repo_root, binaries_dir),
         "busybox": Environment(command=("sh",)),
     }
     given = dict(extra or {})
@@ -81,6 +83,14 @@ def default_images(
         where = given.get(name, f'the virtual environment of image "{name}" was not set up for this cluster')
         entries[name] = _python_environment(repo_root, where) if isinstance(where, Path) else Unavailable(where)
     return ImageCatalog(entries)
+
+
+def _scheduler(project: Environment, repo_root: Path, binaries_dir: Path | None) -> Environment:
+    command = ("kube-scheduler",)
+    if binaries_dir is not None:
+        return Environment(path=(str(binaries_dir),), command=command)
+    stand_in = str(repo_root / "localcluster" / "embedded" / "bin")
+    return replace(project, path=(stand_in, *project.path), command=command)
 
 
 def _python_environment(repo_root: Path, venv: Path) -> Environment:

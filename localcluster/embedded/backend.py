@@ -34,8 +34,7 @@ def stages(layout: Layout, plan: Mapping[str, Any]) -> list[Stage]:
     write_json(_scheduler_config(layout), _scheduler_settings(layout))
     agent = [node_agent(layout, _REPOSITORY)] if plan["nodes"] else []
     # All at once: the API server is ready long before the others have read their modules.
-    scheduling = [scheduler(layout)] if (_HERE / "scheduler" / "__main__.py").exists() else []
-    return [Stage([api_server(layout, port), *scheduling, training_operator(layout), *agent])]
+    return [Stage([api_server(layout, port), scheduler(layout), training_operator(layout), *agent])]
 
 
 def api_server(layout: Layout, port: int) -> Component:

@@ -1,6 +1,7 @@
 """The embedded back end is described like the real one: the same names, on loopback, with files that exist."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import yaml
 from localcluster import handle
 from localcluster.cluster import LocalCluster
 from localcluster.components import Component
-from localcluster.embedded import SCHEDULER_FOLDER, backend
+from localcluster.embedded import backend
 from localcluster.errors import ClusterError, KubectlError
+from localcluster.images import Environment, default_images
 from localcluster.layout import Layout
 from localcluster.specs import Backend, NodeSpec
+from localcluster.supervise import REPOSITORY
 
 
 @pytest.fixture
@@ -59,9 +62,16 @@ def test_what_the_embedded_one_does_not_have_is_said_in_a_sentence(monkeypatch: 
         cluster.kubectl("get", "nodes")
 
 
+def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:
+    found = default_images(REPOSITORY, Path("/venv"), None).lookup("registry.k8s.io/kube-scheduler:v1.36.3")
+    assert isinstance(found, Environment)
+    assert os.access(Path(found.path[0]) / "kube-scheduler", os.X_OK)
+    assert (found.path[1], found.env["PYTHONPATH"]) == ("/venv/bin", str(REPOSITORY))
+
+
 def test_the_kinds_of_the_operator_are_defined() -> None:
     for path, required in (("tfjobs", ["tfReplicaSpecs"]), ("mxjobs", ["jobMode", "mxReplicaSpecs"])):
-        definition = yaml.safe_load((SCHEDULER_FOLDER.parent / "kinds" / f"{path}.yaml").read_text())
+        definition = yaml.safe_load((Path(backend.__file__).parent / "kinds" / f"{path}.yaml").read_text())
         assert definition["metadata"]["name"] == f"{path}.kubeflow.org"
         version = definition["spec"]["versions"][0]
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
