@@ -7,6 +7,7 @@ from typing import Final
 
 from localcluster.embedded.apiserver.app import App
 from localcluster.embedded.apiserver.controllers import Controllers, Definitions, Emptying, Furnishing, Nodes
+from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
 from localcluster.embedded.apiserver.garbage import Garbage
 from localcluster.embedded.apiserver.journal import FileJournal, restore
 from localcluster.embedded.apiserver.kinds import Json, Kinds
@@ -33,7 +34,13 @@ class Server:
         self.controllers = Controllers(
             self.objects,
             prompt=(Definitions(self.objects), Furnishing(self.objects), Nodes(self.objects)),
-            late=(Garbage(self.objects), Emptying(self.objects), Volumes(self.objects)),
+            late=(
+                Garbage(self.objects),
+                Emptying(self.objects),
+                Volumes(self.objects),
+                ReplicaSets(self.objects),
+                Deployments(self.objects),
+            ),
         )
         watches = Watches(self.store, Random())
         self.app = App(Routes(self.objects, address), watches, self.controllers)

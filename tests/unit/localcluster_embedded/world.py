@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from localcluster.embedded.apiserver.controllers import Controllers, Definitions, Emptying, Furnishing, Nodes
+from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
 from localcluster.embedded.apiserver.garbage import Garbage
 from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
 from localcluster.embedded.apiserver.objects import Objects, Target
@@ -81,7 +82,13 @@ class World:
         self.controllers = Controllers(
             self.objects,
             (Definitions(self.objects), Furnishing(self.objects), Nodes(self.objects)),
-            (Garbage(self.objects), Emptying(self.objects), Volumes(self.objects)),
+            (
+                Garbage(self.objects),
+                Emptying(self.objects),
+                Volumes(self.objects),
+                ReplicaSets(self.objects),
+                Deployments(self.objects),
+            ),
         )
         self.routes = Routes(self.objects, "here")
         self.store.listen(lambda kind, change: self.log.append((kind, change)))
