@@ -1,0 +1,123 @@
+"""How well epochs are foretold: ``python -m benchmarks.convergence_model [LOG ..] [--runs 30] [--output FILE.json]``.
+
+As ``optimus evaluate convergence`` does it, on the logs given (the recorded ones by default), on networks that are
+trained for it (``benchmarks.trained_runs``) and on formulas with noise: from 30 % and 50 % of a run, and from 5 epochs
+after each drop of the learning rate; also for targets that are never reached, at 0.8 of a run's smallest loss. The
+paper's curve (Optimus, section 3.1) sees the same; ratios are of its mean error in the same run.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from benchmarks.trained_runs import train
+from cli.convergence_judging import (
+    Prediction,
+    Question,
+    predict,
+    questions_after_drops,
+    questions_at,
+    separation,
+    unreachable,
+)
+from cli.training_log import read_training_log
+from scheduling.models.convergence.rates import rate_drops
+from scheduling.progress.record import LossPoint
+
+PARTS, TARGETS, AFTER_DROP, UNREACHABLE = (0.3, 0.5), (0.6, 0.75, 0.9), 5, 0.8
+RECORDED = Path(__file__).parents[1] / "tests" / "data" / "curves"
+Run = Sequence[LossPoint]
+
+
+def main() -> None:
+    """Judge all suites and write what was found as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("logs", nargs="*", type=Path, help="training logs, or CSV epoch,loss")
+    parser.add_argument("--runs", type=int, default=30, help="networks trained in each suite")
+    parser.add_argument("--seed", type=int, default=1, help="of the networks and the noise")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    logs = options.logs or sorted(RECORDED.glob("*.log"))
+    suites: dict[str, list[Run]] = {
+        "logs": [read_training_log(log).epoch_means() for log in logs],
+        "trained, constant rate": list(trained(options.seed, options.runs, stepped=False)),
+        "trained, step decay": list(trained(options.seed, options.runs, stepped=True)),
+        "formulas, 1 % noise": list(formulas(options.seed, 0.01)),
+        "formulas, 5 % noise": list(formulas(options.seed, 0.05)),
+    }
+    found = {name: judge(runs) for name, runs in suites.items()}
+    text = json.dumps(found, indent=2, allow_nan=False)
+    if options.output:
+        options.output.write_text(text + "\n")
+    print(text)
+
+
+def trained(seed: int, number: int, *, stepped: bool) -> Iterator[Run]:
+    """So many networks' losses; one that diverges, or learns next to nothing, is drawn anew."""
+    found, draw = 0, 1000 * seed
+    while found < number:
+        run = train(draw, stepped=stepped)
+        draw += 1
+        if run is not None and min(point.loss for point in run) < 0.9 * run[0].loss:
+            found += 1
+            print(f"\r{found} of {number} trained", end="", file=sys.stderr)
+            yield run
+    print(file=sys.stderr)
+
+
+def formulas(seed: int, noise: float) -> Iterator[Run]:
+    """Hyperbolas, exponentials, powers and stretched exponentials, with and without a floor, and noise."""
+    rng, k = np.random.default_rng([seed, round(1000 * noise)]), np.arange(1.0, 121)
+    for floor in (0.0, 0.1):
+        for tau in (10.0, 30.0):
+            for course in (
+                1 / (1 + k / tau),
+                np.exp(-k / tau / 3),
+                (1 + k / 5) ** (-tau / 20),
+                np.exp(-((k / tau) ** 0.6)),
+            ):
+                losses = (course + floor) * np.exp(noise * rng.standard_normal(len(k)))
+                yield [LossPoint(float(loss), n + 1.0) for n, loss in enumerate(losses)]
+
+
+def judge(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
+    """What the predictions of these runs were worth, from each origin; before a drop they are told apart."""
+    asked: dict[str, list[tuple[Run, Question]]] = {}
+    for run in runs:
+        losses = [point.loss for point in run]
+        drops = "before drops, from " if rate_drops(run) else "from "
+        questions = list(questions_at(losses, PARTS, TARGETS))
+        for question in (*questions, *unreachable(questions, losses, UNREACHABLE)):
+            asked.setdefault(drops + question.origin, []).append((run, question))
+        for question in questions_after_drops(run, AFTER_DROP, TARGETS):
+            asked.setdefault(f"from {question.origin}", []).append((run, question))
+    return {origin: sum_up([predict(*each) for each in of_origin]) for origin, of_origin in sorted(asked.items())}
+
+
+def sum_up(predictions: Sequence[Prediction]) -> Mapping[str, object]:
+    """Means over the predictions of targets that were reached."""
+    known = [each for each in predictions if each.question.true is not None]
+    error, paper, twice = (
+        fmean(each for each in errors if each is not None)
+        for errors in zip(*((each.error, each.paper_error, each.twice_error) for each in known), strict=True)
+    )
+    return {
+        "predictions": len(known),
+        "error": round(error, 4),
+        "paper_error": round(paper, 4),
+        "twice_seen_error": round(twice, 4),
+        "ratio_to_paper": round(error / paper, 4) if paper else None,
+        "interval_holds": round(fmean(each.held for each in known), 4),
+        "interval_width": round(fmean(each.width for each in known), 4),
+        "not_reachable": sum(each.arrival is None for each in known),
+        "reached_above_never": separation(predictions),
+    }
+
+
+if __name__ == "__main__":
+    main()
