@@ -37,6 +37,7 @@ class _Waiting:
     active: bool = False
     tried: bool = False
     by_extender: bool = False
+    failed: bool = False
     at: float = field(default=float("inf"))
 
 
@@ -78,10 +79,9 @@ class Queue:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        pod.since, pod.tried, pod.by_extender = now, True, by_extender
+        pod.since, pod.tried, pod.by_extender, pod.failed = now, True, by_extender, failed
         pod.at = now + (RETRY_SECONDS if failed else FLUSH_SECONDS)
-        if not failed:
-            pod.active = pod.active or any(_wakes(pod, change) for change in missed)
+        pod.active = any(_wakes(pod, change) for change in missed)
 
     def changed(self, change: Change) -> None:
         """Something that concerns every waiting pod has changed."""
@@ -110,4 +110,5 @@ class Queue:
 
 
 def _wakes(pod: _Waiting, change: Change) -> bool:
-    return pod.by_extender or change is Change.ROOM
+    # An attempt that failed is repeated in its time and no earlier: kube-scheduler has a queue of its own for those.
+    return not pod.failed and (pod.by_extender or change is Change.ROOM)

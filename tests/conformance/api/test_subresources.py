@@ -156,7 +156,7 @@ class Kubelet:
 
     @contextmanager
     def serving(self) -> Iterator["Kubelet"]:
-        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield self

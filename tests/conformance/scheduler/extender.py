@@ -117,7 +117,7 @@ class Extender:
     @contextmanager
     def serving(self) -> Iterator["Extender"]:
         """Serve for the length of a `with` block."""
-        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield self
