@@ -63,8 +63,7 @@ class Curve:
 
     def seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """Seconds of a step of all workers (sync) or of one step of each (async), arrays broadcast."""
-        columns = self.terms.columns(ps, workers)
-        return np.asarray(np.einsum("s...k,sk->...", columns, self.weights[:, np.newaxis] * self.coefficients))
+        return self.terms.total(ps, workers, self.weights[:, np.newaxis] * self.coefficients)
 
     def variances(self, ps: ArrayLike, workers: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Relative variance of the time at each pair of counts: within the shapes per squared error, and between them.

@@ -37,7 +37,11 @@ class Deviation:
 
     def log(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """The log of the factor on the curve's time at each pair of counts (arrays broadcast)."""
-        return np.asarray(_likeness(_places(ps, workers), self.places) @ self.pulls)
+        # The likeness is a product of one along each count: a grid needs no row for each of its pairs and samples.
+        along_ps, along_workers = (
+            _likeness(_places(each), self.places[:, [n]]) for n, each in enumerate((ps, workers))
+        )
+        return np.asarray(np.einsum("...i,...i,i->...", along_ps, along_workers, self.pulls))
 
     def unknown(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """The part of the deviation's variance that the samples leave, at each pair of counts.
@@ -52,9 +56,10 @@ class Deviation:
         return np.asarray(np.maximum(1 - known, 0.0) * (1 + apart) ** 2)
 
 
-def _places(ps: ArrayLike, workers: ArrayLike) -> Matrix:
-    both = np.broadcast_arrays(np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64))
-    return np.stack([np.log2(each) for each in both], axis=-1)
+def _places(*counts: ArrayLike) -> Matrix:
+    """The logs of the counts, as the last axis."""
+    each = np.broadcast_arrays(*(np.asarray(count, dtype=np.float64) for count in counts))
+    return np.stack([np.log2(one) for one in each], axis=-1)
 
 
 def _likeness(places: Matrix, others: Matrix) -> Matrix:

@@ -65,6 +65,21 @@ def test_counts_are_broadcast_for_every_shape() -> None:
     assert columns[:, 2, 4].tolist() == terms.columns(3, 5).tolist()
 
 
+@pytest.mark.parametrize("mode", TrainingMode)
+@pytest.mark.parametrize("batch", [SHARED, OWN, None])
+@pytest.mark.parametrize("form", SpeedForm)
+def test_the_total_is_that_of_the_columns(mode: TrainingMode, batch: Batch | None, form: SpeedForm) -> None:
+    terms = SpeedTerms(mode, batch, form)
+    ps, workers = np.arange(1, 9)[:, None], np.arange(1, 12)[None, :]
+    columns = terms.columns(ps, workers)
+    coefficients = np.random.default_rng(4).uniform(0, 1, (len(terms.shapes), columns.shape[-1]))
+    coefficients[::3] = 0
+    total = terms.total(ps, workers, coefficients)
+    assert total.shape == (8, 11)
+    assert total == pytest.approx(np.einsum("spwk,sk->pw", columns, coefficients), rel=1e-12)
+    assert terms.total(3, 5, coefficients) == pytest.approx(total[2, 4])
+
+
 def test_every_shape_has_odds_and_none_is_there_twice() -> None:
     for mode in TrainingMode:
         shapes = SpeedTerms(mode).shapes
