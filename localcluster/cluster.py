@@ -21,6 +21,7 @@ from typing import Any, Self
 from localcluster import client, handle
 from localcluster.binaries.locate import Binaries, resolve
 from localcluster.components import AGENT
+from localcluster.embedded import applying
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
 from localcluster.layout import Layout
@@ -194,7 +195,12 @@ class LocalCluster:
         return body
 
     def apply(self, path: Path) -> str:
-        """Apply a file, a folder of files, or a folder with a kustomization, server-side."""
+        """Apply a file, a folder of files, or a folder with a kustomization, server-side.
+
+        On the embedded back end no kubectl is needed, and of kustomize only what this project uses is known.
+        """
+        if self.backend is Backend.EMBEDDED:
+            return applying.apply(self.server, path)
         kustomized = any((path / name).exists() for name in ("kustomization.yaml", "kustomization.yml"))
         return self.kubectl("apply", "--server-side", "-k" if kustomized else "-f", str(path))
 
