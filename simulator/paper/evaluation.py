@@ -13,14 +13,15 @@ from typing import Final, NamedTuple
 
 from scheduling.jobs import TrainingMode
 from simulator.engine import simulate
-from simulator.forecasts import Truth
+from simulator.forecasts import ForecastSource, Truth
+from simulator.ground_truth.testbed import paper_hardware
 from simulator.paper.published import ERRORS
-from simulator.paper.ways import REFERENCE, Way, mixed, way
+from simulator.paper.ways import PUBLISHED_ERRORS, REFERENCE, Way, mixed, way
 from simulator.results import Simulation
 from simulator.streams import Purpose, stream
-from simulator.summary import Estimate, PolicySummary, summarise
-from simulator.workload.arrivals import Arrivals, bursts, poisson, uniform
-from simulator.workload.drawing import DrawnWorkload, World
+from simulator.summary import PolicySummary, summarise
+from simulator.workload.arrivals import Arrivals, at_intervals, bursts, poisson, uniform
+from simulator.workload.drawing import EPOCH_SECONDS, Dealing, DrawnWorkload, World
 
 JOBS: Final = 60
 """Jobs of a run. The paper does not say; its authors' own files have 60."""
@@ -45,6 +46,20 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     }
 )
 """The five mixes, by the names of ``published.EVALUATION``. ``trace`` is generated: as bursty as a cluster's trace."""
+
+
+CAUSES: Final[Mapping[str, Setting]] = MappingProxyType(
+    {
+        "as it is": Setting(),
+        "link at line rate, the rest the PS's own": Setting(world=World(hardware=paper_hardware(0.0))),
+        "all the network's": Setting(world=World(hardware=paper_hardware(1.0))),
+        "arrivals with the intervals": Setting(at_intervals),
+        "half the work": Setting(world=World(epoch_seconds=EPOCH_SECONDS / 2)),
+        "twice the work": Setting(world=World(epoch_seconds=EPOCH_SECONDS * 2)),
+        "work of a few long jobs": Setting(world=World(size_spread=1.0)),
+    }
+)
+"""What the paper leaves open about its testbed, exchanged one at a time."""
 
 
 class Task(NamedTuple):
@@ -76,20 +91,28 @@ def compare(setting: Setting, ways: Sequence[Way], seeds: Sequence[int], run: Ru
     return summarise(list(run([Task(setting, each, seed) for each in ways for seed in seeds])))
 
 
-def evaluation_ways() -> tuple[Way, ...]:
+def evaluation_ways(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Way, ...]:
     """The paper's own policy, its baselines, and ours."""
-    return tuple(way(policy) for policy in (REFERENCE, "drf", "tetris", "optimus"))
+    return tuple(way(policy, forecasts) for policy in (REFERENCE, "drf", "tetris", "optimus"))
 
 
-def ablation_ways() -> tuple[Way, ...]:
-    """One part of the paper's system exchanged at a time; only in the last, its assignment of parameters."""
+def allocation_ways() -> tuple[Way, ...]:
+    """The baselines' allocation with the placement and the assignment of parameters of the paper's own system."""
+    return (way(REFERENCE), mixed("drf", "theorem1"), mixed("tetris", "theorem1"))
+
+
+def placement_ways() -> tuple[Way, ...]:
+    """The allocation of the paper's own system with the baselines' placement."""
+    return (way(REFERENCE), mixed(REFERENCE, "spread"), mixed(REFERENCE, "pack"))
+
+
+def assignment_ways() -> tuple[Way, ...]:
+    """Parameters dealt by MXNet's default instead of the paper's own assignment (PAA)."""
     return (
         way(REFERENCE),
+        mixed(REFERENCE, "theorem1", Dealing.MXNET),
         mixed("drf", "theorem1"),
-        mixed("tetris", "theorem1"),
-        mixed(REFERENCE, "spread"),
-        mixed(REFERENCE, "pack"),
-        replace(way(REFERENCE), name=f"{REFERENCE}, MXNet's assignment", dealing=way("drf").dealing),
+        mixed("drf", "theorem1", Dealing.MXNET),
     )
 
 
@@ -98,25 +121,3 @@ def sensitivity_ways(errors: Sequence[float] = ERRORS) -> tuple[Way, ...]:
     told = [Truth(), *(Truth(convergence_error=each) for each in errors), *(Truth(speed_error=each) for each in errors)]
     names = ["truth", *(f"convergence {each:.0%}" for each in errors), *(f"speed {each:.0%}" for each in errors)]
     return tuple(replace(way(REFERENCE, each), name=name) for name, each in zip(names, told, strict=True))
-
-
-class Told(NamedTuple):
-    """One ratio beside the published one."""
-
-    here: Estimate
-    published: float | None
-
-    def as_json(self) -> Mapping[str, float | None]:
-        """Plain numbers."""
-        off = None if self.published is None or self.here.mean is None else self.here.mean / self.published - 1
-        return {
-            "ratio": _rounded(self.here.mean),
-            "low": _rounded(self.here.low),
-            "high": _rounded(self.here.high),
-            "published": self.published,
-            "deviation": _rounded(off),
-        }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

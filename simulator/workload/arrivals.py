@@ -33,6 +33,11 @@ def poisson(jobs: int, rng: Generator) -> NDArray[np.float64]:
     return np.cumsum(rng.exponential(SLOT_SECONDS / JOBS_PER_SLOT, jobs))
 
 
+def at_intervals(jobs: int, rng: Generator) -> NDArray[np.float64]:
+    """As ``uniform``, but each at the beginning of its interval: nobody waits for a decision."""
+    return np.floor(uniform(jobs, rng) / SLOT_SECONDS) * SLOT_SECONDS
+
+
 def bursts(jobs: int, rng: Generator) -> NDArray[np.float64]:
     """Quiet and crowded intervals, as clusters' own traces have them.
 

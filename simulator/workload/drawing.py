@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+import numpy as np
 from numpy.random import Generator
 
 from scheduling.jobs import (
@@ -57,7 +58,7 @@ class Dealing(StrEnum):
     PAA = "paa"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What is the same for all jobs of a workload."""
 
@@ -66,6 +67,10 @@ class World:
 
     epoch_seconds: float = EPOCH_SECONDS
     """Data sets are scaled down to epochs of this length with one PS and one worker, in seconds."""
+
+    size_spread: float = 0.0
+    """Standard deviation of the logarithm of what the jobs' epochs are scaled by; their mean stays. Default: none,
+    since data sets were scaled down to runs of a like length."""
 
     mode: TrainingMode | None = None
     """All jobs train in this mode; ``None``: each in its own, at random."""
@@ -124,7 +129,7 @@ def build_job(number: int, arrival: float, choice: Choice, seed: int, world: Wor
         _assignment(world.dealing, kind, seed),
         TESTBED,
     )
-    examples = choice.examples or _scaled_down(speed, kind.examples, world.epoch_seconds)
+    examples = choice.examples or _scaled_down(speed, kind.examples, _epoch_seconds(world, seed))
     steps = max(examples / batch.size, 1.0)
     name = f"job-{number:04}"
     job = Job(
@@ -164,6 +169,11 @@ def _assignment(dealing: Dealing, kind: JobType, seed: int) -> Assignment:
             return MxnetDefault(kind.sizes, seed)
         case Dealing.PAA:
             return Paa(kind.sizes)
+
+
+def _epoch_seconds(world: World, seed: int) -> float:
+    deviation = np.random.default_rng(seed).standard_normal()
+    return world.epoch_seconds * float(np.exp(world.size_spread * deviation - world.size_spread**2 / 2))
 
 
 def _scaled_down(speed: PhysicalSpeed, examples: int, epoch_seconds: float) -> float:

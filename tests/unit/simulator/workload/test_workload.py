@@ -55,7 +55,12 @@ def test_jobs_are_drawn_from_all_types_and_modes_and_thresholds() -> None:
 
 
 def test_what_is_drawn_does_not_depend_on_the_settings() -> None:
-    usual, other = drawn(World()), drawn(World(Dealing.PAA, 900.0, TrainingMode.SYNC, None))
+    usual, other = (
+        drawn(World()),
+        drawn(
+            World(dealing=Dealing.PAA, epoch_seconds=900.0, size_spread=1.0, mode=TrainingMode.SYNC, straggling=None)
+        ),
+    )
     for one, two in zip(usual.jobs, other.jobs, strict=True):
         assert (one.kind, one.job.created_at, one.job.goal) == (two.kind, two.job.created_at, two.job.goal)
         assert two.job.mode is TrainingMode.SYNC

@@ -1,0 +1,81 @@
+"""Which part of the paper's system does what, and why ratios differ: ``python -m benchmarks.ablation [--seeds 10]``.
+
+``ablation`` exchanges one part at a time: allocation, placement, the assignment of parameters (Optimus, EuroSys 2018,
+section 6.3). ``causes`` repeats the testbed's ratios with what the paper leaves open exchanged one at a time. JSON on
+the standard output.
+"""
+
+import argparse
+import json
+
+from benchmarks.paper_evaluation import with_dots
+from simulator.paper.evaluation import (
+    CAUSES,
+    SETTINGS,
+    allocation_ways,
+    assignment_ways,
+    compare,
+    evaluation_ways,
+    placement_ways,
+)
+from simulator.paper.published import ALLOCATION_ONLY, EVALUATION, PLACEMENT_ONLY, Ratios
+from simulator.paper.telling import absolute, told
+
+_PLACED_BY = {"spread": "drf", "pack": "tetris"}
+
+
+def main() -> None:
+    """Run both parts, or the one asked for, and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="how many seeds, from 1 on")
+    parser.add_argument("--parts", nargs="+", choices=("ablation", "causes"), default=("ablation", "causes"))
+    options = parser.parse_args()
+    seeds = range(1, options.seeds + 1)
+    answer: dict[str, object] = {"seeds": options.seeds}
+    if "ablation" in options.parts:
+        answer["ablation"] = ablation(seeds)
+    if "causes" in options.parts:
+        answer["causes"] = {name: cause(name, seeds) for name in CAUSES}
+    print(json.dumps(answer, indent=1, allow_nan=False))
+
+
+def ablation(seeds: range) -> dict[str, object]:
+    """One part of the paper's system exchanged at a time."""
+    testbed = SETTINGS["testbed"]
+    allocation = compare(testbed, allocation_ways(), seeds, with_dots)
+    assignment = compare(testbed, assignment_ways(), seeds, with_dots)
+    return {
+        "allocation": told(allocation, ALLOCATION_ONLY),
+        "placement": placement(seeds),
+        "assignment": told(assignment, {}),
+    }
+
+
+def placement(seeds: range, setting: str | None = None) -> dict[str, object]:
+    """The paper's allocation with the baselines' placements, by the baseline's name."""
+    found = compare(CAUSES[setting] if setting else SETTINGS["testbed"], placement_ways(), seeds, with_dots)
+    published = {each.policy: _published_placement(each.policy) for each in found[1:]}
+    return {
+        each.policy: told([found[0], each], {"optimus-paper": published[each.policy]})[each.policy]
+        for each in found[1:]
+    }
+
+
+def _published_placement(name: str) -> Ratios:
+    return PLACEMENT_ONLY[next(policy for rule, policy in _PLACED_BY.items() if rule in name)]
+
+
+def cause(name: str, seeds: range) -> dict[str, object]:
+    """The testbed's ratios with one thing exchanged."""
+    whole = compare(CAUSES[name], evaluation_ways()[:3], seeds, with_dots)
+    allocation = compare(CAUSES[name], allocation_ways(), seeds, with_dots)
+    return {
+        "optimus-paper": absolute(whole[0]),
+        "whole": told(whole, EVALUATION["testbed"]),
+        "allocation": told(allocation, ALLOCATION_ONLY),
+        "placement": placement(seeds, name),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The paper's evaluation, simulated: ``python -m benchmarks.paper_evaluation [--seeds 10] [--forecasts published]``.
+
+DRF and Tetris to the paper's own policy in the five settings of Optimus (EuroSys 2018), sections 6.2 and 6.3, beside
+the published ratios; with ``--ours`` the product's policy too. JSON on the standard output.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+from simulator.forecasts import Fitted, ForecastSource, Truth
+from simulator.paper.evaluation import SETTINGS, Task, compare, evaluation_ways
+from simulator.paper.published import EVALUATION
+from simulator.paper.telling import absolute, told
+from simulator.paper.ways import PUBLISHED_ERRORS
+from simulator.results import Simulation
+
+FORECASTS: dict[str, ForecastSource] = {"published": PUBLISHED_ERRORS, "truth": Truth(), "fitted": Fitted()}
+
+
+def main() -> None:
+    """Run the settings asked for and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="how many seeds, from 1 on")
+    parser.add_argument("--settings", nargs="+", choices=tuple(SETTINGS), default=tuple(SETTINGS))
+    parser.add_argument("--forecasts", choices=tuple(FORECASTS), default="published")
+    parser.add_argument("--ours", action="store_true", help="the product's own policy, too")
+    parser.add_argument("--only-ours", action="store_true", help="the product's own policy and the paper's, no other")
+    options = parser.parse_args()
+    names = {"optimus-paper", "optimus"} if options.only_ours else {"optimus-paper", "drf", "tetris"}
+    names |= {"optimus"} if options.ours else set()
+    ways = [each for each in evaluation_ways(FORECASTS[options.forecasts]) if each.name in names]
+    answer: dict[str, object] = {"seeds": options.seeds, "forecasts": options.forecasts}
+    for name in options.settings:
+        found = compare(SETTINGS[name], ways, range(1, options.seeds + 1), with_dots)
+        answer[name] = {"optimus-paper": absolute(found[0]), **told(found, EVALUATION[name])}
+    print(json.dumps(answer, indent=1, allow_nan=False))
+
+
+def with_dots(tasks: Sequence[Task]) -> Iterator[Simulation]:
+    """Run one simulation after another, a dot on the standard error for each."""
+    for task in tasks:
+        yield task.run()
+        print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
