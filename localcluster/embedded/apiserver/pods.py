@@ -68,10 +68,19 @@ def _container(container: Json) -> Json:
     }
     if filled.get("ports"):
         filled["ports"] = [{"protocol": "TCP", **port} for port in filled["ports"]]
-    resources = filled["resources"] or {}
-    if resources.get("limits"):
-        filled["resources"] = {**resources, "requests": {**resources["limits"], **(resources.get("requests") or {})}}
+    filled["resources"] = _amounts(filled["resources"] or {})
     return filled
+
+
+def _amounts(resources: Json) -> Json:
+    """Return amounts as words, what is limited also as asked for."""
+    spelled = dict(resources)
+    for which in ("limits", "requests"):
+        if resources.get(which):
+            spelled[which] = {name: str(amount) for name, amount in resources[which].items()}
+    if spelled.get("limits"):
+        spelled["requests"] = {**spelled["limits"], **(spelled.get("requests") or {})}
+    return spelled
 
 
 def qos_class(spec: Json) -> str:

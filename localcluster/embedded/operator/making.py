@@ -39,6 +39,8 @@ def make_pod(job: Job, role: Role, index: int) -> Json:
     for container in spec["containers"]:
         if told and (job.rules is not TFJOB or container.get("name") == job.rules.container):
             container["env"] = [*(container.get("env") or []), *told]
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        _spell_amounts(container.get("resources") or {})
     kept = {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
     return {
         "apiVersion": "v1",
@@ -46,6 +48,13 @@ def make_pod(job: Job, role: Role, index: int) -> Json:
         "metadata": {**kept, "name": child_name(job, role, index), "labels": labels, "ownerReferences": [_owner(job)]},
         "spec": spec,
     }
+
+
+def _spell_amounts(resources: Json) -> None:
+    """Turn amounts that a user wrote as numbers into words, as the real operator's types do."""
+    for which in ("requests", "limits"):
+        if resources.get(which):
+            resources[which] = {name: str(amount) for name, amount in resources[which].items()}
 
 
 def make_service(job: Job, role: Role, index: int) -> Json:
