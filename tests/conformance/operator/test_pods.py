@@ -79,6 +79,13 @@ class TestTemplates:
         assert (pod.metadata.labels["mine"], pod.metadata.annotations["told"]) == ("1", "yes")
         assert (pod.spec.scheduler_name, pod.spec.node_selector) == ("nobody", {"pool": "training"})
 
+    def test_amounts_may_be_written_as_numbers(self, tfjob: Job) -> None:
+        template = replicas("TFJob", 1)
+        template["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": 1, "memory": "1Gi"}}
+        tfjob.create({"Worker": template})
+        pod = tfjob.wait_pods("worker-0")["worker-0"]
+        assert pod.spec.containers[0].resources.requests == {"cpu": "1", "memory": "1Gi"}
+
     def test_the_jobs_own_labels_are_not_its_pods(self, tfjob: Job) -> None:
         tfjob.create({"Worker": replicas("TFJob", 2)})
         assert set(tfjob.wait_pods("worker-0", "worker-1")["worker-1"].metadata.labels) == {
