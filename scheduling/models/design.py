@@ -1,9 +1,9 @@
 """Which counts to measure next: the sample that says most about the speed model.
 
 Sequential design for the linear model of Optimus, section 3.2: of the counts allowed, the one at which the prediction
-made from the samples so far varies most. That is x' A^-1 x with rows relative to the predicted time (D-optimal), times
-the squared error of a sample, plus how far the shapes of the curve are apart there. Terms that the fit has set to zero
-stay in the design. Counts with p = w alone cannot identify the model: the first sample off that diagonal is forced.
+made from the samples so far varies most. That is x' A^-1 x with rows relative to the predicted time (D-optimal), plus
+how far the shapes of the curve are apart there, plus how far the truth may lie beside them so far from any sample.
+Terms that the fit has set to zero stay in. Counts with p = w alone cannot identify the model: one off them is forced.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import numpy as np
 from scheduling.jobs import Batch, Counts, TrainingMode
 from scheduling.models.nnls import Vector
 from scheduling.models.speed_curve import Curve
+from scheduling.models.speed_deviation import Deviation
 from scheduling.models.speed_kinds import KindFactors
 from scheduling.models.speed_samples import Measured
 from scheduling.models.speed_terms import SpeedForm, SpeedTerms
@@ -22,6 +23,8 @@ from scheduling.progress.record import SpeedSample
 _PRIOR: Final = 1e-3
 _ERROR: Final = 0.1
 """Relative error of a sample, against which the distance between shapes counts: a cautious 10 %."""
+_BESIDE: Final = 0.05
+"""How far the truth lies beside every shape, relatively, where nothing was measured."""
 
 
 def next_sample(
@@ -60,4 +63,8 @@ def _variances(measured: Measured, candidates: Sequence[Counts], terms: SpeedTer
     within = np.einsum("s,sni,sij,snj->n", curve.weights, rows, np.linalg.inv(information), rows, optimize=True)
     mean = curve.weights @ times
     between = curve.weights @ (times / mean - 1) ** 2
-    return np.asarray(_ERROR**2 * within + between, dtype=np.float64)
+    beside = np.zeros(len(ps))
+    if terms.form is SpeedForm.BLEND:
+        none = np.zeros(len(measured.counts))
+        beside = Deviation.of(measured.ps, measured.workers, none, measured.variance).unknown(ps, workers)
+    return np.asarray(_ERROR**2 * within + between + _BESIDE**2 * beside, dtype=np.float64)
