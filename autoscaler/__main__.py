@@ -151,21 +151,24 @@ def _job_rules(settings: Settings) -> JobRules:
 
 
 def _decision_rules(settings: Settings) -> DecisionRules:
+    interval = IntervalRules(
+        rescale_seconds=settings.rescale_cost_seconds,
+        hysteresis_fraction=settings.least_gain_percent / 100,
+        least_seconds_between_rescales=settings.rescale_spacing_seconds,
+    )
     return DecisionRules(
         POLICIES[settings.policy](),
         Theorem1(),
         forecast_job,
-        IntervalRules(
-            rescale_seconds=settings.rescale_cost_seconds,
-            hysteresis_fraction=settings.least_gain_percent / 100,
-            least_seconds_between_rescales=settings.rescale_spacing_seconds,
-        ),
+        interval,
         ProfilingRules(
             # A run that only measures would be left at its counts by a process that decides once.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),
             steady_seconds=settings.profiling_seconds,
             run_limit_seconds=5 * settings.profiling_seconds,
             trained_limit_seconds=settings.profiling_lifetime_seconds,
+            most_rescales=interval.most_rescales,
+            least_seconds_between_rescales=interval.least_seconds_between_rescales,
         ),
         # Later than the user is told which line would do: after two intervals.
         stale_seconds=3 * settings.interval_seconds,

@@ -18,7 +18,6 @@ from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation, Observer
 from autoscaler.report import phase_of
 from autoscaler.reporting import Reporting
-from autoscaler.rescale import begin
 from autoscaler.rescale_words import RescaleRecord, Step
 from autoscaler.rescaling import Rescaling
 from scheduling.interval import IntervalPlan
@@ -128,7 +127,7 @@ class Controller:
         counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
         record = RescaleRecord(f"{TAKE_BACK_PREFIX}{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now)
-        state.rescale = begin(record, needs_checkpoint=False)
+        state.begin(record)
 
     def _decide(self, observation: Observation) -> IntervalPlan | None:
         if not self._is_due(observation):

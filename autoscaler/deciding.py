@@ -12,7 +12,6 @@ from autoscaler.fleet import Fleet
 from autoscaler.job_state import PROFILING_PREFIX, JobState
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation
-from autoscaler.rescale import begin
 from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
 from kube.times import format_second
 from scheduling.allocation import AllocationPolicy
@@ -167,11 +166,14 @@ class Deciding:
             if state is None or state.rescale is not None or state.job.counts != decision.current:
                 self._pending.pop(uid)
                 continue
+            target = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
+            if state.why_against(decision.current, target) is not None:
+                self._pending.pop(uid)
+                continue
             # A job that waits frees nothing by asking for less: it, too, needs its room first.
             frees = decision.action in (Action.SHRINK, Action.SUSPEND) and layout.is_bound(uid)
             if frees or layout.move(state.job, decision.counts) is None:
                 self._pending.pop(uid)
-                target = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
                 self.begin(state, interval_id, target, decision.reason, observation.at)
 
     def begin(self, state: JobState, record_id: str, target: Counts, why: str, at: float) -> None:
@@ -179,8 +181,7 @@ class Deciding:
         if self._dry_run:
             return
         record = RescaleRecord(record_id, at, state.job.counts, target, why, Step.CHECKPOINT, at)
-        # Where no pod trains there is nothing to lose, and no log in which a checkpoint could show.
-        state.rescale = begin(record, state.run is not None and state.needs_checkpoint(record))
+        state.begin(record)
         state.deeds = replace(state.deeds, profiling_since=None)
         _LOG.info("job %s: rescale %s from %s to %s begins: %s", state.job.key, record_id, record.before, target, why)
 

@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from autoscaler.job_state import JobState
-from autoscaler.log_reading import run_of
 from autoscaler.observation import Observation
 from autoscaler.rescale import adopt
 from autoscaler.rescaling import job_look
 from kube.contract import Phase
 from kube.profiles import TrainingProfile
 from kube.training_jobs import TrainingJob
+from scheduling.allocation.setbacks import kept
 from scheduling.nodes import Node
 
 _LOG = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Fleet:
             with self._guard("look", state):
                 state.look(observation)
             if nodes not in (None, self._nodes):
-                state.deeds = replace(state.deeds, unplaceable=())
+                state.deeds = replace(state.deeds, setbacks=kept(state.deeds.setbacks, observation.at, lifted=True))
             self._adopt(state, observation.at)
         leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]
         for state in leaving:
@@ -55,15 +55,16 @@ class Fleet:
 
     def _add(self, seen: TrainingJob, observation: Observation) -> None:
         assert seen.job is not None
-        trains = run_of(observation.pods.get(seen.uid, ()), seen.job.counts) is not None
-        state = JobState.first_seen(seen, seen.job, observation.profiles.get(seen.uid), trains=trains)
+        state = JobState.first_seen(seen, seen.job, observation.profiles.get(seen.uid), observation.at)
         self.states[seen.uid] = state
         known = "new" if state.profile is None else "known from its profile"
         _LOG.info("job %s is looked after (%s), at %s", seen.key, known, seen.job.counts)
 
     def _adopt(self, state: JobState, at: float) -> None:
-        if self._dry_run or state.rescale is not None or state.deeds.suspended_at_target or state.seen.active is None:
+        if self._dry_run or state.rescale is not None or state.seen.active is None:
             return
+        if state.deeds.suspended_at_target and state.seen.suspended:
+            return  # for good; once its user has resumed it, the mark must not make the next suspension look like ours
         state.rescale = adopt(job_look(state.seen), at)
         if state.rescale is not None:
             _LOG.warning("job %s was suspended by this software and nothing is recorded of it", state.job.key)

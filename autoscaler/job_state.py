@@ -5,15 +5,16 @@ from typing import Final, Self
 
 from autoscaler.log_reading import Run, run_of
 from autoscaler.observation import Observation
-from autoscaler.rescale import Rescale, resume_from
-from autoscaler.rescale_words import End, Outcome, RescaleRecord
+from autoscaler.rescale import Rescale, begin, resume_from
+from autoscaler.rescale_words import NO_COUNTS, End, Outcome, RescaleRecord
 from autoscaler.stored import Deeds, Memory, unpack, unpack_rescale
 from kube.profiles import ProfileStatus, TrainingProfile
 from kube.training_jobs import TrainingJob
-from scheduling.allocation import JobHistory
+from scheduling.allocation import JobHistory, Setback
+from scheduling.allocation.setbacks import kept
 from scheduling.errors import NotReady
 from scheduling.interval import Decision
-from scheduling.jobs import Counts, Job, RescaleRule
+from scheduling.jobs import AtTarget, Counts, Job, RescaleRule
 from scheduling.models.predict import JobOutlook
 from scheduling.progress.log import ProgressLog
 from scheduling.progress.record import TrainingProgress
@@ -38,7 +39,7 @@ class JobState:
     ``seen`` is the job as last observed, ``job`` the valid part of it. ``decision`` is the last interval's, made at
     ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory in it.
     ``half_bound_since``: since when some pods, but not all, have a node. ``name_taken_at``: when another job's profile
-    was found last to hold the name.
+    was found last to hold the name. ``goal_moved``: its user set another goal since the rescale under way began.
     """
 
     seen: TrainingJob
@@ -56,47 +57,69 @@ class JobState:
     outlook: JobOutlook | NotReady | None = None
     half_bound_since: float | None = None
     name_taken_at: float | None = None
+    goal_moved: bool = False
 
     @classmethod
-    def first_seen(cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, *, trains: bool = False) -> Self:
-        """The state of a job that is new to this process; its profile tells what an earlier one knew.
-
-        ``trains``: some pod of it runs, so that a rescale under way may have to wait for a checkpoint.
-        """
+    def first_seen(cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, at: float) -> Self:
+        """The state of a job that is new to this process at an instant; its profile tells what an earlier one knew."""
         rules = LogRules.of(job)
         if profile is None:
             return cls(seen, job, ProgressLog(rules))
-        memory = unpack(profile.status.state, job.key)
+        memory = unpack(profile.status.state, job.key, at)
         state = cls(seen, job, ProgressLog.from_state(rules, memory.log), memory.deeds)
         state.profile, state.stored = profile, profile.status
-        record = unpack_rescale(profile.status.rescale, job.key)
+        record = unpack_rescale(profile.status.rescale, job.key, at)
         if record is not None:
-            state.rescale = resume_from(record, trains and state.needs_checkpoint(record))
+            state.rescale = resume_from(record, needs_checkpoint=True)
         return state
 
     def look(self, observation: Observation) -> None:
         """Take in what the caches show of the job now."""
-        self.seen = observation.jobs[self.job.uid]
-        if self.seen.active is not None:
-            if self.seen.active != self.job:
-                self.log.rules = LogRules.of(self.seen.active)
-            if self.seen.active.goal != self.job.goal:
-                # Another goal is not met yet: what was suspended for the old one may go on.
-                self.deeds = replace(self.deeds, suspended_at_target=False)
-            self.job = self.seen.active
+        self.renew(observation.jobs[self.job.uid])
+        self.deeds = replace(self.deeds, setbacks=kept(self.deeds.setbacks, observation.at))
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts)
         bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
         half_bound = any(bound) and not all(bound)
         self.half_bound_since = (self.half_bound_since or observation.at) if half_bound else None
 
-    def needs_checkpoint(self, record: RescaleRecord) -> bool:
-        """Whether this rescale has to wait for a checkpoint, if the job trains.
+    def renew(self, seen: TrainingJob) -> None:
+        """Take in the job as it is stored now."""
+        self.seen = seen
+        if seen.active is None:
+            return
+        if seen.active != self.job:
+            self.log.rules = LogRules.of(seen.active)
+        if seen.active.goal != self.job.goal:
+            # Another goal is not met yet: what was suspended for the old one may go on.
+            self.deeds, self.goal_moved = replace(self.deeds, suspended_at_target=False), True
+        self.job = seen.active
 
-        Not when it only measures a young job's speed, nor when it takes back a gang that never became whole.
+    def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
+        """Whether this rescale has to wait for a checkpoint now.
+
+        Not where no pod trains, for there is nothing to lose, and no log in which one could show. Nor when it only
+        measures a young job's speed, or takes back a gang that never became whole.
         """
-        exempt = measures(record) or record.id.startswith(TAKE_BACK_PREFIX)
-        return self.job.rescale is RescaleRule.CHECKPOINT and not exempt
+        if self.run is None or self.job.rescale is not RescaleRule.CHECKPOINT:
+            return False
+        return not (measures(record) or record.id.startswith(TAKE_BACK_PREFIX))
+
+    def why_against(self, before: Counts, target: Counts) -> str | None:
+        """Why a rescale is not what the job's user wants by now, as a sentence; ``None`` if nothing speaks against it.
+
+        Where the counts stay there is nothing to take back.
+        """
+        if before == target:
+            return None
+        if not self.job.managed:
+            return self.job.left_alone or "its user has ended its management"
+        if self.job.rescale is RescaleRule.NEVER:
+            return "its rescale annotation says never by now"
+        if target == NO_COUNTS:
+            stays = self.goal_moved or self.job.at_target is not AtTarget.SUSPEND
+            return "its user changed its goal, or what happens there" if stays else None
+        return None if self.job.bounds.allow(target) else f"its bounds do not allow {target} any more"
 
     @property
     def memory(self) -> Memory:
@@ -117,7 +140,8 @@ class JobState:
             rescaling_to=self.rescaling_to,
             profiling_since=self.deeds.profiling_since,
             profiled=self.deeds.profiled,
-            unplaceable=self.deeds.unplaceable,
+            measures=self.rescale is not None and measures(self.rescale.record),
+            setbacks=self.deeds.setbacks,
             suspended_at_target=self.deeds.suspended_at_target,
         )
 
@@ -125,19 +149,29 @@ class JobState:
         """What the log tells of the training so far."""
         return self.log.progress(now)
 
+    def begin(self, record: RescaleRecord) -> None:
+        """Begin a rescale."""
+        self.goal_moved = False
+        self.rescale = begin(record, self.must_wait_for_checkpoint(record, record.started_at))
+
+    def found_no_place(self, waited_seconds: float, at: float) -> None:
+        """Take note that the target of the rescale under way found no place."""
+        if self.rescale is not None:
+            record = self.rescale.record
+            setback = Setback(record.target, record.before, at, waited_seconds)
+            self.deeds = replace(self.deeds, setbacks=kept((*self.deeds.setbacks, setback), at))
+
     def rescale_ended(self, end: End, at: float) -> None:
         """Take note of how a rescale ended."""
         self.rescale = None
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
         is_profiling = measures(end.record)
         reached = end.outcome is Outcome.REACHED
-        found_no_place = (end.record.target,) if end.outcome is Outcome.ROLLED_BACK else ()
         self.deeds = replace(
             self.deeds,
             # Profiling runs have a budget of their own and do not count against the cap on rescales.
             rescales=self.deeds.rescales + (happened and not is_profiling),
             last_rescaled_at=at if happened and not is_profiling else self.deeds.last_rescaled_at,
-            unplaceable=(*self.deeds.unplaceable, *found_no_place),
             profiling_since=at if is_profiling and reached else None,
-            suspended_at_target=end.outcome is Outcome.SUSPENDED,
+            suspended_at_target=self.deeds.suspended_at_target or end.outcome is Outcome.SUSPENDED,
         )

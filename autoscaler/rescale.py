@@ -24,6 +24,7 @@ from autoscaler.rescale_words import (
     JobLook,
     Look,
     Looked,
+    NoPlace,
     Outcome,
     PodsLook,
     ProfileWritten,
@@ -35,6 +36,7 @@ from autoscaler.rescale_words import (
     Tell,
     Tick,
     Unmark,
+    UserWants,
     WriteProfile,
 )
 from scheduling.jobs import Counts
@@ -44,13 +46,15 @@ from scheduling.jobs import Counts
 class Rescale:
     """A rescale under way. Only ``record`` is kept in the profile; the rest may be lost at any moment.
 
-    ``needs_checkpoint``: its pods train and its ``rescale`` annotation says checkpoint. ``checkpoint_at`` is the last
+    ``needs_checkpoint``: its pods train and its ``rescale`` annotation says checkpoint. ``against``: why its user does
+    not want the rescale any more, where nothing of what he wrote since allows it. ``checkpoint_at`` is the last
     checkpoint by the kubelet's clock, ``checkpoint_since`` the same by ours, at the earliest: the two may differ.
     ``reported_at`` is when we were last told.
     """
 
     record: RescaleRecord
     needs_checkpoint: bool
+    against: str | None = None
     written: bool = False
     checkpoint_at: float | None = None
     checkpoint_since: float = -math.inf
@@ -107,8 +111,10 @@ def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:
             return _tick(replace(state, written=True)) if ok else (state, ())
         case CheckpointSeen():
             return _note_checkpoint(state, event), ()
+        case UserWants(needs_checkpoint=needs_checkpoint, against=against):
+            return replace(state, needs_checkpoint=needs_checkpoint, against=against), ()
         case Answered():
-            return _answered(state, event)
+            return _answered(state, event, rules)
         case Looked():
             # A look that was on its way while the step changed is judged by the new step only once that is written.
             return _looked(state, event, rules) if state.written else (state, ())
@@ -129,16 +135,19 @@ def _note_checkpoint(state: Rescale, event: CheckpointSeen) -> Rescale:
     return replace(state, reported_at=event.at)
 
 
-def _answered(state: Rescale, event: Answered) -> Advance:
+def _answered(state: Rescale, event: Answered, rules: RescaleRules) -> Advance:
     if event.answer is Answer.DONE:
         return _tick(state)
-    if event.answer is not Answer.REFUSED:
+    if event.answer not in (Answer.REFUSED, Answer.DENIED):
         return state, ()
-    if state.record.step is Step.SUSPEND:
+    is_final = event.answer is Answer.REFUSED
+    if state.record.step is Step.SUSPEND and (is_final or not state.record.undoing):
         return _finish(state, Outcome.ABANDONED, f"the suspension was refused: {event.detail}")
-    if state.record.step is Step.RESUME and not state.record.undoing:
-        undo = replace(state.record, undoing=True)
-        return _go(state, undo, Step.RESUME, event.at)
+    waited_seconds = event.at - state.record.step_at
+    is_final = is_final or waited_seconds >= rules.denied_seconds
+    if state.record.step is Step.RESUME and not state.record.undoing and is_final:
+        state, then = _go(state, replace(state.record, undoing=True), Step.RESUME, event.at)
+        return state, (NoPlace(waited_seconds), *then)
     return _tell_once(state, "RescaleRefused", f"the API server refuses to let it go on: {event.detail}; trying again")
 
 
@@ -147,13 +156,19 @@ def _looked(state: Rescale, event: Looked, rules: RescaleRules) -> Advance:
         return _finish(state, Outcome.JOB_ENDED, "the job is gone")
     if event.job.finished:
         return _finish(state, Outcome.JOB_ENDED, "the job has ended")
-    return _AT[state.record.step](state, _Sight(event.at, event.job, event.pods, rules))
+    sight = _Sight(event.at, event.job, event.pods, rules)
+    is_held = event.job.suspended and event.job.marked_by == state.record.id
+    if state.against is not None and is_held and state.record.step in _HOLDING and not state.record.undoing:
+        return _restore(state, sight)
+    return _AT[state.record.step](state, sight)
 
 
 def _at_checkpoint(state: Rescale, seen: _Sight) -> Advance:
     record = state.record
     if seen.job.suspended or seen.job.counts != record.before:
         return _finish(state, Outcome.USER, "its user suspended or resized it")
+    if state.against is not None:
+        return _finish(state, Outcome.USER, state.against)
     if not state.needs_checkpoint or seen.at - state.checkpoint_since <= seen.rules.fresh_seconds:
         state, tell = _told(state, Tell(False, "Rescaling", f"{record.before} -> {record.target}: {record.why}"))
         state, then = _go(state, record, Step.SUSPEND, seen.at)
@@ -178,6 +193,8 @@ def _at_suspend(state: Rescale, seen: _Sight) -> Advance:
         return _go(state, record, Step.YIELD, seen.at)
     if seen.job.counts != (record.target if record.undoing else record.before):
         return _finish(state, Outcome.USER, "its user resized it")
+    if state.against is not None and not record.undoing:
+        return _finish(state, Outcome.USER, state.against)
     if record.undoing and seen.pods.all_started(record.target):
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
     stale = seen.at - record.step_at > seen.rules.fresh_seconds
@@ -243,6 +260,13 @@ def _at_start(state: Rescale, seen: _Sight) -> Advance:
         Tell(True, "RollingBack", f"{aim} could not be placed within {waited_seconds:.0f} s: {record.before} again"),
     )
     state, then = _go(state, replace(record, undoing=True), Step.SUSPEND, seen.at)
+    return state, (*tell, NoPlace(waited_seconds), *then)
+
+
+def _restore(state: Rescale, seen: _Sight) -> Advance:
+    """The job is suspended already, and its user does not want the new counts any more: the old ones again."""
+    state, tell = _told(state, Tell(False, "RescaleEnded", f"{state.against}: {state.record.before} again"))
+    state, then = _go(state, replace(state.record, undoing=True), state.record.step, seen.at)
     return state, tell + then
 
 
@@ -260,6 +284,9 @@ _AT: dict[Step, Callable[[Rescale, _Sight], Advance]] = {
     Step.START: _at_start,
     Step.YIELD: _at_yield,
 }
+
+
+_HOLDING = (Step.EMPTY, Step.RESUME)
 
 
 def _go(state: Rescale, record: RescaleRecord, step: Step, at: float) -> Advance:

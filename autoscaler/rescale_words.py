@@ -11,7 +11,10 @@ NO_COUNTS: Final = Counts(0, 0)
 
 
 class Step(StrEnum):
-    """Where a rescale stands. YIELD: the user resumed the job; only our mark is left to be taken off."""
+    """Where a rescale stands; up to SUSPEND nothing is done to the job yet.
+
+    YIELD: the user resumed the job; only our mark is left to be taken off.
+    """
 
     CHECKPOINT = "checkpoint"
     SUSPEND = "suspend"
@@ -58,7 +61,7 @@ class RescaleRecord:
     @property
     def stays_suspended(self) -> bool:
         """Whether the job is to be suspended for good."""
-        return self.target == NO_COUNTS
+        return self.target == NO_COUNTS and not self.undoing
 
     @property
     def phase(self) -> Phase:
@@ -87,8 +90,12 @@ class RescaleRules:
     a pod that it still believes in would be adopted and fail the job. Default: far above the watches' usual delay."""
 
     start_seconds: float = 600.0
-    """After so long without all pods placed, the counts before are restored. Default: as long as the extender holds
-    the room."""
+    """After so long without all pods placed, the counts before are restored. Default: the extender holds the room for
+    as long from the suspension on, so that a place that is still free then is not given away while its pods start."""
+
+    denied_seconds: float = 60.0
+    """After so long of being denied the resumption at the new counts, the old ones are resumed. Default: far longer
+    than the moments in which an API server that is restarted knows nobody; a right that is missing stays so."""
 
     checkpoint_warning_seconds: float = 1200.0
     """After so long without a checkpoint the user is told which log line would do. Default: two intervals."""
@@ -132,12 +139,16 @@ class PodsLook:
 
 
 class Answer(Enum):
-    """What became of a patch. UNKNOWN: no answer came, it may have been carried out. REFUSED: it never will be."""
+    """What became of a patch. UNKNOWN: no answer came, it may have been carried out. REFUSED: it never will be.
+
+    DENIED: not while we lack the right, which an API server that has just been started may only not know of yet.
+    """
 
     DONE = auto()
     CONFLICT = auto()
     UNKNOWN = auto()
     REFUSED = auto()
+    DENIED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +175,14 @@ class CheckpointSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class UserWants:
+    """What the job's user says by now: whether a checkpoint comes first, and why the rescale is not to be, if so."""
+
+    needs_checkpoint: bool
+    against: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The answer to a patch."""
 
@@ -181,7 +200,7 @@ class Looked:
     pods: PodsLook
 
 
-Event = Tick | ProfileWritten | CheckpointSeen | Answered | Looked
+Event = Tick | ProfileWritten | CheckpointSeen | UserWants | Answered | Looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +250,13 @@ class Tell:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """Remember, with the next write of the profile, that the target found no place in ``waited_seconds``."""
+
+    waited_seconds: float
+
+
 class Outcome(StrEnum):
     """How a rescale ended. ABANDONED: it was not allowed to begin."""
 
@@ -251,4 +277,4 @@ class End:
     reason: str
 
 
-Instruction = WriteProfile | Look | Suspend | ResizeAndResume | Unmark | Tell | End
+Instruction = WriteProfile | Look | Suspend | ResizeAndResume | Unmark | Tell | NoPlace | End

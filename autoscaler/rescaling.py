@@ -12,7 +12,7 @@ from typing import Protocol
 
 from autoscaler.job_state import JobState
 from autoscaler.observation import Observation
-from autoscaler.rescale import advance
+from autoscaler.rescale import Rescale, advance
 from autoscaler.rescale_words import (
     Answer,
     Answered,
@@ -23,6 +23,7 @@ from autoscaler.rescale_words import (
     JobLook,
     Look,
     Looked,
+    NoPlace,
     PodsLook,
     ProfileWritten,
     RescaleRules,
@@ -32,6 +33,7 @@ from autoscaler.rescale_words import (
     Tell,
     Tick,
     Unmark,
+    UserWants,
     WriteProfile,
 )
 from kube.errors import ErrorKind
@@ -100,6 +102,8 @@ class Rescaling:
         for _ in range(_MOST_INSTRUCTIONS):
             if not events or state.rescale is None:
                 return
+            # What the user wrote is taken in before each step: the last word is his.
+            state.rescale, _ = advance(state.rescale, _user_wants(state, state.rescale, at), self._rules)
             state.rescale, instructions = advance(state.rescale, events.popleft(), self._rules)
             events.extend(self._carry_out(state, instructions, observation, at))
 
@@ -125,6 +129,8 @@ class Rescaling:
                 return Looked(at, job_look(state.seen), pods_look(pods, state))
             case Tell():
                 self._hooks.tell(state, instruction)
+            case NoPlace(waited_seconds=waited_seconds):
+                state.found_no_place(waited_seconds, at)
             case End():
                 state.rescale_ended(instruction, at)
                 self._hooks.ended(state, instruction)
@@ -135,10 +141,10 @@ class Rescaling:
     def _look(self, state: JobState, at: float) -> Event | None:
         # Pods first: pods listed after the job could belong to a resume that the job read before does not show.
         pods = self._reader.pods_of(state.seen)
-        job = self._reader.job(state.seen.kind, state.seen.key)
         if isinstance(pods, Refused):
             _LOG.warning("%s", pods)
             return None
+        job = self._reader.job(state.seen.kind, state.seen.key)
         if isinstance(job, Refused):
             if job.kind is ErrorKind.NOT_FOUND:
                 return Looked(at, None, pods_look(pods, state))
@@ -146,7 +152,7 @@ class Rescaling:
             return None
         if job.uid != state.seen.uid:
             return Looked(at, None, pods_look(pods, state))
-        state.seen = job
+        state.renew(job)
         return Looked(at, job_look(job), pods_look(pods, state))
 
     def _write(self, state: JobState, instruction: Suspend | ResizeAndResume | Unmark, at: float) -> Event | None:
@@ -171,6 +177,7 @@ _ANSWERS = {
     ErrorKind.CONFLICT: Answer.CONFLICT,
     ErrorKind.TRANSIENT: Answer.UNKNOWN,
     ErrorKind.THROTTLED: Answer.UNKNOWN,
+    ErrorKind.FORBIDDEN: Answer.DENIED,
     # The next look tells that it is gone.
     ErrorKind.NOT_FOUND: Answer.CONFLICT,
 }
@@ -184,6 +191,11 @@ def _said(instruction: Suspend | ResizeAndResume | Unmark) -> str:
             return f"resumed at {counts}"
         case Unmark():
             return "left to its user"
+
+
+def _user_wants(state: JobState, rescale: Rescale, at: float) -> UserWants:
+    record = rescale.record
+    return UserWants(state.must_wait_for_checkpoint(record, at), state.why_against(record.before, record.target))
 
 
 def job_look(job: TrainingJob) -> JobLook:

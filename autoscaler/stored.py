@@ -6,7 +6,7 @@ reads: the log's memory (losses, samples, how far each pod was read) and what wa
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from autoscaler.rescale_words import RescaleRecord, Step
 from kube import profiles
 from kube.errors import Malformed
 from kube.times import format_instant, parse_instant
+from scheduling.allocation import Setback
 from scheduling.jobs import Counts
 from scheduling.progress.state import LogState
 
@@ -27,7 +28,7 @@ class Deeds:
 
     ``profiled`` are the counts of its profiling runs, the one under way included; ``profiling_since`` is when that
     one reached its counts; ``own_counts`` are those at which its user had it before the first.
-    ``unplaceable`` are targets that found no place; they are tried again once the nodes have changed.
+    ``setbacks`` are targets that found no place, oldest first.
     ``suspended_at_target`` tells our own suspension at the goal from the user's.
     """
 
@@ -36,7 +37,7 @@ class Deeds:
     profiled: tuple[Counts, ...] = ()
     profiling_since: float | None = None
     own_counts: Counts | None = None
-    unplaceable: tuple[Counts, ...] = ()
+    setbacks: tuple[Setback, ...] = ()
     suspended_at_target: bool = False
 
 
@@ -54,15 +55,32 @@ def pack(memory: Memory) -> Mapping[str, Any]:
     return packed
 
 
-def unpack(state: Mapping[str, Any] | None, job: object) -> Memory:
-    """The memory in a profile; an unreadable one (of another version, or edited) is given up, and the log says so."""
+def unpack(state: Mapping[str, Any] | None, job: object, at: float) -> Memory:
+    """The memory in a profile; an unreadable one (of another version, or edited) is given up, and the log says so.
+
+    ``at`` is now: what was stored under a clock that has been set back since did not happen in the future.
+    """
     if state is None:
         return Memory()
     try:
-        return msgspec.convert(state, Memory)
+        memory = msgspec.convert(state, Memory)
+        return replace(memory, deeds=_until(memory.deeds, at))
     except msgspec.ValidationError as error:
         _LOG.warning("job %s: what its profile remembers cannot be read (%s); it is learned anew", job, error)
         return Memory()
+
+
+def _until(deeds: Deeds, at: float) -> Deeds:
+    return replace(
+        deeds,
+        last_rescaled_at=_past(deeds.last_rescaled_at, at),
+        profiling_since=_past(deeds.profiling_since, at),
+        setbacks=tuple(replace(each, at=min(each.at, at)) for each in deeds.setbacks),
+    )
+
+
+def _past(instant: float | None, at: float) -> float | None:
+    return None if instant is None else min(instant, at)
 
 
 def pack_rescale(record: RescaleRecord) -> profiles.RescaleRecord:
@@ -80,13 +98,13 @@ def pack_rescale(record: RescaleRecord) -> profiles.RescaleRecord:
     )
 
 
-def unpack_rescale(stored: profiles.RescaleRecord | None, job: object) -> RescaleRecord | None:
-    """The rescale that a profile tells of; ``None`` where there is none, or it cannot be read."""
+def unpack_rescale(stored: profiles.RescaleRecord | None, job: object, at: float) -> RescaleRecord | None:
+    """The rescale that a profile tells of; ``None`` where there is none, or it cannot be read. ``at`` is now."""
     if stored is None:
         return None
     try:
-        started_at = parse_instant(stored.started_at)
-        step_at = parse_instant(stored.step_at) if stored.step_at else started_at
+        started_at = min(parse_instant(stored.started_at), at)
+        step_at = min(parse_instant(stored.step_at), at) if stored.step_at else started_at
         record = RescaleRecord(
             stored.id, started_at, stored.origin, stored.target, stored.why, Step.CHECKPOINT, step_at
         )

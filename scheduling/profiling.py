@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from scheduling.allocation import NO_HISTORY, JobHistory
+from scheduling.allocation.setbacks import why_barred, why_resting
 from scheduling.jobs import Counts, Job, JobKey, RescaleRule
 from scheduling.models.design import next_sample
 from scheduling.models.predict import goal_is_met
@@ -40,6 +41,12 @@ class ProfilingRules:
 
     jobs_at_once_fraction: float = 0.1
     """Part of all jobs that may be profiled at the same time, where that is more. Unit: none. Default: as above."""
+
+    most_rescales: int = 20
+    """A job that was rescaled so often makes no exploratory move. Default: as for an interval."""
+
+    least_seconds_between_rescales: float = 300.0
+    """A job that was just rescaled makes no exploratory move, in seconds. Default: as for an interval."""
 
     widest: int = 8
     """The most PSs, or workers, of a profiling run. Default: what a model of 5 terms needs, at a bounded price."""
@@ -108,6 +115,8 @@ def plan_exploration(
         progress, history = measured.of(job)
         if _cannot_move(job, snapshot, history) or history.profiling_since is not None or _is_done(job, progress):
             continue
+        if _is_worn(history, snapshot.at, rules) or why_resting(history.setbacks, snapshot.at) is not None:
+            continue
         if _is_young(progress, history, rules) or not _has_run(job, progress, rules) or _is_identified(job, progress):
             continue
         for move in _next_run(job, measured, room.copy(), rules):
@@ -131,6 +140,7 @@ def why_not_profiled(job: Job, snapshot: ClusterSnapshot, measured: Measured, ru
     progress, history = measured.of(job)
     reasons = (
         (_cannot_move(job, snapshot, history), "it may not be rescaled now"),
+        (why_resting(history.setbacks, snapshot.at) is not None, "its pods found no place a while ago"),
         (_is_done(job, progress), "its goal is met"),
         (history.workload_known, "its workload is known"),
         (len(history.profiled) >= rules.runs, f"{rules.runs} profiling runs were made"),
@@ -162,7 +172,7 @@ def _places(snapshot: ClusterSnapshot, measured: Measured, rules: ProfilingRules
 
 def _is_under_way(job: Job, measured: Measured) -> bool:
     _, history = measured.of(job)
-    return history.profiling_since is not None or history.rescaling_to in history.profiled
+    return history.profiling_since is not None or history.measures
 
 
 def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bool:
@@ -173,6 +183,12 @@ def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bo
             True  # its user moved the bounds: the next interval follows, after a checkpoint where the job asks for one
         )
     return snapshot.bound_counts(job.uid) != job.counts
+
+
+def _is_worn(history: JobHistory, at: float, rules: ProfilingRules) -> bool:
+    last = history.last_rescaled_at
+    just_moved = last is not None and at - last < rules.least_seconds_between_rescales
+    return just_moved or history.rescales >= rules.most_rescales
 
 
 def _is_done(job: Job, progress: TrainingProgress) -> bool:
@@ -213,7 +229,8 @@ def _next_run(job: Job, measured: Measured, free: Room, rules: ProfilingRules) -
 def _untried(job: Job, measured: Measured, rules: ProfilingRules) -> list[Counts]:
     progress, history = measured.of(job)
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
-    return [counts for counts in _within(job, rules.widest) if counts not in tried]
+    left = [counts for counts in _within(job, rules.widest) if counts not in tried]
+    return [counts for counts in left if why_barred(history.setbacks, counts) is None]
 
 
 def _within(job: Job, widest: int) -> list[Counts]:

@@ -76,6 +76,7 @@ class JobState:
             rescales=self.deeds.rescales,
             last_rescaled_at=self.deeds.last_rescaled_at,
             rescaling_to=self.moving_to,
+            measures=self.measures and self.moving_to is not None,
             profiling_since=self.deeds.profiling_since,
             profiled=self.deeds.profiled,
         )

@@ -1,7 +1,8 @@
 """The question that an allocation policy answers: how many PSs and workers does each job get?
 
 Optimus, section 4.1. No nodes in it: a policy sees how much room there is in all, placement decides where. Module
-``problem`` is the question and the answer; ``start``, ``climbing`` and ``seconds`` are what the policies share.
+``problem`` is the question and the answer; ``start``, ``climbing`` and ``seconds`` are what the policies share;
+``setbacks`` is what follows from counts that found no place.
 """
 
 from scheduling.allocation.problem import (
@@ -13,6 +14,7 @@ from scheduling.allocation.problem import (
     Forecast,
     JobHistory,
 )
+from scheduling.allocation.setbacks import Setback
 
 __all__ = [
     "NO_HISTORY",
@@ -22,4 +24,5 @@ __all__ = [
     "Candidate",
     "Forecast",
     "JobHistory",
+    "Setback",
 ]

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scheduling.allocation.setbacks import Setbacks
 from scheduling.jobs import Counts, Job
 from scheduling.resources import Resources
 
@@ -50,7 +51,8 @@ class JobHistory:
     ``profiling_since`` is when the profiling run that is under way reached its counts, ``profiled`` the counts of all
     profiling runs so far, the present one included. ``suspended_at_target`` tells our own suspension of a job that
     met its goal from its user's. ``workload_known``: another job of its workload was measured.
-    ``unplaceable`` are targets of which the pods found no place although they should have: they are not tried again.
+    ``measures``: the rescale under way is a profiling run's. ``setbacks`` are counts at which its pods found no place
+    although they should have, oldest first.
     """
 
     rescales: int = 0
@@ -60,7 +62,8 @@ class JobHistory:
     profiled: tuple[Counts, ...] = ()
     suspended_at_target: bool = False
     workload_known: bool = False
-    unplaceable: tuple[Counts, ...] = ()
+    measures: bool = False
+    setbacks: Setbacks = ()
 
 
 NO_HISTORY = JobHistory()

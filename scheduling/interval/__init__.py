@@ -107,8 +107,11 @@ def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, s
 def _seat(standing: Standing, allocation: Allocation, settlement: Settlement) -> None:
     """Room for a job that waits, or whose user moved its bounds."""
     allotted = allocation.counts.get(standing.job.uid)
-    options = [allotted, standing.least] if allotted else [standing.least]
-    refusal = settlement.seat(standing, options)
+    wanted = [allotted, standing.least] if allotted else [standing.least]
+    options = [each for each in wanted if standing.why_barred(each) is None]
+    if standing.forced and not options:
+        options = wanted  # it has rested: what its user's bounds ask for is tried again
+    refusal = settlement.seat(standing, options) if options else standing.why_barred(standing.least)
     if refusal is not None:
         settlement.decide(standing, standing.job.counts, refusal)
 

@@ -35,7 +35,7 @@ class Settlement:
     def _can_give(self, standing: Standing) -> bool:
         uid = standing.job.uid
         allotted = self.allotted.get(uid, standing.job.counts)
-        is_open = standing.stance is Stance.OPEN and not standing.forced
+        is_open = standing.stance is Stance.OPEN and not standing.forced and standing.why_barred(allotted) is None
         return is_open and allotted != standing.job.counts and self._saving(standing, allotted) <= 0
 
     def decide(self, standing: Standing, counts: Counts, reason: str) -> None:
@@ -75,8 +75,8 @@ class Settlement:
         if wanted == current:
             self.decide(standing, current, self.why.get(uid, ""))
             return
-        if wanted in standing.barred:
-            self._improve_trimmed(standing, wanted, "found no place when they were tried")
+        if standing.why_barred(wanted) is not None:
+            self._improve_trimmed(standing, wanted, "are not tried, since pods of it found no place")
             return
         if not self._worth(standing, wanted):
             self.decide(standing, current, self._not_worth(standing, wanted))
@@ -106,7 +106,7 @@ class Settlement:
 
     def _improve_trimmed(self, standing: Standing, wanted: Counts, why_not: str) -> None:
         for counts in trims(standing, wanted):
-            if counts in standing.barred:
+            if standing.why_barred(counts) is not None:
                 continue
             if not self._worth(standing, counts):
                 break
@@ -143,7 +143,7 @@ class Settlement:
         return saving if saving == math.inf else saving - margin
 
     def _worth(self, standing: Standing, counts: Counts) -> bool:
-        return counts not in standing.barred and self._net_saving(standing, counts) > 0
+        return standing.why_barred(counts) is None and self._net_saving(standing, counts) > 0
 
     def _price(self, giver: Standing) -> float:
         """Seconds that a giver's shrinking costs; a job at its goal has nothing left to lose."""

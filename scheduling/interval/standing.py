@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from scheduling.allocation import Candidate, JobHistory
+from scheduling.allocation.setbacks import Setbacks, why_barred, why_resting
 from scheduling.errors import NotReady
 from scheduling.interval.plan import Prediction
 from scheduling.interval.rules import IntervalRules
@@ -33,7 +34,7 @@ class Standing:
 
     ``counts`` are what it is charged with unless decided otherwise; a waiting job is content with ``least``.
     ``forced`` counts differ from the present ones because its user's bounds do. ``moving`` is a job in a rescale,
-    ``capped`` one that was rescaled too often to grow again; ``barred`` counts have failed before.
+    ``capped`` one that does not grow: rescaled too often, or in vain a while ago. ``setbacks`` bar counts.
     ``measure_at``: room for these counts is made, so that profiling can find out how fast the job is at others.
     """
 
@@ -46,12 +47,16 @@ class Standing:
     forced: bool = False
     moving: bool = False
     capped: bool = False
-    barred: frozenset[Counts] = frozenset()
+    setbacks: Setbacks = ()
     measure_at: Counts | None = None
 
     def seconds(self, counts: Counts) -> float | None:
         """Forecast remaining seconds at these counts."""
         return self.candidate.forecast.at(counts) if self.candidate else None
+
+    def why_barred(self, counts: Counts) -> str | None:
+        """Why the job is not to go to these counts, since pods of it found no place."""
+        return None if counts == self.job.counts else why_barred(self.setbacks, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,12 @@ class Case:
         """Not up for decision; without a bound pod it waits for just these counts."""
         counts = counts or self.job.counts
         stance = Stance.FIXED if self.running else Stance.WAITING
-        return Standing(self.job, stance, counts, reason, counts)
+        return Standing(self.job, stance, counts, reason, counts, setbacks=self.history.setbacks)
+
+    @property
+    def why_resting(self) -> str | None:
+        """Why the job is not to grow now: its pods found no place a while ago."""
+        return why_resting(self.history.setbacks, self.at)
 
 
 def stand(case: Case) -> Standing:
@@ -119,6 +129,15 @@ def _done(case: Case) -> Standing | None:
 
 def _never(case: Case) -> Standing | None:
     return case.fixed("its rescale annotation says never") if case.job.rescale is RescaleRule.NEVER else None
+
+
+def _bounds_in_vain(case: Case) -> Standing | None:
+    """What the moved bounds ask for was tried, and found no place: it is tried again, but not at once."""
+    wanted = case.job.bounds.clamp(case.job.counts)
+    barred = why_barred(case.history.setbacks, wanted)
+    if wanted == case.job.counts or not case.running or barred is None or case.why_resting is None:
+        return None
+    return case.fixed(f"its bounds do not allow its {case.job.counts}, but {case.why_resting}")
 
 
 def _out_of_bounds(case: Case) -> Standing | None:
@@ -177,6 +196,7 @@ _RULES: tuple[Callable[[Case], Standing | None], ...] = (
     _suspended,
     _done,
     _never,
+    _bounds_in_vain,
     _out_of_bounds,
     _stranded,
     _unpredicted,
@@ -193,14 +213,15 @@ def _open(case: Case) -> Standing:
     assert not isinstance(case.prediction, NotReady)
     job, goal_met = case.job, case.prediction.goal_met
     forced = not job.bounds.allow(job.counts)
-    capped = case.history.rescales >= case.rules.most_rescales and not forced
+    worn = case.history.rescales >= case.rules.most_rescales or case.why_resting is not None
+    capped = worn and not forced
     bounded = replace(job, bounds=_no_more_than(job.counts, job.bounds)) if capped else job
     candidate = Candidate(bounded, case.prediction.forecast, not goal_met, case.running)
     stance = Stance.OPEN if case.running else Stance.WAITING
     reason = _open_reason(case, forced, capped)
     least = job.bounds.minimum
     standing = Standing(job, stance, job.counts, reason, least, candidate=candidate, forced=forced, capped=capped)
-    return replace(standing, barred=frozenset(case.history.unplaceable))
+    return replace(standing, setbacks=case.history.setbacks)
 
 
 def _open_reason(case: Case, forced: bool, capped: bool) -> str:
@@ -208,7 +229,7 @@ def _open_reason(case: Case, forced: bool, capped: bool) -> str:
     if forced:
         return f"its bounds do not allow its {case.job.counts}"
     if capped:
-        return f"rescaled {case.history.rescales} times: it does not grow again"
+        return case.why_resting or f"rescaled {case.history.rescales} times: it does not grow again"
     return "its goal is met: it does not grow again" if case.prediction.goal_met else ""
 
 

@@ -33,7 +33,7 @@ def test_a_goal_is_said_in_few_words(goal: Goal | None, text: str) -> None:
 def test_100_percent_means_that_the_goal_is_met(fraction: float, goal_met: bool, percent: int) -> None:
     seen = tf_job("a", 1, 2, target_loss="0.3").record()
     assert seen.active is not None
-    state = JobState.first_seen(seen, seen.active, None)
+    state = JobState.first_seen(seen, seen.active, None, BEGINNING)
     state.outlook = JobOutlook(JobForecast(NoWorkLeft(), 12.4), None, None, goal_met, fraction)
     status = status_of(state, BEGINNING)
     assert (status.progress_percent, status.remaining_seconds) == (percent, 12)

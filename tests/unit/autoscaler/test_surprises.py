@@ -149,6 +149,89 @@ def test_a_memory_that_is_nonsense_costs_its_own_job_only(town: Town, mayor: May
     assert good.runs > runs
 
 
+@pytest.mark.parametrize("rescale", ["any", "checkpoint"])
+def test_a_quota_that_nobody_tells_of_costs_few_restarts(rescale: str) -> None:
+    mayor = Mayor(town := Town(cpus=40, quota=6))
+    job = town.submit(tf_job("a", 1, 2, target_loss="0.0501", training_mode="sync", rescale=rescale))
+    trained = 0
+    for _ in range(1800):
+        mayor.rule(1)
+        trained += bool(job.pods) and all(pod["status"]["phase"] == "Running" for pod in job.pods)
+    assert town.reasons("a").count("RollingBack") <= 4
+    assert trained >= 1500
+    assert len(mayor.controller.fleet.states["uid-a"].deeds.setbacks) <= 8
+
+
+def until_waiting(town: Town, mayor: Mayor, counts: tuple[int, int] = (1, 2)) -> Trainee:
+    """A job that is to grow at its next checkpoint, which does not come yet."""
+    job = town.submit(tf_job("a", *counts, target_loss="0.0501", training_mode="sync", rescale="any"))
+    for _ in range(300):
+        mayor.rule(1)
+        if len(mayor.controller.fleet.states["uid-a"].deeds.profiled) == 4 and mayor.status("a").phase == "Training":
+            break
+    town.checkpoints = False
+    annotate(job, rescale="checkpoint", min_workers=str(job.counts.workers + 1))
+    mayor.rule_until("a", "WaitingForCheckpoint")
+    annotate(job, min_workers="1")
+    mayor.rule(1)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("written", "allowed"),
+    [
+        pytest.param({"rescale": "never"}, [], id="never"),
+        pytest.param({"target_loss": None}, [], id="to be managed no longer"),
+        pytest.param({"target_loss": "low"}, [], id="what cannot be read"),
+        pytest.param({"max_workers": "1", "max_ps": "1"}, [Counts(1, 1)], id="less"),
+    ],
+)
+def test_what_the_user_writes_while_a_rescale_waits_counts(
+    town: Town, mayor: Mayor, written: dict[str, str | None], allowed: list[Counts]
+) -> None:
+    job = until_waiting(town, mayor)
+    before = job.counts
+    annotate(job, **written)
+    mayor.rule(2)
+    town.checkpoints = True
+    for _ in range(60):
+        mayor.rule(1)
+        assert job.counts in [before, *allowed]
+
+
+def test_any_ends_the_wait_for_a_checkpoint(town: Town, mayor: Mayor) -> None:
+    job = until_waiting(town, mayor)
+    before = job.counts
+    annotate(job, rescale="any")
+    mayor.rule(10)
+    assert job.counts != before
+
+
+def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 4, 4, target_loss="0.0501", training_mode="sync", rescale="any"))
+    mayor.rule_until("a", "Training")
+    annotate(job, max_workers="2")
+    until_suspended_by_us(mayor, job)
+    annotate(job, max_workers=None, min_workers="4")
+    mayor.rule(60)
+    assert job.counts.workers >= 4
+    assert not job.suspended
+
+
+def test_who_resumes_what_was_suspended_at_its_goal_may_suspend_it_again(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 2, target_loss="0.3", training_mode="sync", at_target="suspend", rescale="any"))
+    mayor.rule_until("a", "Suspended", seconds=600)
+    for suspend in (False, True):
+        job.manifest["spec"]["runPolicy"]["suspend"] = suspend
+        job.changed()
+        mayor.rule(20)
+        assert job.suspended is suspend
+        assert SUSPENDED_BY not in job.manifest["metadata"]["annotations"]
+    annotate(job, target_loss="0.1")
+    mayor.rule(20)
+    assert job.suspended
+
+
 def test_a_clock_that_is_set_back_does_not_stop_the_intervals(town: Town, mayor: Mayor) -> None:
     town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule(5)

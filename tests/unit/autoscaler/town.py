@@ -110,6 +110,7 @@ class Town:
     refuse: ErrorKind | None = None
     checkpoints: bool = True
     day_offset: float = 0.0
+    quota: int | None = None
     writes: int = 0
 
     def submit(self, trainee: Trainee) -> Trainee:
@@ -147,6 +148,12 @@ class Town:
         for role, count in (("ps", counts.ps), ("worker", counts.workers)):
             for index in range(count):
                 trainee.pods.append(_pod(trainee, role, index, json.dumps({"cluster": cluster})))
+        if self.quota is not None and len(trainee.pods) > self.quota:
+            # The operator may not make more pods, and the extender waits for all of the gang.
+            del trainee.pods[self.quota :]
+            for pod in trainee.pods:
+                pod["status"]["phase"] = "Pending"
+                del pod["spec"]["nodeName"]
 
     def _train(self, trainee: Trainee, seconds: float) -> None:
         if not trainee.pods or any(pod["status"]["phase"] != "Running" for pod in trainee.pods):

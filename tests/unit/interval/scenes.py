@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from scheduling.allocation import JobHistory
+from scheduling.allocation import JobHistory, Setback
 from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Seen, plan_interval
 from scheduling.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
 from scheduling.nodes import Node
@@ -37,6 +37,10 @@ class Scene:
 
 def two(first: str, second: str, of_each: int = 4) -> list[str]:
     return [first] * of_each + [second] * of_each
+
+
+def in_vain(ps: int, workers: int, ago: float, lifted: bool = False) -> JobHistory:
+    return JobHistory(setbacks=(Setback(Counts(ps, workers), Counts(1, 1), AT - ago, 600.0, lifted),))
 
 
 FULL = two("node-00", "node-01")
@@ -201,8 +205,44 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "counts that found no place are not tried again",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(unplaceable=(Counts(3, 5),))}),
-        {"a": (Action.GROW, (2, 5), "trimmed from 3 PS + 5 workers, which found no place")},
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": in_vain(3, 5, ago=9000)}),
+        {"a": (Action.GROW, (2, 3), "trimmed from 3 PS + 5 workers, which are not tried, since pods of it found no")},
+    ),
+    (
+        "counts that found no place are tried again when the nodes have changed",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": in_vain(3, 5, ago=9000, lifted=True)}),
+        {"a": (Action.GROW, (3, 5), "")},
+    ),
+    (
+        "a job that just found no place does not grow, whatever the nodes",
+        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": in_vain(3, 5, ago=600, lifted=True)}),
+        {
+            "a": (
+                Action.KEEP,
+                (1, 1),
+                "600 s ago its pods found no place at 3 PS + 5 workers: it does not grow for 1200",
+            )
+        },
+    ),
+    (
+        "a job that just found no place still makes room for a new one",
+        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": in_vain(4, 6, ago=600)}),
+        {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
+    ),
+    (
+        "bounds whose counts just found no place are not tried at once",
+        Scene([(job("a", bounds=CountBounds(min_workers=3)), HERE)], history={"a": in_vain(1, 3, ago=600)}),
+        {"a": (Action.KEEP, (1, 1), "its bounds do not allow its 1 PS + 1 worker, but 600 s ago its pods found no")},
+    ),
+    (
+        "bounds whose counts found no place are tried again after a rest, with a forecast or without",
+        Scene(
+            [(job("a", bounds=CountBounds(min_workers=3)), HERE), (job("b", bounds=CountBounds(min_workers=2)), HERE)],
+            {"b": steps(1000)},
+            nodes=nodes(2, 6),
+            history={"a": in_vain(1, 3, ago=1200), "b": in_vain(1, 2, ago=1200)},
+        ),
+        {"a": (Action.GROW, (1, 3), "its bounds"), "b": (Action.GROW, (3, 5), "its bounds")},
     ),
     (
         "a job being profiled is left at those counts",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.allocation import JobHistory
+from scheduling.allocation import JobHistory, Setback
 from scheduling.interval import Action, IntervalRules, Seen, plan_interval
 from scheduling.interval.layout import Layout
 from scheduling.jobs import AtTarget, CountBounds, Counts, FixedRole, Job, ReplicaSpec, RescaleRule, Role
@@ -141,7 +141,8 @@ def scenes(draw: st.DrawFn) -> Scene:
                     JobHistory(last_rescaled_at=AT - 1),
                     JobHistory(rescaling_to=Counts(1, 2)),
                     JobHistory(profiling_since=AT - 1),
-                    JobHistory(unplaceable=(Counts(2, 2), Counts(3, 4))),
+                    JobHistory(setbacks=(Setback(Counts(3, 4), Counts(1, 1), AT - 10_000, 600.0),)),
+                    JobHistory(setbacks=(Setback(Counts(2, 2), Counts(1, 1), AT - 10, 600.0),)),
                 ]
             )
         )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.allocation import JobHistory
+from scheduling.allocation import JobHistory, Setback
 from scheduling.interval.layout import Layout
 from scheduling.jobs import CountBounds, Counts, Job, RescaleRule
 from scheduling.placement.theorem1 import Theorem1
@@ -83,6 +83,8 @@ def test_the_runs_identify_the_model_and_never_repeat() -> None:
     assert plan(cluster(given_job), {"a": progress}, {"a": JobHistory(profiled=tuple(profiled))}) == ()
 
 
+IN_VAIN = Setback(Counts(2, 2), Counts(1, 2), AT - 600, 600.0)
+
 REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
     ("its own counts come first", YOUNG, measured_at((1, 2), seconds=30), JobHistory(), "is being measured"),
     ("it has trained too long", YOUNG, measured_at((1, 2), trained=700), JobHistory(), "has trained 700 s"),
@@ -98,6 +100,7 @@ REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
         JobHistory(),
         "may not be",
     ),
+    ("its pods just found no place", YOUNG, FIRST, JobHistory(setbacks=(IN_VAIN,)), "found no place"),
     ("it is being rescaled", YOUNG, FIRST, JobHistory(rescaling_to=Counts(2, 2)), "may not be rescaled"),
     (
         "its goal is met",
@@ -139,6 +142,39 @@ def test_the_oldest_two_come_first() -> None:
     assert [move.key.name for move in moves] == ["c", "b"]
 
 
+@given(
+    setbacks=st.lists(
+        st.tuples(st.integers(1, 8), st.integers(1, 8)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_counts_that_found_no_place_are_not_measured_nor_what_asks_for_as_much(
+    setbacks: list[tuple[int, int]],
+) -> None:
+    failed = tuple(Setback(Counts(*each), Counts(1, 2), AT - 80_000, 60.0) for each in setbacks)
+    for move in plan(cluster(YOUNG), {"a": FIRST}, {"a": JobHistory(setbacks=failed)}):
+        assert not any(move.counts.ps >= ps and move.counts.workers >= workers for ps, workers in setbacks)
+
+
+def test_after_each_failure_half_of_what_is_left_is_tried() -> None:
+    """A quota of 6 pods, of which nobody tells: three tries find it, however wide the nodes are."""
+    tried, failed, at = [], list[Setback](), AT
+    for _ in range(20):
+        history = {"a": JobHistory(setbacks=tuple(failed))}
+        snapshot = replace(cluster(YOUNG), at=at)
+        moves = plan(snapshot, {"a": FIRST}, history)
+        at += 600.0
+        if not moves:
+            continue
+        tried.append(moves[0].counts)
+        if sum(moves[0].counts) <= 6:
+            break
+        failed.append(Setback(moves[0].counts, YOUNG.counts, at, 600.0))
+    assert sum(tried[-1]) <= 6
+    assert len(tried) <= 4
+
+
 def test_jobs_under_way_count_and_go_on() -> None:
     jobs = [job(name, (1, 2)) for name in "abc"]
     history = {
@@ -147,6 +183,21 @@ def test_jobs_under_way_count_and_go_on() -> None:
     }
     progress = {"a": FIRST, "b": FIRST, "c": measured_at((1, 2), seconds=4)}
     assert [move.key.name for move in plan(cluster(*jobs), progress, history)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("measures", "begun"),
+    [
+        pytest.param(True, [], id="on their way to a run count"),
+        pytest.param(False, ["a"], id="on any other way do not, though they were measured at its end once"),
+    ],
+)
+def test_jobs_in_a_rescale(measures: bool, begun: list[str]) -> None:
+    jobs = [job(name, (1, 2)) for name in "abc"]
+    moving = JobHistory(rescaling_to=Counts(2, 2), profiled=(Counts(2, 2),), measures=measures)
+    history = {"b": moving, "c": moving}
+    moves = plan(cluster(*jobs), dict.fromkeys("abc", FIRST), history)
+    assert [move.key.name for move in moves] == begun
 
 
 def test_two_runs_at_once_do_not_share_room() -> None:
@@ -197,6 +248,13 @@ def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
             measured_at((1, 2), trained=7000),
             JobHistory(rescaling_to=Counts(1, 1)),
             id="one in the middle of a rescale",
+        ),
+        pytest.param(measured_at((1, 2), trained=7000), JobHistory(rescales=20), id="one rescaled too often"),
+        pytest.param(
+            measured_at((1, 2), trained=7000), JobHistory(last_rescaled_at=AT - 10), id="one that was just rescaled"
+        ),
+        pytest.param(
+            measured_at((1, 2), trained=7000), JobHistory(setbacks=(IN_VAIN,)), id="one whose pods just found no place"
         ),
     ],
 )

@@ -22,6 +22,7 @@ from autoscaler.rescale_words import (
     Suspend,
     Tick,
     Unmark,
+    UserWants,
     WriteProfile,
 )
 from scheduling.jobs import Counts
@@ -86,6 +87,8 @@ class Driver:
 
     def feed(self, event: Event) -> None:
         assert self.state is not None
+        against = "its user does not want it any more" if self.world.unwanted else None
+        self.state, _ = advance(self.state, UserWants(self.needs_checkpoint, against), RULES)
         self.state, instructions = advance(self.state, event, RULES)
         for instruction in instructions:
             answer = self.carry_out(instruction)
@@ -142,9 +145,11 @@ class Driver:
         assert self.stored.step is NEEDED_STEP[type(instruction)], "acted before the step was written"
         match instruction:
             case Suspend(by=by):
+                assert self.stored.undoing or not self.world.unwanted, "suspended for what its user does not want"
                 self.assert_right_after_a_checkpoint()
                 self.world.suspend(by)
             case ResizeAndResume(counts=counts):
+                assert self.stored.undoing or not self.world.unwanted, "resized to what its user does not want"
                 self.world.resize_and_resume(counts)
             case Unmark():
                 self.world.mark = None

@@ -89,6 +89,7 @@ USER_ACTS: dict[str, Callable[[World], None]] = {
     "takes the mark away": World.user_takes_the_mark,
     "takes the mark away and resumes it": takes_over,
     "resizes it": World.user_resizes,
+    "does not want it any more": World.user_withdraws,
 }
 
 
@@ -110,7 +111,9 @@ def test_the_user_has_the_last_word_at_every_call(path: str, act: str) -> None:
 
         driver.before_call = user
         run(driver)
-        changes_nothing = act == "suspends it" or (act == "resizes it" and target == NONE)
+        changes_nothing = act in {"suspends it", "does not want it any more"} or (
+            act == "resizes it" and target == NONE
+        )
         if world.user_wants_suspension or (any(knew_of_suspension) and not changes_nothing):
             assert driver.ends[0].outcome is Outcome.USER
 

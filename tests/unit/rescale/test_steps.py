@@ -14,6 +14,7 @@ from autoscaler.rescale_words import (
     JobLook,
     Look,
     Looked,
+    NoPlace,
     Outcome,
     PodsLook,
     ProfileWritten,
@@ -25,6 +26,7 @@ from autoscaler.rescale_words import (
     Tell,
     Tick,
     Unmark,
+    UserWants,
     WriteProfile,
 )
 from kube.contract import Phase
@@ -53,6 +55,7 @@ def seen(state: Rescale, job: JobLook | None, pods: PodsLook = NO_PODS, at: floa
 
 def only(instructions: tuple[Instruction, ...]) -> object:
     """What matters of the instructions: the step written, the outcome, or the patch itself."""
+    instructions = tuple(each for each in instructions if not isinstance(each, NoPlace))
     assert len(instructions) <= 1
     for instruction in instructions:
         match instruction:
@@ -172,9 +175,44 @@ def test_tells_once_that_pods_do_not_end() -> None:
 
 def test_goes_back_when_the_target_is_not_placed_in_time() -> None:
     state, instructions = advance(at(Step.START), Looked(1700.0, RESUMED, PodsLook(5, NONE, NONE)), RULES)
-    assert [type(each) for each in instructions] == [Tell, WriteProfile]
+    assert [type(each) for each in instructions] == [Tell, NoPlace, WriteProfile]
     assert state.record.step_text == "undo-suspend"
     assert state.record.aim == BEFORE
+
+
+UNWANTED: list[tuple[str, Rescale, JobLook, PodsLook, object]] = [
+    ("is not begun", at(Step.CHECKPOINT), RUNNING, ALL_BEFORE, Outcome.USER),
+    ("is not begun though that is written already", at(Step.SUSPEND), RUNNING, ALL_BEFORE, Outcome.USER),
+    ("goes on to see that it was begun", at(Step.SUSPEND), HELD, ALL_BEFORE, "empty"),
+    ("goes back at the next resumption: on the way", at(Step.EMPTY), HELD, NO_PODS, "undo-empty"),
+    ("goes back at the next resumption: when it is due", at(Step.RESUME), HELD, NO_PODS, "undo-resume"),
+    ("is let be where the target is reached", at(Step.START), RESUMED, ALL, Outcome.REACHED),
+    ("on its way back goes on", at(Step.RESUME, undoing=True), HELD, NO_PODS, ResizeAndResume(BEFORE, "6")),
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "job", "pods", "expected"), [each[1:] for each in UNWANTED], ids=[each[0] for each in UNWANTED]
+)
+def test_what_its_user_does_not_want_any_more(state: Rescale, job: JobLook, pods: PodsLook, expected: object) -> None:
+    state, _ = advance(state, UserWants(needs_checkpoint=False, against="it says never by now"), RULES)
+    state, instructions = advance(state, Looked(1001.0, job, pods), RULES)
+    assert only(tuple(each for each in instructions if not isinstance(each, Tell))) == expected
+    assert not any(isinstance(each, NoPlace) for each in instructions)
+
+
+def test_a_suspension_for_good_that_is_not_wanted_any_more_is_ended() -> None:
+    for_good = resume_from(replace(RECORD, target=NONE, step=Step.EMPTY), needs_checkpoint=True)
+    for_good, _ = advance(for_good, UserWants(needs_checkpoint=True, against="its goal is another"), RULES)
+    for_good, instructions = advance(for_good, Looked(1001.0, HELD, NO_PODS), RULES)
+    assert [type(each) for each in instructions] == [Tell, WriteProfile]
+    assert (for_good.record.aim, for_good.record.stays_suspended) == (BEFORE, False)
+
+
+def test_that_no_checkpoint_is_asked_for_any_more_counts_at_once() -> None:
+    state, _ = advance(at(Step.CHECKPOINT), UserWants(needs_checkpoint=False), RULES)
+    state, _ = advance(state, Looked(1001.0, RUNNING, ALL_BEFORE), RULES)
+    assert state.record.step is Step.SUSPEND
 
 
 def test_pods_that_are_placed_but_slow_are_not_taken_back() -> None:
@@ -190,12 +228,26 @@ def test_goes_back_only_once() -> None:
     ("state", "expected"),
     [
         pytest.param(at(Step.SUSPEND), Outcome.ABANDONED, id="a refused suspension leaves the job as it is"),
+        pytest.param(at(Step.SUSPEND, undoing=True), Outcome.ABANDONED, id="also on the way back"),
         pytest.param(at(Step.RESUME), "undo-resume", id="refused counts are replaced by those before"),
     ],
 )
 def test_a_refusal(state: Rescale, expected: object) -> None:
     _, instructions = advance(state, Answered(1001.0, Answer.REFUSED, "invalid"), RULES)
     assert only(instructions) == expected
+    assert isinstance(instructions[0], NoPlace) is (state.record.step is Step.RESUME)
+
+
+def test_a_right_that_is_missing_for_a_moment_undoes_nothing() -> None:
+    state, instructions = advance(at(Step.RESUME), Answered(1003.0, Answer.DENIED, "401"), RULES)
+    assert [type(each) for each in instructions] == [Tell]
+    assert seen(state, HELD)[1] == ResizeAndResume(TARGET, "6")
+
+
+def test_a_right_that_stays_missing_brings_the_old_counts_back() -> None:
+    state, instructions = advance(at(Step.RESUME), Answered(1060.0, Answer.DENIED, "policy"), RULES)
+    assert [type(each) for each in instructions] == [NoPlace, WriteProfile]
+    assert state.record.step_text == "undo-resume"
 
 
 def test_a_refused_way_back_is_tried_again_and_told() -> None:

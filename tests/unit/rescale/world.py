@@ -27,7 +27,8 @@ class World:
     """``room`` is how many pods can be placed; ``user_wants_suspension`` whether the user owns the suspension.
 
     ``believed`` is what the operator's own copy of the job says: (run, counts) of the pods it makes until it has seen
-    the next change. ``user_resumed`` is set once the user has ended a suspension that was ours.
+    the next change. ``user_resumed`` is set once the user has ended a suspension that was ours. ``unwanted``: what the
+    user has written since speaks against the rescale.
     """
 
     counts: Counts = BEFORE
@@ -43,6 +44,7 @@ class World:
     user_wants_suspension: bool = False
     user_counts: Counts | None = None
     user_resumed: bool = False
+    unwanted: bool = False
     believed: tuple[int, Counts] | None = None
     checkpoint_at: float | None = None
     pods: list[Pod] = field(default_factory=list)
@@ -126,6 +128,12 @@ class World:
         if self.suspended:
             self.counts = Counts(1, 1)
             self.user_counts = self.counts
+            self.change()
+
+    def user_withdraws(self) -> None:
+        """By an annotation: never, other bounds, another goal."""
+        if not self.unwanted:
+            self.unwanted = True
             self.change()
 
     # -- the API server
