@@ -4,7 +4,6 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from kubernetes import client
 
 from kube import kinds
 from kube.caches import CacheRules, Reflector
@@ -14,7 +13,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.processes import alive
 from localcluster.specs import Backend
-from tests.integration.localcluster_embedded.waiting import until
+from tests.integration.localcluster_embedded.waiting import Core, until
 
 RULES = CacheRules(watch_seconds=2.0)
 
@@ -29,14 +28,12 @@ def pods(cluster: LocalCluster) -> Iterator[Reflector[Pod]]:
     reflector.stop()
 
 
-def make(core: client.CoreV1Api, name: str) -> None:
+def make(core: Core, name: str) -> None:
     spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox"}]}
     core.create_namespaced_pod("default", {"metadata": {"name": name}, "spec": spec})
 
 
-def test_a_killed_server_comes_back_with_its_objects(
-    cluster: LocalCluster, core: client.CoreV1Api, pods: Reflector[Pod]
-) -> None:
+def test_a_killed_server_comes_back_with_its_objects(cluster: LocalCluster, core: Core, pods: Reflector[Pod]) -> None:
     make(core, "before")
     until(lambda: pods.find("default", "before"), "the copy has the pod")
     uid = core.read_namespaced_pod("before", "default").metadata.uid
@@ -51,7 +48,7 @@ def test_a_killed_server_comes_back_with_its_objects(
 
 
 def test_a_copy_goes_on_after_its_history_was_forgotten(
-    cluster: LocalCluster, core: client.CoreV1Api, pods: Reflector[Pod]
+    cluster: LocalCluster, core: Core, pods: Reflector[Pod]
 ) -> None:
     make(core, "old")
     until(lambda: pods.find("default", "old"), "the copy has the pod")

@@ -8,12 +8,12 @@ from kubernetes.client.exceptions import ApiException, NotFoundException
 
 from localcluster.cluster import LocalCluster
 from localcluster.supervise import REPOSITORY
-from tests.integration.localcluster_embedded.waiting import until
+from tests.integration.localcluster_embedded.waiting import Core, until
 
 TALKING = "trap 'echo bye; exit 0' TERM; echo hello; while true; do sleep 0.1; done"
 
 
-def run(core: client.CoreV1Api, name: str, script: str) -> None:
+def run(core: Core, name: str, script: str) -> None:
     """Make a pod and bind it by hand; return when it runs or has ended."""
     container = {"name": "c", "image": "busybox", "command": ["sh", "-c", script]}
     spec = {"schedulerName": "nobody", "restartPolicy": "Never", "containers": [container]}
@@ -23,7 +23,7 @@ def run(core: client.CoreV1Api, name: str, script: str) -> None:
     until(lambda: phase(core, name) not in {None, "Pending"}, f"{name} runs")
 
 
-def phase(core: client.CoreV1Api, name: str) -> str | None:
+def phase(core: Core, name: str) -> str | None:
     try:
         found: Any = core.read_namespaced_pod(name, "default")
     except NotFoundException:
@@ -32,29 +32,30 @@ def phase(core: client.CoreV1Api, name: str) -> str | None:
     return word
 
 
-def test_the_nodes_are_registered_and_ready(core: client.CoreV1Api) -> None:
+def test_the_nodes_are_registered_and_ready(core: Core) -> None:
     nodes: Any = core.list_node()
     assert [each.metadata.name for each in nodes.items] == ["node-1", "node-2"]
     until(lambda: not any(each.spec.taints for each in core.list_node().items), "no node is tainted")
 
 
-def test_a_pod_that_is_bound_by_hand_runs_to_its_end(core: client.CoreV1Api) -> None:
+def test_a_pod_that_is_bound_by_hand_runs_to_its_end(core: Core) -> None:
     run(core, "short", "echo done")
     until(lambda: phase(core, "short") == "Succeeded", "it ends")
     assert core.read_namespaced_pod_log("short", "default") == "done\n"
 
 
-def test_a_pod_is_followed_and_ends_within_its_grace(core: client.CoreV1Api) -> None:
+def test_a_pod_is_followed_and_ends_within_its_grace(core: Core) -> None:
     run(core, "talking", TALKING)
     until(lambda: core.read_namespaced_pod_log("talking", "default") == "hello\n", "it says hello")
-    lines = watch.Watch().stream(core.read_namespaced_pod_log, name="talking", namespace="default", follow=True)
+    following: Any = watch.Watch  # without types in the package
+    lines = following().stream(core.read_namespaced_pod_log, name="talking", namespace="default", follow=True)
     assert next(lines) == "hello"
     core.delete_namespaced_pod("talking", "default", grace_period_seconds=20)
     assert list(lines) == ["bye"]
     until(lambda: phase(core, "talking") is None, "it is gone")
 
 
-def test_the_log_of_a_node_that_does_not_answer_is_an_error(core: client.CoreV1Api) -> None:
+def test_the_log_of_a_node_that_does_not_answer_is_an_error(core: Core) -> None:
     core.create_node({"metadata": {"name": "dead"}, "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}})
     spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox"}]}
     core.create_namespaced_pod("default", {"metadata": {"name": "lost"}, "spec": spec})
@@ -67,7 +68,7 @@ def test_the_log_of_a_node_that_does_not_answer_is_an_error(core: client.CoreV1A
     core.delete_node("dead")
 
 
-def test_a_job_is_made_scheduled_run_and_told_of(core: client.CoreV1Api, cluster: LocalCluster) -> None:
+def test_a_job_is_made_scheduled_run_and_told_of(core: Core, cluster: LocalCluster) -> None:
     with cluster.api_client() as api:
         custom = client.CustomObjectsApi(api)
         container = {"name": "tensorflow", "image": "busybox", "command": ["sh", "-c", "echo $TF_CONFIG"]}
@@ -87,7 +88,7 @@ def test_a_job_is_made_scheduled_run_and_told_of(core: client.CoreV1Api, cluster
     until(lambda: phase(core, "j-worker-0") is None, "its pods are collected")
 
 
-def test_both_processes_come_up_from_the_shipped_manifests(core: client.CoreV1Api, cluster: LocalCluster) -> None:
+def test_both_processes_come_up_from_the_shipped_manifests(core: Core, cluster: LocalCluster) -> None:
     lines = cluster.apply(REPOSITORY / "localcluster" / "overlay").splitlines()
     assert "deployment/optimus-scheduler serverside-applied" in lines
     with cluster.api_client() as api:

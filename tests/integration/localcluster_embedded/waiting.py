@@ -1,8 +1,11 @@
-"""Waiting for what comes about on its own."""
+"""Waiting for what comes about on its own, and the client with which to look."""
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+Core: TypeAlias = Any
+"""The official client's CoreV1Api. Its types know no plain JSON, which it takes."""
 
 Found = TypeVar("Found")
 _SECONDS = 60.0
