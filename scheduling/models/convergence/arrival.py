@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduling.models.nnls import Vector
 
-BLUR: Final = 0.3
+BLUR: Final = 0.4
 """Standard deviation of the logarithm of the time ahead, about what the laws say."""
 SLOWER: Final = 0.25
 """Training slows down more often than any law says: the time ahead is longer by this, in its logarithm."""

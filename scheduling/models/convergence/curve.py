@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from scheduling.errors import NotReady
 from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
 from scheduling.models.convergence.arrival import Arrival
-from scheduling.models.convergence.family import family
+from scheduling.models.convergence.family import PAST_BINS, family
 from scheduling.models.convergence.noise import NOISE_LOOK_BACK, noise_of, pooled
 from scheduling.models.convergence.posterior import INEXACT, Posterior, binned, posterior
 from scheduling.models.convergence.rates import Drop, rate_drops
@@ -31,12 +31,16 @@ HORIZON: Final = 20.0
 """How far ahead is looked, in times the training seen."""
 UNLIKELY: Final = 0.02
 """A goal that is met before the run ends with less than this probability is not reachable at this rate."""
+_SOON: Final = 0.7
+"""How far ahead, in epochs, the table's first place may lie: the next epoch's mean comes at 1."""
 _FAR: Final = 10.0
 """How far ahead, in times the training seen, a refusal tells the loss."""
-_STEADY_SHARE: Final = 0.3
+_STEADY_SHARE: Final = 1 / 3
 """The probability that after a drop the descent from before it, slowed, says more than the points since."""
 _MEDIAN_NOISE: Final = float(np.sqrt(np.pi / 2))
 """The standard deviation of a median over that of a mean."""
+_TRUST: Final = 2.0
+"""So many missed meetings that were expected halve the trust in how often a law expects one."""
 _SURE: Final = 1 - 1e-12
 _MOST_SIGMAS: Final = 8.0
 
@@ -104,20 +108,27 @@ class LossCurve:
         """When the goal is met, however unlikely that is; ``None`` where it never is. A threshold needs epochs."""
         tables, span = family(), self.seen - self.start
         ahead = tables.ahead * span
-        first = int(np.searchsorted(ahead, 0.7 * self.spacing))
+        first = int(np.searchsorted(ahead, _SOON * self.spacing))
         places = slice(max(first - 1, 0), int(np.searchsorted(ahead, HORIZON * max(self.seen, span))) + 1)
         ahead = ahead[places]
         courses = tables.future[self.laws.rows, places] + self.laws.levels[:, np.newaxis]
         if isinstance(goal, TargetLoss):
-            chances = self.laws.weights @ self._chance(self._at_most(goal.loss, courses), ahead)
-            if self.steady is not None:
-                others, weights = self.steady.log_course(ahead)
-                steadily = weights @ self._chance(self._at_most(goal.loss, others), ahead)
-                chances = (1 - _STEADY_SHARE) * chances + _STEADY_SHARE * steadily
-            return Arrival.of(self.seen, ahead, chances, self.spacing)
+            return Arrival.of(self.seen, ahead, self._chance_of_target(goal.loss, courses, ahead), self.spacing)
         falls = tables.future_steepness[self.laws.rows, places] / span
-        chances = self.laws.weights @ self._chance(self._quiet(goal.fraction, courses, falls), ahead)
-        return Arrival.of(self.seen, ahead + QUIET_EPOCHS - 1, chances, QUIET_EPOCHS)
+        chance = self.laws.weights @ self._chance(self._quiet(goal.fraction, courses, falls), ahead)
+        return Arrival.of(self.seen, ahead + QUIET_EPOCHS - 1, chance, QUIET_EPOCHS)
+
+    def _chance_of_target(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
+        """The probability that the target is met by each place ahead, (places,)."""
+        past = family().past[self.laws.rows] + self.laws.levels[:, np.newaxis]
+        looks = self._looks(self.seen - self.start) / PAST_BINS
+        missed = _hazard(self._at_most(loss, past)).sum(axis=1) * looks
+        chance = self.laws.weights @ self._chance(self._at_most(loss, courses), ahead, missed)
+        if self.steady is None:
+            return chance
+        others, weights = self.steady.log_course(ahead)
+        steadily = weights @ self._chance(self._at_most(loss, others), ahead, self.laws.weights @ missed)
+        return np.asarray((1 - _STEADY_SHARE) * chance + _STEADY_SHARE * steadily, dtype=np.float64)
 
     def _quantiles(self, k: ArrayLike, *shares: float) -> list[Vector]:
         """The logs of the loss below which the laws are with these probabilities, (places,) each."""
@@ -143,16 +154,29 @@ class LossCurve:
         # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are no wait.
         return np.asarray(1 / ((1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)), dtype=np.float64)
 
-    def _chance(self, each: Matrix, ahead: Vector) -> Matrix:
-        """From the probability at each look to that of having met the goal by then, looks being ``spacing`` apart."""
-        looks = np.diff(ahead, prepend=0.0) / (self.spacing if self.in_epochs else self.spacing * MEDIAN_OF)
-        return np.asarray(-np.expm1(np.cumsum(np.log1p(-np.minimum(each, _SURE)) * looks, axis=1)), dtype=np.float64)
+    def _looks(self, ahead: ArrayLike) -> Vector:
+        """How many looks at the loss so much training has."""
+        return np.asarray(ahead, dtype=np.float64) / (self.spacing if self.in_epochs else self.spacing * MEDIAN_OF)
+
+    def _chance(self, each: Matrix, ahead: Vector, missed: ArrayLike = 0.0) -> Matrix:
+        """From the probability at each look to that of having met the goal by then.
+
+        ``missed`` is how often it should have been met so far, and was not. The true frequency is the expected one
+        times a factor with a gamma prior of mean 1; what was missed lowers it.
+        """
+        expected = np.cumsum(_hazard(each) * np.diff(self._looks(ahead), prepend=0.0), axis=1)
+        trust = _TRUST + np.asarray(missed, dtype=np.float64)[..., np.newaxis]
+        return np.asarray(1 - (trust / (trust + expected)) ** _TRUST, dtype=np.float64)
 
     def _far(self, arrival: Arrival | None) -> str:
         end = _FAR * self.seen
         unit, loss = "epochs" if self.in_epochs else "steps", float(self.predict(end)[0])
         chance = 0.0 if arrival is None else arrival.probability_by(end)
         return f"it is met within {end:.4g} {unit} with a probability of {chance:.0%}, the loss being near {loss:.4g}"
+
+
+def _hazard(probability: Matrix) -> Matrix:
+    return np.asarray(-np.log1p(-np.minimum(probability, _SURE)), dtype=np.float64)
 
 
 def _words(goal: Goal) -> str:

@@ -15,11 +15,10 @@ from scheduling.models.nnls import Matrix, Vector
 _LOOK_BACK: Final = 12
 _TRANSIENT: Final = 3
 _NEEDED: Final = 4
-_SLOWED: Final = 0.75
-"""The slope after over the slope before times the ratio of the rates: the median over 110 trained networks."""
-_SPREAD: Final = 0.7
+_SPREAD: Final = 0.5
+"""Standard deviation of the logarithm of what the slope becomes, where the ratio of the rates is known."""
 _USUAL_RATIO: Final = 0.13
-_RATIO_SPREAD: Final = 0.5
+_RATIO_SPREAD: Final = 0.3
 _MOST_SPREAD: Final = 2.0
 _NODES: Final = np.array([-1.5, -0.9, -0.45, 0.0, 0.45, 0.9, 1.5])
 _LEVELS: Final = np.array([-1.22, 0.0, 1.22])
@@ -43,7 +42,7 @@ class SteadyDescent:
         slope, error = _slope(recent)
         slope = max(slope, error / 2, 1e-9)
         spread = np.sqrt(_SPREAD**2 + min(error / slope, _MOST_SPREAD) ** 2 + (0 if ratio else _RATIO_SPREAD**2))
-        slopes = slope * _SLOWED * (ratio or _USUAL_RATIO) * np.exp(_NODES * spread)
+        slopes = slope * (ratio or _USUAL_RATIO) * np.exp(_NODES * spread)
         weights = np.exp(-(_NODES**2) / 2)
         last = log_since[-_TRANSIENT:]
         levels = float(last.mean()) + _LEVELS * noise / np.sqrt(len(last))

@@ -250,7 +250,7 @@ class TestAfterADrop:
         curve = fitted(self.points(after=6))
         assert curve.steady is not None
         slope = -np.diff(np.log([point.loss for point in self.points(after=0)]))[-10:].mean()
-        assert curve.steady.slopes[3] == pytest.approx(0.75 * 0.1 * slope, rel=0.2)
+        assert curve.steady.slopes[3] == pytest.approx(0.1 * slope, rel=0.2)
 
     def test_until_there_are_epochs_enough_nothing_is_forecast(self) -> None:
         refusal = LossCurve.fit(self.points(after=2))
