@@ -137,12 +137,10 @@ def _name_fault(rules: Rules, name: str) -> str:
 
 
 def _specs_fault(rules: Rules, specs: Json) -> str:
-    fault = next(filter(None, (_spec_fault(rules, role, spec) for role, spec in specs.items())), "")
-    if not specs:
-        fault = " "
-    if fault:
+    faults = [fault for role, spec in specs.items() if (fault := _spec_fault(rules, role, spec))]
+    if not specs or faults:
         # The real operator says of an MXJob no more than that.
-        return "MXJobSpec is not valid" if rules is MXJOB else f"TFJobSpec is not valid{fault}".strip()
+        return f"{rules.kind}Spec is not valid" + ("" if rules is MXJOB else "".join(faults[:1]))
     if sum(role in ("Chief", "Master") for role in specs) > 1 and rules is TFJOB:
         return "TFJobSpec is not valid: more than 1 chief/master found"
     return ""

@@ -50,21 +50,8 @@ class HttpExtender:
         """
         if not self.configuration.filter_verb:
             return Filtered(tuple(nodes))
-        answer = _keyed(self._post(self.configuration.filter_verb, self._question(pod, nodes)))
-        if answer.get("error"):
-            raise ExtenderFailed(str(answer["error"]))
-        refused, for_good = answer.get("failednodes") or {}, answer.get("failedandunresolvablenodes") or {}
-        return Filtered(self._kept(answer, nodes), refused, for_good)
-
-    def _kept(self, answer: Json, nodes: Mapping[str, Json]) -> tuple[str, ...]:
-        names, whole = answer.get("nodenames"), answer.get("nodes")
-        if self.configuration.names_only and names is not None:
-            strangers = [name for name in names if name not in nodes]
-            if strangers:
-                said = f'extender "{self.configuration.url}" claims a filtered node "{strangers[0]}"'
-                raise ExtenderFailed(f"{said} which is not found in the input node list")
-            return tuple(names)
-        return tuple(node["metadata"]["name"] for node in (whole or {}).get("items") or ())
+        question = ask(pod, nodes, names_only=self.configuration.names_only)
+        return read_filtered(self._post(self.configuration.filter_verb, question), nodes, self.configuration)
 
     def prioritize(self, pod: Json, nodes: Mapping[str, Json]) -> dict[str, int]:
         """Ask for scores; they are added to the scheduler's own, which end at 100 each.
@@ -74,22 +61,8 @@ class HttpExtender:
         """
         if not self.configuration.prioritize_verb:
             return {}
-        answer = self._post(self.configuration.prioritize_verb, self._question(pod, nodes))
-        try:
-            scores = [(_keyed(each)["host"], _keyed(each).get("score", 0)) for each in answer]
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ExtenderFailed(f"the scores cannot be read: {error!r}") from error
-        if not all(isinstance(score, int) for _, score in scores):
-            raise ExtenderFailed("a score is no integer")
-        return {host: score * self.configuration.weight * 10 for host, score in scores}
-
-    def _question(self, pod: Json, nodes: Mapping[str, Json]) -> Json:
-        shown = {key: pod[key] for key in ("metadata", "spec", "status")}
-        shown["metadata"] = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
-        if self.configuration.names_only:
-            return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
-        items = [{key: node[key] for key in ("metadata", "spec", "status") if key in node} for node in nodes.values()]
-        return {"Pod": shown, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+        question = ask(pod, nodes, names_only=self.configuration.names_only)
+        return read_scores(self._post(self.configuration.prioritize_verb, question), self.configuration.weight)
 
     def _post(self, verb: str, body: Json) -> Any:
         url = f"{self.configuration.url}/{verb}"
@@ -110,6 +83,50 @@ class HttpExtender:
             return json.JSONDecoder().raw_decode(answer.data.decode().lstrip())[0]
         except ValueError as error:
             raise ExtenderFailed(f"the answer of {url} is no JSON: {error}") from error
+
+
+def ask(pod: Json, nodes: Mapping[str, Json], *, names_only: bool) -> Json:
+    """The body of filter and prioritize: of the two forms of nodes, the one that is not used is null."""
+    shown = {key: pod[key] for key in ("metadata", "spec", "status")}
+    shown["metadata"] = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
+    if names_only:
+        return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
+    items = [{key: node[key] for key in ("metadata", "spec", "status") if key in node} for node in nodes.values()]
+    return {"Pod": shown, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+
+
+def read_filtered(answer: Any, nodes: Mapping[str, Json], configuration: ExtenderConfiguration) -> Filtered:
+    """What filter's answer leaves of the nodes that were offered.
+
+    Raises:
+        ExtenderFailed: the answer is an error, or names a node that was not offered.
+    """
+    read = _keyed(answer)
+    if read.get("error"):
+        raise ExtenderFailed(str(read["error"]))
+    names = read.get("nodenames") if configuration.names_only else None
+    if names is None:
+        names = [node["metadata"]["name"] for node in (read.get("nodes") or {}).get("items") or ()]
+    elif any(name not in nodes for name in names):
+        stranger = next(name for name in names if name not in nodes)
+        said = f'extender "{configuration.url}" claims a filtered node "{stranger}"'
+        raise ExtenderFailed(f"{said} which is not found in the input node list")
+    return Filtered(tuple(names), read.get("failednodes") or {}, read.get("failedandunresolvablenodes") or {})
+
+
+def read_scores(answer: Any, weight: int) -> dict[str, int]:
+    """What prioritize's answer adds to the scheduler's own scores, each of which ends at 100.
+
+    Raises:
+        ExtenderFailed: the answer is no list of nodes with integers.
+    """
+    try:
+        scores = [(_keyed(each)["host"], _keyed(each).get("score", 0)) for each in answer]
+    except (KeyError, TypeError) as error:
+        raise ExtenderFailed(f"the scores cannot be read: {error!r}") from error
+    if not all(isinstance(score, int) for _, score in scores):
+        raise ExtenderFailed("a score is no integer")
+    return {host: score * weight * 10 for host, score in scores}
 
 
 def _refused(url: str, error: Exception) -> str:

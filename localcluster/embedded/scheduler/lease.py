@@ -42,11 +42,15 @@ class Election(threading.Thread):
         """End, and let another take over at once, where this process led."""
         self._stopping.set()
         self.join(5)
+        if self.leads:
+            self._leading.clear()
+            self._try(release=True)
 
     def run(self) -> None:
         """Try until it leads, then renew."""
-        renewed = time.monotonic()
-        while not self._stopping.wait(0.0 if not self._seen[0] and not self.leads else self._pause()):
+        renewed, pause = time.monotonic(), 0.0
+        while not self._stopping.wait(pause):
+            pause = self._configuration.retry_seconds
             if self._try():
                 renewed = time.monotonic()
                 self._leading.set()
@@ -55,18 +59,15 @@ class Election(threading.Thread):
                 self._lost()
                 return
 
-    def _pause(self) -> float:
-        return self._configuration.retry_seconds
-
-    def _try(self) -> bool:
+    def _try(self, *, release: bool = False) -> bool:
         try:
-            return self._hold()
+            return self._hold(release=release)
         except KubeError as error:
             if error.kind not in (ErrorKind.CONFLICT, ErrorKind.EXISTS):
                 _LOG.warning("%s", error.sentence)
             return False
 
-    def _hold(self) -> bool:
+    def _hold(self, *, release: bool) -> bool:
         where = {"namespace": self._configuration.namespace}
         name = self._configuration.name
         try:
@@ -81,7 +82,10 @@ class Election(threading.Thread):
             return True
         if not self._may_take(lease):
             return False
-        body = {**lease, "spec": self._spec(lease.get("spec") or {})}
+        spec = self._spec(lease.get("spec") or {})
+        if release:
+            spec.update(holderIdentity="", leaseDurationSeconds=1)
+        body = {**lease, "spec": spec}
         self._client.call("hold the lease", self._leases.replace_namespaced_lease, name=name, body=body, **where)
         return True
 

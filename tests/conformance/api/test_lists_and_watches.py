@@ -1,6 +1,5 @@
 """Collections: selectors, pages, and watches that lose nothing."""
 
-import time
 from typing import Any
 
 import pytest
@@ -153,10 +152,8 @@ class TestWatches:
             assert watching.events(2)[1]["object"]["data"] == {"a": "1"}
 
     def test_the_server_ends_a_watch_at_its_time(self, ask: Asking, namespace: str) -> None:
-        began = time.monotonic()
         with ask.watch(maps(namespace), seconds=1, resourceVersion=version_of(ask, maps(namespace))) as watching:
             assert watching.wait_ended() == []
-        assert 0.9 < time.monotonic() - began < 10
 
     def test_leaving_a_label_selector_is_a_deletion_and_entering_it_an_addition(
         self, ask: Asking, namespace: str

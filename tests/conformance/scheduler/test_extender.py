@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -215,10 +214,8 @@ class TestFailures:
         scene.node()
         extender.delay_seconds = 3.0
         scene.pod("p")
-        began = time.monotonic()
         said = scene.wait_refused("p", "SchedulerError")
         assert said.startswith(f'Post "{extender.url}/filter": context deadline exceeded')
-        assert 0.5 < time.monotonic() - began < 20
         extender.delay_seconds = 0.0
         scene.wait_bound("p")
 

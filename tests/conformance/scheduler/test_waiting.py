@@ -3,11 +3,12 @@
 import secrets
 import socket
 from collections.abc import Callable
-from typing import Final
+from contextlib import ExitStack
+from typing import Any, Final
 
 import pytest
 
-from tests.conformance.asking import config_map, now
+from tests.conformance.asking import Json, config_map, now
 from tests.conformance.scheduler.conftest import STANDARD, Scene, Scheduling
 from tests.conformance.scheduler.extender import Extender, keep, keep_all, refuse_all
 
@@ -182,29 +183,43 @@ class TestNomination:
 
 
 class TestLeading:
-    def test_a_scheduler_holds_the_lease_that_it_is_told_by_the_name_of_its_host(
-        self, scene: Scene, extender: Extender, scheduling: Scheduling
-    ) -> None:
-        lease = f"lease-{secrets.token_hex(4)}"
-        election = {
+    @pytest.fixture
+    def election(self) -> Json:
+        return {
             "leaderElect": True,
-            "resourceName": lease,
+            "resourceName": f"lease-{secrets.token_hex(4)}",
             "resourceNamespace": "kube-system",
-            "leaseDuration": "4s",
-            "renewDeadline": "3s",
+            "leaseDuration": "600s",  # so that nobody takes over by waiting for its end
+            "renewDeadline": "500s",
             "retryPeriod": "500ms",
         }
+
+    def lease(self, scene: Scene, election: Json) -> Any:
+        return scene.ask.leases.read_namespaced_lease(election["resourceName"], "kube-system").spec
+
+    def test_a_scheduler_holds_its_lease_by_the_name_of_its_host_and_renews_it(
+        self, scene: Scene, extender: Extender, scheduling: Scheduling, election: Json
+    ) -> None:
         node = scene.node()
         with scheduling(election, urlPrefix=extender.url, **STANDARD) as name:
             scene.pod("p", schedulerName=name)
             assert scene.wait_bound("p") == node
-            held = scene.ask.leases.read_namespaced_lease(lease, "kube-system").spec
+            held = self.lease(scene, election)
             assert held.holder_identity.startswith(f"{socket.gethostname()}_")
-            assert (held.lease_duration_seconds, held.lease_transitions) == (4, 0)
-            scene.ask.until(
-                lambda: scene.ask.leases.read_namespaced_lease(lease, "kube-system").spec.renew_time > held.renew_time,
-                "it renews the lease",
-            )
+            assert (held.lease_duration_seconds, held.lease_transitions) == (600, 0)
+            scene.ask.until(lambda: self.lease(scene, election).renew_time > held.renew_time, "it renews the lease")
+
+    def test_a_second_one_waits_and_takes_over_when_the_first_ends(
+        self, scene: Scene, extender: Extender, scheduling: Scheduling, election: Json
+    ) -> None:
+        node = scene.node()
+        with ExitStack() as ended_first:
+            first = ended_first.enter_context(scheduling(election, urlPrefix=extender.url, **STANDARD))
+            scene.pod("p", schedulerName=first)
+            scene.wait_bound("p")
             with scheduling(election, urlPrefix=extender.url, **STANDARD) as second:
                 scene.pod("q", schedulerName=second)
                 scene.ask.stays(lambda: not scene.read("q").spec.node_name, "the second one waits", 2.0)
+                ended_first.close()
+                assert scene.wait_bound("q") == node
+                assert self.lease(scene, election).lease_transitions == 1
