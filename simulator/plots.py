@@ -56,13 +56,13 @@ def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
     columns = math.ceil(math.sqrt(len(groups)))
     rows = -(-len(groups) // columns)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    end = _hours(max(each.makespan_seconds for each in found))
+    end = _end(found)
     for axes, (policy, those) in zip(panels.flat, groups.items(), strict=False):
-        hours, ps = _over_time(those, lambda moment: moment.ps)
-        _, workers = _over_time(those, lambda moment: moment.workers)
+        hours, ps = _over_time(those, lambda moment: moment.ps, end)
+        _, workers = _over_time(those, lambda moment: moment.workers, end)
         axes.stackplot(hours, ps, workers, labels=("PSs", "workers"), colors=_COLOURS[:2], alpha=0.85, linewidth=0)
         axes.set_title(policy, fontsize="medium")
-        axes.set_xlim(0, end)
+        axes.set_xlim(0, end / 3600)
         _tidy(axes)
     for axes in list(panels.flat)[len(groups) :]:
         axes.set_visible(False)
@@ -110,7 +110,7 @@ def _completion(axes: "Axes", found: Sequence[Simulation]) -> None:
 
 def _tasks(axes: "Axes", found: Sequence[Simulation]) -> None:
     for number, (policy, those) in enumerate(_by_policy(found).items()):
-        hours, running = _over_time(those, lambda moment: moment.tasks)
+        hours, running = _over_time(those, lambda moment: moment.tasks, _end(found))
         axes.plot(hours, running, label=policy, **_line(number))
     axes.set(xlabel="hours since the first arrival", ylabel="running tasks")
     axes.set_xlim(left=0)
@@ -162,10 +162,14 @@ def _bands(guesses: Sequence[Guess]) -> tuple[Values, Values, Values, Values]:
     return np.array([(each + 0.5) / 10 for each in kept]), low, median, high
 
 
-def _over_time(those: Sequence[Simulation], value: Callable[[Moment], float]) -> tuple[Values, Values]:
+def _end(found: Sequence[Simulation]) -> float:
+    """Seconds until the last of all has ended, in whole bins."""
+    return math.ceil(max(each.makespan_seconds for each in found) / _BIN_SECONDS) * _BIN_SECONDS
+
+
+def _over_time(those: Sequence[Simulation], value: Callable[[Moment], float], end: float) -> tuple[Values, Values]:
     """The mean of a value in bins of five minutes, over simulations; at the bins' middles, in hours."""
-    end = max(each.makespan_seconds for each in those)
-    edges = np.asarray(np.arange(math.ceil(end / _BIN_SECONDS) + 1) * _BIN_SECONDS, dtype=np.float64)
+    edges = np.asarray(np.arange(0, end + _BIN_SECONDS / 2, _BIN_SECONDS), dtype=np.float64)
     means = np.mean([_binned(each, value, edges) for each in those], axis=0)
     return _hours((edges[:-1] + edges[1:]) / 2), np.asarray(means, dtype=np.float64)
 
