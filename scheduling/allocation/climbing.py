@@ -7,8 +7,8 @@ first step for which no room is left ends a round; the next one goes on from the
 The one-step-at-a-time version of this is kept in the tests as its oracle.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ class Here:
     ps: Counted
     workers: Counted
     room: Amounts
+    known: dict[tuple[str, int, int], NDArray[Any]] = field(default_factory=dict)
+    """What has been worked out in this round for all climbers: it is the same at every step."""
 
     def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
         """Whether so many more (broadcast against the rows) lie within bounds and room."""
@@ -60,7 +62,21 @@ class Here:
 
     def has_room(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
         """Whether the room holds so many more of each job's tasks."""
+        if isinstance(more_ps, int) and isinstance(more_workers, int):
+            return self._once("room", more_ps, more_workers)
         return fits(self.cost(more_ps, more_workers), self.room)
+
+    def share(self, more_ps: int, more_workers: int) -> NDArray[np.float64]:
+        """The dominant share of so many more tasks."""
+        return self._once("share", more_ps, more_workers)
+
+    def _once(self, what: str, more_ps: int, more_workers: int) -> NDArray[Any]:
+        key = what, more_ps, more_workers
+        if key not in self.known:
+            demands = self.climbers.demands
+            cost = demands.ps * more_ps + demands.workers * more_workers
+            self.known[key] = fits(cost, self.room) if what == "room" else demands.shares(cost)
+        return self.known[key][self.rows]
 
     def pair(self) -> tuple[Counted, Counted]:
         """One PS and one worker more, or only one of them where the other is at its bound."""
@@ -116,12 +132,13 @@ def climb(climbers: Climbers, room: Amounts, rule: StepRule, *, ends_at_misfit: 
         rows = trails.row[taken]
         np.add.at(ps, rows, trails.more_ps[taken])
         np.add.at(workers, rows, trails.more_workers[taken])
-        last_ps[rows], last_workers[rows] = trails.more_ps[taken], trails.more_workers[taken]
+        last = np.argsort(trails.at[taken], kind="stable")
+        last_ps[rows[last]], last_workers[rows[last]] = trails.more_ps[taken][last], trails.more_workers[taken][last]
         room = room - cost
         if len(taken) == len(trails.row):
             return Climb(ps, workers, last_ps, last_workers, room, lacking)
         if not lacking:
-            misfit = trails.costs(climbers)[trails.order(climbers)[len(taken)]]
+            misfit = trails.cost[trails.order(climbers)[len(taken)]]
             lacking = climbers.demands.lacking(misfit, room)
         if ends_at_misfit:
             return Climb(ps, workers, last_ps, last_workers, room, lacking)
@@ -136,22 +153,19 @@ class _Trails:
     counts_with: Gains
     more_ps: Counted
     more_workers: Counted
+    cost: Amounts
 
     def order(self, climbers: Climbers) -> Counted:
         """The order of handing out."""
         return np.lexsort((self.at, climbers.rank[self.row], -self.counts_with))
 
-    def costs(self, climbers: Climbers) -> Amounts:
-        """What each step asks for."""
-        demands = climbers.demands
-        return np.asarray(
-            demands.ps[self.row] * self.more_ps[:, None] + demands.workers[self.row] * self.more_workers[:, None]
-        )
-
     def handed_out(self, climbers: Climbers, room: Amounts) -> tuple[Counted, Amounts, float]:
         """The steps before the first that does not fit, what they cost, and with which gain that one counts."""
+        used = self.cost.sum(axis=0)
+        if (used <= np.maximum(room, 0)).all():
+            return np.arange(len(self.row)), used, NO_STEP
         order = self.order(climbers)
-        used = np.cumsum(self.costs(climbers)[order], axis=0)
+        used = np.cumsum(self.cost[order], axis=0)
         over = (used > np.maximum(room, 0)).any(axis=1)
         first = int(np.argmax(over)) if over.any() else len(order)
         gain = float(self.counts_with[order[first]]) if first < len(order) else NO_STEP
@@ -167,11 +181,12 @@ def _round(
     ps, workers = ps.copy(), workers.copy()
     least = np.full(len(ps), np.inf)
     rows = np.flatnonzero(climbers.may_grow)
+    known: dict[tuple[str, int, int], NDArray[Any]] = {}
     parts: list[_Trails] = []
     at, stride = 0, _FIRST_STRIDE
     while True:
         for _ in range(stride):
-            rows, part = _step(Here(climbers, rows, ps[rows], workers[rows], room), rule, least, at)
+            rows, part = _step(Here(climbers, rows, ps[rows], workers[rows], room, known), rule, least, at)
             parts.append(part)
             ps[rows] += part.more_ps
             workers[rows] += part.more_workers
@@ -198,7 +213,10 @@ def _step(here: Here, rule: StepRule, least: Gains, at: int) -> tuple[Counted, _
     rows = here.rows[going]
     least[rows] = np.minimum(least[rows], steps.gain[going])
     numbers = np.full(len(rows), at, dtype=np.int64)
-    return rows, _Trails(rows, numbers, least[rows], steps.more_ps[going], steps.more_workers[going])
+    ps, workers = steps.more_ps[going], steps.more_workers[going]
+    demands = here.climbers.demands
+    cost = demands.ps[rows] * ps[:, None] + demands.workers[rows] * workers[:, None]
+    return rows, _Trails(rows, numbers, least[rows], ps, workers, cost)
 
 
 def _join(parts: list[_Trails]) -> _Trails:
@@ -208,4 +226,5 @@ def _join(parts: list[_Trails]) -> _Trails:
         np.concatenate([part.counts_with for part in parts]),
         np.concatenate([part.more_ps for part in parts]),
         np.concatenate([part.more_workers for part in parts]),
+        np.concatenate([part.cost for part in parts]),
     )

@@ -4,8 +4,9 @@ Beside the real resources there may be a column for a task of which nodes hold f
 for such a task. A worker of 8 GPUs finds no slot on nodes with 4 free ones, however many of those there are.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -37,6 +38,7 @@ class Demands:
     fixed: Amounts
     room: Amounts
     capacity: Amounts
+    kept_back: Amounts
 
     @classmethod
     def of(cls, problem: AllocationProblem) -> Self:
@@ -63,7 +65,12 @@ class Demands:
             np.array(still, dtype=np.int64).reshape(shape),
             np.array(room, dtype=np.int64),
             np.array(_row(problem.capacity, names), dtype=np.int64),
+            np.array(_row(problem.kept_back, names) + [0] * len(slots), dtype=np.int64),
         )
+
+    def rows(self, rows: Counted) -> Self:
+        """The same of some of the jobs."""
+        return replace(self, ps=self.ps[rows], workers=self.workers[rows], fixed=self.fixed[rows])
 
     def at(self, ps: Counted, workers: Counted) -> Amounts:
         """What the jobs ask for at these counts, fixed roles included."""
@@ -103,11 +110,23 @@ def _slots(problem: AllocationProblem, kinds: set[Resources]) -> dict[Resources,
     if problem.servers is None or len(kinds) > _MOST_SLOT_COLUMNS:
         return {}
     slots: dict[Resources, int] = {}
+    seated = _seated(problem)
     for kind in sorted((kind for kind in kinds if kind), key=_named):
-        held = sum(count * _holds(free, kind) for free, count in problem.servers.items())
+        held = seated[kind] + sum(count * _holds(free, kind) for free, count in problem.servers.items())
         if held < _holds(problem.room, kind):
             slots[kind] = held
     return slots
+
+
+def _seated(problem: AllocationProblem) -> Counter[Resources]:
+    """How many tasks of each kind have their place already, so that no slot has to be found for them."""
+    seated: Counter[Resources] = Counter()
+    for each in problem.candidates:
+        if each.holds is not None:
+            ps, workers = each.holds
+            seated[each.job.ps.resources] += ps
+            seated[each.job.worker.resources] += workers
+    return seated
 
 
 def _holds(free: Mapping[str, int], task: Resources) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from scheduling.allocation.setbacks import Setbacks
 from scheduling.jobs import Counts, Job
-from scheduling.resources import Resources
+from scheduling.resources import NONE, Resources
 
 
 class Forecast(Protocol):
@@ -34,13 +34,20 @@ class Candidate:
     """A job whose counts the policy chooses. ``forecast`` gives its remaining seconds at any counts.
 
     ``may_grow`` is false for a job that has met its goal: it gives room down to its minimum. ``running`` jobs get
-    their minimum before jobs that have never been placed.
+    their minimum before jobs that have never been placed. ``holds`` are counts that it is not to get less than, where
+    they are more than its minimum.
     """
 
     job: Job
     forecast: Forecast
     may_grow: bool = True
     running: bool = False
+    holds: Counts | None = None
+
+    @property
+    def least(self) -> Counts:
+        """The counts with which the policy begins."""
+        return self.holds or self.job.bounds.minimum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +83,15 @@ class AllocationProblem:
     ``room`` is what the candidates may use together: the cluster's capacity less everything that is fixed
     (other pods, jobs that are not managed or not forecast). ``capacity`` is the whole cluster's, for shares.
     ``servers`` says how the room lies: what is free on a node, and on how many nodes it is just that. Where it is not
-    given, a task is taken to fit wherever the sum of the room allows it.
+    given, a task is taken to fit wherever the sum of the room allows it. ``kept_back`` is left of the room when jobs
+    grow beyond their minimum.
     """
 
     room: Resources
     capacity: Resources
     candidates: tuple[Candidate, ...]
     servers: Mapping[Resources, int] | None = None
+    kept_back: Resources = NONE
 
 
 @dataclass(frozen=True, slots=True)

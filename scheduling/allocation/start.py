@@ -44,7 +44,8 @@ class Start:
 
     def climb(self, rule: StepRule, order: Sequence[int] | None = None, *, ends_at_misfit: bool = False) -> Climb:
         """Grow from here by a rule; ``order`` lists the rows in which ties are decided (that of seating by default)."""
-        return climb(self._climbers(order), self.room, rule, ends_at_misfit=ends_at_misfit)
+        room = self.room - self.demands.kept_back
+        return climb(self._climbers(order), room, rule, ends_at_misfit=ends_at_misfit)
 
     def here(self, climbed: Climb) -> Here:
         """Where everybody is after a climb, with the room that is left."""
@@ -72,8 +73,8 @@ def start_at_minimum(problem: AllocationProblem, key: Order | None = None, most_
     demands = Demands.of(problem)
     candidates = problem.candidates
     bounds = [each.job.bounds for each in candidates]
-    ps = np.array([each.min_ps for each in bounds], dtype=np.int64)
-    workers = np.array([each.min_workers for each in bounds], dtype=np.int64)
+    ps = np.array([each.least.ps for each in candidates], dtype=np.int64)
+    workers = np.array([each.least.workers for each in candidates], dtype=np.int64)
     needed = demands.at(ps, workers)
     keys = demands.shares(needed) if key is None else key(problem, demands)
     uids = [each.job.uid for each in candidates]
@@ -81,7 +82,7 @@ def start_at_minimum(problem: AllocationProblem, key: Order | None = None, most_
     seats, room, reasons = _seat(problem, demands, needed, order)
     return Start(
         tuple(candidates[row] for row in seats),
-        Demands(demands.names, demands.ps[seats], demands.workers[seats], demands.fixed[seats], room, demands.capacity),
+        demands.rows(seats),
         ps[seats],
         workers[seats],
         np.array([_most(bounds[row].max_ps, most_per_role) for row in seats], dtype=np.int64),
@@ -114,5 +115,7 @@ def _seat(
             seats.append(row)
         else:
             lacking = demands.lacking(demand, room)
-            reasons[job.uid] = f"its minimum of {job.bounds.minimum} does not fit: too little {lacking} is left"
+            reasons[job.uid] = (
+                f"its minimum of {problem.candidates[row].least} does not fit: too little {lacking} is left"
+            )
     return np.array(seats, dtype=np.int64), room, reasons

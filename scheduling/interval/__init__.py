@@ -27,6 +27,7 @@ from scheduling.interval.plan import (
 from scheduling.interval.rules import IntervalRules
 from scheduling.interval.settling import Settlement
 from scheduling.interval.standing import Case, Stance, Standing, stand
+from scheduling.interval.trimming import trims
 from scheduling.jobs import Counts, Job
 from scheduling.progress.record import NOTHING
 
@@ -107,7 +108,9 @@ def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, s
 def _seat(standing: Standing, allocation: Allocation, settlement: Settlement) -> None:
     """Room for a job that waits, or whose user moved its bounds."""
     allotted = allocation.counts.get(standing.job.uid)
-    wanted = [allotted, standing.least] if allotted else [standing.least]
+    wanted = [standing.least]
+    if allotted is not None and allotted != standing.least:
+        wanted = [allotted, *trims(standing.seconds, allotted, standing.least), standing.least]
     options = [each for each in wanted if standing.why_barred(each) is None]
     if standing.forced and not options:
         options = wanted  # it has rested: what its user's bounds ask for is tried again

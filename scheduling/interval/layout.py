@@ -98,6 +98,19 @@ class Layout:
         if seated is not None:
             seated.seats.give_back_to(self.stock, seated.job)
 
+    def fits(self, job: Job, counts: Counts) -> bool:
+        """Whether ``move`` would find a place; changes nothing."""
+        mark, bound, seated = self.stock.mark(), self.bound.get(job.uid), self.seated.get(job.uid)
+        if self.move(job, counts) is not None:
+            return False
+        self.stock.back_to(mark)
+        self.seated.pop(job.uid)
+        if bound is not None:
+            self.bound[job.uid] = bound
+        if seated is not None:
+            self.seated[job.uid] = seated
+        return True
+
     def move(self, job: Job, counts: Counts) -> str | None:
         """Give the job's room back and place it whole at ``counts``; if it does not fit, say why and change nothing."""
         mark, bound, seated = self.stock.mark(), self.bound.get(job.uid), self.seated.get(job.uid)
@@ -111,9 +124,9 @@ class Layout:
                 self.seated[job.uid] = seated
         return refusal
 
-    def seat(self, job: Job, counts: Counts) -> str | None:
+    def seat(self, job: Job, counts: Counts, *, evenly: bool = False) -> str | None:
         """Place a job that holds nothing, whole, at ``counts``, or say why that cannot be."""
-        seats = self.rule.seat(job, counts, self.stock)
+        seats = self.rule.seat(job, counts, self.stock, evenly=evenly)
         if isinstance(seats, DoesNotFit):
             return seats.reason
         self.seated[job.uid] = Seated(job, seats)
@@ -135,10 +148,10 @@ class Layout:
         """Take room for the gang's unbound replicas, or say why there is none."""
         if not gang.unbound:
             return None
-        constraints = {member.spec.constraints for member in gang.members}
+        specs = {member.spec for member in gang.members}
         named = [member.node for member in gang.members if member.node is not None]
         barred = [name for member in gang.members for name in member.barred]
-        room = self.stock.part(len(gang.members) + len(barred), constraints, [*named, *barred])
+        room = self.stock.part(len(gang.members) + len(barred), specs, [*named, *barred])
         placed = self.rule.place_in(gang, room)
         if isinstance(placed, DoesNotFit):
             return placed.reason

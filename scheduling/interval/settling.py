@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from scheduling.interval.layout import Layout
 from scheduling.interval.rules import IntervalRules
 from scheduling.interval.standing import Stance, Standing
+from scheduling.interval.trimming import most_that_fits, trims
 from scheduling.jobs import Counts
 
 
@@ -44,13 +45,16 @@ class Settlement:
         self.reasons[standing.job.uid] = "; ".join(part for part in (standing.reason, reason) if part)
 
     def seat(self, standing: Standing, options: Sequence[Counts]) -> str | None:
-        """Give a job the first of these counts that fits, shrinking others for the last one; says why none fits."""
-        refusal: str | None = None
-        for counts in options:
-            refusal = self.layout.move(standing.job, counts)
-            if refusal is None:
-                self.decide(standing, counts, _seat_reason(standing, counts))
-                return None
+        """Give a job the first of these counts that fits, each asking for less than the one before.
+
+        For the last one others shrink. Says why none fits.
+        """
+        job = standing.job
+        counts = most_that_fits(options, lambda counts: self.layout.fits(job, counts))
+        if counts is not None and self.layout.move(job, counts) is None:
+            self.decide(standing, counts, _seat_reason(standing, counts))
+            return None
+        refusal = self.layout.move(job, options[-1])
         for trial, given in self._with_room_given():
             refusal = trial.move(standing.job, options[-1])
             if refusal is None:
@@ -105,7 +109,7 @@ class Settlement:
         return False
 
     def _improve_trimmed(self, standing: Standing, wanted: Counts, why_not: str) -> None:
-        for counts in trims(standing, wanted):
+        for counts in trims(standing.seconds, wanted, standing.job.counts):
             if standing.why_barred(counts) is not None:
                 continue
             if not self._worth(standing, counts):
@@ -168,24 +172,3 @@ def _seat_reason(standing: Standing, counts: Counts) -> str:
     if counts == standing.job.counts:
         return f"room is made for its {counts}"
     return f"there is room for {counts}" + ("" if standing.forced else f", not for its {standing.job.counts}")
-
-
-def trims(standing: Standing, wanted: Counts) -> Iterator[Counts]:
-    """From what was wanted towards the present counts, one task at a time, the least useful first."""
-    current = standing.job.counts
-    counts = wanted
-    while True:
-        nearer = list(_one_nearer(counts, current))
-        if not nearer:
-            return
-        counts = min(nearer, key=lambda each: (standing.seconds(each), each))
-        if counts == current:
-            return
-        yield counts
-
-
-def _one_nearer(counts: Counts, goal: Counts) -> Iterator[Counts]:
-    if counts.ps != goal.ps:
-        yield Counts(counts.ps + (1 if goal.ps > counts.ps else -1), counts.workers)
-    if counts.workers != goal.workers:
-        yield Counts(counts.ps, counts.workers + (1 if goal.workers > counts.workers else -1))

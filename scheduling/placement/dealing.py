@@ -5,7 +5,7 @@ more), and Hall's condition decides by counting the servers that can hold each. 
 are named only once k is known: the fewest first ones, by free dominant resource, among which a matching exists.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,7 @@ from scheduling.placement.seats import Server
 from scheduling.placement.stock import Stock, Vector
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
+class Tasks(NamedTuple):
     """The PSs and workers of one job, none of them bound; amounts are vectors of a stock."""
 
     counts: Counts
@@ -47,6 +46,29 @@ class Tasks:
             and _places(stock, self.worker, self.counts.workers)
             and _is_enough(stock, self.on_one(*self.counts))
         )
+
+    def fewest(self, most: Sequence[int]) -> int:
+        """No fewer servers than this, where no node has more than ``most``."""
+        demand = self.on_one(*self.counts)
+        return max([1, *(-(-asked // left) for asked, left in zip(demand, most, strict=True) if 0 < left < asked)])
+
+    def would_do(self, deal: "_Deal", free: Sequence[int]) -> bool:
+        """Whether servers that are all like this hold the deal: the largest pairs that are needed imply the others."""
+        servers, ps, workers, more_ps, more_workers = deal
+        if more_ps + more_workers > servers:
+            return self._holds(free, ps + 1, workers + 1)
+        if more_ps and not self._holds(free, ps + 1, workers):
+            return False
+        if more_workers:
+            return self._holds(free, ps, workers + 1)
+        return bool(more_ps) or self._holds(free, ps, workers)
+
+    def _holds(self, free: Sequence[int], ps: int, workers: int) -> bool:
+        for left, a, b in zip(free, self.ps, self.worker, strict=True):
+            asked = ps * a + workers * b
+            if asked > left and asked:
+                return False
+        return True
 
     def on_one(self, ps: int, workers: int) -> Vector:
         """What so many of them ask for on one server."""
@@ -97,15 +119,28 @@ def deal_evenly(tasks: Tasks, stock: Stock) -> list[Server] | None:
     """The even spread over the fewest servers; ``None`` where none puts a PS beside a worker. Takes no room."""
     p, w = tasks.counts
     together = p + w - 1 if p and w else p + w
-    question = _Question(tasks, stock)
-    for servers in range(question.fewest(), min(together, len(stock.nodes)) + 1):
+    stock.tell_apart(tasks.ps_on, tasks.worker_on)
+    top = stock.top()
+    most = top[1] if top is not None else stock.most()
+    roomiest = top[0] if top is not None and _is_first(tasks, stock) else None
+    question: _Question | None = None
+    for servers in range(tasks.fewest(most), min(together, len(stock.nodes)) + 1):
         deal = _Deal(servers, p // servers, w // servers, p % servers, w % servers)
-        if question.is_conceivable(deal):
-            if question.on_the_roomiest(deal):
-                return _on_alike(deal, stock.first_rows(question.roomiest, servers))
-            if question.is_possible(deal):
-                return _match(deal, question.first_enough(deal))
+        if not tasks.would_do(deal, most):
+            continue
+        if roomiest is not None and stock.counts[roomiest] >= servers:
+            return _on_alike(deal, stock.first_rows(roomiest, servers))
+        question = question or _Question(tasks, stock)
+        if question.is_possible(deal):
+            return _match(deal, question.first_enough(deal))
     return None
+
+
+def _is_first(tasks: Tasks, stock: Stock) -> bool:
+    """Whether the nodes of the top kind come first by the dominant resource, and admit all."""
+    if tasks.dominant < 0 or not stock.is_alone_at_the_top(tasks.dominant):
+        return False
+    return stock.admits(tasks.ps_on) is None and stock.admits(tasks.worker_on) is None
 
 
 class _Question:
@@ -113,57 +148,12 @@ class _Question:
 
     def __init__(self, tasks: Tasks, stock: Stock) -> None:
         self._tasks, self._stock = tasks, stock
-        stock.tell_apart(tasks.ps_on, tasks.worker_on)
         used = len(stock.rows)
         self._kinds, self._counts = stock.kinds[:used], stock.counts[:used]
-        self._most: list[int] = self._kinds.max(axis=0).tolist() if used else [0] * len(stock.resources)
         self._ps_admitted = stock.admits(tasks.ps_on)
         self._workers_admitted = stock.admits(tasks.worker_on)
-        self.roomiest = self._find_roomiest()
         self._able: dict[tuple[int, int], tuple[Rows, int]] = {}
         self._either: dict[tuple[tuple[int, int], tuple[int, int]], int] = {}
-
-    def _find_roomiest(self) -> int:
-        """The kind that comes first by the dominant resource, where it is the only one that has so much; else -1."""
-        if self._tasks.dominant < 0 or self._ps_admitted is not None or self._workers_admitted is not None:
-            return -1
-        first = np.flatnonzero(self._kinds[:, self._tasks.dominant] == self._most[self._tasks.dominant])
-        return int(first[0]) if len(first) == 1 else -1
-
-    def is_conceivable(self, deal: _Deal) -> bool:
-        """Whether a node with the most that any has of each resource could be one of the servers."""
-        return self._would_do(deal, self._most)
-
-    def on_the_roomiest(self, deal: _Deal) -> bool:
-        """Whether the nodes that come first, all alike, do."""
-        if self.roomiest < 0 or self._counts[self.roomiest] < deal.servers:
-            return False
-        return self._would_do(deal, self._kinds[self.roomiest].tolist())
-
-    def _would_do(self, deal: _Deal, free: list[int]) -> bool:
-        """Whether servers that are all like this hold the deal: the largest pairs that are needed imply the others."""
-        servers, ps, workers, more_ps, more_workers = deal
-        if more_ps + more_workers > servers:
-            return self._holds(free, ps + 1, workers + 1)
-        if more_ps and not self._holds(free, ps + 1, workers):
-            return False
-        if more_workers:
-            return self._holds(free, ps, workers + 1)
-        return bool(more_ps) or self._holds(free, ps, workers)
-
-    def _holds(self, free: list[int], ps: int, workers: int) -> bool:
-        for left, a, b in zip(free, self._tasks.ps, self._tasks.worker, strict=True):
-            asked = ps * a + workers * b
-            if asked > left and asked:
-                return False
-        return True
-
-    def fewest(self) -> int:
-        """No fewer servers than this, by the most that any node has."""
-        demand = self._tasks.on_one(*self._tasks.counts)
-        return max(
-            [1, *(-(-asked // most) for asked, most in zip(demand, self._most, strict=True) if 0 < most < asked)]
-        )
 
     def able(self, pair: tuple[int, int]) -> tuple[Rows, int]:
         """Which kinds can hold the pair, and how many nodes that are."""

@@ -81,6 +81,9 @@ class PlacementRule(Protocol):
         """The same on room that is at hand as a matrix; the room is not changed."""
         ...
 
-    def seat(self, job: Job, counts: Counts, stock: Stock) -> Seats | DoesNotFit:
-        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken."""
+    def seat(self, job: Job, counts: Counts, stock: Stock, *, evenly: bool = False) -> Seats | DoesNotFit:
+        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken.
+
+        With ``evenly`` a rule that knows an even spread refuses every other.
+        """
         ...

@@ -26,15 +26,25 @@ class Room:
 
     def __init__(self, nodes: Sequence[Node], free: Mapping[str, Resources]) -> None:
         """Nodes that ``free`` does not know have no room."""
-        self.nodes = sorted((node for node in nodes if node.name in free), key=lambda node: node.name)
-        self.names = [node.name for node in self.nodes]
+        ordered = sorted((node for node in nodes if node.name in free), key=lambda node: node.name)
+        columns = _columns(free[node.name] for node in ordered)
+        amounts = np.zeros((len(ordered), len(columns)), dtype=np.int64)
+        for row, node in enumerate(ordered):
+            for resource, amount in free[node.name].items():
+                amounts[row, columns[resource]] = amount
+        self._set_up(ordered, columns, amounts, total(node.allocatable for node in ordered))
+
+    @classmethod
+    def part(cls, nodes: list[Node], resources: Sequence[str], free: Amounts, capacity: Resources) -> Self:
+        """Some nodes, in order of names, of a cluster of this capacity; ``free`` has the resources in this order."""
+        room = cls.__new__(cls)
+        room._set_up(nodes, {name: column for column, name in enumerate(resources)}, free, capacity)  # noqa: SLF001 - its own
+        return room
+
+    def _set_up(self, nodes: list[Node], columns: dict[str, int], free: Amounts, capacity: Resources) -> None:
+        self.nodes, self._columns, self.free, self.capacity = nodes, columns, free, capacity
+        self.names = [node.name for node in nodes]
         self._rows = {name: row for row, name in enumerate(self.names)}
-        self._columns = _columns(free[name] for name in self.names)
-        self.free: Amounts = np.zeros((len(self.names), len(self._columns)), dtype=np.int64)
-        for row, name in enumerate(self.names):
-            for resource, amount in free[name].items():
-                self.free[row, self._columns[resource]] = amount
-        self.capacity = total(node.allocatable for node in self.nodes)
         self._admissions: dict[NodeConstraints, Rows] = {}
 
     def copy(self) -> Self:

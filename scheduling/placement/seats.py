@@ -1,7 +1,6 @@
 """Where a whole job goes, server by server, and taking its room from a stock."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +26,7 @@ class FixedSeat(NamedTuple):
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class Seats:
+class Seats(NamedTuple):
     """A place for every replica of one job: PSs and workers by server, in order of indices, and fixed roles."""
 
     servers: tuple[Server, ...] = ()

@@ -28,6 +28,16 @@ class Spread:
         """The same on room that is at hand as a matrix; the room is not changed."""
         return seat_one_by_one(gang, room, emptiest_first=True)
 
-    def seat(self, job: Job, counts: Counts, stock: Stock) -> Seats | DoesNotFit:
-        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken."""
+    def seat(
+        self,
+        job: Job,
+        counts: Counts,
+        stock: Stock,
+        *,
+        evenly: bool = False,  # noqa: ARG002 - part of the protocol
+    ) -> Seats | DoesNotFit:
+        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken.
+
+        ``evenly`` says nothing to a rule that does not know jobs.
+        """
         return seat_job_one_by_one(job, counts, stock, emptiest_first=True)

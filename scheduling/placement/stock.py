@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.jobs import NodeConstraints
+from scheduling.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from scheduling.nodes import Node
 from scheduling.placement.room import Amounts, Room, Rows, is_admitted
 from scheduling.resources import Resources, total
@@ -36,6 +36,9 @@ class Stock:
     """The rows of each kind, negated and ascending: the first node of a kind is the last of its list."""
     _slots: dict[tuple[Vector, int], int]
     _spare: list[int]
+    _slot_of: list[int]
+    _top: tuple[int, Vector] | None
+    _reached: list[bool]
     _class_of: NDArray[np.int64]
     _changes: list[tuple[int, Vector]]
 
@@ -52,7 +55,7 @@ class Stock:
         self._allocatable = [self._known(node.allocatable) for node in self.nodes]
         classes: dict[Vector, int] = {}
         self._classes = [classes.setdefault(each, len(classes)) for each in self._allocatable]
-        self._admissions: dict[NodeConstraints, NDArray[np.bool_]] = {}
+        self._admissions: dict[NodeConstraints, NDArray[np.bool_] | None] = {}
         self._changes = []
         self._group()
 
@@ -65,6 +68,7 @@ class Stock:
     def _own(self) -> None:
         """Stop sharing what changes with the stock that this one is a copy of."""
         self.free, self._slots, self._spare = self.free.copy(), self._slots.copy(), self._spare.copy()
+        self._slot_of, self._reached = self._slot_of.copy(), self._reached.copy()
         self.rows = [rows.copy() for rows in self.rows]
         self.kinds, self.counts, self._class_of = self.kinds.copy(), self.counts.copy(), self._class_of.copy()
         self._changes = []
@@ -94,9 +98,20 @@ class Stock:
                     best, column = share, at
         return column
 
+    def share(self, job: Job, counts: Counts) -> float:
+        """The share of the capacity that a job's PSs and workers take of their dominant resource."""
+        ps, worker = self.vector(job.ps.resources), self.vector(job.worker.resources)
+        if ps is None or worker is None:
+            return float("inf")
+        demand = [counts.ps * a + counts.workers * b for a, b in zip(ps, worker, strict=True)]
+        column = self.dominant(demand)
+        return demand[column] / self._capacity[column] if column >= 0 and self._capacity[column] > 0 else 0.0
+
     def take(self, row: int, amount: Vector) -> None:
         """Take room from one node."""
-        self.take_each((row,), amount)
+        before = self.free[row]
+        self._changes.append((row, before))
+        self._put(row, tuple([left - asked for left, asked in zip(before, amount, strict=True)]))
 
     def give_back(self, row: int, amount: Vector) -> None:
         """Give room back to one node."""
@@ -104,14 +119,17 @@ class Stock:
 
     def take_each(self, rows: Iterable[int], amount: Vector) -> None:
         """Take the same room from each of several nodes."""
-        known: dict[Vector, Vector] = {}
+        becomes: dict[int, tuple[int, Vector]] = {}
         for row in rows:
-            before = self.free[row]
-            after = known.get(before)
-            if after is None:
-                after = known[before] = tuple([left - asked for left, asked in zip(before, amount, strict=True)])
+            before, slot = self.free[row], self._slot_of[row]
+            if slot not in becomes:
+                after = tuple([left - asked for left, asked in zip(before, amount, strict=True)])
+                becomes[slot] = self._slot((after, self._classes[row])), after
             self._changes.append((row, before))
-            self._put(row, after)
+            self._shift(row, slot, *becomes[slot])
+            if not self.rows[slot]:
+                # The slot may stand for another kind from now on.
+                becomes.clear()
 
     def free_by_name(self) -> dict[str, Resources]:
         """Free room by node name."""
@@ -130,6 +148,21 @@ class Stock:
         """A vector as resources."""
         return Resources(dict(zip(self.resources, amounts, strict=True)))
 
+    def servers(self) -> dict[Resources, int]:
+        """What is free on a node that takes new pods, and on how many nodes it is just that."""
+        cordoned = {row for row, node in enumerate(self.nodes) if node.cordoned}
+        found: Counter[Vector] = Counter()
+        for slot, count in enumerate(self.counts[: len(self.rows)].tolist()):
+            if count:
+                vector = self.free[-self.rows[slot][-1]]
+                found[vector] += count - len(self.rows_among(slot, cordoned))
+        return {self.resources_of(vector): count for vector, count in found.items() if count}
+
+    def first_row(self, slot: int) -> int | None:
+        """The first row of a kind, if there is a node of that kind."""
+        rows = self.rows[slot]
+        return -rows[-1] if rows else None
+
     def first_rows(self, slot: int, most: int) -> list[int]:
         """The first rows of a kind, in order."""
         return [-row for row in self.rows[slot][: -most - 1 : -1]]
@@ -140,7 +173,7 @@ class Stock:
         return [-row for row in rows if -row in wanted] if len(rows) < len(wanted) else self._wanted(slot, wanted)
 
     def _wanted(self, slot: int, wanted: "set[int]") -> list[int]:
-        return [row for row in sorted(wanted) if self._slots[self.free[row], self._classes[row]] == slot]
+        return [row for row in sorted(wanted) if self._slot_of[row] == slot]
 
     def shares_left(self, column: int) -> NDArray[np.float64]:
         """Of each kind, the part of one resource that is free; 0 where there is none of it."""
@@ -156,6 +189,37 @@ class Stock:
                 able &= self.kinds[: len(self.rows), column] >= asked
         return able
 
+    def top(self) -> tuple[int, Vector] | None:
+        """A kind that has most of every resource, and what is free on it, where there is such a kind."""
+        if self._top is None:
+            used = len(self.rows)
+            most = self.kinds[:used].max(axis=0) if used else np.zeros(0, dtype=np.int64)
+            alike = (
+                np.flatnonzero((self.kinds[:used] == most).all(axis=1)) if len(most) else np.zeros(0, dtype=np.int64)
+            )
+            self._top = None if len(alike) == 0 else (int(alike[0]), tuple(most.tolist()))
+            self._reached = ((self.kinds[:used] == most).sum(axis=0) > 1).tolist() if used else []
+        return self._top
+
+    def most(self) -> Vector:
+        """The most that any node has of each resource."""
+        used = len(self.rows)
+        return tuple(self.kinds[:used].max(axis=0).tolist()) if used else (0,) * len(self.resources)
+
+    def is_alone_at_the_top(self, column: int) -> bool:
+        """Whether no other kind has as much of this resource as the top kind. May say no where it is so."""
+        return not self._reached[column]
+
+    def _compare(self, vector: Vector) -> None:
+        """A new kind may reach the top kind, or rise above it."""
+        if self._top is not None:
+            for column, (here, most) in enumerate(zip(vector, self._top[1], strict=True)):
+                if here >= most:
+                    self._reached[column] = True
+                    if here > most:
+                        self._top = None
+                        return
+
     def tell_apart(self, *constraints: NodeConstraints) -> None:
         """From now on nodes are not alike that differ in whether they admit these; numbers the kinds anew."""
         for each in constraints:
@@ -166,22 +230,21 @@ class Stock:
         """Which kinds admit replicas with these constraints, by which they are told apart; ``None`` means all."""
         self.tell_apart(constraints)
         known = self._admissions[constraints]
-        return None if known.all() else known[self._class_of[: len(self.rows)]]
+        return None if known is None else known[self._class_of[: len(self.rows)]]
 
-    def part(self, each: int, admitted: Iterable[NodeConstraints] = (), besides: Iterable[str] = ()) -> Room:
-        """The room of the first so many nodes of each kind: what a plan of so many replicas can make use of.
+    def part(self, each: int, specs: Collection[ReplicaSpec], besides: Iterable[str] = ()) -> Room:
+        """What a plan of so many replicas of these specs can make use of: the first so many nodes of each kind.
 
-        Nodes that differ in whether they admit these constraints are not alike; those named ``besides`` are there too.
+        Kinds that hold none of them are left out; the nodes named ``besides`` are there in any case.
         """
-        self.tell_apart(*admitted)
+        self.tell_apart(*(spec.constraints for spec in specs))
+        able = np.zeros(len(self.rows), dtype=np.bool_)
+        for vector in {self.vector(spec.resources) for spec in specs}:
+            able |= False if vector is None else self.holds(vector)
         named = {self.row_of[name] for name in besides if name in self.row_of}
-        rows = sorted(named.union(*(self.first_rows(slot, each) for slot in range(len(self.rows)))))
-        room = Room([self.nodes[row] for row in rows], {self.nodes[row].name: self._resources(row) for row in rows})
-        room.capacity = self.capacity
-        return room
-
-    def _resources(self, row: int) -> Resources:
-        return self.resources_of(self.free[row])
+        rows = sorted(named.union(*(self.first_rows(slot, each) for slot in np.flatnonzero(able).tolist())))
+        free = np.array([self.free[row] for row in rows], dtype=np.int64).reshape(len(rows), len(self.resources))
+        return Room.part([self.nodes[row] for row in rows], self.resources, free, self.capacity)
 
     def _known(self, amount: Resources) -> Vector:
         known = self._vectors.get(amount)
@@ -196,16 +259,18 @@ class Stock:
             renamed = {each: number for number, each in enumerate(sorted(seen))}
             olds = [old for old, _ in renamed]
             self._classes = [renamed[each] for each in zip(self._classes, admitted, strict=True)]
-            self._admissions = {known: bits[olds] for known, bits in self._admissions.items()}
+            self._admissions = {known: None if bits is None else bits[olds] for known, bits in self._admissions.items()}
             self._group()
         bits = dict(zip(self._classes, admitted, strict=True))
-        admissions = np.array([bits[each] for each in sorted(bits)], dtype=np.bool_)
-        self._admissions = {**self._admissions, constraints: admissions}
+        some = None if all(admitted) else np.array([bits[each] for each in sorted(bits)], dtype=np.bool_)
+        self._admissions = {**self._admissions, constraints: some}
 
     def _group(self) -> None:
         """Sort the nodes into kinds anew."""
         width = len(self.resources)
         size = 64
+        self._slot_of = [0] * len(self.nodes)
+        self._top, self._reached = None, []
         self._slots = {}
         self.rows = []
         self._spare = []
@@ -219,6 +284,7 @@ class Stock:
             slot = self._slot((self.free[row], self._classes[row]))
             self.rows[slot].append(-row)
             self.counts[slot] += 1
+            self._slot_of[row] = slot
 
     def _slot(self, kind: tuple[Vector, int]) -> int:
         slot = self._slots.get(kind)
@@ -232,6 +298,7 @@ class Stock:
             if slot == len(self.counts):
                 self._enlarge()
         self._slots[kind] = slot
+        self._compare(kind[0])
         self.kinds[slot] = kind[0]
         self._class_of[slot] = kind[1]
         return slot
@@ -245,8 +312,14 @@ class Stock:
 
     def _put(self, row: int, amounts: Vector) -> None:
         """Sort one node into the kind that it belongs to now."""
-        kind = self.free[row], self._classes[row]
-        slot = self._slots[kind]
+        self._shift(row, self._slot_of[row], self._slot((amounts, self._classes[row])), amounts)
+
+    def _shift(self, row: int, slot: int, to: int, amounts: Vector) -> None:
+        """Move one node from one kind to another."""
+        if slot == to:
+            return
+        insort(self.rows[to], -row)
+        self.counts[to] += 1
         rows = self.rows[slot]
         if rows[-1] == -row:
             rows.pop()
@@ -254,10 +327,10 @@ class Stock:
             del rows[bisect_left(rows, -row)]
         self.counts[slot] -= 1
         if not rows:
-            del self._slots[kind]
+            del self._slots[self.free[row], self._classes[row]]
             self.kinds[slot] = _NOBODY
             self._spare.append(slot)
+            if self._top is not None and self._top[0] == slot:
+                self._top = None  # the slot may stand for another kind from now on
         self.free[row] = amounts
-        slot = self._slot((amounts, kind[1]))
-        insort(self.rows[slot], -row)
-        self.counts[slot] += 1
+        self._slot_of[row] = to

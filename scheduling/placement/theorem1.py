@@ -51,13 +51,17 @@ class Theorem1:
 
     def place_in(self, gang: Gang, room: Room) -> Placement | DoesNotFit:
         """The same on room that is at hand as a matrix; the room is not changed."""
+        return self._place(gang, room, may_be_even=True)
+
+    def _place(self, gang: Gang, room: Room, *, may_be_even: bool) -> Placement | DoesNotFit:
+        """``may_be_even`` is false where it is known that no even deal puts PSs beside workers."""
         if not gang.unbound:
             return Placement(gang.job_uid)
         if not _enough_in_all(gang, room):
             return does_not_fit(gang)
         fixed = _fixed(gang)
         rows = _seats(gang, fixed[0], room) if fixed else []
-        ways = [self._attempts(gang, room, None), *(self._attempts(gang, room, row) for row in rows)]
+        ways = [self._attempts(gang, room, row, may_be_even) for row in (None, *rows)]
         # Most often the roomiest seat does; the others are looked at when nothing else is left.
         first = heapq.merge(*ways[:2], key=lambda attempt: len(attempt.servers))
         for attempt in chain(first, *ways[2:]):
@@ -66,8 +70,11 @@ class Theorem1:
                 return whole
         return does_not_fit(gang)
 
-    def seat(self, job: Job, counts: Counts, stock: Stock) -> Seats | DoesNotFit:
-        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken."""
+    def seat(self, job: Job, counts: Counts, stock: Stock, *, evenly: bool = False) -> Seats | DoesNotFit:
+        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken.
+
+        With ``evenly`` every other than an even spread is refused.
+        """
         tasks = Whole.of(job, counts, stock)
         if tasks is None:
             return job_does_not_fit(job, counts)
@@ -76,26 +83,28 @@ class Theorem1:
             mark = stock.mark()
             seats = Seats(tuple(servers))
             seats.take_from(stock, job)
+            if not job.fixed:
+                return seats
             fixed = seat_fixed(job, servers, stock)
             if fixed is not None:
                 return Seats(seats.servers, fixed)
             stock.back_to(mark)
-        elif not tasks.might_fit(stock):
+        elif evenly or not tasks.might_fit(stock):
             return job_does_not_fit(job, counts)
-        return self._seat_otherwise(job, counts, stock)
+        return self._seat_otherwise(job, counts, stock, may_be_even=servers is not None)
 
-    def _seat_otherwise(self, job: Job, counts: Counts, stock: Stock) -> Seats | DoesNotFit:
-        """Where no even deal does: all that ``place_in`` tries, on the nodes that can matter."""
+    def _seat_otherwise(self, job: Job, counts: Counts, stock: Stock, *, may_be_even: bool) -> Seats | DoesNotFit:
+        """Where the even deal does not do: all that ``place_in`` tries, on the nodes that can matter."""
         gang = Gang.of(job, counts)
-        room = stock.part(len(gang.members), {member.spec.constraints for member in gang.members})
-        placed = self.place_in(gang, room)
+        room = stock.part(len(gang.members), {member.spec for member in gang.members})
+        placed = self._place(gang, room, may_be_even=may_be_even)
         if isinstance(placed, DoesNotFit):
             return placed
         seats = _seats_of(placed, stock)
         seats.take_from(stock, job)
         return seats
 
-    def _attempts(self, gang: Gang, room: Room, row: int | None) -> Iterator["_Attempt"]:
+    def _attempts(self, gang: Gang, room: Room, row: int | None, may_be_even: bool) -> Iterator["_Attempt"]:
         """Ways to place PSs and workers, fewest servers first; with a row, once the fixed roles are seated there."""
         left = room.copy()
         seated: _Nodes | None = {}
@@ -106,10 +115,10 @@ class Theorem1:
             if seated is not None:
                 seated[_id(gang, largest)] = left.names[row]
         if seated is not None:
-            for servers in self._plans(gang, left):
+            for servers in self._plans(gang, left, may_be_even):
                 yield _Attempt(servers, left, seated)
 
-    def _plans(self, gang: Gang, room: Room) -> Iterator[list[Server]]:
+    def _plans(self, gang: Gang, room: Room, may_be_even: bool) -> Iterator[list[Server]]:
         """Ways to place PSs and workers, best first."""
         hosting = Hosting(room, Tasks.of(gang, Role.PS, room), Tasks.of(gang, Role.WORKER, room))
         tasks = hosting.ps.count + hosting.workers.count
@@ -119,7 +128,8 @@ class Theorem1:
         fewest, most = _fewest(hosting), min(tasks, len(room.names))
         # One replica on each server is even, and yet no PS lies beside a worker: that is worth no further server.
         together = tasks - 1 if hosting.ps.count and hosting.workers.count else tasks
-        yield from _dealt(hosting, fewest, min(together, most))
+        if may_be_even:
+            yield from _dealt(hosting, fewest, min(together, most))
         squeezed = squeeze(hosting, self.transfer)
         for dealt in _dealt(hosting, max(fewest, together + 1), most):
             if squeezed is not None and len(squeezed) < len(dealt):

@@ -8,7 +8,9 @@ fit ends only that kind of step of that job; a step that saves less than a small
 taken.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -51,8 +53,7 @@ class OptimusPolicy:
         start = start_at_minimum(problem, most_per_role=self.most_per_role)
         rule = _GainPerShare(start.seconds(), self.least_gain_fraction, _blocks(self.look_ahead))
         climb = start.climb(rule)
-        reasons = _Reasons(start, climb, rule).by_uid()
-        return Allocation(start.counts_at(climb.ps, climb.workers), {**start.reasons, **reasons})
+        return Allocation(start.counts_at(climb.ps, climb.workers), _Reasons(start, climb, rule))
 
 
 def _blocks(look_ahead: int) -> Counted:
@@ -96,7 +97,7 @@ class _GainPerShare:
     def _gain(self, here: Here, now: Seconds, more_ps: int, more_workers: int) -> Gains:
         saved = self.saved(here, now, more_ps, more_workers)
         good = self.worthwhile(now, saved) & here.allows(more_ps, more_workers)
-        share = here.climbers.demands.shares(here.cost(more_ps, more_workers))
+        share = here.share(more_ps, more_workers)
         return np.asarray(np.where(good, saved / np.maximum(share, LEAST_SHARE), NO_STEP))
 
     def _look_ahead(self, here: Here, now: Seconds, stuck: Counted, steps: Steps) -> None:
@@ -121,16 +122,23 @@ def _difference(now: Seconds, after: Seconds) -> Seconds:
         return np.asarray(np.where(now == after, 0.0, now - after))
 
 
-@dataclass(frozen=True, slots=True)
-class _Reasons:
-    """Sentences about where every job has got to and why no further."""
+class _Reasons(Mapping[str, str]):
+    """Sentences about where every job has got to and why no further, by UID; made when somebody asks for the first."""
 
-    start: Start
-    climb: Climb
-    rule: _GainPerShare
+    def __init__(self, start: Start, climb: Climb, rule: _GainPerShare) -> None:
+        self.start, self.climb, self.rule = start, climb, rule
 
-    def by_uid(self) -> dict[str, str]:
-        """A sentence for every seated candidate."""
+    def __getitem__(self, uid: str) -> str:
+        return self._by_uid[uid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_uid)
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    @cached_property
+    def _by_uid(self) -> Mapping[str, str]:
         start, climb = self.start, self.climb
         rows = np.arange(len(start.seated), dtype=np.int64)
         here = start.here(climb)
@@ -142,7 +150,7 @@ class _Reasons:
             for each in _NEAREST
         ]
         bounded = ~np.any([here.within_bounds(*each) for each in _NEAREST], axis=0)
-        return {
+        return dict(start.reasons) | {
             each.job.uid: self._sentence(
                 each, row, (float(before[row]), float(saved[row])), bool(bounded[row]), blocked
             )

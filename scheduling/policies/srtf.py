@@ -30,7 +30,7 @@ class SrtfPolicy:
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
-        shortest = {each.job.uid: each.forecast.at(each.job.bounds.minimum) for each in problem.candidates}
+        shortest = {each.job.uid: each.forecast.at(each.least) for each in problem.candidates}
         start = start_at_minimum(
             problem,
             lambda given, _: np.array([shortest[each.job.uid] for each in given.candidates]),

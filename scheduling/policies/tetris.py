@@ -61,7 +61,7 @@ class TetrisPolicy:
         room = np.maximum(demands.room[:real], 0) / capacity
         asked = (demands.ps + demands.workers)[:, :real] / capacity
         alignment = asked @ room
-        seconds = np.array([each.forecast.at(each.job.bounds.minimum) for each in problem.candidates])
+        seconds = np.array([each.forecast.at(each.least) for each in problem.candidates])
         # No speed at all is the longest of all jobs; it must not make every other's work vanish beside it.
         finite = np.isfinite(seconds)
         work = np.where(finite, seconds, seconds[finite].max(initial=0.0) * 2) * asked.sum(axis=1)

@@ -11,6 +11,7 @@ from scheduling.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, Rep
 from scheduling.nodes import Node, Taint
 from scheduling.placement.gang import DoesNotFit, Gang, PlacementRule
 from scheduling.placement.pack import Pack
+from scheduling.placement.seats import Seats
 from scheduling.placement.spread import Spread
 from scheduling.placement.stock import Stock
 from scheduling.placement.theorem1 import Theorem1
@@ -62,10 +63,6 @@ def jobs(draw: st.DrawFn) -> Job:
         worker=draw(specs),
         fixed=tuple(fixed),
     )
-
-
-def where(job: Job, seats: dict[tuple[Role, str], int]) -> Counter[tuple[Role, str]]:
-    return Counter({each: count for each, count in seats.items() if count})
 
 
 def placed_one_way(rule: PlacementRule, job: Job, cluster: Cluster) -> Counter[tuple[Role, str]] | str:
@@ -125,8 +122,39 @@ def test_what_is_taken_back_was_never_taken(rule: PlacementRule, first: Job, sec
     assert placed_the_other(rule, second, twin) == placed_the_other(rule, second, stock)
 
 
+@every_rule
+@settings(max_examples=150, deadline=None)
+@given(
+    several=st.lists(jobs(), min_size=1, max_size=4),
+    turns=st.lists(st.integers(0, 3), max_size=12),
+    cluster=clusters(),
+)
+def test_jobs_come_and_go(rule: PlacementRule, several: list[Job], turns: list[int], cluster: Cluster) -> None:
+    """A stock that was taken from and given back to answers like one that is made of what is free now."""
+    stock, there = Stock(*cluster), dict[int, Seats]()
+    for turn in turns:
+        job = several[turn % len(several)]
+        if turn % len(several) in there:
+            there.pop(turn % len(several)).give_back_to(stock, job)
+        else:
+            anew = placed_the_other(rule, job, Stock(cluster[0], stock.free_by_name()))
+            seats = rule.seat(job, job.counts, stock)
+            if isinstance(seats, DoesNotFit):
+                assert anew == seats.reason
+            else:
+                there[turn % len(several)] = seats
+                assert anew == Counter((replica.role, stock.nodes[row].name) for replica, row in seats.replicas(job))
+        assert_is_in_order(stock)
+
+
 def assert_is_in_order(stock: Stock) -> None:
     """Every node is counted once, among nodes of which just the same is free."""
+    top, most = stock.top(), stock.most()
+    assert top is None or (stock.rows[top[0]] and top[1] == most == stock.free[stock.first_rows(top[0], 1)[0]])
+    assert (top is not None) == (most in stock.free)
+    for column in range(len(most)) if top is not None else ():
+        if stock.is_alone_at_the_top(column):
+            assert all(row[column] < most[column] for row in stock.free if row != most)
     found = []
     for slot, count in enumerate(stock.counts[: len(stock.rows)].tolist()):
         rows = stock.first_rows(slot, len(stock.nodes))
