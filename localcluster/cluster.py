@@ -200,7 +200,7 @@ class LocalCluster:
         On the embedded back end no kubectl is needed, and of kustomize only what this project uses is known.
         """
         if self.backend is Backend.EMBEDDED:
-            return applying.apply(self.server, path)
+            return applying.apply(self.kubeconfig, path)
         kustomized = any((path / name).exists() for name in ("kustomization.yaml", "kustomization.yml"))
         return self.kubectl("apply", "--server-side", "-k" if kustomized else "-f", str(path))
 

@@ -11,21 +11,23 @@ import urllib3
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.kustomize import render
 from localcluster.errors import ClusterError
+from localcluster.node.api import Credentials, read_kubeconfig
 
 _SECONDS: Final = 20.0
 _MANAGER: Final = urlencode({"fieldManager": "localcluster", "force": "true"})
 
 
-def apply(server: str, path: Path) -> str:
+def apply(kubeconfig: Path, path: Path) -> str:
     """Apply a file, a folder or a kustomization; return a line for each object, as kubectl prints them.
 
     Raises ClusterError with the server's sentence where it refuses one.
     """
-    return "".join(f"{line}\n" for line in _apply_all(server, render(path)))
+    return "".join(f"{line}\n" for line in _apply_all(read_kubeconfig(kubeconfig), render(path)))
 
 
-def _apply_all(server: str, objects: Iterable[Json]) -> Iterable[str]:
-    with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(_SECONDS)) as pool:
+def _apply_all(credentials: Credentials, objects: Iterable[Json]) -> Iterable[str]:
+    server, headers = credentials.server, {"Authorization": f"Bearer {credentials.token}"}
+    with urllib3.PoolManager(headers=headers, retries=False, timeout=urllib3.Timeout(_SECONDS)) as pool:
         for body in objects:
             # Kinds are looked up one by one: a definition among the objects serves those that follow.
             path = _path(pool, server, body)
@@ -45,7 +47,7 @@ def _path(pool: urllib3.PoolManager, server: str, body: Json) -> str:
 
 
 def _ask(pool: urllib3.PoolManager, method: str, url: str, body: Json | None = None) -> dict[str, Any]:
-    headers = {"Content-Type": "application/apply-patch+yaml"} if body is not None else {}
+    headers = {**pool.headers, **({} if body is None else {"Content-Type": "application/apply-patch+yaml"})}
     data = None if body is None else json.dumps(body).encode()
     try:
         answer = pool.request(method, url, body=data, headers=headers)

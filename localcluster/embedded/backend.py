@@ -1,11 +1,12 @@
 """The embedded back end: its components as values, and the files that they need.
 
 The components have the names of the real ones, so that whoever kills, restarts or asks after one need not know
-which back end runs. There is one identity, without a certificate: nobody is asked who they are.
+which back end runs. All of them share one identity, a token that is made anew at each start.
 """
 
 import json
 import random
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,8 +30,10 @@ def stages(layout: Layout, plan: Mapping[str, Any]) -> list[Stage]:
     """Write what the components read, and return them."""
     (port,) = pick_ports(1, random.Random())
     layout.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+    token = secrets.token_urlsafe(32)
+    _write_private(_token_file(layout), token)
     for path in (layout.kubeconfig, *(layout.kubeconfig_of(name) for name in _COMPONENTS)):
-        write_kubeconfig(path, port)
+        write_kubeconfig(path, port, token)
     write_json(_scheduler_config(layout), _scheduler_settings(layout))
     agent = [node_agent(layout, _REPOSITORY)] if plan["nodes"] else []
     # All at once: the API server is ready long before the others have read their modules.
@@ -40,8 +43,8 @@ def stages(layout: Layout, plan: Mapping[str, Any]) -> list[Stage]:
 def api_server(layout: Layout, port: int) -> Component:
     """Return the API server with its controllers. It serves the operator's kinds from the start."""
     files = [word for name in _KINDS for word in ("--load", str(_HERE / "kinds" / name))]
-    journal = ["--journal", str(layout.data / "journal.jsonl")]
-    command = _python("localcluster.embedded.apiserver", "--port", str(port), *journal, *files)
+    own = ("--journal", str(layout.data / "journal.jsonl"), "--token-file", str(_token_file(layout)))
+    command = _python("localcluster.embedded.apiserver", "--port", str(port), *own, *files)
     return _component("kube-apiserver", command, HttpProbe(port, "/readyz"))
 
 
@@ -57,18 +60,26 @@ def training_operator(layout: Layout) -> Component:
     return _component(OPERATOR, command, _says_ready(layout, OPERATOR))
 
 
-def write_kubeconfig(path: Path, port: int) -> None:
-    """Write a kubeconfig for a server on a port of loopback, without TLS and without an identity."""
+def write_kubeconfig(path: Path, port: int, token: str) -> None:
+    """Write a kubeconfig for a server on a port of loopback, without TLS."""
     body = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "local", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-        "users": [{"name": "local", "user": {}}],
+        "users": [{"name": "local", "user": {"token": token}}],
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local"}}],
         "current-context": "local",
     }
+    _write_private(path, json.dumps(body, indent=1))  # JSON is YAML
+
+
+def _write_private(path: Path, text: str) -> None:
     path.touch(mode=0o600)
-    path.write_text(json.dumps(body, indent=1))  # JSON is YAML
+    path.write_text(text)
+
+
+def _token_file(layout: Layout) -> Path:
+    return layout.pki / "token"
 
 
 def _python(module: str, *arguments: str) -> Sequence[str]:

@@ -200,6 +200,7 @@ class Asking:
             query_params=list(query.items()),
             header_params={"Accept": "application/json", **(headers or {})},
             body=body,
+            auth_settings=["BearerToken"],
         )
         answer = self.api.call_api(*request, _request_timeout=(5.0, silence_seconds))
         response: urllib3.BaseHTTPResponse = answer.response

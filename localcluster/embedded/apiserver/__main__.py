@@ -22,10 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, required=True, help="port of 127.0.0.1")
     parser.add_argument("--journal", type=Path, help="file that keeps the objects over a restart")
     parser.add_argument("--load", type=Path, action="append", default=[], help="YAML of objects to begin with")
+    parser.add_argument("--token-file", type=Path, help="callers have to show this token; without it all are let in")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    secret = options.token_file.read_bytes().strip() if options.token_file else b""
     documents = [each for path in options.load for each in _documents(path)]
-    server = Server(f"127.0.0.1:{options.port}", options.journal, documents)
+    server = Server(f"127.0.0.1:{options.port}", options.journal, documents, secret)
     try:
         return asyncio.run(_serve(server.app, options.port))
     finally:

@@ -42,9 +42,8 @@ class App:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        request = Request.of(
-            scope["method"], scope["path"], scope["query_string"], _content_type(scope), await _body(receive)
-        )
+        body, headers = await _body(receive), dict(scope["headers"])
+        request = Request.of(scope["method"], scope["path"], scope["query_string"], headers, body)
         outcome = self._handle(request)
         if not self._controllers.quiet:
             self._settle_soon()
@@ -134,10 +133,3 @@ async def _send_pieces(send: Send, code: int, content_type: str, pieces: AsyncGe
         async for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-
-
-def _content_type(scope: Message) -> str:
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            return str(value.decode("latin-1"))
-    return ""

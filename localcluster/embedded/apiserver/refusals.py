@@ -115,6 +115,11 @@ def forbidden(resource: Resource, name: str, why: str, causes: list[Any] | None 
     return Refusal(403, "Forbidden", f'{resource.store_key} "{name}" is forbidden: {why}', details)
 
 
+def unauthorized() -> Refusal:
+    """Refuse a caller who is not known."""
+    return Refusal(401, "Unauthorized", "Unauthorized")
+
+
 def bad_request(message: str) -> Refusal:
     """Refuse what cannot be understood."""
     return Refusal(400, "BadRequest", message)

@@ -17,7 +17,7 @@ from localcluster.embedded.apiserver.lists import encoded_list, page, parse_list
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
 from localcluster.embedded.apiserver.objects import Change, Objects, Target, must_name_version
 from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
-from localcluster.embedded.apiserver.refusals import Refusal, not_allowed, required
+from localcluster.embedded.apiserver.refusals import Refusal, not_allowed, required, unauthorized
 from localcluster.embedded.apiserver.requests import (
     APPLY_PATCH,
     JSON,
@@ -34,6 +34,7 @@ from localcluster.embedded.apiserver.requests import (
 from localcluster.embedded.apiserver.scale import scale_of, scaled
 from localcluster.embedded.apiserver.selectors import parse_selection
 from localcluster.embedded.apiserver.store import Stored
+from localcluster.embedded.apiserver.tokens import Gate
 from localcluster.embedded.apiserver.watching import WatchRequest, parse_watch
 
 COMPACT = "/localcluster/compact"
@@ -55,21 +56,24 @@ Outcome: TypeAlias = Answer | WatchRequest | LogRequest
 class Routes:
     """Everything that is served."""
 
-    def __init__(self, objects: Objects, address: str) -> None:
+    def __init__(self, objects: Objects, address: str, gate: Gate | None = None) -> None:
         self._objects = objects
         self._address = address
+        self._gate = gate or Gate()
 
     def handle(self, request: Request) -> Outcome:
         """Do what a request asks for. Never raises Refusal: that becomes a Status object."""
+        if request.path in discovery.HEALTH:
+            return Answer(200, b"ok", "text/plain; charset=utf-8")
         try:
+            if not self._gate.admits(request.authorization, self._objects.clock()):
+                raise unauthorized()
             target = target_of(self._objects.kinds, request.path)
             return self._outside(request) if target is None else self._on(target, request)
         except Refusal as refusal:
             return answer(refusal.status, refusal.code)
 
     def _outside(self, request: Request) -> Answer:
-        if request.path in discovery.HEALTH:
-            return Answer(200, b"ok", "text/plain; charset=utf-8")
         if request.path == COMPACT and request.method == "POST":
             self._objects.store.compact()
             return answer({"version": self._objects.store.version})
@@ -81,11 +85,17 @@ class Routes:
         return answer(found)
 
     def _on(self, target: Target, request: Request) -> Outcome:
+        if (target.subresource, request.method) == ("token", "POST"):
+            return self._token(target, request)
         level = target.subresource or ("object" if target.name else "collection")
         route = _ROUTES.get((level, request.method))
         if route is None:
             raise not_allowed()
         return route(self._objects, target, request)
+
+    def _token(self, target: Target, request: Request) -> Answer:
+        account = self._objects.get(Target(target.resource, target.namespace, target.name))
+        return answer(self._gate.token_for(account.body, decoded(request), self._objects.clock()), 201)
 
 
 def answer(body: Json | Stored, code: int = 200) -> Answer:
@@ -203,11 +213,6 @@ def _evict(objects: Objects, target: Target, request: Request) -> Answer:
     return answer(_SUCCESS, 201)
 
 
-def _token(objects: Objects, target: Target, request: Request) -> Answer:
-    account = objects.get(Target(target.resource, target.namespace, target.name))
-    return answer(tokens.token_for(account.body, decoded(request), objects.clock()), 201)
-
-
 def _log(objects: Objects, target: Target, request: Request) -> LogRequest | Answer:
     found = log_request(objects, target, request.query)
     return Answer(204, b"", "text/plain") if found is None else found
@@ -231,6 +236,5 @@ _ROUTES: Mapping[tuple[str, str], Callable[[Objects, Target, Request], Outcome]]
     ("scale", "PATCH"): _change_scale,
     ("binding", "POST"): _bind,
     ("eviction", "POST"): _evict,
-    ("token", "POST"): _token,
     ("log", "GET"): _log,
 }

@@ -14,6 +14,7 @@ from localcluster.embedded.apiserver.kinds import Json, Kinds
 from localcluster.embedded.apiserver.objects import Objects, Target
 from localcluster.embedded.apiserver.routes import Routes
 from localcluster.embedded.apiserver.store import Store
+from localcluster.embedded.apiserver.tokens import Gate
 from localcluster.embedded.apiserver.volumes import Volumes
 from localcluster.embedded.apiserver.watching import Watches
 
@@ -24,7 +25,9 @@ _PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-cri
 class Server:
     """A server without its port. With a journal it goes on where the last one that had it ended."""
 
-    def __init__(self, address: str, journal: Path | None = None, begin_with: Iterable[Json] = ()) -> None:
+    def __init__(
+        self, address: str, journal: Path | None = None, begin_with: Iterable[Json] = (), secret: bytes = b""
+    ) -> None:
         self.store = Store()
         restored = restore(journal, self.store) if journal is not None else False
         self._journal = FileJournal(journal) if journal is not None else None
@@ -43,7 +46,7 @@ class Server:
             ),
         )
         watches = Watches(self.store, Random())
-        self.app = App(Routes(self.objects, address), watches, self.controllers)
+        self.app = App(Routes(self.objects, address, Gate(secret)), watches, self.controllers)
         if restored:
             self.store.retell()
         else:

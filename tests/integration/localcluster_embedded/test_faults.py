@@ -1,6 +1,5 @@
 """What happens to the embedded API server happens to its clients as on a real one: they go on."""
 
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +10,7 @@ from kube.client import connect
 from kube.pods import Pod
 from localcluster.cluster import LocalCluster
 from localcluster.embedded.apiserver.routes import COMPACT
+from localcluster.node.api import Api, read_kubeconfig
 from localcluster.processes import alive
 from localcluster.specs import Backend
 from tests.integration.localcluster_embedded.waiting import Core, until
@@ -53,9 +53,7 @@ def test_a_copy_goes_on_after_its_history_was_forgotten(
     make(core, "old")
     until(lambda: pods.find("default", "old"), "the copy has the pod")
     core.delete_namespaced_pod("old", "default")
-    request = urllib.request.Request(f"{cluster.server}{COMPACT}", method="POST")
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        assert answer.status == 200
+    Api(read_kubeconfig(cluster.kubeconfig)).create(COMPACT, {})
     make(core, "new")
     until(lambda: pods.find("default", "new"), "the copy has the new pod")
     until(lambda: pods.find("default", "old") is None, "and has lost the old one")

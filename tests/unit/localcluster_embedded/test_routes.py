@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from localcluster.embedded.apiserver.kinds import Kinds
 from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.refusals import Refusal
 from localcluster.embedded.apiserver.requests import Request, target_of
-from localcluster.embedded.apiserver.routes import COMPACT
+from localcluster.embedded.apiserver.routes import COMPACT, Answer, Routes
+from localcluster.embedded.apiserver.tokens import Gate
 from localcluster.embedded.apiserver.watching import WatchRequest
 from tests.unit.localcluster_embedded.world import World, config_map, pod
 
@@ -297,6 +299,35 @@ def test_a_token_says_whose_it_is_and_how_long_it_lasts() -> None:
     assert answer["status"]["token"].count(".") == 2
 
 
+def test_callers_show_the_secret_or_a_token_that_was_made_here() -> None:
+    world, gate = World(), Gate(b"secret")
+    token = gate.token_for(world.get("serviceaccounts", "default") or {}, {}, world.clock())["status"]["token"].encode()
+    forged = Gate(b"another").token_for(world.get("serviceaccounts", "default") or {}, {}, world.clock())
+    strangers = (b"", b"Bearer ", b"Basic secret", b"Bearer Secret", b"Bearer " + token[:-1], b"Bearer a.b")
+    for authorization in (*strangers, b"Bearer " + forged["status"]["token"].encode()):
+        assert not gate.admits(authorization, world.clock()), authorization
+    for authorization in (b"Bearer secret", b"Bearer " + token):
+        assert gate.admits(authorization, world.clock())
+    world.clock.pass_seconds(3601)
+    assert not gate.admits(b"Bearer " + token, world.clock())
+    assert Gate().admits(b"", world.clock())
+
+
+def test_who_is_not_let_in_is_told_so_and_may_ask_after_the_servers_health() -> None:
+    world = World()
+    routes = Routes(world.objects, "here", Gate(b"secret"))
+    refused = routes.handle(Request("GET", f"{NS}/pods", {}))
+    assert isinstance(refused, Answer)
+    status = msgspec.json.decode(refused.body)
+    assert (refused.code, status["reason"], status["message"]) == (401, "Unauthorized", "Unauthorized")
+    healthy = routes.handle(Request("GET", "/readyz", {}))
+    assert isinstance(healthy, Answer)
+    assert healthy.code == 200
+    listed = routes.handle(Request("GET", f"{NS}/pods", {}, authorization=b"Bearer secret"))
+    assert isinstance(listed, Answer)
+    assert listed.code == 200
+
+
 def test_everybody_may_do_everything() -> None:
     review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     code, answer = World().ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
@@ -334,7 +365,7 @@ class TestStreams:
     def test_a_watch_is_handed_on(self) -> None:
         world = World()
         query = b"watch=true&fieldSelector=spec.nodeName%3Dn"
-        found = world.routes.handle(Request.of("GET", f"{NS}/pods", query, "", b""))
+        found = world.routes.handle(Request.of("GET", f"{NS}/pods", query, {}, b""))
         assert isinstance(found, WatchRequest)
         assert (found.resource.plural, found.selection.namespace, len(found.selection.fields)) == ("pods", "ns", 1)
 
@@ -347,7 +378,7 @@ class TestStreams:
         assert world.ask("GET", f"{NS}/pods/p/log") == (204, b"")
         world.objects.bind(world.target("pods", "p"), {"target": {"name": "n"}})
         query = b"follow=true&tailLines=5&timestamps=false&pretty=true"
-        found = world.routes.handle(Request.of("GET", f"{NS}/pods/p/log", query, "", b""))
+        found = world.routes.handle(Request.of("GET", f"{NS}/pods/p/log", query, {}, b""))
         assert found == LogRequest(4, "/containerLogs/ns/p/c?follow=true&tailLines=5")
 
     @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ class World:
         """One request as HTTP brings it; the answer's code and body."""
         path, _, query = path.partition("?")
         raw = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        answer = self.routes.handle(Request.of(method, path, query.encode(), content, raw))
+        answer = self.routes.handle(Request.of(method, path, query.encode(), {b"content-type": content.encode()}, raw))
         assert isinstance(answer, Answer)
         return answer.code, msgspec.json.decode(answer.body) if answer.content_type == JSON else answer.body
 
