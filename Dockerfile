@@ -12,6 +12,7 @@ WORKDIR /opt/optimus
 COPY LICENSE ./
 COPY scheduling scheduling
 COPY settings settings
+COPY health health
 COPY kube kube
 COPY extender extender
 COPY autoscaler autoscaler
@@ -19,6 +20,6 @@ ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONPATH=/opt/optimus \
     PYTHONUNBUFFERED=1
 # Compiled now: at run time the file system is read-only, and every start would compile anew.
-RUN python -m compileall -q scheduling kube extender autoscaler
+RUN python -m compileall -q scheduling settings health kube extender autoscaler
 USER 65532:65532
 CMD ["python", "-m", "autoscaler", "--help"]

@@ -20,7 +20,8 @@ from autoscaler.reporting import Reporting
 from autoscaler.rescale_words import RescaleRules
 from autoscaler.rescaling import Hooks, Rescaling
 from autoscaler.settings import Settings, parse
-from autoscaler.web import WebServer, create_app
+from autoscaler.web import create_app
+from health import HealthServer
 from kube.caches import Reflector
 from kube.client import Client, connect
 from kube.errors import KubeError
@@ -35,7 +36,7 @@ from scheduling.models.predict import forecast_job
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.policies import POLICIES
 from scheduling.profiling import ProfilingRules
-from settings import SettingsError
+from settings import SettingsError, address
 
 _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
@@ -74,7 +75,7 @@ def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
         for cache in caches.all:
             metrics.cache_silence.labels(cache.kind.plural).set_function(partial(_silence, cache))
         app = create_app(metrics.registry, _healthy(controller, settings), caches.missing)
-        with WebServer(app, settings.listen) as server:
+        with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
             try:
                 return _loop(settings, controller, caches, stopping)

@@ -1,8 +1,7 @@
 """HTTP: /filter and /prioritize for kube-scheduler, /healthz, /readyz and /metrics for whoever watches.
 
 Whatever goes wrong is answered with 200 and a sentence in ``Error``: kube-scheduler shows that in the pod's Event,
-while it does not even read the body of any other code. A request that came in at the health address reaches health
-and metrics alone.
+while it does not even read the body of any other code. Health and metrics have an application of their own, too.
 """
 
 import logging
@@ -115,25 +114,22 @@ class Endpoints:
         return Response(self._metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def create_app(endpoints: Endpoints, health_address: tuple[str, int] | None = None) -> Flask:
-    """The WSGI application; ``health_address`` is where a request reaches health and metrics alone."""
-    app = Flask("extender")
+def create_app(endpoints: Endpoints) -> Flask:
+    """The WSGI application for kube-scheduler, and for whoever looks from beside it."""
+    app = create_health_app(endpoints)
     app.add_url_rule("/filter", view_func=endpoints.filter, methods=["POST"])
     app.add_url_rule("/prioritize", view_func=endpoints.prioritize, methods=["POST"])
+    app.register_error_handler(HTTPException, _not_served)
+    return app
+
+
+def create_health_app(endpoints: Endpoints) -> Flask:
+    """The WSGI application for other pods and nodes: health and metrics alone."""
+    app = Flask("extender")
     app.add_url_rule("/healthz", view_func=endpoints.healthz)
     app.add_url_rule("/readyz", view_func=endpoints.readyz)
     app.add_url_rule("/metrics", view_func=endpoints.metrics)
-    app.register_error_handler(HTTPException, _not_served)
-
-    def guard() -> Response | None:
-        here = request.environ.get("SERVER_NAME"), request.environ.get("SERVER_PORT")
-        if health_address is None or here != (health_address[0], str(health_address[1])):
-            return None
-        if request.path in ("/healthz", "/readyz", "/metrics"):
-            return None
-        return _sentence(404, f"{request.path} is not served at this address, which is for health and metrics")
-
-    app.before_request(guard)
+    app.register_error_handler(HTTPException, _only_health)
     return app
 
 
@@ -151,6 +147,11 @@ def _body(incoming: Request, limit: int) -> bytes:
 def _not_served(error: HTTPException) -> Response:
     served = "POST /filter, POST /prioritize, GET /healthz, GET /readyz and GET /metrics"
     return _sentence(error.code or 500, f"{request.method} {request.path} is not served, only {served}")
+
+
+def _only_health(error: HTTPException) -> Response:
+    sentence = f"{request.path} is not served at this address, which is for health and metrics"
+    return _sentence(error.code or 500, sentence)
 
 
 def _sentence(status: int, sentence: str) -> Response:

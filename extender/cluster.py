@@ -32,6 +32,7 @@ class Cluster:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.jobs: dict[str, Job] = {}
+        self._unreadable: set[str] = set()
         self.rescales: dict[str, Rescale] = {}
         self.have_run: set[str] = set()
         self._pods: dict[str, dict[str, Pod]] = {}
@@ -82,11 +83,14 @@ class Cluster:
         if pod.node is not None and sign > 0:
             self.have_run.add(job_uid)
 
-    def set_job(self, uid: str, job: Job | None) -> None:
-        """Take over a job's spec; ``None``: it is gone or has ended."""
+    def set_job(self, uid: str, job: Job | None, *, is_there: bool = False) -> None:
+        """Take over a job's spec; ``None``: it is gone or has ended, or ``is_there`` and cannot be read."""
+        self._unreadable.discard(uid)
         if job is not None:
             self.jobs[uid] = job
             return
+        if is_there:
+            self._unreadable.add(uid)
         self.jobs.pop(uid, None)
         if uid not in self._pods:
             self.have_run.discard(uid)
@@ -98,6 +102,14 @@ class Cluster:
         else:
             self.rescales[job_uid] = rescale
             self.have_run.add(job_uid)
+
+    def knows_gang_of(self, pod: Pod) -> bool:
+        """Whether it can be told who belongs to the pod's gang: by its own list, or else by its job.
+
+        A pod without a list may be seen before its job is. A job that cannot be read has a gang of what there is.
+        """
+        job_uid = pod.replica.job_uid if pod.replica else ""
+        return bool(pod.gang) or job_uid in self.jobs or job_uid in self._unreadable
 
     def pods_of(self, job_uid: str) -> Mapping[str, Pod]:
         """The pods that a job controls, by UID."""

@@ -1,5 +1,8 @@
 """From the caches to the placer: what each kind of event means for it."""
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from extender.cluster import Rescale
 from extender.placer import Placer
 from kube.contract import RESCALING, Phase
@@ -8,6 +11,9 @@ from kube.pods import Pod
 from kube.profiles import TrainingProfile
 from kube.training_jobs import TrainingJob
 from scheduling.jobs import Counts
+
+_Name: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of a job."""
 
 NO_COUNTS = Counts(0, 0)
 """The target of a job that is suspended for good."""
@@ -18,6 +24,8 @@ class Feed:
 
     def __init__(self, placer: Placer) -> None:
         self._placer = placer
+        self._jobs: dict[_Name, str] = {}
+        self._profiles: dict[_Name, TrainingProfile] = {}
 
     def node(self, before: ClusterNode | None, after: ClusterNode | None) -> None:
         """A node."""
@@ -35,20 +43,45 @@ class Feed:
     def job(self, before: TrainingJob | None, after: TrainingJob | None) -> None:
         """A TFJob or MXJob."""
         if before is not None and (after is None or before.uid != after.uid):
+            self._jobs.pop((before.kind, before.namespace, before.name), None)
+            self._placer.rescale_changed(before.uid, None)
             self._placer.job_changed(before.uid, None)
         if after is None:
             return
         if after.outcome is not None or after.deleted:
             self._placer.job_changed(after.uid, None)
-        elif after.job is not None:
-            self._placer.job_changed(after.uid, after.job)
+        else:
+            self._placer.job_changed(after.uid, after.job, is_there=True)
+        name = after.kind, after.namespace, after.name
+        if self._jobs.get(name) != after.uid:
+            self._jobs[name] = after.uid
+            self._tell(name)
 
     def profile(self, before: TrainingProfile | None, after: TrainingProfile | None) -> None:
-        """A TrainingProfile: whether its job is being rescaled, and to what."""
-        if before is not None and (after is None or before.job.uid != after.job.uid):
-            self._placer.rescale_changed(before.job.uid, None)
+        """A TrainingProfile: whether its job is being rescaled, and to what.
+
+        A UID in its spec is anybody's to write: it counts only where the job of that UID has the profile's name.
+        """
+        if before is not None and self._profiles.pop(_name(before), None) is not None and _is_about(before, self._jobs):
+            moved = after is None or (_name(before), before.job.uid) != (_name(after), after.job.uid)
+            if moved:
+                self._placer.rescale_changed(before.job.uid, None)
         if after is not None:
-            self._placer.rescale_changed(after.job.uid, rescale_of(after), has_run=has_run(after))
+            self._profiles[_name(after)] = after
+            self._tell(_name(after))
+
+    def _tell(self, name: _Name) -> None:
+        profile = self._profiles.get(name)
+        if profile is not None and _is_about(profile, self._jobs):
+            self._placer.rescale_changed(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
+
+
+def _name(profile: TrainingProfile) -> _Name:
+    return profile.job.kind, profile.namespace, profile.name
+
+
+def _is_about(profile: TrainingProfile, jobs: Mapping[_Name, str]) -> bool:
+    return jobs.get(_name(profile)) == profile.job.uid
 
 
 def rescale_of(profile: TrainingProfile) -> Rescale | None:

@@ -109,13 +109,13 @@ class Placer:
         until = self._clock().at + self._planner.rules.reservation_seconds
         self._promises.ledger.extend(job_uid, until)
 
-    def job_changed(self, uid: str, job: Job | None) -> None:
-        """A job was added or changed; ``None``: it is gone or has ended."""
+    def job_changed(self, uid: str, job: Job | None, *, is_there: bool = False) -> None:
+        """A job was added or changed; ``None``: it is gone or has ended, or ``is_there`` and cannot be read."""
         with self._lock:
             if job is not None and self._cluster.jobs.get(uid) == job:
                 return
-            self._cluster.set_job(uid, job)
-            if job is None:
+            self._cluster.set_job(uid, job, is_there=is_there)
+            if job is None and not is_there:
                 self._planner.forget(uid)
             else:
                 self._planner.job_changed(uid)
@@ -164,8 +164,7 @@ class Placer:
         known = self._cluster.pods_of(replica.job_uid).get(pod.uid)
         if known is not None and known.node is not None:
             return refuse(names, "the pod has been bound already", "bound")
-        rescale = self._cluster.rescales.get(replica.job_uid)
-        if rescale is not None and rescale.leaving:
+        if self._planner.rescales.takes_away(replica.job_uid, now.at):
             return refuse(names, f"job {_job(pod)} is being suspended, to go on with other counts", "rescaling")
         held = self._held_for(pod, replica)
         if list(names) == [pod.nominated_node]:
@@ -178,6 +177,8 @@ class Placer:
             _LOG.info("pod %s/%s may not go to %s as planned: planned again", pod.namespace, pod.name, held.node)
             self._planner.bar(replica, held.node, now)
             self._planner.break_plan(replica.job_uid)
+        if not self._cluster.knows_gang_of(pod):
+            return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
         assembly = self._planner.assemble(pod)
         if not assembly.complete:
             self._told_to_wait[pod.uid] = pod
@@ -237,7 +238,7 @@ class Placer:
                 return {name: 0 if name in full else MOST for name in names}
             self._planner.asked(pod.replica.job_uid)
             held = self._held_for(pod, pod.replica)
-            if held is None:
+            if held is None and self._cluster.knows_gang_of(pod):
                 assembly = self._planner.assemble(pod)
                 if assembly.known and self._planner.plan_in_turn(now, assembly) is None:
                     held = self._promises.ledger.get(pod.replica)
@@ -313,6 +314,8 @@ class Placer:
         with self._lock:
             found: list[Wish] = []
             for job_uid in self._promises.ledger.jobs():
+                if self._planner.rescales.takes_away(job_uid, self._clock().at):
+                    continue
                 pods = {pod.replica: pod for pod in self._cluster.pods_of(job_uid).values() if is_waiting(pod)}
                 found += [
                     Wish(pods[held.replica], held.node, self._answered.get(pods[held.replica].uid, float("-inf")))

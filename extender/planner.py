@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from extender.bars import Bars
 from extender.cluster import Cluster, is_waiting
+from extender.could_fit import CouldFit
 from extender.gangs import Assembly, assemble
 from extender.promises import Promises
 from extender.rescales import RescaleHolds
@@ -23,7 +24,7 @@ from scheduling.placement.order import is_entitled
 from scheduling.placement.refusals import shape
 from scheduling.placement.room import Rows
 from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import NONE, total
+from scheduling.resources import total
 from scheduling.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Planner:
         self._bars = Bars()
         self._growth = 0
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
-        self._could_fit: dict[str, tuple[tuple[int, int], bool]] = {}
+        self._could_fit = CouldFit(cluster, rule)
         self._in_flight: dict[ReplicaId, str] = {}
         self._assembled: dict[str, Assembly | None] = {}
         self._idle: set[str] = set()
@@ -76,7 +77,7 @@ class Planner:
     def job_changed(self, job_uid: str) -> None:
         """Forget what was found out about one job."""
         self._refusals.pop(job_uid, None)
-        self._could_fit.pop(job_uid, None)
+        self._could_fit.forget(job_uid)
         self._assembled.pop(job_uid, None)
 
     def bar(self, replica: ReplicaId, node: str, now: Now) -> None:
@@ -180,6 +181,7 @@ class Planner:
         Returns the asker's refusal; ``None`` when its room is held.
         """
         closed: Rows | None = None
+        self._could_fit.begin()
         for turn in self._turns(now, asker):
             refused = self._try(turn, closed, now)
             if asker is not None and turn.job_uid == asker.gang.job_uid:
@@ -192,8 +194,7 @@ class Planner:
     def _turns(self, now: Now, asker: Assembly | None) -> list[Turn]:
         turns = [] if asker is None else [self._turn(asker)]
         for job_uid in self.cluster.unplaced_jobs():
-            rescale = self.cluster.rescales.get(job_uid)
-            leaves = rescale is not None and rescale.leaving
+            leaves = self.rescales.takes_away(job_uid, now.at)
             if leaves or job_uid in self._idle or (asker is not None and job_uid == asker.gang.job_uid):
                 continue
             assembly = self._assemble_job(job_uid)
@@ -215,6 +216,7 @@ class Planner:
     def _assemble_anew(self, job_uid: str) -> Assembly | None:
         ours = self.rules.scheduler_name
         pods = [pod for pod in self.cluster.pods_of(job_uid).values() if is_waiting(pod) and pod.scheduler_name == ours]
+        pods = [pod for pod in pods if self.cluster.knows_gang_of(pod)]
         # The newest pod's list is that of the generation that waits.
         newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
         return None if newest is None else self.assemble(newest)
@@ -293,16 +295,4 @@ class Planner:
     def _closes(self, turn: Turn, now: Now) -> bool:
         """Whether those behind must leave the room that this gang waits for."""
         old = turn.waited_seconds(now.epoch) > self.rules.age_limit_seconds
-        return old and self._could_ever_fit(turn.assembly.gang, now)
-
-    def _could_ever_fit(self, gang: Gang, now: Now) -> bool:
-        # Pods of others come and go: what was found out holds for a minute.
-        version = self.cluster.node_generation, int(now.at // 60)
-        known = self._could_fit.get(gang.job_uid)
-        if known is None or known[0] != version:
-            taken = self.cluster.training_room()
-            free = {name: self.cluster.free(name) + taken.get(name, NONE) for name in self.cluster.nodes}
-            alone = replace(gang, members=tuple(replace(member, node=None) for member in gang.members))
-            answer = self._rule.place(alone, tuple(self.cluster.nodes.values()), free)
-            known = self._could_fit[gang.job_uid] = version, isinstance(answer, Placement)
-        return known[1]
+        return old and self._could_fit.ever(turn.assembly.gang, now.at)

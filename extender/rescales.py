@@ -7,6 +7,7 @@ what is free and on what the job's own pods are about to leave; at most for ten 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from extender.cluster import Cluster, Rescale, is_waiting
 from extender.promises import Promises
@@ -16,6 +17,8 @@ from scheduling.resources import NONE, Resources
 from scheduling.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
+_SUSPENSION_SECONDS: Final = 30.0
+"""From the phase in the profile to the suspension in the job it takes a call or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,19 @@ class RescaleHolds:
     def is_under_way(self, job_uid: str) -> bool:
         """Whether room is held for counts whose pods need not exist yet."""
         return job_uid in self._known
+
+    def takes_away(self, job_uid: str, now: float) -> bool:
+        """Whether the job's pods are about to go: what is made now is of the counts that it leaves.
+
+        A profile may stay at that for ever, its autoscaler gone: not for longer than room is held, and not much longer
+        than a suspension takes where the job is not suspended.
+        """
+        known = self._known.get(job_uid)
+        if known is None or not known.rescale.leaving:
+            return False
+        job = self._cluster.jobs.get(job_uid)
+        resumed = job is not None and not job.suspended
+        return now - known.since <= (min(_SUSPENSION_SECONDS, self._seconds) if resumed else self._seconds)
 
     def plan_again(self, job_uid: str) -> None:
         """What was held for a job is of no use any more."""

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from flask import Flask
 
-from extender.app import Endpoints, create_app
+from extender.app import Endpoints, create_app, create_health_app
 from extender.feed import Feed
 from extender.leadership import Always, Leadership, LeaseReader
 from extender.metrics import Metrics
@@ -15,11 +15,13 @@ from extender.nominator import Nominator
 from extender.placer import Placer
 from extender.planner import Rules
 from extender.settings import Settings
+from health import HealthServer
 from kube import kinds
 from kube.caches import Reflector
 from kube.client import Client, connect
 from kube.left_alone import JobRules
 from kube.writer import PodWriter
+from settings import address
 
 _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is told in some tens of milliseconds."""
@@ -71,25 +73,31 @@ class Service:
             told=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
             executor=self._executor,
         )
-        self._max_body_bytes = settings.max_body_bytes
+        self._endpoints = Endpoints(self._placer, self.missing, self.metrics, settings.max_body_bytes)
+        self._health = None
+        if settings.health_listen:
+            self._health = HealthServer(create_health_app(self._endpoints), *address(settings.health_listen))
         self.metrics.watch("reservations", "Replicas that room is held for.", self._placer.reservations)
         self.metrics.watch(
             "cache_age_seconds", "Since the API server was last heard of, in the oldest cache.", self._cache_age
         )
 
-    def app(self, health_address: tuple[str, int] | None) -> Flask:
+    def app(self) -> Flask:
         """The WSGI application over these parts."""
-        endpoints = Endpoints(self._placer, self.missing, self.metrics, self._max_body_bytes)
-        return create_app(endpoints, health_address)
+        return create_app(self._endpoints)
 
     def start(self) -> None:
         """Begin to watch; plans are made once all caches are filled."""
+        if self._health is not None:
+            self._health.start()
         for cache in self._caches.values():
             cache.start()
         self._nominator.start()
 
     def stop(self) -> None:
         """End every thread."""
+        if self._health is not None:
+            self._health.stop()
         self._nominator.stop()
         for cache in self._caches.values():
             cache.stop()

@@ -2,7 +2,8 @@
 
 The ledger is memory of one process, so a second worker would promise the same room again. gunicorn can be told
 to run more by its environment or by a signal; neither is heeded, and a start-up check says so if that ever changes.
-Connections are kept for longer than kube-scheduler leaves them idle.
+Connections are kept for longer than kube-scheduler leaves them idle. Health and metrics are served by other threads,
+at an address of their own: every pod of the cluster can reach that one, and none may keep kube-scheduler waiting.
 """
 
 import logging
@@ -46,7 +47,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         """Called in the worker: threads do not survive a fork."""
         self._service = Service(self._settings)
         self._service.start()
-        return self._service.app(address(self._settings.health_listen) if self._settings.health_listen else None)
+        return self._service.app()
 
     def _check(self, arbiter: Any) -> None:
         check_single(arbiter.num_workers, str(self.cfg.worker_class_str))
@@ -58,8 +59,9 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
 def options(settings: Settings) -> dict[str, object]:
     """gunicorn's settings."""
+    host, port = address(settings.listen)
     return {
-        "bind": [listen for listen in (settings.listen, settings.health_listen) if listen],
+        "bind": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "workers": 1,
         "worker_class": "gthread",
         "threads": settings.threads,

@@ -14,6 +14,9 @@ REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
 ANY_TRAINING_POD: Final = f"{JOB_NAME},{REPLICA_TYPE}"
 """A label selector for the pods of every training job."""
 
+MOST_REPLICAS: Final = 10_000
+"""A label or a list that speaks of more replicas of one role is nobody's gang: any pod's maker can write it."""
+
 _ROLES = {role.value: role for role in Role} | {"server": Role.PS}
 
 
@@ -23,10 +26,10 @@ def role_named(replica_type: str) -> Role | None:
 
 
 def replica_of(labels: Mapping[str, str]) -> tuple[Role, int] | None:
-    """Role and index of the replica that the labels name; ``None`` where they name none."""
+    """Role and index of the replica that the labels name; ``None`` where they name none that can be."""
     role = role_named(labels.get(REPLICA_TYPE, ""))
     index = labels.get(REPLICA_INDEX, "")
-    if role is None or not (index.isascii() and index.isdigit() and len(index) < 10):
+    if role is None or not (index.isascii() and index.isdigit() and len(index) < 10 and int(index) < MOST_REPLICAS):
         return None
     return role, int(index)
 

@@ -216,7 +216,8 @@ _CONFIGURATIONS = ("TF_CONFIG", "MX_CONFIG")
 
 def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
     """How many replicas of each role the containers' TF_CONFIG or MX_CONFIG lists; ``None``: it lists no whole gang."""
-    found = environment_value(containers, _CONFIGURATIONS)
+    name = log_container(containers)
+    found = environment_value(sorted(containers, key=lambda each: each.name != name), _CONFIGURATIONS)
     if found is None:
         return None
     try:
@@ -229,6 +230,8 @@ def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
         if role is None or isinstance(members, dict):
             return None
         counts[role] = counts.get(role, 0) + len(members)
+        if counts[role] > labels.MOST_REPLICAS:
+            return None
     return {role: count for role, count in counts.items() if count} or None
 
 

@@ -175,9 +175,12 @@ def _toleration(raw: RawToleration) -> Toleration:
 
 
 def environment_value(containers: Iterable[Container], names: Collection[str]) -> tuple[str, str] | None:
-    """The first environment variable of these names that has a value: its name and value."""
+    """The environment variable of these names that has a value, in the first container that has one: name and value.
+
+    Of several in one container the last one counts, as it does for the process.
+    """
     for container in containers:
-        for variable in container.env or ():
+        for variable in reversed(container.env or ()):
             if variable.name in names and variable.value:
                 return variable.name, variable.value
     return None

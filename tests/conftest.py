@@ -4,8 +4,8 @@ import os
 from collections.abc import Generator
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
+from xdist.remote import Producer  # type: ignore[import-untyped]  # pytest-xdist has no types
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # likewise
 
 _LONGEST_FIRST = ("e2e/loop", "e2e/scenarios", "e2e/frameworks", "integration/examples_frameworks")
 """Where several processes share the folders, the run ends soonest if none of these comes last."""
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(_folder(item.nodeid), len(ranks)))
 
 
-class FolderScheduling(LoadScopeScheduling):
+class FolderScheduling(LoadScopeScheduling):  # type: ignore[misc]  # likewise
     """Gives a process the tests of one folder after the other: they share a cluster."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
+from health import MOST_CONNECTIONS
 from tests.integration.extender.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -149,6 +150,18 @@ def test_the_second_address_serves_health_alone(extender: Extender) -> None:
     connection.request("POST", "/filter", json.dumps({"Pod": POD, "NodeNames": ["n1"]}))
     assert connection.getresponse().status == 404
     connection.close()
+
+
+def test_half_sent_requests_at_the_health_address_keep_nobody_waiting(extender: Extender) -> None:
+    half_sent = [socket.create_connection(("127.0.0.1", extender.health_port)) for _ in range(MOST_CONNECTIONS + 8)]
+    try:
+        for connection in half_sent:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nX-")
+        assert extender.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})["NodeNames"] == ["n1"]
+        assert extender.get("/healthz", extender.health_port) == 200
+    finally:
+        for connection in half_sent:
+            connection.close()
 
 
 def test_one_worker_whatever_is_asked_for(extender: Extender) -> None:

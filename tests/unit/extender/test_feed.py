@@ -1,7 +1,9 @@
 """What each kind of event means for the placer."""
 
 import json
+from typing import Any
 
+import msgspec
 import pytest
 
 from extender.cluster import Rescale
@@ -136,6 +138,50 @@ def test_from_events_to_a_plan_and_back() -> None:
     feed.pod(pod("u1", 0), pod("u1", 0, "n"))
     assert {wish.pod.uid for wish in placer.wishes()} == {"u3"}
     feed.node(NODE, None)
+    assert placer.reservations() == 0
+
+
+SUSPENDING = RescaleRecord("i", "", 1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"namespace": "attacker"}, id="of another namespace"),
+        pytest.param({"name": "k"}, id="of another name"),
+        pytest.param({"job": JobRef("MXJob", "j", "uid-j")}, id="of another kind"),
+        pytest.param({"job": JobRef("TFJob", "j", "uid-k")}, id="of a job that is gone"),
+    ],
+)
+def test_a_profile_that_is_not_the_jobs_own_says_nothing(change: dict[str, Any]) -> None:
+    placer = Placer(Rules(scheduler_name="optimus-scheduler"))
+    feed = Feed(placer)
+    feed.node(None, NODE)
+    feed.job(None, job())
+    foreign = msgspec.structs.replace(profile(phase=Phase.RESIZING, rescale=SUSPENDING), **change)
+    own = profile(phase=Phase.RESIZING, rescale=SUSPENDING)
+    feed.profile(None, foreign)
+    assert placer.reservations() == 0
+    if (foreign.namespace, foreign.name, foreign.job.kind) == (own.namespace, own.name, own.job.kind):
+        feed.profile(foreign, own)  # one name holds one profile
+    else:
+        feed.profile(None, own)
+        feed.profile(foreign, None)
+    assert placer.reservations() == 2
+    feed.profile(own, None)
+    assert placer.reservations() == 0
+
+
+def test_a_profile_may_be_seen_before_its_job() -> None:
+    placer = Placer(Rules(scheduler_name="optimus-scheduler"))
+    feed = Feed(placer)
+    feed.node(None, NODE)
+    feed.profile(None, profile(phase=Phase.RESIZING, rescale=SUSPENDING))
+    assert placer.reservations() == 0
+    feed.job(None, job())
+    placer.advance()
+    assert placer.reservations() == 2
+    feed.job(job(), None)
     assert placer.reservations() == 0
 
 

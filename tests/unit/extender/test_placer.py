@@ -1,6 +1,7 @@
 """What the placer answers, scenario by scenario."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -289,9 +290,59 @@ def test_evaluators_belong_to_the_gang_though_no_list_names_them() -> None:
     assert world.ask(names[0]).kept == ("a",)
 
 
-def test_a_single_pod_without_list_or_job_is_a_gang_of_its_own() -> None:
+def test_a_pod_without_a_list_waits_until_its_job_is_seen() -> None:
     world = World({"a": 9})
-    assert world.ask(world.pod("j", Role.WORKER, 0, None).name).kept == ("a",)
+    name = world.pod("j", Role.WORKER, 0, None).name
+    assert reasons(world, name) == {"job ns/j itself has not been seen yet"}
+    world.placer.advance()
+    assert world.placer.prioritize(world.pods[name], ["a"]) == {"a": 10}
+    assert world.placer.reservations() == 0
+    world.spec("j", 0, 2)
+    assert reasons(world, name) == {"waiting for all pods of job ns/j"}
+    world.pod("j", Role.WORKER, 1, None)
+    assert world.ask(name).kept == ("a",)
+
+
+def test_a_single_pod_of_a_job_that_cannot_be_read_is_a_gang_of_its_own() -> None:
+    world = World({"a": 9})
+    name = world.pod("j", Role.WORKER, 0, None).name
+    world.placer.job_changed("uid-j", None, is_there=True)
+    assert world.ask(name).kept == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("suspended", "seconds"),
+    [
+        pytest.param(True, 600, id="suspended: as long as room is held"),
+        pytest.param(False, 30, id="resumed by hand: as long as a suspension takes"),
+    ],
+)
+def test_a_profile_that_stays_at_suspending_does_not_keep_its_pods_out_for_ever(suspended: bool, seconds: int) -> None:
+    world = World({"a": 4})
+    world.spec("j", 1, 1)
+    job = world.placer._cluster.jobs["uid-j"]
+    world.placer.job_changed("uid-j", replace(job, suspended=suspended))
+    world.rescale("j", 1, 1, leaving=True)
+    names = world.job("j", 1, 1)
+    world.now += seconds
+    assert reasons(world, names[0]) == {"job ns/j is being suspended, to go on with other counts"}
+    world.placer.advance()
+    assert world.wishes() == {}
+    world.now += 1
+    assert world.ask(names[0]).kept == ("a",)
+
+
+def test_one_call_looks_at_a_few_old_gangs_only_and_the_next_at_more() -> None:
+    world = World({f"n{index}": 1 for index in range(4)})
+    for index in range(20):
+        world.job(f"old{index:02}", 9, 9)  # never fits
+    world.now += 601
+    looked_at = []
+    for _ in range(4):
+        world.placer.advance()
+        looked_at.append(len(world.placer._planner._could_fit._known))
+        world.placer._planner.room_grew()
+    assert looked_at == [8, 16, 20, 20]
 
 
 def test_when_others_take_promised_room_the_gang_is_planned_again() -> None:

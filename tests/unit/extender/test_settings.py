@@ -72,7 +72,12 @@ def test_gunicorn_runs_one_worker_with_threads_whatever_the_environment_says(mon
     monkeypatch.setenv("WEB_CONCURRENCY", "4")
     chosen = options(Settings(listen="127.0.0.1:1", health_listen="127.0.0.1:2"))
     assert (chosen["workers"], chosen["worker_class"], chosen["keepalive"]) == (1, "gthread", 75)
-    assert chosen["bind"] == ["127.0.0.1:1", "127.0.0.1:2"]
+    assert chosen["bind"] == "127.0.0.1:1"
+    assert (
+        options(Settings(listen="[fd00::1]:8888"))["bind"]
+        == options(Settings(listen="fd00::1:8888"))["bind"]
+        == "[fd00::1]:8888"
+    )
     check_single(1, "gthread")
     for workers, kind in ((2, "gthread"), (1, "sync")):
         with pytest.raises(SystemExit, match="one gthread worker is needed"):

@@ -95,6 +95,9 @@ def test_requests_are_reckoned_as_kube_scheduler_does(spec: dict[str, Any], mill
         ),
         pytest.param(OWNER, {}, None, id="no labels"),
         pytest.param(OWNER, LABELS | {"training.kubeflow.org/replica-index": "-1"}, None, id="an index that is none"),
+        pytest.param(
+            OWNER, LABELS | {"training.kubeflow.org/replica-index": "10000"}, None, id="an index beyond any job"
+        ),
         pytest.param(OWNER, LABELS | {"training.kubeflow.org/replica-type": "tuner"}, None, id="a role unknown"),
         pytest.param(OWNER | {"controller": False}, LABELS, None, id="an owner that does not control"),
         pytest.param(OWNER | {"apiVersion": "batch/v1"}, LABELS, None, id="another group's kind"),
@@ -119,6 +122,7 @@ MX = {"cluster": {"scheduler": [{"url": "s", "port": 9091}], "server": [{}, {}],
         pytest.param("TF_CONFIG", '{"cluster":{"worker":{"1":"a"}}}', None, id="a dynamic worker sees no whole gang"),
         pytest.param("TF_CONFIG", '{"cluster":{}}', None, id="an empty cluster"),
         pytest.param("TF_CONFIG", '{"cluster":{"tuner":["a"]}}', None, id="a role unknown"),
+        pytest.param("TF_CONFIG", json.dumps({"cluster": {"ps": [1] * 10_001}}), None, id="more than anybody has"),
         pytest.param("TF_CONFIG", "garbage", None, id="no JSON"),
         pytest.param("TF_CONFIG", "[" * 100_000, None, id="JSON too deep"),
         pytest.param("OTHER", json.dumps(TF), None, id="none"),
@@ -127,6 +131,17 @@ MX = {"cluster": {"scheduler": [{"url": "s", "port": 9091}], "server": [{}, {}],
 def test_the_pods_own_configuration_tells_the_gang(name: str, value: str, gang: dict[Role, int] | None) -> None:
     spec = {"containers": [{"name": "side"}, container(env=[{"name": name, "value": value}])]}
     assert decoded(spec, ownerReferences=[OWNER]).gang == gang
+
+
+def test_what_the_operator_appended_last_to_its_own_container_tells_the_gang() -> None:
+    alone = {"name": "TF_CONFIG", "value": '{"cluster":{"worker":["a:1"]}}'}
+    spec = {
+        "containers": [
+            {"name": "side", "env": [alone]},
+            container(env=[alone, {"name": "TF_CONFIG", "value": json.dumps(TF)}]),
+        ]
+    }
+    assert decoded(spec, ownerReferences=[OWNER]).gang == {Role.PS: 2, Role.WORKER: 1, Role.CHIEF: 1}
 
 
 def test_constraints_are_kept() -> None:
