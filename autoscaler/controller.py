@@ -153,16 +153,17 @@ class Controller:
         nodes: tuple[Node, ...] = observation.snapshot.nodes
         jobs = tuple((job.uid, job.bounds, job.goal, job.suspended and not self._is_ours(job.uid))
                      for job in observation.snapshot.jobs)  # fmt: skip
-        return nodes, jobs, tuple(self._readiness(state) for state in self.fleet)
+        return nodes, jobs, tuple(self._readiness(state, observation.at) for state in self.fleet)
 
     def _is_ours(self, uid: str) -> bool:
         state = self.fleet.states.get(uid)
         return state is not None and state.rescale is not None
 
     @staticmethod
-    def _readiness(state: JobState) -> object:
+    def _readiness(state: JobState, at: float) -> object:
         is_measured = bool(state.deeds.profiled) and state.deeds.profiling_since is None and state.rescale is None
-        return state.job.uid, is_measured, isinstance(state.outlook, JobOutlook) and state.outlook.goal_met
+        goal_met = isinstance(state.outlook, JobOutlook) and state.outlook.goal_met
+        return state.job.uid, is_measured, goal_met, state.awaits_checkpoint(at)
 
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
         if self._dry_run:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from autoscaler.fleet import Fleet
-from autoscaler.job_state import PROFILING_PREFIX, JobState
+from autoscaler.homing import Homing, home_of
+from autoscaler.job_state import EXPLORING_PREFIX, FRESH_SECONDS, PROFILING_PREFIX, SETTLING_PREFIX, JobState
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation
 from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
@@ -18,7 +19,7 @@ from scheduling.allocation import AllocationPolicy
 from scheduling.errors import NotReady
 from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Methods, Seen, plan_interval
 from scheduling.interval.layout import Layout
-from scheduling.interval.plan import Forecaster, action_between
+from scheduling.interval.plan import Forecaster
 from scheduling.jobs import Counts, Job
 from scheduling.models.predict import JobOutlook
 from scheduling.placement.gang import PlacementRule
@@ -26,7 +27,6 @@ from scheduling.profiling import (
     Measured,
     ProfilingMove,
     ProfilingRules,
-    no_run_follows,
     plan_exploration,
     plan_profiling,
     run_is_over,
@@ -65,7 +65,7 @@ class Deciding:
         self._metrics = metrics
         self._dry_run = dry_run
         self._pending: dict[str, tuple[str, Decision]] = {}
-        self._unforecast: set[str] = set()
+        self._homing = Homing(rules.profiling)
         self._number = 0
 
     def interval(self, fleet: Fleet, observation: Observation) -> IntervalPlan:
@@ -76,7 +76,7 @@ class Deciding:
         seen = Seen(
             observation.snapshot,
             {state.job.uid: state.progress(observation.at) for state in fleet},
-            {state.job.uid: state.history for state in fleet},
+            {state.job.uid: state.history(observation.at) for state in fleet},
         )
         with self._metrics.planning_seconds.time():
             self._forecast(fleet, seen)
@@ -84,7 +84,7 @@ class Deciding:
             plan = plan_interval(interval_id, seen, methods, self._rules.interval)
         self._metrics.intervals.inc()
         self._pending = {}
-        self._unforecast &= fleet.states.keys()
+        self._homing.keep(fleet.states.keys())
         for decision in plan.decisions:
             self._note(fleet, decision, plan)
         self._explore(fleet, observation)
@@ -96,8 +96,11 @@ class Deciding:
             waiting = state.rescale
             if waiting is None or waiting.record.step is not Step.CHECKPOINT or waiting.record.undoing:
                 continue
-            if at - waiting.record.step_at >= self._rules.stale_seconds:
+            is_patient = not state.deeds.waited_in_vain
+            if at - waiting.record.step_at >= (self._rules.stale_seconds if is_patient else FRESH_SECONDS):
                 state.rescale = None
+                if waiting.needs_checkpoint:
+                    state.deeds = replace(state.deeds, waited_in_vain=True)
                 _LOG.info("job %s: rescale %s waited too long for a checkpoint", state.job.key, waiting.record.id)
 
     def _forecast(self, fleet: Fleet, seen: Seen) -> None:
@@ -127,31 +130,9 @@ class Deciding:
         if state is None:
             return
         state.decision, state.interval_id, state.decided_at = decision, plan.interval_id, plan.at
-        decision = self._home(state, decision, plan.at)
+        state.decision = decision = self._homing.settle(state, decision, plan.at)
         if decision.rescales or decision.action is Action.SUSPEND:
             self._pending[decision.uid] = (plan.interval_id, decision)
-
-    def _home(self, state: JobState, decision: Decision, at: float) -> Decision:
-        """Without a forecast a job does not stay where its last profiling run happened to leave it.
-
-        It is given one interval more: a restart less where the forecast was just about to be ready.
-        """
-        deeds = state.deeds
-        # The user may have moved the bounds since.
-        home = None if deeds.own_counts is None else state.job.bounds.clamp(deeds.own_counts)
-        moves = state.rescale is not None or decision.action is not Action.KEEP
-        if home in (None, state.job.counts) or moves or state.job.counts != deeds.profiled[-1]:
-            return decision
-        measured = Measured({decision.uid: state.progress(at)}, {decision.uid: state.history})
-        if not isinstance(state.outlook, NotReady) or not no_run_follows(state.job, measured, self._rules.profiling):
-            return decision
-        if state.job.uid not in self._unforecast:
-            self._unforecast.add(state.job.uid)
-            return decision
-        action = action_between(state.job.counts, home)
-        reason = f"its speed is measured; without a forecast it goes back to its user's {home} ({state.outlook})"
-        state.decision = replace(decision, counts=home, action=action, reason=reason)
-        return state.decision
 
     @property
     def has_pending(self) -> bool:
@@ -160,6 +141,7 @@ class Deciding:
 
     def begin_pending(self, fleet: Fleet, observation: Observation) -> None:
         """Begin the decided rescales whose room is free by now."""
+        self._take_back_stale(fleet, observation.at)
         layout = self.room(fleet, observation)
         for uid, (interval_id, decision) in list(self._pending.items()):
             state = fleet.states.get(uid)
@@ -167,7 +149,7 @@ class Deciding:
                 self._pending.pop(uid)
                 continue
             target = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
-            if state.why_against(decision.current, target) is not None:
+            if state.awaits_checkpoint(observation.at) or state.why_against(decision.current, target) is not None:
                 self._pending.pop(uid)
                 continue
             # A job that waits frees nothing by asking for less: it, too, needs its room first.
@@ -180,6 +162,9 @@ class Deciding:
         """Begin one rescale."""
         if self._dry_run:
             return
+        is_measuring = record_id.startswith((PROFILING_PREFIX, EXPLORING_PREFIX))
+        if not is_measuring and self._homing.may_lose(state, target, at):
+            record_id = SETTLING_PREFIX + record_id
         record = RescaleRecord(record_id, at, state.job.counts, target, why, Step.CHECKPOINT, at)
         state.begin(record)
         state.deeds = replace(state.deeds, profiling_since=None)
@@ -190,7 +175,12 @@ class Deciding:
         layout = Layout.of(observation.snapshot, self._rules.placement, leaving_counts=True)
         for state in fleet:
             target = state.rescaling_to
-            if target is None or target == NO_COUNTS:
+            if target is None:
+                home = home_of(state)
+                if home is not None and not isinstance(state.outlook, JobOutlook):
+                    layout.complete(state.job, _larger(home, state.job.counts))
+                continue
+            if target == NO_COUNTS:
                 continue
             bound = observation.snapshot.bound_counts(state.job.uid)
             if bound.ps < target.ps or bound.workers < target.workers:
@@ -217,19 +207,29 @@ class Deciding:
         move = plan_exploration(observation.snapshot, measured, room, self._rules.profiling)
         if move is not None and move.uid not in self._pending:
             state = fleet.states[move.uid]
-            self.begin(state, f"explore-{state.interval_id}", move.counts, move.reason, observation.at)
+            self._note_measuring(state, move.counts)
+            self.begin(state, f"{EXPLORING_PREFIX}{state.interval_id}", move.counts, move.reason, observation.at)
 
     def _measure(self, fleet: Fleet, move: ProfilingMove, at: float) -> None:
         state = fleet.states.get(move.uid)
         if state is None or state.rescale is not None or self._dry_run:
             return
         self._pending.pop(move.uid, None)
-        home = state.deeds.own_counts or state.job.counts
-        state.deeds = replace(state.deeds, profiled=(*state.deeds.profiled, move.counts), own_counts=home)
+        self._note_measuring(state, move.counts)
         run = len(state.deeds.profiled)
         self.begin(state, f"{PROFILING_PREFIX}{format_second(at)}-{run}", move.counts, move.reason, at)
 
     @staticmethod
+    def _note_measuring(state: JobState, counts: Counts) -> None:
+        own_counts = state.deeds.own_counts if home_of(state) is not None else None
+        profiled = (*state.deeds.profiled, counts)
+        state.deeds = replace(state.deeds, profiled=profiled, own_counts=own_counts or state.job.counts)
+
+    @staticmethod
     def _measured(fleet: Fleet, at: float) -> Measured:
         progress = {state.job.uid: state.progress(at) for state in fleet}
-        return Measured(progress, {state.job.uid: state.history for state in fleet})
+        return Measured(progress, {state.job.uid: state.history(at) for state in fleet})
+
+
+def _larger(one: Counts, other: Counts) -> Counts:
+    return Counts(max(one.ps, other.ps), max(one.workers, other.workers))

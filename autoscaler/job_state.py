@@ -1,5 +1,6 @@
 """What the autoscaler knows and does about one job between two looks at the cluster."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -23,8 +24,19 @@ from scheduling.progress.rules import LogRules
 PROFILING_PREFIX: Final = "profiling-"
 """How the id of a rescale begins that only measures a young job's speed."""
 
+EXPLORING_PREFIX: Final = "explore-"
+"""How the id of a rescale begins that measures an older job's speed."""
+
+SETTLING_PREFIX: Final = "measured-"
+"""How the id of a rescale begins that ends the profiling of a job whose log shows no checkpoints."""
+
 TAKE_BACK_PREFIX: Final = "half-placed-"
 """How the id of a rescale begins that takes back a gang of which only a part could be placed."""
+
+
+FRESH_SECONDS: Final = 90.0
+"""So long after a job's checkpoint is heard of, an interval may begin to move it: the least time between two of them,
+and a few looks at the log."""
 
 
 def measures(record: RescaleRecord) -> bool:
@@ -40,6 +52,8 @@ class JobState:
     ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory in it.
     ``half_bound_since``: since when some pods, but not all, have a node. ``name_taken_at``: when another job's profile
     was found last to hold the name. ``goal_moved``: its user set another goal since the rescale under way began.
+    ``checkpoint_at`` is the last checkpoint of a job that waited for one in vain, by the kubelet's clock, minus
+    infinity before its first; ``checkpoint_told_at`` is when we heard of it.
     """
 
     seen: TrainingJob
@@ -58,6 +72,8 @@ class JobState:
     half_bound_since: float | None = None
     name_taken_at: float | None = None
     goal_moved: bool = False
+    checkpoint_at: float | None = None
+    checkpoint_told_at: float | None = None
 
     @classmethod
     def first_seen(cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, at: float) -> Self:
@@ -77,6 +93,7 @@ class JobState:
         """Take in what the caches show of the job now."""
         self.renew(observation.jobs[self.job.uid])
         self.deeds = replace(self.deeds, setbacks=kept(self.deeds.setbacks, observation.at))
+        self._listen_for_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts)
         bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
@@ -95,15 +112,32 @@ class JobState:
             self.deeds, self.goal_moved = replace(self.deeds, suspended_at_target=False), True
         self.job = seen.active
 
-    def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
+    def _listen_for_checkpoint(self, at: float) -> None:
+        if not self.deeds.waited_in_vain:
+            return
+        latest = self.progress(at).checkpoint_at or -math.inf
+        if self.checkpoint_at is not None and latest > self.checkpoint_at:
+            self.checkpoint_told_at = at
+        self.checkpoint_at = latest
+
+    def must_wait_for_checkpoint(self, record: RescaleRecord) -> bool:
         """Whether this rescale has to wait for a checkpoint now.
 
         Not where no pod trains, for there is nothing to lose, and no log in which one could show. Nor when it only
-        measures a young job's speed, or takes back a gang that never became whole.
+        measures a young job's speed or ends that, or takes back a gang that never became whole.
         """
         if self.run is None or self.job.rescale is not RescaleRule.CHECKPOINT:
             return False
-        return not (measures(record) or record.id.startswith(TAKE_BACK_PREFIX))
+        return not record.id.startswith((PROFILING_PREFIX, SETTLING_PREFIX, TAKE_BACK_PREFIX))
+
+    def awaits_checkpoint(self, at: float) -> bool:
+        """Whether the job is not moved before its next checkpoint, since one was waited for in vain.
+
+        Once may be bad luck; but room that is kept for a job that never prints such a line is lost to everybody.
+        """
+        if self.run is None or self.job.rescale is not RescaleRule.CHECKPOINT or not self.deeds.waited_in_vain:
+            return False
+        return self.checkpoint_told_at is None or at - self.checkpoint_told_at > FRESH_SECONDS
 
     def why_against(self, before: Counts, target: Counts) -> str | None:
         """Why a rescale is not what the job's user wants by now, as a sentence; ``None`` if nothing speaks against it.
@@ -131,9 +165,8 @@ class JobState:
         """The counts that a rescale under way aims at."""
         return None if self.rescale is None else self.rescale.record.aim
 
-    @property
-    def history(self) -> JobHistory:
-        """What was done to the job, as decisions need it."""
+    def history(self, at: float) -> JobHistory:
+        """What was done to the job, as decisions need it at an instant."""
         return JobHistory(
             rescales=self.deeds.rescales,
             last_rescaled_at=self.deeds.last_rescaled_at,
@@ -142,6 +175,8 @@ class JobState:
             profiled=self.deeds.profiled,
             measures=self.rescale is not None and measures(self.rescale.record),
             setbacks=self.deeds.setbacks,
+            own_counts=self.deeds.own_counts if self.job.counts in self.deeds.profiled else None,
+            awaits_checkpoint=self.awaits_checkpoint(at),
             suspended_at_target=self.deeds.suspended_at_target,
         )
 
@@ -152,7 +187,7 @@ class JobState:
     def begin(self, record: RescaleRecord) -> None:
         """Begin a rescale."""
         self.goal_moved = False
-        self.rescale = begin(record, self.must_wait_for_checkpoint(record, record.started_at))
+        self.rescale = begin(record, self.must_wait_for_checkpoint(record))
 
     def found_no_place(self, waited_seconds: float, at: float) -> None:
         """Take note that the target of the rescale under way found no place."""
@@ -167,11 +202,15 @@ class JobState:
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
         is_profiling = measures(end.record)
         reached = end.outcome is Outcome.REACHED
+        settles = reached and not is_profiling and not end.record.id.startswith(EXPLORING_PREFIX)
         self.deeds = replace(
             self.deeds,
             # Profiling runs have a budget of their own and do not count against the cap on rescales.
             rescales=self.deeds.rescales + (happened and not is_profiling),
             last_rescaled_at=at if happened and not is_profiling else self.deeds.last_rescaled_at,
             profiling_since=at if is_profiling and reached else None,
+            measured_at=at if is_profiling and happened else self.deeds.measured_at,
+            own_counts=None if settles else self.deeds.own_counts,
+            waited_in_vain=self.deeds.waited_in_vain and not happened,
             suspended_at_target=self.deeds.suspended_at_target or end.outcome is Outcome.SUSPENDED,
         )

@@ -26,8 +26,9 @@ _LOG = logging.getLogger(__name__)
 class Deeds:
     """What was done to one job. Instants are UTC, in seconds since the epoch.
 
-    ``profiled`` are the counts of its profiling runs, the one under way included; ``profiling_since`` is when that
-    one reached its counts; ``own_counts`` are those at which its user had it before the first.
+    ``profiled`` are the counts to which it was moved to be measured, the run under way included; ``profiling_since`` is
+    when that one reached its counts, ``measured_at`` when the last one did; ``own_counts`` are those at which its user,
+    or an interval, had it before. ``waited_in_vain``: a rescale was given up since no checkpoint came.
     ``setbacks`` are targets that found no place, oldest first.
     ``suspended_at_target`` tells our own suspension at the goal from the user's.
     """
@@ -36,7 +37,9 @@ class Deeds:
     last_rescaled_at: float | None = None
     profiled: tuple[Counts, ...] = ()
     profiling_since: float | None = None
+    measured_at: float | None = None
     own_counts: Counts | None = None
+    waited_in_vain: bool = False
     setbacks: tuple[Setback, ...] = ()
     suspended_at_target: bool = False
 
@@ -75,6 +78,7 @@ def _until(deeds: Deeds, at: float) -> Deeds:
         deeds,
         last_rescaled_at=_past(deeds.last_rescaled_at, at),
         profiling_since=_past(deeds.profiling_since, at),
+        measured_at=_past(deeds.measured_at, at),
         setbacks=tuple(replace(each, at=min(each.at, at)) for each in deeds.setbacks),
     )
 

@@ -115,7 +115,8 @@ def plan_exploration(
         progress, history = measured.of(job)
         if _cannot_move(job, snapshot, history) or history.profiling_since is not None or _is_done(job, progress):
             continue
-        if _is_worn(history, snapshot.at, rules) or why_resting(history.setbacks, snapshot.at) is not None:
+        resting = why_resting(history.setbacks, snapshot.at) is not None
+        if resting or history.awaits_checkpoint or _is_worn(history, snapshot.at, rules):
             continue
         if _is_young(progress, history, rules) or not _has_run(job, progress, rules) or _is_identified(job, progress):
             continue

@@ -59,7 +59,9 @@ class JobHistory:
     profiling runs so far, the present one included. ``suspended_at_target`` tells our own suspension of a job that
     met its goal from its user's. ``workload_known``: another job of its workload was measured.
     ``measures``: the rescale under way is a profiling run's. ``setbacks`` are counts at which its pods found no place
-    although they should have, oldest first.
+    although they should have, oldest first. ``own_counts`` are those that a job had before it was moved to be measured,
+    while it has not been moved for another reason since. ``awaits_checkpoint``: one was waited for in vain, so that the
+    job is not moved before the next.
     """
 
     rescales: int = 0
@@ -71,6 +73,8 @@ class JobHistory:
     workload_known: bool = False
     measures: bool = False
     setbacks: Setbacks = ()
+    own_counts: Counts | None = None
+    awaits_checkpoint: bool = False
 
 
 NO_HISTORY = JobHistory()

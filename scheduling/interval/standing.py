@@ -110,13 +110,21 @@ def _in_rescale(case: Case) -> Standing | None:
     if target == Counts(0, 0):
         return _absent(case, "being suspended: its goal is met")
     reason = f"in the middle of a rescale to {target}"
-    return Standing(case.job, Stance.FIXED, target, reason, target, moving=True)
+    standing = Standing(case.job, Stance.FIXED, target, reason, target, moving=True)
+    back = _larger(target, case.history.own_counts or case.job.counts)
+    return replace(standing, measure_at=back) if case.history.measures and back != target else standing
 
 
 def _suspended(case: Case) -> Standing | None:
     if not case.job.suspended:
         return None
     return _absent(case, "suspended: its goal is met" if case.history.suspended_at_target else "suspended by its user")
+
+
+def _no_checkpoint(case: Case) -> Standing | None:
+    if not case.running or not case.history.awaits_checkpoint:
+        return None
+    return case.fixed("its last decision waited for a checkpoint in vain: it stays as it is until its log shows one")
 
 
 def _done(case: Case) -> Standing | None:
@@ -167,16 +175,21 @@ def _unpredicted(case: Case) -> Standing | None:
 
 
 def _measure_at(case: Case) -> Counts | None:
-    """One task of each kind above the minimum: that and what is below tells PSs and workers apart.
+    """Room in which the job can be measured, and go back to where it was before.
 
-    Only for a job that trains already and has not been measured often enough; otherwise one that came to a full cluster
-    would stay at its minimum for ever, unmeasured for want of room and without room for want of a forecast.
+    One task of each kind above the minimum: that and what is below tells PSs and workers apart. Only for a job that
+    trains already and has not been measured often enough; otherwise one that came to a full cluster would stay at its
+    minimum for ever, unmeasured for want of room and without room for want of a forecast.
     """
     job, least = case.job, case.job.bounds.minimum
-    if not 0 < case.measured_counts < NEEDED_COUNTS or case.history.workload_known:
-        return None
-    wanted = Counts(max(job.counts.ps, least.ps + 1), max(job.counts.workers, least.workers + 1))
+    wanted = job.counts if case.history.own_counts is None else _larger(job.counts, case.history.own_counts)
+    if 0 < case.measured_counts < NEEDED_COUNTS and not case.history.workload_known:
+        wanted = _larger(wanted, Counts(least.ps + 1, least.workers + 1))
     return None if job.bounds.clamp(wanted) == job.counts else job.bounds.clamp(wanted)
+
+
+def _larger(one: Counts, other: Counts) -> Counts:
+    return Counts(max(one.ps, other.ps), max(one.workers, other.workers))
 
 
 def _profiling(case: Case) -> Standing | None:
@@ -194,6 +207,7 @@ _RULES: tuple[Callable[[Case], Standing | None], ...] = (
     _not_managed,
     _in_rescale,
     _suspended,
+    _no_checkpoint,
     _done,
     _never,
     _bounds_in_vain,

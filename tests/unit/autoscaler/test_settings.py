@@ -34,7 +34,11 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        pytest.param(["--policy", "best"], "--policy 'best': drf, fifo, optimus, optimus-paper, srtf or", id="a policy that does not exist"),
+        pytest.param(
+            ["--policy", "best"],
+            "--policy 'best': drf, fifo, optimus, optimus-paper, srtf or",
+            id="a policy that does not exist",
+        ),
         pytest.param(["--listen", "8080"], "ADDRESS:PORT is expected", id="a port without an address"),
         pytest.param(["--node-selector", "pool"], "key=value,... is expected", id="a label without a value"),
         pytest.param(["--operator-version", "v1"], "such as 1.8.1", id="half a version"),

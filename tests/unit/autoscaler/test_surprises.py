@@ -8,6 +8,7 @@ import pytest
 from kube.contract import Phase
 from kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
 from scheduling.jobs import Counts
+from scheduling.models.predict import JobOutlook
 from tests.unit.autoscaler.town import Mayor, Town, Trainee, tf_job
 
 SUSPENDED_BY = "optimus.dl/suspended-by"
@@ -160,6 +161,54 @@ def test_a_quota_that_nobody_tells_of_costs_few_restarts(rescale: str) -> None:
     assert town.reasons("a").count("RollingBack") <= 4
     assert trained >= 1500
     assert len(mayor.controller.fleet.states["uid-a"].deeds.setbacks) <= 8
+
+
+@pytest.mark.parametrize("counts", [(4, 12), (2, 6)])
+@pytest.mark.parametrize(("goal", "has_forecast"), [("0.0501", True), ("1e-9", False)])
+def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
+    mayor: Mayor, town: Town, counts: tuple[int, int], goal: str, has_forecast: bool
+) -> None:
+    town.checkpoints = False
+    job = town.submit(tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64"))
+    mayor.rule(400)
+    state = mayor.controller.fleet.states["uid-a"]
+    assert len(state.deeds.profiled) == 4
+    assert isinstance(state.outlook, JobOutlook) is has_forecast
+    if not has_forecast:
+        assert job.counts == Counts(*counts)
+    assert job.speed() >= tf_job("as-submitted", *counts).speed()
+    assert job.runs <= 6, "four runs, and the last move"
+
+
+def test_room_is_not_kept_for_long_for_a_job_that_never_prints_a_checkpoint(town: Town, mayor: Mayor) -> None:
+    town.checkpoints_of = {"b"}
+    for name in ("a", "b"):
+        town.submit(tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64"))
+    mayor.rule(500)
+    runs, waited = town.trainees["a"].runs, 0
+    for _ in range(500):
+        mayor.rule(1)
+        waited += mayor.status("a").phase == "WaitingForCheckpoint"
+    assert (town.trainees["a"].runs, waited) == (runs, 0)
+    assert sum(len(trainee.pods) for trainee in town.trainees.values()) >= town.cpus - 1
+    assert town.reasons("a").count("WaitingForCheckpoint") <= 1
+
+
+def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(town: Town, mayor: Mayor) -> None:
+    town.checkpoints = False
+    job = town.submit(tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1"))
+    mayor.rule_until("a", "Training")
+    annotate(job, min_workers="2", max_workers="2")
+    mayor.rule(300)
+    assert (job.runs, mayor.status("a").phase) == (1, "Training")
+    assert "waited for a checkpoint in vain" in mayor.status("a").reason
+    mayor.restart()
+    mayor.rule(30)
+    assert job.runs == 1
+    town.checkpoints = True
+    mayor.rule(40)
+    assert job.counts == Counts(1, 2)
+    assert job.saved > 0
 
 
 def until_waiting(town: Town, mayor: Mayor, counts: tuple[int, int] = (1, 2)) -> Trainee:

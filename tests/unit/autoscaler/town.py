@@ -69,6 +69,11 @@ class Trainee:
     def suspended(self) -> bool:
         return bool(self.manifest["spec"]["runPolicy"].get("suspend"))
 
+    def speed(self) -> float:
+        """Steps per second."""
+        ps, workers = self.counts
+        return 1 / (2 / workers + 0.1 * workers / ps + 0.1)
+
     def changed(self) -> None:
         self.version += 1
         self.manifest["metadata"]["resourceVersion"] = str(self.version)
@@ -109,6 +114,7 @@ class Town:
     deaf_logs: set[str] = field(default_factory=set)
     refuse: ErrorKind | None = None
     checkpoints: bool = True
+    checkpoints_of: set[str] | None = None
     day_offset: float = 0.0
     quota: int | None = None
     writes: int = 0
@@ -158,12 +164,12 @@ class Town:
     def _train(self, trainee: Trainee, seconds: float) -> None:
         if not trainee.pods or any(pod["status"]["phase"] != "Running" for pod in trainee.pods):
             return
-        ps, workers = trainee.counts
         before = int(trainee.step)
-        began, speed = trainee.step, 1 / (2 / workers + 0.1 * workers / ps + 0.1)
+        began, speed = trainee.step, trainee.speed()
         trainee.step += seconds * speed
         for step in range(before + 1, int(trainee.step) + 1):
-            if self.checkpoints and step % 5 == 0:
+            saves = self.checkpoints if self.checkpoints_of is None else trainee.name in self.checkpoints_of
+            if saves and step % 5 == 0:
                 trainee.saved = step
             loss = 1 / (0.5 * step / STEPS_PER_EPOCH + 1) + 0.05
             text = f"epoch={step // STEPS_PER_EPOCH + 1} step={step} loss={loss:.6f}"
