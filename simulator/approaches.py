@@ -13,7 +13,6 @@ from scheduling.placement.pack import Pack
 from scheduling.placement.spread import Spread
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.policies import POLICIES
-from scheduling.profiling import ProfilingRules
 from simulator.engine import Approach, PreRun
 from simulator.forecasts import Fitted, ForecastSource, Truth
 from simulator.online import OnlineRules
@@ -40,7 +39,7 @@ def approach(name: str, forecasts: ForecastSource | None = None, placement: Plac
         name=name,
         policy=POLICIES[name](),
         placement=placement or PLACEMENTS[_PLACED_BY.get(name, "theorem1")],
-        rules=_online(knows) if online else PublishedRules(looks_ahead=looks_ahead),
+        rules=OnlineRules(measures=not knows) if online else PublishedRules(looks_ahead=looks_ahead),
         forecasts=forecasts,
         pre_run=PreRun() if looks_ahead and not online and not knows else None,
     )
@@ -52,7 +51,3 @@ def with_pre_run(usual: Approach, pre_run: PreRun) -> Approach:
     if isinstance(rules, OnlineRules):
         rules = replace(rules, profiling=replace(rules.profiling, runs=0))
     return replace(usual, rules=rules, pre_run=pre_run)
-
-
-def _online(knows: bool) -> OnlineRules:
-    return OnlineRules(profiling=ProfilingRules(runs=0)) if knows else OnlineRules()

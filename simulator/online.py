@@ -40,6 +40,9 @@ class OnlineRules:
     early_interval_seconds: float = 60.0
     """Least seconds between two decisions when jobs come, go or are measured."""
 
+    measures: bool = True
+    """Whether speeds are measured, by profiling runs and exploratory moves. Who knows the truth need not."""
+
     tick_seconds: float = 2.0
     """Seconds between two looks at the cluster: nothing is looked at again sooner."""
 
@@ -129,7 +132,8 @@ class Online:
         self.guesses += guesses(states, noting, {each.uid: each.counts for each in decisions}, self._empty)
         self._met = {uid for uid, prediction in noting.said.items() if prediction.goal_met}
         self._planned_for = self._occasion(cluster)
-        self._explore(cluster, measured)
+        if self._rules.measures:
+            self._explore(cluster, measured)
 
     def _home(self, state: JobState, decision: Decision, measured: Measured, noting: Noting) -> Decision:
         """Without a forecast a job does not stay for long where its last profiling run happened to leave it."""
@@ -155,7 +159,7 @@ class Online:
     def _may_be_profiled(self, state: JobState) -> bool:
         """A quick look that spares the long one."""
         rules = self._rules.profiling
-        is_young = state.training.trained_seconds < rules.trained_limit_seconds
+        is_young = state.training.trained_seconds < rules.trained_limit_seconds and self._rules.measures
         return state.phase is Phase.TRAINING and is_young and len(state.deeds.profiled) < rules.runs
 
     def _end_runs(self, cluster: SimulatedCluster) -> None:
