@@ -17,6 +17,7 @@ from simulator.paper.evaluation import (
     compare,
     evaluation_ways,
     placement_ways,
+    with_shared_links,
 )
 from simulator.paper.published import ALLOCATION_ONLY, EVALUATION, PLACEMENT_ONLY, Ratios
 from simulator.paper.telling import absolute, told
@@ -35,7 +36,7 @@ def main() -> None:
     if "ablation" in options.parts:
         answer["ablation"] = ablation(seeds)
     if "causes" in options.parts:
-        answer["causes"] = {name: cause(name, seeds) for name in CAUSES}
+        answer["causes"] = {name: cause(name, seeds) for name in CAUSES} | {"links shared by all jobs": shared(seeds)}
     print(json.dumps(answer, indent=1, allow_nan=False))
 
 
@@ -75,6 +76,14 @@ def cause(name: str, seeds: range) -> dict[str, object]:
         "allocation": told(allocation, ALLOCATION_ONLY),
         "placement": placement(seeds, name),
     }
+
+
+def shared(seeds: range) -> dict[str, object]:
+    """The testbed's ratios where tasks share the links of their servers, in the mean."""
+    ways = with_shared_links([*evaluation_ways()[:3], *allocation_ways()[1:], *placement_ways()[1:]], seeds, with_dots)
+    whole = compare(SETTINGS["testbed"], ways, seeds, with_dots)
+    links = {each.name: each.hardware.sync.ps_mb_per_second for each in ways if each.hardware}
+    return {"optimus-paper": absolute(whole[0]), "ps_mb_per_second": links, "all": told(whole, {})}
 
 
 if __name__ == "__main__":

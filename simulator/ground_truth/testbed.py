@@ -74,6 +74,12 @@ _LINE_MB_PER_SECOND: Final = 125.0 * 1460 / 1538
 """1 Gbit/s less what Ethernet, IP and TCP add to 1460 bytes of payload."""
 
 
+_SYNC_SECONDS: Final = 4.92
+_ASYNC_SECONDS: Final = 3.92
+_LINE_SECONDS: Final = 2 * _RESNET_MB / _LINE_MB_PER_SECOND
+"""The model there and back over one link."""
+
+
 def paper_hardware(network: float = 0.5) -> Hardware:
     """The testbed after [O] table 2 (ResNet-50). It gives these terms back wherever PSs, not workers' links, bind.
 
@@ -85,18 +91,30 @@ def paper_hardware(network: float = 0.5) -> Hardware:
     line rate (``network`` 0: the rest is the PS's own work); in real MXNet's speeds recorded over links of 200 Mbit/s
     nothing is left for the PS (1: all is the network's, many senders sharing one port). The default is the middle.
     """
-    line = 2 * _RESNET_MB / _LINE_MB_PER_SECOND
+    sync, async_ = ((1 - network) * (seconds - _LINE_SECONDS) for seconds in (_SYNC_SECONDS, _ASYNC_SECONDS))
+    return _hardware(_cost(_SYNC_SECONDS - sync, sync), _cost(_ASYNC_SECONDS - async_, async_))
 
-    def cost(seconds_per_worker: float, worker_seconds: float, seconds_per_ps: float) -> ModeCost:
-        own = (1 - network) * (seconds_per_worker - line)
-        wire = seconds_per_worker - own
-        return ModeCost(2 * _RESNET_MB / wire, own / _RESNET_MB, worker_seconds / _RESNET_MB, seconds_per_ps)
 
+def shared_links(tasks_per_server: float) -> Hardware:
+    """The same, where all that table 2 has beyond line rate comes of tasks that share a server's link.
+
+    With 2.9 tasks a server it gives table 2's sync term back, with 2.3 its async one.
+    """
+    wire = _cost(_LINE_SECONDS * max(tasks_per_server, 1.0), 0.0)
+    return _hardware(wire, wire)
+
+
+def _cost(wire_seconds: float, own_seconds: float) -> tuple[float, float]:
+    """A PS's bandwidth and own time, from the seconds that each takes for one worker."""
+    return 2 * _RESNET_MB / wire_seconds, own_seconds / _RESNET_MB
+
+
+def _hardware(sync: tuple[float, float], async_: tuple[float, float]) -> Hardware:
     return Hardware(
         mb_per_second=_LINE_MB_PER_SECOND,
         gflop_per_second=_RESNET_GFLOP / _IMAGE_SECONDS,
-        sync=cost(4.92, 2.78, 0.02),
-        async_=cost(3.92, 2.83 - 2 * _IMAGE_SECONDS, 0.11),
+        sync=ModeCost(*sync, 2.78 / _RESNET_MB, 0.02),
+        async_=ModeCost(*async_, (2.83 - 2 * _IMAGE_SECONDS) / _RESNET_MB, 0.11),
         # The median, over 100 jobs of Alibaba's mini-batch times, of the variation between a job's workers.
         jitter=0.087,
     )

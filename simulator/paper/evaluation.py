@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from scheduling.jobs import TrainingMode
 from simulator.engine import simulate
 from simulator.forecasts import ForecastSource, Truth
-from simulator.ground_truth.testbed import paper_hardware
+from simulator.ground_truth.testbed import CPU_SERVERS, GPU_SERVERS, paper_hardware, shared_links
 from simulator.paper.published import ERRORS
 from simulator.paper.ways import PUBLISHED_ERRORS, REFERENCE, Way, mixed, way
 from simulator.results import Simulation
@@ -72,6 +74,8 @@ class Task(NamedTuple):
     def run(self) -> Simulation:
         """Run it. The result bears the way's name as its policy."""
         world = replace(self.setting.world, dealing=self.way.dealing)
+        if self.way.hardware is not None:
+            world = replace(world, hardware=self.way.hardware)
         drawn = DrawnWorkload("paper", self.setting.arrivals, world)
         workload = drawn(self.setting.jobs, stream(self.seed, Purpose.WORKLOAD))
         return replace(simulate(workload, self.way.approach, self.seed), policy=self.way.name)
@@ -89,6 +93,32 @@ def one_by_one(tasks: Sequence[Task]) -> Iterator[Simulation]:
 def compare(setting: Setting, ways: Sequence[Way], seeds: Sequence[int], run: Runner) -> tuple[PolicySummary, ...]:
     """Figures of every way, and its ratios to the first."""
     return summarise(list(run([Task(setting, each, seed) for each in ways for seed in seeds])))
+
+
+def with_shared_links(ways: Sequence[Way], seeds: Sequence[int], run: Runner) -> tuple[Way, ...]:
+    """The ways on links that are slower the more tasks a way has on a server, on average over its own runs.
+
+    The truth of one job does not know of the others, so that links are shared in the mean only, settled in three rounds
+    that begin with table 2's own number of tasks.
+    """
+    told = tuple(replace(each, hardware=shared_links(_TASKS_PER_SERVER)) for each in ways)
+    for _ in range(_ROUNDS):
+        found = list(run([Task(Setting(), each, seed) for each in told for seed in seeds]))
+        tasks = [float(np.mean([_tasks_per_server(one) for one in found if one.policy == each.name])) for each in told]
+        told = tuple(replace(each, hardware=shared_links(many)) for each, many in zip(told, tasks, strict=True))
+    return told
+
+
+_TASKS_PER_SERVER: Final = 2.9
+_ROUNDS: Final = 3
+
+
+def _tasks_per_server(found: Simulation) -> float:
+    """Tasks on a server, on average over the time that tasks spend there."""
+    ends = [each.at for each in found.timeline[1:]] + [found.ended_at]
+    seconds = np.array([end - each.at for each, end in zip(found.timeline, ends, strict=True)])
+    tasks = np.array([each.tasks for each in found.timeline], dtype=np.float64)
+    return float((seconds * tasks**2).sum() / (seconds * tasks).sum()) / (CPU_SERVERS + GPU_SERVERS)
 
 
 def evaluation_ways(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Way, ...]:

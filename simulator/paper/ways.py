@@ -11,6 +11,7 @@ from scheduling.placement.gang import PlacementRule
 from simulator.approaches import PLACEMENTS, approach
 from simulator.engine import Approach
 from simulator.forecasts import ForecastSource, Truth
+from simulator.ground_truth.testbed import Hardware
 from simulator.workload.drawing import Dealing
 
 REFERENCE: Final = "optimus-paper"
@@ -28,6 +29,8 @@ class Way:
     name: str
     approach: Approach
     dealing: Dealing
+    hardware: Hardware | None = None
+    """What containers do in a second under this way; ``None``: what the setting says."""
 
 
 def way(policy: str, forecasts: ForecastSource = PUBLISHED_ERRORS) -> Way:

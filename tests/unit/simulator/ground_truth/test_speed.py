@@ -11,7 +11,15 @@ from scheduling.jobs import Counts, TrainingMode
 from simulator.ground_truth.assignment import Assignment, Even, MxnetDefault
 from simulator.ground_truth.job_types import JOB_TYPES, JobType
 from simulator.ground_truth.speed import PhysicalSpeed, Training, slowest_of
-from simulator.ground_truth.testbed import TESTBED, Hardware, ModeCost, nodes, paper_hardware, rescale_seconds
+from simulator.ground_truth.testbed import (
+    TESTBED,
+    Hardware,
+    ModeCost,
+    nodes,
+    paper_hardware,
+    rescale_seconds,
+    shared_links,
+)
 
 # 100 MB at 100 MB/s is 1 s each way; 10 operations at 1 a second; packing 0.5 s; updating 0.3 s (0.2 s async).
 PLAIN = Hardware(100.0, 1.0, ModeCost(100.0, 0.003, 0.005, 0.01), ModeCost(100.0, 0.002, 0.005, 0.1), 0.0)
@@ -145,3 +153,11 @@ def test_the_testbed_is_the_papers() -> None:
     assert len(nodes(3)) == 39
     assert len({node.name for node in nodes(3)}) == 39
     assert rescale_seconds(0) < rescale_seconds(100) < 30
+
+
+def test_links_that_tasks_share_give_table_2_back_with_its_own_number_of_tasks() -> None:
+    usual = paper_hardware(1.0)
+    assert shared_links(2.88).sync.ps_mb_per_second == pytest.approx(usual.sync.ps_mb_per_second, rel=0.01)
+    assert shared_links(2.3).async_.ps_mb_per_second == pytest.approx(usual.async_.ps_mb_per_second, rel=0.01)
+    assert shared_links(0.1) == shared_links(1.0)
+    assert shared_links(1.0).sync.ps_mb_per_second == pytest.approx(TESTBED.mb_per_second)

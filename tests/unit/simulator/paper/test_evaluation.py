@@ -17,6 +17,7 @@ from simulator.paper.evaluation import (
     one_by_one,
     placement_ways,
     sensitivity_ways,
+    with_shared_links,
 )
 from simulator.paper.published import (
     CONVERGENCE_SENSITIVITY,
@@ -112,3 +113,10 @@ def test_nobody_waits_where_jobs_arrive_with_the_intervals() -> None:
     assert {job.arrived_at % 600 for job in found.jobs} == {0.0}
     waited = [job.placed_at - job.arrived_at for job in found.jobs]
     assert sorted(waited)[len(waited) // 2] < 60
+
+
+def test_shared_links_are_slower_for_who_holds_more_tasks() -> None:
+    crowded, spare = with_shared_links([way("drf"), way(REFERENCE)], (1,), one_by_one)
+    assert crowded.hardware is not None
+    assert spare.hardware is not None
+    assert crowded.hardware.sync.ps_mb_per_second < spare.hardware.sync.ps_mb_per_second
