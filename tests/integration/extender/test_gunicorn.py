@@ -37,6 +37,10 @@ POD = {
     },
     "spec": {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "1"}}}]},
 }
+JOB = {
+    "metadata": {"name": "j", "namespace": "ns", "uid": "job", "resourceVersion": "1"},
+    "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1, "template": {"spec": POD["spec"]}}}},
+}
 
 
 @dataclass
@@ -81,12 +85,12 @@ def api(httpserver: HTTPServer) -> HTTPServer:
     """An API server that knows one node; every watch ends at once."""
     for path in (
         "/api/v1/pods",
-        "/apis/kubeflow.org/v1/tfjobs",
         "/apis/kubeflow.org/v1/mxjobs",
         "/apis/optimus.dl/v1alpha1/trainingprofiles",
     ):
         httpserver.expect_request(path).respond_with_json(EMPTY)
     httpserver.expect_request("/api/v1/nodes").respond_with_json({**EMPTY, "items": [NODE]})
+    httpserver.expect_request("/apis/kubeflow.org/v1/tfjobs").respond_with_json({**EMPTY, "items": [JOB]})
     httpserver.expect_request("/api/v1/namespaces/ns/pods/j-worker-0/status").respond_with_json(POD)
     return httpserver
 
