@@ -95,6 +95,18 @@ class TestScores:
             scene.pod(f"p{number}", "500m")
             assert scene.wait_bound(f"p{number}") == small
 
+    def test_an_extender_that_does_not_filter_is_asked_for_scores_alone(
+        self, scene: Scene, extender: Extender, scheduling: Scheduling
+    ) -> None:
+        nodes = [scene.node() for _ in range(2)]
+        extender.filter = always(500)
+        extender.prioritize = always([{"Host": nodes[1], "Score": 1}])
+        fields = {key: value for key, value in STANDARD.items() if key != "filterVerb"}
+        with scheduling(urlPrefix=extender.url, **{**fields, "ignorable": True}) as name:
+            scene.pod("p", schedulerName=name)
+            assert scene.wait_bound("p") == nodes[1]
+        assert [call.verb for call in extender.calls] == ["prioritize"]
+
     def test_a_node_without_a_score_has_none(self, scene: Scene, extender: Extender) -> None:
         nodes = [scene.node() for _ in range(3)]
         extender.prioritize = always([{"Host": nodes[2], "Score": 10}])
