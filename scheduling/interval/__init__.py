@@ -1,8 +1,8 @@
 """One interval: predict, allocate, fit, settle, as one pure call (Optimus, sections 3 and 4).
 
 1. Predict where every job stands: fixed, absent, waiting, or open with a forecast.
-2. Allocate: fixed jobs and the least that waiting jobs can do with come off the cluster's room; the policy shares out
-   the rest.
+2. Allocate: in each pool of nodes that the same jobs may go to, fixed jobs and the least that waiting jobs can do with
+   come off the room; the policy shares out the rest.
 3. Fit what it says on the nodes, jobs whose counts do not change keeping their pods, and
 4. settle for what is worth its restarts.
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
@@ -24,6 +24,7 @@ from scheduling.interval.plan import (
     Seen,
     action_between,
 )
+from scheduling.interval.pools import pools_of
 from scheduling.interval.rules import IntervalRules
 from scheduling.interval.settling import Settlement
 from scheduling.interval.standing import Case, Stance, Standing, stand
@@ -53,11 +54,13 @@ def plan_interval(interval_id: str, seen: Seen, methods: Methods, rules: Interva
     layout = Layout.of(seen.snapshot, methods.placement)
     standings = _predict(seen, methods, rules, layout)
     _charge_fixed(standings, layout)
-    budget = draw_up(standings, layout, rules, seen.snapshot.at)
-    allocation = methods.policy.allocate(budget.problem)
-    settlement = _settle(
-        standings, budget, allocation, Settlement(layout, rules, allocation.counts, allocation.reasons)
-    )
+    budgets = [draw_up(pool, layout, rules, seen.snapshot.at) for pool in pools_of(standings, layout.nodes)]
+    allocation = _together([methods.policy.allocate(each.problem) for each in budgets])
+    settlement = Settlement(layout, rules, allocation.counts, allocation.reasons)
+    settlement.find_givers(standings)
+    for budget in budgets:
+        _settle_waiting(budget, allocation, settlement)
+    _settle_moving(standings, allocation, settlement)
     decisions = sorted(_decisions(standings, settlement), key=lambda each: (_ORDER.index(each.action), each.uid))
     return IntervalPlan(interval_id, seen.snapshot.at, tuple(decisions))
 
@@ -88,8 +91,12 @@ def _charge_fixed(standings: list[Standing], layout: Layout) -> None:
             layout.release(each.job.uid)
 
 
-def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, settlement: Settlement) -> Settlement:
-    settlement.find_givers(standings)
+def _together(allocations: list[Allocation]) -> Allocation:
+    counts = {uid: counts for each in allocations for uid, counts in each.counts.items()}
+    return Allocation(counts, {uid: reason for each in allocations for uid, reason in each.reasons.items()})
+
+
+def _settle_waiting(budget: Budget, allocation: Allocation, settlement: Settlement) -> None:
     for each in budget.seated:
         settlement.decide(each, each.counts, f"there is room for its {each.counts}")
     for each, refusal in budget.refused:
@@ -99,10 +106,12 @@ def _settle(standings: list[Standing], budget: Budget, allocation: Allocation, s
     for each in budget.measured:
         if each.measure_at is not None:
             settlement.make_room_to_measure(each, each.measure_at)
+
+
+def _settle_moving(standings: list[Standing], allocation: Allocation, settlement: Settlement) -> None:
     for each in _most_to_gain_first(standings, allocation):
         if each.job.uid not in settlement.counts:
             _seat(each, allocation, settlement) if each.forced else settlement.improve(each)
-    return settlement
 
 
 def _seat(standing: Standing, allocation: Allocation, settlement: Settlement) -> None:

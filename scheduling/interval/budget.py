@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduling.allocation import AllocationProblem, Candidate
-from scheduling.interval.layout import Layout, usable
+from scheduling.interval.layout import Layout
+from scheduling.interval.pools import Pool
 from scheduling.interval.rules import IntervalRules
 from scheduling.interval.standing import Stance, Standing
 from scheduling.placement.order import WaitingGang, order_key
@@ -13,7 +14,7 @@ from scheduling.resources import Resources, total
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The policy's problem, and the waiting jobs in the order in which they are seated.
+    """The policy's problem in one pool of nodes, and its waiting jobs in the order in which they are seated.
 
     ``seated`` already hold room in the layout at their own counts; ``promised`` fit, at their least, beside the least
     that running jobs can do with; ``refused`` do not, for the reason given. ``measured`` are running jobs for which
@@ -27,13 +28,13 @@ class Budget:
     measured: tuple[Standing, ...]
 
 
-def draw_up(standings: Sequence[Standing], layout: Layout, rules: IntervalRules, at: float) -> Budget:
-    """Share out the room; waiting jobs that fit as they are take theirs in ``layout``."""
-    capacity = usable(layout.nodes)
+def draw_up(pool: Pool, layout: Layout, rules: IntervalRules, at: float) -> Budget:
+    """Share out a pool's room; waiting jobs that fit as they are take theirs in ``layout``."""
+    standings, capacity = pool.standings, total(node.allocatable for node in pool.nodes)
     ordered = _in_order(standings, capacity, rules, at)
     seated = tuple(each for each in ordered if _fits_now(each, layout))
     candidates = tuple(each.candidate for each in standings if each.candidate is not None)
-    room = capacity - _taken(layout, frozenset(each.job.uid for each in candidates))
+    room = _room(pool, layout, frozenset(each.job.uid for each in candidates))
     spare = room - total(_least(each) for each in candidates if each.running)
     claims = [each for each in standings if _is_forced(each)]
     claims += [each for each in ordered if each.candidate is None and each not in seated]
@@ -85,13 +86,12 @@ def _fits_now(standing: Standing, layout: Layout) -> bool:
     return standing.candidate is None and layout.move(standing.job, standing.counts) is None
 
 
-def _taken(layout: Layout, open_jobs: frozenset[str]) -> Resources:
-    """What everything but the open jobs holds on the nodes that take new pods."""
-    cordoned = {node.name for node in layout.nodes if node.cordoned}
-    free = layout.stock.total_free(cordoned)
+def _room(pool: Pool, layout: Layout, open_jobs: frozenset[str]) -> Resources:
+    """What is free in the pool, and what the open jobs hold there."""
+    names = {node.name for node in pool.nodes}
+    free = layout.stock.total_free([node.name for node in layout.nodes if node.name not in names])
     held = [each for uid in sorted(open_jobs) for each in layout.held.get(uid, ())]
-    ours = total(each.resources for each in held if each.node in layout.stock.row_of and each.node not in cordoned)
-    return usable(layout.nodes) - free - ours
+    return free + total(each.resources for each in held if each.node in names)
 
 
 def _least(candidate: Candidate) -> Resources:

@@ -1,0 +1,116 @@
+"""Room counts only for jobs that may go there."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduling.interval import Action
+from scheduling.interval.pools import pools_of
+from scheduling.interval.standing import Stance, Standing
+from scheduling.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
+from scheduling.nodes import Node, Taint, refusal
+from tests.unit.interval.cluster import TASK, job, nodes, steps
+from tests.unit.interval.scenes import HERE, Scene
+
+TAINT = Taint("gpu", "yes")
+TOLERATES = NodeConstraints(tolerations=(Toleration("gpu", "Exists"),))
+
+
+def on(pool: str, **more: object) -> NodeConstraints:
+    return NodeConstraints(selector=(("pool", pool),), **more)  # type: ignore[arg-type]  # of a test table
+
+
+def kept_to(given_job: Job, constraints: NodeConstraints) -> Job:
+    return replace(given_job, ps=ReplicaSpec(TASK, constraints), worker=ReplicaSpec(TASK, constraints))
+
+
+def more(count: int, **settings: object) -> list[Node]:
+    spare = [replace(node, name=f"more-{node.name}") for node in nodes(count, 16)]
+    return [replace(node, **settings) for node in spare]  # type: ignore[arg-type]  # of a test table
+
+
+def counts(scene: Scene) -> dict[str, tuple[int, int]]:
+    return {name: (each.counts.ps, each.counts.workers) for name, each in scene.decisions().items()}
+
+
+@pytest.mark.parametrize(
+    "useless",
+    [
+        pytest.param({"taints": (Taint("node.kubernetes.io/unreachable", effect="NoExecute"),)}, id="not ready"),
+        pytest.param({"taints": (TAINT,)}, id="tainted for others"),
+        pytest.param({"cordoned": True}, id="cordoned"),
+    ],
+)
+def test_nodes_that_nobody_may_go_to_change_nothing(useless: dict[str, object]) -> None:
+    jobs = [(job(name), HERE) for name in "ab"]
+    known = {"a": steps(2000), "b": steps(1900)}
+    alone = counts(Scene(jobs, known, nodes(1, 16)))
+    assert counts(Scene(jobs, known, [*nodes(1, 16), *more(9, **useless)])) == alone
+    assert sum(alone["a"]) == sum(alone["b"]) == 8
+
+
+def test_each_pool_is_shared_out_among_its_own_jobs() -> None:
+    left, right = [replace(node, labels={"pool": pool}) for node, pool in zip(nodes(2, 16), "lr", strict=True)]
+    names = ("a", "b", "c")
+    jobs = [(kept_to(job(name), on(pool)), [node.name] * 2) for name, pool, node in
+            zip(names, "llr", (left, left, right), strict=True)]  # fmt: skip
+    decided = counts(Scene(jobs, {name: steps(2000) for name in names}, [left, right]))
+    assert [sum(decided[name]) for name in names] == [8, 8, 16]
+
+
+def test_a_job_that_no_node_admits_waits_and_takes_nothing() -> None:
+    lost = kept_to(job("lost"), on("nowhere"))
+    decided = Scene([(job("a"), HERE), (lost, [])], {"a": steps(1000)}).decisions()
+    assert decided["lost"].action is Action.WAIT
+    assert sum(decided["a"].counts) == 8
+
+
+CONSTRAINTS = st.sampled_from(
+    [
+        NodeConstraints(),
+        TOLERATES,
+        on("l"),
+        on("r"),
+        on("l", tolerations=TOLERATES.tolerations),
+        NodeConstraints(affinity=((Requirement("pool", "Exists"),),)),
+        NodeConstraints(affinity=((Requirement("metadata.name", "In", ("node-00",), field=True),),)),
+    ]
+)
+NODES = st.lists(
+    st.builds(
+        Node,
+        st.just("x"),
+        st.just(TASK),
+        st.sampled_from([{}, {"pool": "l"}, {"pool": "r"}]),
+        st.sampled_from([(), (TAINT,)]),
+        st.booleans(),
+    ),
+    max_size=6,
+)
+
+
+@given(constraints=st.lists(CONSTRAINTS, max_size=5), found=NODES)
+def test_a_pool_is_what_hangs_together(constraints: Sequence[NodeConstraints], found: Sequence[Node]) -> None:
+    """The slow way: two jobs are in one pool if a chain of nodes that admit both of two jobs leads there."""
+    there = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
+    jobs = [kept_to(job(str(index)), each) for index, each in enumerate(constraints)]
+    standings = [Standing(each, Stance.WAITING, each.counts, "", each.counts) for each in jobs]
+    admitted = [{node.name for node in there if refusal(node, each.worker.constraints) is None} for each in jobs]
+    reach = {(a, b) for a in range(len(jobs)) for b in range(len(jobs)) if a == b or admitted[a] & admitted[b]}
+    reach |= {(a, b) for a in range(len(jobs)) for b in range(len(jobs)) if constraints[a] == constraints[b]}
+    while len(wider := reach | {(a, d) for a, b in reach for c, d in reach if b == c}) > len(reach):
+        reach = wider
+    pools = [
+        ({int(each.job.key.name) for each in pool.standings}, [node.name for node in pool.nodes])
+        for pool in pools_of(standings, there)
+    ]
+    assert sorted(number for members, _ in pools for number in members) == list(range(len(jobs)))
+    for members, names in pools:
+        assert all((a, b) in reach for a in members for b in members)
+        assert set(names) == {name for each in members for name in admitted[each]}
+    for (some, _), (others, _) in pairwise(pools):
+        assert not any((a, b) in reach for a in some for b in others)
