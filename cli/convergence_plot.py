@@ -9,6 +9,7 @@ from cli.training_log import TrainingLog
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_TOP = 2.0
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 
 
@@ -27,8 +28,9 @@ def draw_predictions(judged: Sequence[tuple[TrainingLog, Prediction]], figure: "
                 run, true = each.question.run, (each.question.true or 0) / each.question.run
                 colour = _COLOURS[place % len(_COLOURS)]
                 label = file.name if n == 0 else None
-                if each.arrival is None:
-                    panel.plot(true, 1.9, marker="x", linestyle="none", color=colour, label=label)
+                if each.arrival is None or each.arrival.point > _TOP * run:
+                    mark = "x" if each.arrival is None else "^"
+                    panel.plot(true, 0.97 * _TOP, marker=mark, linestyle="none", color=colour, label=label)
                     continue
                 point, low, high = (epoch / run for epoch in (each.arrival.point, each.arrival.low, each.arrival.high))
                 bars = [[point - low], [max(high - point, 0)]]
@@ -36,9 +38,9 @@ def draw_predictions(judged: Sequence[tuple[TrainingLog, Prediction]], figure: "
                 panel.errorbar(true + 0.006 * (n - 1), point, yerr=bars, fmt="o", color=colour, ecolor=colour,
                                elinewidth=1, capsize=2, markersize=5, label=label)  # fmt: skip
         panel.set_xlim(0, 1)
-        panel.set_ylim(0, 2)
+        panel.set_ylim(0, _TOP)
         panel.set_title(f"seen: {origin} of the run" if origin[0].isdigit() else f"seen: {origin} epochs", fontsize=10)
         panel.set_xlabel("target met, part of the run")
         panel.legend(loc="upper left", fontsize=7, frameon=False)
-    panels[0].set_ylabel("predicted, part of the run (x at the top: not reachable)")
+    panels[0].set_ylabel("predicted, part of the run (at the top: ▲ later, x not reachable)")
     figure.suptitle("When a loss is met: predictions with their 80 % intervals", fontsize=11)
