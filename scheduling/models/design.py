@@ -21,10 +21,10 @@ from scheduling.models.speed_terms import SpeedForm, SpeedTerms
 from scheduling.progress.record import SpeedSample
 
 _PRIOR: Final = 1e-3
-_ERROR: Final = 0.12
+_ERROR: Final = 0.1
 """Relative error of a sample, against which all else counts: a cautious one, which goes to the corners first."""
-_BESIDE: Final = 0.04
-"""How far the truth lies beside every shape, relatively, where nothing was measured: as for the deviation."""
+_BESIDE: Final = 0.05
+"""How far the truth lies beside every shape, relatively, where nothing was measured."""
 
 
 def next_sample(
