@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1000.0, help="writes a second; 0 for as many as it takes")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--watchers", type=int, default=20)
-    parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--connections", type=int, default=16)
     options = parser.parse_args()
     with served() as (port, process):
         ours, theirs = multiprocessing.Pipe()
@@ -192,8 +192,10 @@ async def _watch(port: int, watchers: int, pipe: Connection) -> None:
 
 async def _follow(reader: asyncio.StreamReader, heard: dict[str, Any]) -> None:
     """Count the events of one watcher; of every few, note how long after its write it came."""
-    count = 0
+    count, rest = 0, b""
     while piece := await reader.read(1 << 20):
+        piece = rest + piece
+        rest = piece[1 - len(_MARK) :]  # a mark may come in two halves
         found = piece.count(_MARK)
         heard["events"] += found
         count += found
