@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from autoscaler.clocks import Clocks
 from autoscaler.cluster import Caches
-from autoscaler.controller import Clocks, Controller, Parts, Rhythm
+from autoscaler.controller import Controller, Parts, Rhythm
 from autoscaler.deciding import Deciding, DecisionRules
 from autoscaler.log_reading import LogReading
 from autoscaler.metrics import Metrics
-from autoscaler.report import status_of
 from autoscaler.reporting import Reporting
 from autoscaler.rescale_words import RescaleRules
 from autoscaler.rescaling import Hooks, Rescaling
@@ -120,6 +120,7 @@ def _print(plan: IntervalPlan) -> None:
 
 
 def _controller(settings: Settings, client: Client, caches: Caches, logs: LogReading, metrics: Metrics) -> Controller:
+    clocks = Clocks()
     reporting = Reporting(
         ProfileWriter(client),
         EventWriter(client, "optimus-autoscaler"),
@@ -127,7 +128,7 @@ def _controller(settings: Settings, client: Client, caches: Caches, logs: LogRea
         spacing_seconds=settings.report_seconds,
     )
     hooks = Hooks(
-        store=lambda state: reporting.store(state, time.time(), status_of(state, time.time())),
+        store=lambda state: reporting.store(state, clocks.now()),
         tell=reporting.tell,
         read_logs=lambda state: logs.read_now(state.log, state.run) if state.run is not None else None,
         ended=reporting.ended,
@@ -143,7 +144,7 @@ def _controller(settings: Settings, client: Client, caches: Caches, logs: LogRea
         early_interval_seconds=settings.early_interval_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
     )
-    return Controller(parts, rhythm, Clocks(), dry_run=settings.dry_run)
+    return Controller(parts, rhythm, clocks, dry_run=settings.dry_run)
 
 
 def _job_rules(settings: Settings) -> JobRules:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from autoscaler.clocks import Clocks
 from autoscaler.deciding import Deciding
 from autoscaler.fleet import Fleet
 from autoscaler.job_state import TAKE_BACK_PREFIX, JobState
@@ -21,6 +22,7 @@ from autoscaler.reporting import Reporting
 from autoscaler.rescale_words import RescaleRecord, Step
 from autoscaler.rescaling import Rescaling
 from scheduling.interval import IntervalPlan
+from scheduling.jobs import RescaleRule
 from scheduling.models.predict import JobOutlook
 from scheduling.nodes import Node
 
@@ -36,14 +38,6 @@ class Rhythm:
     early_interval_seconds: float = 60.0
     half_bound_seconds: float = 600.0
     """A gang of which only a part has nodes for so long is taken back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """``now`` is the time of day, seconds since the epoch; ``timer`` never goes back, and times what is waited for."""
-
-    now: Callable[[], float] = time.time
-    timer: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +68,7 @@ class Controller:
 
     def run(self, stopping: Callable[[float], bool]) -> None:
         """Tick until ``stopping``, which waits for the given seconds, says so."""
+        self.last_tick_at = time.monotonic()  # a loop of which no turn ever ends well is stuck, too
         while not stopping(self._rhythm.tick_seconds):
             with self._guard("tick"), self._parts.metrics.tick_seconds.time():
                 self.tick()
@@ -118,12 +113,14 @@ class Controller:
                     self._parts.rescaling.move(state, observation, now)
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
-        since = state.half_bound_since
-        if self._dry_run or since is None or state.rescale is not None:
+        since, limit_seconds = state.half_bound_since, self._rhythm.half_bound_seconds
+        if self._dry_run or since is None or state.rescale is not None or now - since < limit_seconds:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
-        if now - since < self._rhythm.half_bound_seconds or trained_at > since:
-            return  # what trains with the pods it has is not stopped for the others
+        if state.was_whole or trained_at > since or state.job.rescale is RescaleRule.NEVER:
+            # What has trained may train on with the pods it has, whether its log tells or not.
+            self._parts.reporting.half_bound(state.seen, limit_seconds)
+            return
         counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
         record = RescaleRecord(f"{TAKE_BACK_PREFIX}{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now)

@@ -1,6 +1,7 @@
 """What the autoscaler knows and does about one job between two looks at the cluster."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -9,6 +10,7 @@ from autoscaler.observation import Observation
 from autoscaler.rescale import Rescale, begin, resume_from
 from autoscaler.rescale_words import NO_COUNTS, End, Outcome, RescaleRecord
 from autoscaler.stored import Deeds, Memory, unpack, unpack_rescale
+from kube.pods import Pod
 from kube.profiles import ProfileStatus, TrainingProfile
 from kube.training_jobs import TrainingJob
 from scheduling.allocation import JobHistory, Setback
@@ -39,6 +41,10 @@ FRESH_SECONDS: Final = 90.0
 and a few looks at the log."""
 
 
+_MOST_KNOWN: Final = 16
+"""Of a gang so many pods are remembered: enough to know it again when it has lost some."""
+
+
 def measures(record: RescaleRecord) -> bool:
     """Whether a rescale only measures a young job's speed."""
     return record.id.startswith(PROFILING_PREFIX)
@@ -50,7 +56,8 @@ class JobState:
 
     ``seen`` is the job as last observed, ``job`` the valid part of it. ``decision`` is the last interval's, made at
     ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory in it.
-    ``half_bound_since``: since when some pods, but not all, have a node. ``name_taken_at``: when another job's profile
+    ``half_bound_since``: since when some pods, but not all, have a node; ``was_whole``: all had one before, in the same
+    run. ``name_taken_at``: when another job's profile
     was found last to hold the name. ``goal_moved``: its user set another goal since the rescale under way began.
     ``checkpoint_at`` is the last checkpoint of a job that waited for one in vain, by the kubelet's clock, minus
     infinity before its first; ``checkpoint_told_at`` is when we heard of it.
@@ -70,6 +77,7 @@ class JobState:
     decided_at: float | None = None
     outlook: JobOutlook | NotReady | None = None
     half_bound_since: float | None = None
+    was_whole: bool = False
     name_taken_at: float | None = None
     goal_moved: bool = False
     checkpoint_at: float | None = None
@@ -96,9 +104,7 @@ class JobState:
         self._listen_for_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts)
-        bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
-        half_bound = any(bound) and not all(bound)
-        self.half_bound_since = (self.half_bound_since or observation.at) if half_bound else None
+        self._look_at_gang([pod for pod in pods if not pod.leaving and not pod.finished], observation.at)
 
     def renew(self, seen: TrainingJob) -> None:
         """Take in the job as it is stored now."""
@@ -111,6 +117,15 @@ class JobState:
             # Another goal is not met yet: what was suspended for the old one may go on.
             self.deeds, self.goal_moved = replace(self.deeds, suspended_at_target=False), True
         self.job = seen.active
+
+    def _look_at_gang(self, pods: Sequence[Pod], at: float) -> None:
+        bound = [pod.node is not None for pod in pods]
+        self.half_bound_since = (self.half_bound_since or at) if any(bound) and not all(bound) else None
+        wanted = sum(self.job.counts) + sum(role.count for role in self.job.fixed)
+        whole = tuple(pod.uid for pod in pods)[:_MOST_KNOWN]
+        if all(bound) and len(pods) >= wanted and whole != self.deeds.whole:
+            self.deeds = replace(self.deeds, whole=whole)
+        self.was_whole = any(pod.uid in self.deeds.whole for pod in pods)
 
     def _listen_for_checkpoint(self, at: float) -> None:
         if not self.deeds.waited_in_vain:

@@ -29,8 +29,8 @@ class Deeds:
     ``profiled`` are the counts to which it was moved to be measured, the run under way included; ``profiling_since`` is
     when that one reached its counts, ``measured_at`` when the last one did; ``own_counts`` are those at which its user,
     or an interval, had it before. ``waited_in_vain``: a rescale was given up since no checkpoint came.
-    ``setbacks`` are targets that found no place, oldest first.
-    ``suspended_at_target`` tells our own suspension at the goal from the user's.
+    ``setbacks`` are targets that found no place, oldest first. ``whole`` are the UIDs of some pods of a gang of which
+    all had a node. ``suspended_at_target`` tells our own suspension at the goal from the user's.
     """
 
     rescales: int = 0
@@ -41,6 +41,7 @@ class Deeds:
     own_counts: Counts | None = None
     waited_in_vain: bool = False
     setbacks: tuple[Setback, ...] = ()
+    whole: tuple[str, ...] = ()
     suspended_at_target: bool = False
 
 

@@ -281,6 +281,62 @@ def test_who_resumes_what_was_suspended_at_its_goal_may_suspend_it_again(town: T
     assert job.suspended
 
 
+@pytest.mark.parametrize("rescale", ["never", "checkpoint"])
+def test_a_job_whose_log_nobody_can_read_is_not_stopped_when_it_loses_a_pod(
+    town: Town, mayor: Mayor, rescale: str
+) -> None:
+    town.deaf_logs.add("a")
+    job = town.submit(tf_job("a", 1, 3, target_loss="0.001", training_mode="async", rescale=rescale))
+    mayor.rule(40)
+    lost = job.pods[-1]
+    lost["metadata"]["uid"], lost["status"]["phase"] = "made-anew", "Pending"
+    del lost["spec"]["nodeName"]
+    mayor.rule(10)
+    mayor.restart()
+    mayor.rule(60)
+    assert (job.runs, job.counts) == (1, Counts(1, 3))
+    assert town.reasons("a").count("HalfPlaced") == 1
+
+
+def test_a_job_that_says_never_is_not_taken_back_either(town: Town, mayor: Mayor) -> None:
+    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="never"))
+    town.pass_time(1)
+    del job.pods[-1]["spec"]["nodeName"]
+    job.pods[-1]["status"]["phase"] = "Pending"
+    mayor.rule(60)
+    assert job.runs == 1
+    assert "HalfPlaced" in town.reasons("a")
+
+
+def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(town: Town, mayor: Mayor) -> None:
+    town.quota = 0
+    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="any", min_workers="2"))
+    mayor.rule_until("a", "Starting")
+    town.day_offset = 700.0
+    mayor.rule(30)
+    assert "RollingBack" not in town.reasons("a")
+    mayor.rule(40)
+    assert "RollingBack" in town.reasons("a")
+    assert not job.suspended or job.manifest["metadata"]["annotations"][SUSPENDED_BY]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(town: Town, mayor: Mayor, restarts: bool) -> None:
+    job = town.submit(tf_job("a", 1, 4, target_loss="0.001", training_mode="sync", rescale="any"))
+    mayor.rule_until("a", "Training")
+    annotate(job, max_workers="2")
+    for _ in range(60):
+        mayor.rule(1)
+        if mayor.status("a").rescales:
+            break
+    town.day_offset = -36_000.0
+    if restarts:
+        mayor.restart()
+    mayor.rule(60)
+    assert "-" not in mayor.status("a").reason.split("rescaled")[-1]
+    assert "left in peace" not in mayor.status("a").reason
+
+
 def test_a_clock_that_is_set_back_does_not_stop_the_intervals(town: Town, mayor: Mayor) -> None:
     town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule(5)

@@ -8,7 +8,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoscaler.controller import Clocks, Controller, Parts, Rhythm
+from autoscaler.clocks import Clocks
+from autoscaler.controller import Controller, Parts, Rhythm
 from autoscaler.deciding import Deciding, DecisionRules
 from autoscaler.log_reading import LogReading
 from autoscaler.metrics import Metrics
@@ -113,11 +114,16 @@ class Town:
     told: list[tuple[str, str, str]] = field(default_factory=list)
     deaf_logs: set[str] = field(default_factory=set)
     refuse: ErrorKind | None = None
+    mute: bool = False
+    """Events and profiles are refused."""
+    stubborn: bool = False
+    """The status of profiles is refused as what can never succeed."""
     checkpoints: bool = True
     checkpoints_of: set[str] | None = None
     day_offset: float = 0.0
     quota: int | None = None
     writes: int = 0
+    asked: int = 0
 
     def submit(self, trainee: Trainee) -> Trainee:
         self.trainees[trainee.name] = trainee
@@ -233,6 +239,9 @@ class Town:
 
     # -- Profiles
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
+        self.asked += 1
+        if self.mute:
+            return Refused(ErrorKind.TRANSIENT, "no answer")
         held = self.profiles.get(job.name)
         if held is not None and held.job.uid != job.uid:
             return NameTaken(held)
@@ -249,14 +258,23 @@ class Town:
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
         if profile.name not in self.profiles:
             return Refused(ErrorKind.NOT_FOUND, "the profile is gone")
+        if self.stubborn:
+            return Refused(ErrorKind.INVALID, "too large")
         self.writes += 1
         self.profiles[profile.name] = TrainingProfile(
             **{name: getattr(profile, name) for name in profile.__struct_fields__} | {"status": status}
         )
         return Written("1")
 
+    def delete(self, profile: TrainingProfile) -> Written | Refused:
+        if self.profiles.get(profile.name) is profile:
+            del self.profiles[profile.name]
+        return Written()
+
     # -- Events
     def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> Written | Refused | None:
+        if self.mute:
+            return Refused(ErrorKind.TRANSIENT, "no answer")
         self.told.append((job.name, reason, message))
         return Written()
 
@@ -305,7 +323,7 @@ class Mayor:
     def restart(self) -> None:
         town, self.metrics = self.town, Metrics()
         logs = LogReading(town, readers=1, poll_seconds=1)
-        reporting = Reporting(town, town, self.metrics, spacing_seconds=5)
+        reporting = Reporting(town, town, self.metrics, spacing_seconds=5, timer=lambda: town.at)
         hooks = Hooks(
             store=lambda state: reporting.store(state, town.at, status_of(state, town.at)),
             tell=reporting.tell,
