@@ -171,7 +171,9 @@ def _number(file: Path, line: int, name: str, cell: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= _MOST:
-        raise BadInput(file, f"{name} is {cell or 'empty'!r}; a number from 0 to {_MOST:.0e} is expected", line)
+        raise BadInput(
+            file, f"{name} is {repr(cell) if cell else 'empty'}; a number from 0 to {_MOST:.0e} is expected", line
+        )
     if name == "worker_gpu" and value != int(value):
         raise BadInput(file, f"{name} is {cell}; a whole number is expected", line)
     return value

@@ -26,10 +26,10 @@ class FitRules:
     """The part of the room that is not given to whole jobs. Unit: none. Default: even spreads on the fewest servers
     leave 5 to 8 % of equal nodes in pieces too small for a server's share; this part is handed out afterwards."""
 
-    rounds: int = 2
-    """How often at most what is left is shared out. Default: a third round places next to nothing."""
+    rounds: int = 4
+    """How often at most what is left is shared out. Default: later rounds place next to nothing."""
 
-    victims: int = 16
+    victims: int = 32
     """How many jobs are looked at to make way for one that fits nowhere. Default: the first few do, if any does."""
 
 
@@ -129,7 +129,7 @@ class _Stage:
 
     def _make_way(self, candidate: Candidate) -> None:
         """Trim another job, one of those that have most beyond their least, so that this one gets its least."""
-        for victim in self._victims():
+        for victim in self._victims(candidate):
             mark, uid, job = self.layout.stock.mark(), victim.job.uid, candidate.job
             before, seated = self.counts[uid], self.layout.seated[uid]
             self.layout.release(uid)
@@ -143,17 +143,17 @@ class _Stage:
             self.layout.stock.back_to(mark)
             self.layout.seated[uid] = seated
 
-    def _victims(self) -> list[Candidate]:
+    def _victims(self, candidate: Candidate) -> list[Candidate]:
+        """Jobs with tasks to spare, those first that could spare all that the candidate needs, in all resources."""
+        needed = candidate.job.demand(candidate.job.bounds.minimum)
         capacity = self.layout.stock.capacity
-
-        def beyond(each: Candidate) -> float:
-            least = each.job.bounds.minimum
-            return (each.job.demand(self.counts[each.job.uid]) - each.job.demand(least)).dominant(capacity)[1]
-
-        larger = [
-            each for each in self.candidates if self.counts.get(each.job.uid, each.least) != each.job.bounds.minimum
-        ]
-        return sorted(larger, key=lambda each: (-beyond(each), each.job.uid))[: self.rules.victims]
+        found: list[tuple[bool, float, str, Candidate]] = []
+        for each in self.candidates:
+            counts, least = self.counts.get(each.job.uid), each.job.bounds.minimum
+            if counts is not None and counts != least:
+                spare = each.job.demand(counts) - each.job.demand(least)
+                found.append((not needed.fits_in(spare), -spare.dominant(capacity)[1], each.job.uid, each))
+        return [each for *_, each in sorted(found, key=lambda one: one[:3])[: self.rules.victims]]
 
     def hand_out_the_rest(self) -> bool:
         """Step 2; whether anything found a place."""

@@ -209,18 +209,17 @@ class _Question:
 
     def _named(self, deal: _Deal, slots: NDArray[np.int64], left: NDArray[np.int64], flags: list[Rows]) -> "_Prefix":
         """The nodes of these kinds in order, up to the first with which they are enough."""
-        able = np.stack([flag[slots] for flag in flags], axis=1).tolist()
-        found: list[tuple[int, int, list[bool]]] = []
-        for slot, free, can in zip(slots.tolist(), left.tolist(), able, strict=True):
-            # Of nodes that are alike no more than k can be servers.
-            found += [(-free, row, can) for row in self._stock.first_rows(slot, deal.servers)]
-        found.sort(key=lambda each: each[:2])
-        columns = np.array([can for _, _, can in found], dtype=np.bool_).T
+        # Of nodes that are alike no more than k can be servers.
+        rows, which = self._stock.first_rows_of(slots.tolist(), deal.servers)
+        order = np.lexsort((rows, -left[which]))
+        rows, which = rows[order], which[order]
+        columns = [flag[slots][which] for flag in flags]
         sums = _Sums(*(np.cumsum(each) for each in (*columns, columns[1] | columns[2])))
         doubles = sums.doubles(deal)
         first = int(np.argmax(doubles >= 0))
-        rows = [row for _, row, _ in found[: first + 1]]
-        return _Prefix(rows, [each[: first + 1].tolist() for each in columns], int(doubles[first]))
+        return _Prefix(
+            rows[: first + 1].tolist(), [each[: first + 1].tolist() for each in columns], int(doubles[first])
+        )
 
 
 class _Sums(NamedTuple):

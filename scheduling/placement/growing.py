@@ -79,7 +79,10 @@ class Growing:
 
 
 class Tightest:
-    """The node that one task fills up best; a kind that was the tightest is so until no such node is left."""
+    """The node that leaves least over beside one task, by the sum of its free shares.
+
+    A kind of node that was the tightest is taken to be so until none of it is left.
+    """
 
     def __init__(self, stock: Stock) -> None:
         self._stock = stock
@@ -109,7 +112,6 @@ class Tightest:
         slots = np.flatnonzero(able)
         if len(slots) == 0:
             return None
-        column = stock.dominant(task)
-        left = stock.kinds[slots, column] if column >= 0 else np.zeros(len(slots), dtype=np.int64)
+        left = stock.free_shares()[slots]
         alike = slots[left == left.min()].tolist()
         return int(min(alike, key=lambda slot: stock.first_rows(slot, 1)[0]))

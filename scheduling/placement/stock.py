@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -158,6 +159,12 @@ class Stock:
                 found[vector] += count - len(self.rows_among(slot, cordoned))
         return {self.resources_of(vector): count for vector, count in found.items() if count}
 
+    def first_rows_of(self, slots: Sequence[int], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first rows of each of these kinds, and the positions in ``slots`` of the kinds that they are of."""
+        found = [self.rows[slot][-most:] for slot in slots]
+        kinds = np.repeat(np.arange(len(slots)), [len(rows) for rows in found])
+        return -np.fromiter(chain.from_iterable(found), dtype=np.int64, count=len(kinds)), kinds
+
     def first_row(self, slot: int) -> int | None:
         """The first row of a kind, if there is a node of that kind."""
         rows = self.rows[slot]
@@ -180,6 +187,11 @@ class Stock:
         whole = self._whole[self._class_of[: len(self.rows)], column]
         left = self.kinds[: len(self.rows), column]
         return np.asarray(np.divide(left, whole, out=np.zeros(len(left)), where=whole > 0))
+
+    def free_shares(self) -> NDArray[np.float64]:
+        """By kind, the sum over the resources of what is free on one node as a share of the cluster."""
+        capacity = np.maximum(np.array(self._capacity, dtype=np.float64), 1.0)
+        return np.asarray((self.kinds[: len(self.rows)] / capacity).sum(axis=1))
 
     def holds(self, amount: Vector) -> Rows:
         """Which kinds have room for the amount; what is not asked for does not matter."""

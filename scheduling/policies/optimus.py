@@ -102,18 +102,30 @@ class _GainPerShare:
 
     def _look_ahead(self, here: Here, now: Seconds, stuck: Counted, steps: Steps) -> None:
         """Give the rows that are stuck the best block further ahead, if there is one."""
-        wide = Here(here.climbers, here.rows[stuck, None], here.ps[stuck, None], here.workers[stuck, None], here.room)
         more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
-        at = now[stuck, None]
-        saved = _difference(at, self.seconds(wide.rows, wide.ps + more_ps, wide.workers + more_workers))
+        wide, saved, good = self._further(here, now, stuck)
+        hopeful = good.any(axis=1)
+        if not hopeful.any():
+            return
+        if not hopeful.all():
+            stuck = stuck[hopeful]
+            wide, saved, good = self._further(here, now, stuck)
         cost = wide.cost(more_ps, more_workers)
-        good = self.worthwhile(at, saved, np.maximum(more_ps, more_workers))
-        good &= wide.within_bounds(more_ps, more_workers) & fits(cost, here.room)
+        good &= fits(cost, here.room)
         shares = np.maximum(here.climbers.demands.shares(cost), LEAST_SHARE)
         gains = np.where(good, saved / shares, NO_STEP)
         best = gains.argmax(axis=1)
         steps.gain[stuck] = gains[np.arange(len(stuck)), best]
         steps.more_ps[stuck], steps.more_workers[stuck] = more_ps[best], more_workers[best]
+
+    def _further(self, here: Here, now: Seconds, stuck: Counted) -> tuple[Here, Seconds, NDArray[np.bool_]]:
+        """Some rows against all blocks: what each block saves, and whether it is allowed and worth it but for room."""
+        wide = Here(here.climbers, here.rows[stuck, None], here.ps[stuck, None], here.workers[stuck, None], here.room)
+        more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
+        at = now[stuck, None]
+        saved = _difference(at, self.seconds(wide.rows, wide.ps + more_ps, wide.workers + more_workers))
+        good = self.worthwhile(at, saved, np.maximum(more_ps, more_workers))
+        return wide, saved, good & wide.within_bounds(more_ps, more_workers)
 
 
 def _difference(now: Seconds, after: Seconds) -> Seconds:
