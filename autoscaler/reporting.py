@@ -1,10 +1,12 @@
 """Tell: profiles are written when they say something new, Events when a user should know."""
 
 import logging
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 import msgspec
+from cachetools import TTLCache
 
 from autoscaler.job_state import JobState
 from autoscaler.metrics import Metrics
@@ -22,6 +24,9 @@ from kube.training_jobs import TrainingJob
 _LOG = logging.getLogger(__name__)
 
 
+_REFUSED_SECONDS: Final = 30.0
+"""What the API server refused is not asked for again for so long."""
+_MOST_REFUSED: Final = 10_000
 _NAME_TAKEN_SECONDS: Final = 30.0
 """So long another job's profile of the same name is left in peace before it is asked about again."""
 
@@ -31,6 +36,10 @@ class Profiles(Protocol):
 
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
         """The job's profile, made now if it was not there."""
+        ...
+
+    def delete(self, profile: TrainingProfile) -> Written | Refused:
+        """Delete this very profile."""
         ...
 
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
@@ -49,12 +58,24 @@ class Events(Protocol):
 class Reporting:
     """Writes profiles and Events."""
 
-    def __init__(self, profiles: Profiles, events: Events, metrics: Metrics, *, spacing_seconds: float) -> None:
+    def __init__(
+        self,
+        profiles: Profiles,
+        events: Events,
+        metrics: Metrics,
+        *,
+        spacing_seconds: float,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``timer`` times how long what was refused is left in peace."""
         self._profiles = profiles
         self._events = events
         self._metrics = metrics
         self._spacing_seconds = spacing_seconds
+        self._living: Collection[str] | None = None
+        """The UIDs of all jobs; unknown before the first look."""
         self._told: dict[str, str] = {}
+        self._refused_lately: TTLCache[str, None] = TTLCache(_MOST_REFUSED, _REFUSED_SECONDS, timer=timer)
 
     def report(self, state: JobState, now: float) -> None:
         """Write the job's profile if that says something new to its user, or is old."""
@@ -67,7 +88,10 @@ class Reporting:
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
         """Write the job's profile now; tells whether it is written."""
+        if state.job.uid in self._refused_lately:
+            return False
         status = status or status_of(state, now)
+        is_known = state.profile is not None
         profile = state.profile or self._create(state, now)
         if profile is None:
             return False
@@ -80,6 +104,8 @@ class Reporting:
         self._refused(outcome)
         if outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID):
             state.profile = None  # deleted, or another one by now: made anew at the next write
+            if not is_known:  # read a moment ago: it is what is written that is refused
+                self._refused_lately[state.job.uid] = None
         return False
 
     def _create(self, state: JobState, now: float) -> TrainingProfile | None:
@@ -90,13 +116,23 @@ class Reporting:
             return created
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
-            if state.name_taken_at is not None:
+            if state.name_taken_at is not None and not self._clear(created):
                 until = "this job is left alone until that one is gone"
                 self._tell_once(state.seen, "ProfileNameTaken", f"{created}; {until}")
             state.name_taken_at = now
         else:
             self._refused(created)
         return None
+
+    def _clear(self, taken: NameTaken) -> bool:
+        """Take away what a job that is gone left under the name; false where that job lives."""
+        if self._living is None or taken.holder.job.uid in self._living:
+            return False
+        outcome = self._profiles.delete(taken.holder)
+        if isinstance(outcome, Refused):
+            self._refused(outcome)
+            return False
+        return True
 
     def tell(self, state: JobState, message: Tell) -> None:
         """An Event that a rescale asks for."""
@@ -128,6 +164,7 @@ class Reporting:
 
         ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
         """
+        self._living = observation.jobs.keys()
         alone = [
             seen
             for seen in observation.jobs.values()
@@ -149,12 +186,15 @@ class Reporting:
     def _write_left_alone(self, seen: TrainingJob, known: TrainingProfile | None) -> None:
         profile = known or self._profiles.create(seen)
         if not isinstance(profile, TrainingProfile):
+            if isinstance(profile, Refused):
+                self._refused(profile)
+            self._again_later(_key(seen.uid, "LeftAlone"))
             return
         status = msgspec.structs.replace(profile.status, phase=Phase.LEFT_ALONE, reason=seen.left_alone or "")
         outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Refused):
             self._refused(outcome)
-            del self._told[_key(seen.uid, "LeftAlone")]  # told, and written, again
+            self._again_later(_key(seen.uid, "LeftAlone"))
 
     def half_bound(self, seen: TrainingJob, waited_seconds: float) -> None:
         """Tell of a job that is not managed and holds only a part of its gang."""
@@ -166,18 +206,26 @@ class Reporting:
 
     def _tell_once(self, seen: TrainingJob, reason: str, message: str) -> bool:
         key = _key(seen.uid, reason)
-        if self._told.get(key) == message:
+        if self._told.get(key) == message or key in self._refused_lately:
+            return False
+        if not self._emit(seen, EventType.WARNING, reason, message):
+            self._again_later(key)
             return False
         self._told[key] = message
-        self._emit(seen, EventType.WARNING, reason, message)
         return True
 
-    def _emit(self, seen: TrainingJob, kind: EventType, reason: str, message: str) -> None:
+    def _again_later(self, key: str) -> None:
+        self._told.pop(key, None)
+        self._refused_lately[key] = None
+
+    def _emit(self, seen: TrainingJob, kind: EventType, reason: str, message: str) -> bool:
+        """Returns false where the API server refused it."""
         level = logging.WARNING if kind is EventType.WARNING else logging.INFO
         _LOG.log(level, "job %s: %s: %s", seen.key, reason, message)
         outcome = self._events.emit(seen, kind, reason, message)
         if isinstance(outcome, Refused):
             self._refused(outcome)
+        return not isinstance(outcome, Refused)
 
     def _refused(self, outcome: Refused) -> None:
         self._metrics.refusals.labels(outcome.kind.value).inc()

@@ -77,11 +77,13 @@ class Reflector(Generic[T]):
         self._version = ""
         self._expirations = 0
         self._last_contact: float | None = None
+        """Before the first contact: since when one is tried for."""
         self._failure: str | None = None
         self._thread = threading.Thread(target=self._run, name=f"cache-{kind.plural}", daemon=True)
 
     def start(self) -> None:
         """Begin to list and watch, on a thread of its own."""
+        self._last_contact = time.monotonic()
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5.0) -> None:
@@ -109,7 +111,7 @@ class Reflector(Generic[T]):
 
     @property
     def silent_seconds(self) -> float | None:
-        """Seconds since the API server was last heard of; ``None`` before the first time."""
+        """Seconds since the API server was last heard of, or since the start if it never was; ``None`` before that."""
         last = self._last_contact
         return None if last is None else time.monotonic() - last
 

@@ -161,13 +161,54 @@ def test_a_dry_run_decides_and_writes_nothing(town: Town) -> None:
 
 
 def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(town: Town, mayor: Mayor) -> None:
-    town.create(tf_job("a", 1, 1, target_loss="0.1").record())
+    holder = tf_job("a", 1, 1)
+    town.create(holder.record())
+    other = town.submit(tf_job("b", 1, 1))
+    other.manifest["metadata"]["uid"] = holder.manifest["metadata"]["uid"]  # as if of another kind: it lives
     namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
     namesake.manifest["metadata"]["uid"] = "uid-of-another"
     town.submit(namesake)
     mayor.rule(40)
     assert namesake.counts == Counts(1, 1)
     assert "ProfileNameTaken" in town.reasons("a")
+
+
+def test_a_profile_that_a_job_left_behind_gives_its_name_back(town: Town, mayor: Mayor) -> None:
+    town.create(tf_job("a", 1, 1, target_loss="0.1").record())
+    namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
+    namesake.manifest["metadata"]["uid"] = "uid-of-another"
+    town.submit(namesake)
+    mayor.rule(80)
+    assert town.profiles["a"].job.uid == "uid-of-another"
+    assert "ProfileNameTaken" not in town.reasons("a")
+
+
+def test_what_could_not_be_told_is_told_later_and_not_asked_for_at_every_tick(town: Town, mayor: Mayor) -> None:
+    town.mute = True
+    town.submit(tf_job("typo", 1, 1, target_loss="low"))
+    mayor.rule(20)
+    assert (town.told, town.profiles) == ([], {})
+    town.mute, asked = False, town.asked
+    mayor.rule(80)
+    assert town.reasons("typo").count("LeftAlone") == 1
+    assert mayor.status("typo").phase == "LeftAlone"
+    assert asked < 5
+
+
+def test_a_status_that_can_never_be_written_is_not_tried_at_every_tick(town: Town, mayor: Mayor) -> None:
+    town.stubborn = True
+    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    mayor.rule(120)
+    assert 1 < town.asked < 10
+    town.stubborn = False
+    mayor.rule(40)
+    assert mayor.status("a").phase in ("Profiling", "Training")
+
+
+def test_a_log_without_a_loss_is_told_of_once(town: Town, mayor: Mayor) -> None:
+    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", loss_metric="other"))
+    mayor.rule(200)
+    assert town.reasons("a").count("LogNotUnderstood") == 1
 
 
 def test_a_job_that_ends_is_reported_as_ended(town: Town, mayor: Mayor) -> None:

@@ -408,7 +408,7 @@ class TestComplaints:
     def test_a_log_of_unknown_lines_is_complained_about(self) -> None:
         complaint = read([f"iteration {n} done" for n in range(300)]).complaint
         assert complaint is not None
-        assert "300 log lines" in complaint
+        assert "more than 200 log lines" in complaint
 
     def test_a_short_log_is_not_complained_about(self) -> None:
         assert read(["Epoch[0] Batch [1]\tSpeed: 5 samples/sec\taccuracy=0.1"] * 3).complaint is None
@@ -418,7 +418,7 @@ class TestComplaints:
         progress = read(texts)
         assert len(progress.losses) == 3
         assert progress.step == 8
-        assert progress.complaint == "the last 5 losses in the log are nan or infinite: training may have diverged"
+        assert progress.complaint == "the last losses in the log are nan or infinite: training may have diverged"
 
     def test_a_single_nan_is_not_complained_about(self) -> None:
         progress = read([*pairs(1, 3), "step=4 loss=nan", *pairs(5, 6)])
