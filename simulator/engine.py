@@ -5,6 +5,7 @@ scheduler looks by itself. Between them nothing changes, and training is integra
 of a dictionary, and no shared stream of random numbers has a say: the same seed gives the same results, bit by bit.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -83,7 +84,7 @@ def simulate(workload: Workload, approach: Approach, seed: int, watch: Watch | N
     """Run a workload to its end.
 
     Raises:
-        CannotRun: a job fits nowhere, or nothing would ever happen any more.
+        CannotRun: there is no job, two have the same UID, one fits nowhere, or nothing would ever happen any more.
     """
     loop = _Loop(workload, approach, seed)
     while loop.goes_on:
@@ -105,8 +106,7 @@ class _Loop:
         methods = Methods(approach.policy, approach.placement, forecaster)
         self.scheduler: Scheduler = approach.rules.scheduler(methods, self._empty)
         self._quiet = 0
-        for each in workload.jobs:
-            _check(each, self._empty)
+        _check(workload, self._empty)
 
     @property
     def goes_on(self) -> bool:
@@ -147,13 +147,19 @@ class _Loop:
         self._quiet = 0 if lives else self._quiet + 1
         if self._quiet > _QUIET_LIMIT or at == float("inf"):
             stuck = ", ".join(sorted(str(state.job.key) for state in self.cluster.states.values())[:5])
-            raise CannotRun(f"{self._approach.name} never starts {stuck}, although the cluster is empty")
+            raise CannotRun(f"under {self._approach.name}, nothing happens any more to {stuck}, which have not ended")
 
 
-def _check(truth: SimulatedJob, empty: EmptyCluster) -> None:
-    least = truth.job.bounds.minimum
-    if empty.servers(truth.job, least) is None:
-        raise CannotRun(f"job {truth.job.key} does not fit on the empty cluster, not even at its least, {least}")
+def _check(workload: Workload, empty: EmptyCluster) -> None:
+    if not workload.jobs:
+        raise CannotRun("the workload has no job")
+    uid, times = Counter(each.job.uid for each in workload.jobs).most_common(1)[0]
+    if times > 1:
+        raise CannotRun(f"{times} jobs have the UID {uid}")
+    for each in workload.jobs:
+        least = each.job.bounds.minimum
+        if empty.servers(each.job, least) is None:
+            raise CannotRun(f"job {each.job.key} does not fit on the empty cluster, not even at its least, {least}")
 
 
 def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> float:

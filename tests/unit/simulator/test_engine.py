@@ -136,8 +136,21 @@ class TestWhatCannotRun:
         with pytest.raises(CannotRun, match=r"default/big does not fit on the empty cluster, not even at its least"):
             simulate(workload(big), online(), seed=1)
 
+    def test_a_job_that_never_gets_on_is_named(self) -> None:
+        still = job("still", Recipe(speed=Speed(each=0.0), bounds=ONE_TASK_EACH))
+        with pytest.raises(CannotRun, match="nothing happens any more to default/still"):
+            simulate(workload(still), online(), seed=1)
+
+    def test_jobs_are_told_apart_by_their_uid(self) -> None:
+        with pytest.raises(CannotRun, match="2 jobs have the UID a"):
+            simulate(workload(job("a"), job("b"), job("a")), online(), seed=1)
+
+    def test_without_a_job_there_is_nothing_to_run(self) -> None:
+        with pytest.raises(CannotRun, match="no job"):
+            simulate(workload(), online(), seed=1)
+
     def test_a_job_that_no_policy_ever_starts_is_named(self) -> None:
-        with pytest.raises(CannotRun, match="scripted never starts default/a"):
+        with pytest.raises(CannotRun, match="under scripted, nothing happens any more to default/a"):
             simulate(workload(job("a")), published({}), seed=1)
 
 
@@ -191,7 +204,7 @@ class Witness:
             assert (training.speed > 0) == (state.phase is Phase.TRAINING)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(WORLDS, APPROACHES)
 def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_training(
     world: Workload, usual: Approach
@@ -199,7 +212,7 @@ def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_trainin
     simulate(world, usual, seed=3, watch=Witness())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(WORLDS, APPROACHES)
 def test_every_job_ends_after_its_arrival_with_all_its_work_done(world: Workload, usual: Approach) -> None:
     found = simulate(world, usual, seed=3)
@@ -211,7 +224,7 @@ def test_every_job_ends_after_its_arrival_with_all_its_work_done(world: Workload
         assert 1 <= each.epochs <= truths[each.uid].most_epochs
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(WORLDS, APPROACHES, st.randoms())
 def test_the_same_seed_gives_the_same_result_whatever_the_order_of_the_jobs(
     world: Workload, usual: Approach, order: object
@@ -223,7 +236,7 @@ def test_the_same_seed_gives_the_same_result_whatever_the_order_of_the_jobs(
     assert repr(simulate(world, usual, 5)) == repr(simulate(shuffled, usual, 5))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(RECIPES, min_size=1, max_size=4))
 def test_a_job_meets_its_goal_after_the_same_epochs_under_every_policy(recipes: list[Recipe]) -> None:
     world = workload(*(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(3))
