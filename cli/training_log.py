@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,14 +48,19 @@ def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     points = tuple(_of_csv(file, lines, metric) if _is_csv(lines) else _of_log(file, lines, metric))
     for place, point in enumerate(points, 1):
-        if point.loss <= 0:
-            raise BadInput(file, f"losses above 0 are expected, loss {place} is {point.loss:g}")
+        if point.loss < 0:
+            raise BadInput(file, f"losses of 0 or more are expected, loss {place} is {point.loss:g}")
     return TrainingLog(file, points)
 
 
 def _is_csv(lines: Sequence[str]) -> bool:
-    header = next((line for line in lines if line.strip()), "")
-    return "epoch" in _names(header) and len(_names(header)) > 1
+    header = _names(next((line for line in lines if line.strip()), ""))
+    return len(header) > 1 and ("epoch" in header or _is_row(header))
+
+
+def _is_row(cells: Sequence[str]) -> bool:
+    """Whether this is a row of a CSV that has no header: an epoch and a loss."""
+    return len(cells) == 2 and all(re.fullmatch(r"[-+.\deE]+", cell) for cell in cells)
 
 
 def _names(header: str) -> list[str]:
@@ -64,6 +70,8 @@ def _names(header: str) -> list[str]:
 def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[LossPoint]:
     rows = [(number, row) for number, row in enumerate(csv.reader(lines), 1) if any(cell.strip() for cell in row)]
     first, header = rows[0][0], _names(",".join(rows[0][1]))
+    if _is_row(header):
+        rows, header = [(first, []), *rows], ["epoch", "loss"]
     name = (metric or "loss").lower()
     if name not in header:
         raise BadInput(file, f"a column {name!r} beside 'epoch' is expected", first)

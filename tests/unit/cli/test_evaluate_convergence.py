@@ -155,6 +155,7 @@ class TestTheAnswer:
         forms = [
             written(*csv_of(losses)),
             written("epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses)), name="from0.csv"),
+            written(*csv_of(losses)[1:], name="headless.csv"),
             written(*(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)), name="mxnet.log"),
             written(
                 *(f"Epoch {n}/60\n10/10 - 1s - loss: {loss:.15g}" for n, loss in enumerate(losses, 1)), name="keras.log"
@@ -225,7 +226,9 @@ class TestBadInput:
                 ":3: epochs that do not fall are expected, 2 comes after 3",
                 id="backwards",
             ),
-            pytest.param(["epoch,loss", "1,1", "2,-1"], ": losses above 0 are expected, loss 2 is -1", id="below 0"),
+            pytest.param(
+                ["epoch,loss", "1,1", "2,-1"], ": losses of 0 or more are expected, loss 2 is -1", id="below 0"
+            ),
             pytest.param(
                 ["epoch,loss", "1,1", "2,1"], ": at least 10 completed epochs are expected, 2 found", id="short"
             ),
