@@ -76,13 +76,14 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         help="capacity of a node, as in cpu=4,memory=8Gi,nvidia.com/gpu=2; given once it holds for all nodes,"
         " given several times each one is a node",
     )
-    up.add_argument(
+    programs = up.add_mutually_exclusive_group()
+    programs.add_argument(
         "--binaries",
         type=Path,
         metavar="DIR",
         help=f"folder with programs to use instead of built ones (default: ${FOLDER_VARIABLE})",
     )
-    up.add_argument(
+    programs.add_argument(
         "--embedded",
         action="store_true",
         help="stand-ins in Python instead of the real programs: up in a second, nothing to build, no rights checked",

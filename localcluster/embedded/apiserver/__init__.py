@@ -4,6 +4,6 @@ A request is handled in one piece on one thread, so that whatever it reads and w
 control plane does later and on its own (garbage collection, ServiceAccounts of a namespace, bound claims, taints of
 nodes that are not ready) is done by `controllers`, each of which looks at what changed and says what to write.
 
-Left out on purpose: TLS, who a caller is and what they may do, protobuf, the Go types of built-in objects (their
+Left out on purpose: TLS, what a caller may do, protobuf, the Go types of built-in objects (their
 unknown fields stay), CEL other than `self == oldSelf`, admission webhooks.
 """

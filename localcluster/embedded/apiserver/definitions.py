@@ -27,6 +27,7 @@ def resources_of(definition: Json) -> Iterator[Resource]:
             scale=_scale(subresources.get("scale")),
             schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
             list_kind=names.get("listKind") or f"{names['kind']}List",
+            columns=tuple(version.get("additionalPrinterColumns") or ()),
             selectable=tuple(each["jsonPath"].strip(".") for each in version.get("selectableFields") or ()),
         )
 

@@ -37,6 +37,8 @@ class Resource:
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
     """The OpenAPI schema of a custom resource; None for a built-in kind."""
     list_kind: str = ""
+    columns: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """What kubectl prints of a custom resource, as its definition has it."""
     selectable: tuple[str, ...] = ()
     """Paths that a field selector may name, besides the name and the namespace."""
 

@@ -40,13 +40,15 @@ class Request:
     content_type: str = JSON
     body: bytes = b""
     authorization: bytes = b""
+    accept: bytes = b""
 
     @classmethod
     def of(cls, method: str, path: str, query: bytes, headers: Mapping[bytes, bytes], body: bytes) -> "Request":
         """Take apart what the HTTP server has read; names of headers are in lower case."""
         parameters = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
         content_type = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip()
-        return cls(method, path, parameters, content_type or JSON, body, headers.get(b"authorization", b""))
+        shown, wanted = headers.get(b"authorization", b""), headers.get(b"accept", b"")
+        return cls(method, path, parameters, content_type or JSON, body, shown, wanted)
 
 
 def target_of(kinds: Kinds, path: str) -> Target | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from localcluster.embedded.apiserver import discovery, tokens
+from localcluster.embedded.apiserver import discovery, openapi, tokens
 from localcluster.embedded.apiserver.apply import applied
 from localcluster.embedded.apiserver.kinds import PODS, Json
 from localcluster.embedded.apiserver.lists import encoded_list, page, parse_list
@@ -34,6 +34,7 @@ from localcluster.embedded.apiserver.requests import (
 from localcluster.embedded.apiserver.scale import scale_of, scaled
 from localcluster.embedded.apiserver.selectors import parse_selection
 from localcluster.embedded.apiserver.store import Stored
+from localcluster.embedded.apiserver.tables import ASKED, table
 from localcluster.embedded.apiserver.tokens import Gate
 from localcluster.embedded.apiserver.watching import WatchRequest, parse_watch
 
@@ -80,6 +81,7 @@ class Routes:
         if request.path in tokens.REVIEWS and request.method == "POST":
             return answer(tokens.review(tokens.REVIEWS[request.path], decoded(request)), 201)
         found = discovery.document(self._objects.kinds, request.path, self._address)
+        found = found or openapi.document(self._objects.kinds, request.path)
         if found is None:
             return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
         return answer(found)
@@ -108,7 +110,15 @@ def _list(objects: Objects, target: Target, request: Request) -> Outcome:
     selection = parse_selection(target.resource, request.query, target.namespace)
     if request.query.get("watch") in {"true", "1"}:
         return WatchRequest(target.resource, selection, parse_watch(request.query))
-    return Answer(200, page(objects.store, target.resource, selection, parse_list(request.query)))
+    body = page(objects.store, target.resource, selection, parse_list(request.query))
+    if not _wants_table(request):
+        return Answer(200, body)
+    listed = msgspec.json.decode(body)
+    return answer(table(target.resource, listed["items"], listed["metadata"], objects.clock()))
+
+
+def _wants_table(request: Request) -> bool:
+    return ASKED in request.accept.decode("latin-1")
 
 
 def _create(objects: Objects, target: Target, request: Request) -> Answer:
@@ -135,8 +145,11 @@ def _delete_all(objects: Objects, target: Target, request: Request) -> Answer:
 
 
 def _get(objects: Objects, target: Target, request: Request) -> Answer:
-    del request
-    return answer(objects.get(target))
+    found = objects.get(target)
+    if not _wants_table(request):
+        return answer(found)
+    version = {"resourceVersion": found.body["metadata"]["resourceVersion"]}
+    return answer(table(target.resource, [found.body], version, objects.clock()))
 
 
 def _put(objects: Objects, target: Target, request: Request) -> Answer:

@@ -20,7 +20,7 @@ from localcluster.embedded.apiserver.kinds import Json
 Name: TypeAlias = tuple[str, str]
 """Namespace ("" for an object without one) and name."""
 
-_KEPT = 20_000
+_KEPT = 10_000
 
 
 class Expired(Exception):

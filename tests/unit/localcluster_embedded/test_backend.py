@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from localcluster import handle
+from localcluster.__main__ import main
 from localcluster.cluster import LocalCluster
 from localcluster.components import Component
 from localcluster.embedded import backend
@@ -61,6 +62,12 @@ def test_what_the_embedded_one_does_not_have_is_said_in_a_sentence(monkeypatch: 
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(KubectlError, match="there is no kubectl on PATH"):
         cluster.kubectl("get", "nodes")
+
+
+def test_programs_and_their_stand_ins_cannot_both_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["up", "--embedded", "--binaries", "/somewhere"])
+    assert "not allowed with argument" in capsys.readouterr().err
 
 
 def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:
