@@ -228,7 +228,11 @@ class Asking:
         return not any(taint.key.startswith("node.kubernetes.io/not-ready") for taint in taints)
 
     def bind(self, pod: str, namespace: str, node: str) -> None:
-        """Bind a pod as a scheduler does."""
+        """Bind a pod as a scheduler does.
+
+        Where nothing hangs on the node, it may be one that does not exist, called like the namespace: of a name that
+        several tests share, a controller would sweep the pods away 40 seconds after the first of them.
+        """
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"metadata": {"name": pod}, "target": target}
         # The answer is a Status, which the library would read as a Binding.

@@ -109,7 +109,7 @@ class TestDeployments:
 
     def test_a_pod_that_is_ready_is_available(self, ask: Asking, namespace: str, deployed: Any) -> None:
         name = deployed.metadata.name
-        ask.bind(name, namespace, "somewhere")
+        ask.bind(name, namespace, namespace)
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": now()}
         ask.core.patch_namespaced_pod_status(name, namespace, {"status": {"phase": "Running", "conditions": [ready]}})
 
@@ -129,7 +129,7 @@ class TestDeployments:
         self, ask: Asking, namespace: str, deployed: Any
     ) -> None:
         name = deployed.metadata.name
-        ask.bind(name, namespace, "somewhere")
+        ask.bind(name, namespace, namespace)
         ask.core.patch_namespaced_pod_status(name, namespace, {"status": {"phase": "Running"}})
         container = {"name": "main", "image": "image:2"}
         template = {"spec": {"template": {"spec": {"containers": [container]}}}}

@@ -8,7 +8,7 @@ from tests.conformance.asking import Asking, config_map, pod
 class TestPods:
     def test_a_bound_pod_is_told_to_go_and_goes_when_its_kubelet_says_so(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p", terminationGracePeriodSeconds=7))
-        ask.bind("p", namespace, "somewhere")
+        ask.bind("p", namespace, namespace)
         path = f"/api/v1/namespaces/{namespace}/pods"
         with ask.watch(path, resourceVersion=ask.get(path)["metadata"]["resourceVersion"]) as watching:
             ask.core.delete_namespaced_pod("p", namespace)
@@ -22,7 +22,7 @@ class TestPods:
 
     def test_a_deletion_without_grace_is_told_in_two_steps_too(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, "somewhere")
+        ask.bind("p", namespace, namespace)
         path = f"/api/v1/namespaces/{namespace}/pods"
         with ask.watch(path, resourceVersion=ask.get(path)["metadata"]["resourceVersion"]) as watching:
             ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
@@ -38,14 +38,14 @@ class TestPods:
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
     def test_a_pod_that_has_ended_goes_at_once(self, ask: Asking, namespace: str, phase: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, "somewhere")
+        ask.bind("p", namespace, namespace)
         ask.core.patch_namespaced_pod_status("p", namespace, {"status": {"phase": phase}})
         ask.core.delete_namespaced_pod("p", namespace)
         assert ask.found(lambda: ask.core.read_namespaced_pod("p", namespace)) is None
 
     def test_a_second_deletion_does_not_lengthen_the_grace(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, "somewhere")
+        ask.bind("p", namespace, namespace)
         ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=5)
         ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=60)
         assert ask.core.read_namespaced_pod("p", namespace).metadata.deletion_grace_period_seconds == 5

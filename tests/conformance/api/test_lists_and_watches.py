@@ -47,7 +47,7 @@ class TestSelectors:
         for name in ("waits", "bound", "runs"):
             ask.core.create_namespaced_pod(namespace, pod(name))
         for name in ("bound", "runs"):
-            ask.bind(name, namespace, "somewhere")
+            ask.bind(name, namespace, namespace)
         ask.core.patch_namespaced_pod_status("runs", namespace, {"status": {"phase": "Running"}})
 
         def found(selector: str) -> set[str]:
@@ -55,11 +55,11 @@ class TestSelectors:
                 each.metadata.name for each in ask.core.list_namespaced_pod(namespace, field_selector=selector).items
             }
 
-        assert found("spec.nodeName=somewhere") == {"bound", "runs"}
+        assert found(f"spec.nodeName={namespace}") == {"bound", "runs"}
         assert found("spec.nodeName=") == {"waits"}
         assert found("spec.nodeName!=") == {"bound", "runs"}
         assert found("status.phase=Running") == {"runs"}
-        assert found("status.phase!=Running,spec.nodeName=somewhere") == {"bound"}
+        assert found(f"status.phase!=Running,spec.nodeName={namespace}") == {"bound"}
         assert found("metadata.name=waits") == {"waits"}
 
     def test_events_are_found_by_what_they_are_about(self, ask: Asking, namespace: str) -> None:
@@ -169,9 +169,9 @@ class TestWatches:
     def test_a_pod_comes_into_its_nodes_watch_when_it_is_bound(self, ask: Asking, namespace: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods"
         version = version_of(ask, path)
-        with ask.watch(path, resourceVersion=version, fieldSelector="spec.nodeName=somewhere") as watching:
+        with ask.watch(path, resourceVersion=version, fieldSelector=f"spec.nodeName={namespace}") as watching:
             ask.core.create_namespaced_pod(namespace, pod("p"))
-            ask.bind("p", namespace, "somewhere")
+            ask.bind("p", namespace, namespace)
             assert watching.told(1) == [("ADDED", "p")]
             ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
             assert ("DELETED", "p") in watching.told(2)

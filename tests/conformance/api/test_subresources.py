@@ -18,24 +18,24 @@ from tests.conformance.asking import MERGE, Asking, now, pod
 class TestBinding:
     def test_a_binding_gives_a_pod_its_node_and_the_condition_for_it(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, "somewhere")
+        ask.bind("p", namespace, namespace)
         bound = ask.core.read_namespaced_pod("p", namespace)
-        assert bound.spec.node_name == "somewhere"
+        assert bound.spec.node_name == namespace
         assert [(each.type, each.status) for each in bound.status.conditions] == [("PodScheduled", "True")]
 
     def test_a_binding_may_be_sent_to_the_collection_of_bindings(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        body = {"metadata": {"name": "p"}, "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"}}
+        body = {"metadata": {"name": "p"}, "target": {"apiVersion": "v1", "kind": "Node", "name": namespace}}
         ask.core.create_namespaced_binding(namespace, body, _preload_content=False)
-        assert ask.core.read_namespaced_pod("p", namespace).spec.node_name == "somewhere"
+        assert ask.core.read_namespaced_pod("p", namespace).spec.node_name == namespace
 
     def test_a_bound_pod_is_not_bound_again(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, "somewhere")
+        ask.bind("p", namespace, namespace)
         with ask.refused(409, "Conflict") as refusal:
             ask.bind("p", namespace, "elsewhere")
-        assert refusal.message.endswith('pod p is already assigned to node "somewhere"')
-        assert ask.core.read_namespaced_pod("p", namespace).spec.node_name == "somewhere"
+        assert refusal.message.endswith(f'pod p is already assigned to node "{namespace}"')
+        assert ask.core.read_namespaced_pod("p", namespace).spec.node_name == namespace
 
     def test_a_pod_that_is_being_deleted_is_not_bound(self, ask: Asking, namespace: str) -> None:
         body = pod("p")
@@ -43,35 +43,35 @@ class TestBinding:
         ask.core.create_namespaced_pod(namespace, body)
         ask.core.delete_namespaced_pod("p", namespace)
         with ask.refused(409, "Conflict") as refusal:
-            ask.bind("p", namespace, "somewhere")
+            ask.bind("p", namespace, namespace)
         assert refusal.message.endswith("pod p is being deleted, cannot be assigned to a host")
         ask.core.patch_namespaced_pod("p", namespace, {"metadata": {"finalizers": None}})
 
     def test_a_pod_with_another_uid_is_not_bound(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
         metadata = {"name": "p", "uid": "00000000-0000-0000-0000-000000000000"}
-        body = {"metadata": metadata, "target": {"kind": "Node", "name": "somewhere"}}
+        body = {"metadata": metadata, "target": {"kind": "Node", "name": namespace}}
         with ask.refused(409, "Conflict"):
             ask.core.create_namespaced_pod_binding("p", namespace, body, _preload_content=False)
         assert ask.core.read_namespaced_pod("p", namespace).spec.node_name is None
 
     def test_a_pod_that_is_not_there_is_not_bound(self, ask: Asking, namespace: str) -> None:
         with ask.refused(404, "NotFound") as refusal:
-            ask.bind("p", namespace, "somewhere")
+            ask.bind("p", namespace, namespace)
         assert refusal.message == 'pods "p" not found'
 
 
 class TestStatus:
     def test_a_pods_status_is_written_beside_it(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        status = {"phase": "Running", "nominatedNodeName": "somewhere"}
+        status = {"phase": "Running", "nominatedNodeName": namespace}
         ask.core.patch_namespaced_pod_status("p", namespace, {"status": status})
         read = ask.core.read_namespaced_pod("p", namespace).status
-        assert (read.phase, read.nominated_node_name) == ("Running", "somewhere")
+        assert (read.phase, read.nominated_node_name) == ("Running", namespace)
 
     def test_a_nomination_is_taken_back_by_null(self, ask: Asking, namespace: str) -> None:
         ask.core.create_namespaced_pod(namespace, pod("p"))
-        for node in ("somewhere", None):
+        for node in (namespace, None):
             body = {"status": {"nominatedNodeName": node}}
             ask.core.patch_namespaced_pod_status("p", namespace, body, _content_type=MERGE)
         assert ask.core.read_namespaced_pod("p", namespace).status.nominated_node_name is None

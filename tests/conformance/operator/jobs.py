@@ -8,7 +8,6 @@ from typing import Any, Final
 from tests.conformance.asking import KUBEFLOW, MERGE, Asking, Json
 
 LABELS: Final = "training.kubeflow.org"
-NODE: Final = "a-node-that-is-not-there"
 _PLURALS = {"TFJob": "tfjobs", "MXJob": "mxjobs"}
 _SPECS = {"TFJob": "tfReplicaSpecs", "MXJob": "mxReplicaSpecs"}
 _CONTAINERS = {"TFJob": "tensorflow", "MXJob": "mxnet"}
@@ -144,7 +143,7 @@ class Job:
         """Say of pods that they run, on a node; from now on their deletion takes two steps."""
         for name in pods:
             if not self.pods()[name].spec.node_name:
-                self.ask.bind(f"{self.name}-{name}", self.namespace, NODE)
+                self.ask.bind(f"{self.name}-{name}", self.namespace, self.namespace)
             self._say(name, "Running", {"running": {}})
 
     def end(self, pod: str, exit_code: int = 0) -> None:
