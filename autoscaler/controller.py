@@ -88,8 +88,11 @@ class Controller:
             if decides:
                 self._parts.deciding.profile(self.fleet, observation)
         self._report([*leaving, *self.fleet], observation, now)
-        self.last_tick_at = time.monotonic()
+        self._alive()
         return plan
+
+    def _alive(self) -> None:
+        self.last_tick_at = time.monotonic()
 
     @property
     def is_busy(self) -> bool:
@@ -130,7 +133,7 @@ class Controller:
         if not self._is_due(observation):
             return None
         self._planned_at = self._clocks.timer()
-        plan = self._parts.deciding.interval(self.fleet, observation)
+        plan = self._parts.deciding.interval(self.fleet, observation, self._alive)
         # Afterwards, since planning fits the forecasts that tell whether a goal is met.
         self._planned_for = self._occasion(observation)
         return plan

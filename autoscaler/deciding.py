@@ -5,6 +5,7 @@ Shrink first, then grow: what frees room begins at once, what needs room begins 
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -68,8 +69,8 @@ class Deciding:
         self._homing = Homing(rules.profiling)
         self._number = 0
 
-    def interval(self, fleet: Fleet, observation: Observation) -> IntervalPlan:
-        """Plan one interval; its rescales begin with ``begin_pending``."""
+    def interval(self, fleet: Fleet, observation: Observation, alive: Callable[[], None]) -> IntervalPlan:
+        """Plan one interval; its rescales begin with ``begin_pending``. Calls ``alive`` while that takes long."""
         self._take_back_stale(fleet, observation.at)
         self._number += 1
         interval_id = f"{format_second(observation.at)}-{self._number}"
@@ -79,7 +80,7 @@ class Deciding:
             {state.job.uid: state.history(observation.at) for state in fleet},
         )
         with self._metrics.planning_seconds.time():
-            self._forecast(fleet, seen)
+            self._forecast(fleet, seen, alive)
             methods = Methods(self._rules.policy, self._rules.placement, self._outlook_of(fleet))
             plan = plan_interval(interval_id, seen, methods, self._rules.interval)
         self._metrics.intervals.inc()
@@ -103,9 +104,10 @@ class Deciding:
                     state.deeds = replace(state.deeds, waited_in_vain=True)
                 _LOG.info("job %s: rescale %s waited too long for a checkpoint", state.job.key, waiting.record.id)
 
-    def _forecast(self, fleet: Fleet, seen: Seen) -> None:
+    def _forecast(self, fleet: Fleet, seen: Seen, alive: Callable[[], None]) -> None:
         """Fit each job once; a fit that fails by a fault of ours leaves its job without a forecast, and only that."""
         for state in fleet:
+            alive()
             try:
                 state.outlook = self._rules.forecast(state.job, seen.progress[state.job.uid])
             except Exception:  # noqa: BLE001 - told with its trace, counted, and the job's reason says so
