@@ -15,10 +15,11 @@ TWO_AT_A_TIME := -n 2 --dist loadscope --no-loadscope-reorder
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(READY): requirements/dev.txt
+$(READY): requirements/dev.txt pyproject.toml
 	@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed; $(PYTHON) is " + sys.version.split()[0] + ". Name another with: make PYTHON=/path/to/python")'
 	"$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e . # the optimus command
 	@touch $@
 
 demo: $(READY) ## two jobs train under Optimus on a real control plane on this machine
