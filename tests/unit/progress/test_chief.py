@@ -1,0 +1,38 @@
+"""A Chief that trains is a trainer beside the workers; any other is not."""
+
+import pytest
+
+from scheduling.jobs import Batch, BatchScope, Counts, FixedRole, ReplicaSpec, Role, TrainingMode
+from scheduling.progress.log import ProgressLog
+from scheduling.progress.rules import LogRules
+from tests.unit.progress.jobs import START, job, stamped
+
+LATER = START + 1e6
+CHIEF = (FixedRole(Role.CHIEF, 1, ReplicaSpec()), FixedRole(Role.EVALUATOR, 1, ReplicaSpec()))
+BATCHES = [f"Epoch[{n // 5}] Batch [{n % 5 * 20}]/[100]\tSpeed: 640 samples/sec\tloss=1" for n in range(40)]
+
+
+def rules(chief_trains: bool, mode: TrainingMode = TrainingMode.ASYNC, batch: Batch | None = None) -> LogRules:
+    return LogRules.of(job(fixed=CHIEF, chief_trains=chief_trains, mode=mode, batch=batch))
+
+
+@pytest.mark.parametrize(
+    ("chief_trains", "speed", "per_epoch"),
+    [
+        pytest.param(True, 50.0, 500.0, id="it trains: five share an epoch, and their speeds add up"),
+        pytest.param(False, 40.0, 400.0, id="it does not: four do"),
+    ],
+)
+def test_async_trainers_add_up(chief_trains: bool, speed: float, per_epoch: float) -> None:
+    log = ProgressLog(rules(chief_trains))
+    for role, name in ((Role.CHIEF, "chief"), (Role.WORKER, "worker")):
+        log.observe(name, role, 0, Counts(1, 4), stamped(BATCHES, every=2.0), "r")
+    progress = log.progress(LATER)
+    assert progress.samples[0].steps_per_second == pytest.approx(speed, rel=0.01)
+    assert progress.steps_per_epoch == pytest.approx(per_epoch)
+
+
+@pytest.mark.parametrize(("chief_trains", "share"), [(True, 16.0), (False, 20.0)])
+def test_the_jobs_batch_is_shared_among_all_who_train(chief_trains: bool, share: float) -> None:
+    given = rules(chief_trains, TrainingMode.SYNC, Batch(80, BatchScope.JOB))
+    assert given.worker_batch(4) == share
