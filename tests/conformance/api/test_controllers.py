@@ -9,10 +9,12 @@ from tests.conformance.asking import Asking, Json, now, pod
 
 class TestNodes:
     def test_a_node_is_kept_free_until_it_is_ready(self, ask: Asking) -> None:
-        ask.core.create_node({"metadata": {"name": "late"}})
+        at = {"lastHeartbeatTime": now(), "lastTransitionTime": now()}
+        unready = {"type": "Ready", "status": "False", **at}
+        ask.core.create_node({"metadata": {"name": "late"}, "status": {"conditions": [unready]}})
         taints = [(each.key, each.effect) for each in ask.core.read_node("late").spec.taints]
         assert ("node.kubernetes.io/not-ready", "NoSchedule") in taints
-        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now(), "lastTransitionTime": now()}
+        ready = {"type": "Ready", "status": "True", **at}
         ask.core.patch_node_status("late", {"status": {"conditions": [ready]}})
         ask.until(lambda: not ask.core.read_node("late").spec.taints, "the taint is gone")
         ask.core.delete_node("late")

@@ -17,7 +17,7 @@ class TestPods:
             assert leaving.metadata.deletion_grace_period_seconds == 7
             assert watching.told(1) == [("MODIFIED", "p")]
             ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
-            assert watching.told(2)[-1] == ("DELETED", "p")
+            assert watching.told(3) == [("MODIFIED", "p"), ("MODIFIED", "p"), ("DELETED", "p")]
         assert ask.found(lambda: ask.core.read_namespaced_pod("p", namespace)) is None
 
     def test_a_deletion_without_grace_is_told_in_two_steps_too(self, ask: Asking, namespace: str) -> None:
