@@ -3,49 +3,66 @@
 A job's real speed depends on where its replicas find room; this is the one that a forecast can know beforehand.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scheduling.jobs import Counts, Job, Role
+from scheduling.jobs import Counts, Job
 from scheduling.nodes import Node
-from scheduling.placement.gang import DoesNotFit, Gang, PlacementRule
-from scheduling.resources import Resources
+from scheduling.placement.gang import DoesNotFit, PlacementRule
+from scheduling.placement.stock import Stock
 from simulator.jobs import SimulatedJob
 
-_Shape = tuple[object, ...]
+_Answers = dict[tuple[object, ...], tuple[Counts, ...] | None]
+
+
+@lru_cache(maxsize=8)
+def _answers(_nodes: Hashable, _rule: Hashable) -> _Answers:
+    """The answers so far for these nodes and this rule, which depend on nothing else; filled by whoever asks."""
+    return {}
+
+
+def _key(node: Node) -> tuple[object, ...]:
+    return node.name, node.allocatable, tuple(sorted(node.labels.items())), node.taints, node.cordoned
 
 
 @dataclass(slots=True)
 class EmptyCluster:
-    """Where a job would be placed if nobody else were there; jobs that ask for the same share the answers."""
+    """Where a job would be placed if nobody else were there.
+
+    Jobs that ask for the same share the answers, and so do simulations on the same nodes: a policy that looks far ahead
+    asks about thousands of counts, and each takes a search.
+    """
 
     nodes: tuple[Node, ...]
     rule: PlacementRule
-    _free: dict[str, Resources] = field(init=False)
-    _servers: dict[_Shape, tuple[Counts, ...] | None] = field(default_factory=dict)
+    _stock: Stock = field(init=False)
+    _servers: _Answers = field(init=False)
 
     def __post_init__(self) -> None:
-        self._free = {node.name: node.allocatable for node in self.nodes}
+        self._servers = _answers(tuple(map(_key, self.nodes)), cast("Hashable", self.rule))
+        self._stock = Stock(self.nodes, {node.name: node.allocatable for node in self.nodes})
 
     def servers(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
         """PSs and workers by server, the largest first; ``None`` where they do not fit."""
         shape = (job.ps, job.worker, job.fixed, counts)
         if shape not in self._servers:
-            self._servers[shape] = self._place(job, counts)
+            self._servers[shape] = self._seat(job, counts)
         return self._servers[shape]
 
-    def _place(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
-        placed = self.rule.place(Gang.of(job, counts), self.nodes, self._free)
-        if isinstance(placed, DoesNotFit):
+    def _seat(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
+        if not job.demand(counts).fits_in(self._stock.capacity):
+            return None  # told without trying: models are asked about far more than there is room for
+        mark = self._stock.mark()
+        seats = self.rule.seat(job, counts, self._stock)
+        self._stock.back_to(mark)
+        if isinstance(seats, DoesNotFit):
             return None
-        share: dict[str, list[int]] = {}
-        for replica, node in placed.nodes.items():
-            if replica.role in {Role.PS, Role.WORKER}:
-                share.setdefault(node, [0, 0])[replica.role is Role.WORKER] += 1
-        return tuple(sorted((Counts(*each) for each in share.values()), reverse=True))
+        return tuple(sorted((Counts(each.ps, each.workers) for each in seats.servers), reverse=True))
 
 
 @dataclass(slots=True)

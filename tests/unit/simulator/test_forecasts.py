@@ -1,12 +1,19 @@
 """Forecasts from the truth, with and without errors, and true speeds at any counts."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from scheduling.errors import NotReady
-from scheduling.jobs import Counts
+from scheduling.jobs import Counts, Role
+from scheduling.nodes import Node
+from scheduling.placement.gang import DoesNotFit, Gang, PlacementRule
+from scheduling.placement.pack import Pack
+from scheduling.placement.spread import Spread
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.progress.record import NOTHING
+from scheduling.resources import Resources
 from simulator.forecasts import Fitted, Insight, TrueOutlook, Truth, epochs_left
 from simulator.speeds import EmptyCluster, TypicalSpeed
 from simulator.training import Training
@@ -89,13 +96,28 @@ class TestTypicalSpeeds:
         asked = []
 
         class Counting(Theorem1):
-            def place(self, gang, nodes, free):  # type: ignore[no-untyped-def]  # as its base
-                asked.append(gang.job_uid)
-                return super().place(gang, nodes, free)
+            def seat(self, job, counts, stock, *, evenly=False):  # type: ignore[no-untyped-def]  # as its base
+                asked.append(job.uid)
+                return super().seat(job, counts, stock, evenly=evenly)
 
         empty = EmptyCluster(nodes(3), Counting())
         assert TypicalSpeed(job("a"), empty).at(Counts(1, 2)) == TypicalSpeed(job("b"), empty).at(Counts(1, 2)) == 2.0
         assert asked == ["a"]
+
+    @pytest.mark.parametrize("rule", [Theorem1(), Spread(), Pack()])
+    def test_servers_are_those_on_which_the_rule_places_the_job_alone(self, rule: PlacementRule) -> None:
+        servers = (*nodes(3), Node("large", Resources(cpu=9000)))
+        for ps, workers in ((1, 1), (2, 5), (3, 3), (1, 12), (4, 17), (9, 13)):
+            counts, alone = Counts(ps, workers), job("a").job
+            placed = rule.place(Gang.of(alone, counts), servers, {node.name: node.allocatable for node in servers})
+            found = EmptyCluster(servers, rule).servers(alone, counts)
+            if isinstance(placed, DoesNotFit):
+                assert found is None
+                continue
+            share = Counter((node, replica.role) for replica, node in placed.nodes.items())
+            names = {node for node, _ in share}
+            expected = sorted((Counts(share[node, Role.PS], share[node, Role.WORKER]) for node in names), reverse=True)
+            assert found == tuple(expected)
 
     def test_arrays_keep_their_shape(self) -> None:
         speed = TypicalSpeed(job("a"), EMPTY)
