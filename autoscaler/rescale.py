@@ -140,14 +140,13 @@ def _answered(state: Rescale, event: Answered, rules: RescaleRules) -> Advance:
         return _tick(state)
     if event.answer not in (Answer.REFUSED, Answer.DENIED):
         return state, ()
-    is_final = event.answer is Answer.REFUSED
-    if state.record.step is Step.SUSPEND and (is_final or not state.record.undoing):
-        return _finish(state, Outcome.ABANDONED, f"the suspension was refused: {event.detail}")
     waited_seconds = event.at - state.record.step_at
-    is_final = is_final or waited_seconds >= rules.denied_seconds
-    if state.record.step is Step.RESUME and not state.record.undoing and is_final:
-        state, then = _go(state, replace(state.record, undoing=True), Step.RESUME, event.at)
-        return state, (NoPlace(waited_seconds), *then)
+    if event.answer is Answer.REFUSED or (waited_seconds >= rules.denied_seconds and not state.record.undoing):
+        if state.record.step is Step.SUSPEND:
+            return _finish(state, Outcome.ABANDONED, f"the suspension was refused: {event.detail}")
+        if state.record.step is Step.RESUME and not state.record.undoing:
+            state, then = _go(state, replace(state.record, undoing=True), Step.RESUME, event.at)
+            return state, (NoPlace(waited_seconds), *then)
     return _tell_once(state, "RescaleRefused", f"the API server refuses to let it go on: {event.detail}; trying again")
 
 

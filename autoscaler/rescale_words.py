@@ -94,8 +94,8 @@ class RescaleRules:
     as long from the suspension on, so that a place that is still free then is not given away while its pods start."""
 
     denied_seconds: float = 60.0
-    """After so long of being denied the resumption at the new counts, the old ones are resumed. Default: far longer
-    than the moments in which an API server that is restarted knows nobody; a right that is missing stays so."""
+    """After so long of being denied a suspension it is given up, and the resumption at new counts is one at the old.
+    Default: far longer than the moments in which an API server that is restarted knows nobody."""
 
     checkpoint_warning_seconds: float = 1200.0
     """After so long without a checkpoint the user is told which log line would do. Default: two intervals."""

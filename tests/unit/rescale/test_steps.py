@@ -238,6 +238,12 @@ def test_a_refusal(state: Rescale, expected: object) -> None:
     assert isinstance(instructions[0], NoPlace) is (state.record.step is Step.RESUME)
 
 
+@pytest.mark.parametrize(("at_seconds", "expected"), [(1030.0, None), (1060.0, Outcome.ABANDONED)])
+def test_a_suspension_that_is_denied_is_tried_again_for_a_while(at_seconds: float, expected: object) -> None:
+    _, instructions = advance(at(Step.SUSPEND), Answered(at_seconds, Answer.DENIED, "403"), RULES)
+    assert only(tuple(each for each in instructions if not isinstance(each, Tell))) == expected
+
+
 def test_a_right_that_is_missing_for_a_moment_undoes_nothing() -> None:
     state, instructions = advance(at(Step.RESUME), Answered(1003.0, Answer.DENIED, "401"), RULES)
     assert [type(each) for each in instructions] == [Tell]
