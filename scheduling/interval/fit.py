@@ -50,9 +50,18 @@ class Fitted:
         return self.reasons.get(uid) or self.why.get(uid, "")
 
 
-def fit(candidates: Sequence[Candidate], policy: AllocationPolicy, layout: Layout, rules: FitRules) -> Fitted:
-    """Allocate and place all candidates; none holds room in ``layout`` yet, which is charged with them."""
-    stage = _Stage(candidates, policy, layout, rules)
+def fit(
+    candidates: Sequence[Candidate],
+    policy: AllocationPolicy,
+    layout: Layout,
+    rules: FitRules,
+    rest: AllocationPolicy | None = None,
+) -> Fitted:
+    """Allocate and place all candidates; none holds room in ``layout`` yet, which is charged with them.
+
+    ``rest`` hands out what is left; the policy itself where it is not given.
+    """
+    stage = _Stage(sorted(candidates, key=lambda each: each.job.uid), policy, rest or policy, layout, rules)
     stage.place_whole()
     for _ in range(rules.rounds):
         if not stage.hand_out_the_rest():
@@ -64,6 +73,7 @@ def fit(candidates: Sequence[Candidate], policy: AllocationPolicy, layout: Layou
 class _Stage:
     candidates: Sequence[Candidate]
     policy: AllocationPolicy
+    rest: AllocationPolicy
     layout: Layout
     rules: FitRules
     counts: dict[str, Counts] = field(default_factory=dict)
@@ -128,7 +138,7 @@ class _Stage:
         return None
 
     def _make_way(self, candidate: Candidate) -> None:
-        """Trim another job, one of those that have most beyond their least, so that this one gets its least."""
+        """Trim or move another job, so that this one gets its least."""
         for victim in self._victims(candidate):
             mark, uid, job = self.layout.stock.mark(), victim.job.uid, candidate.job
             before, seated = self.counts[uid], self.layout.seated[uid]
@@ -144,20 +154,20 @@ class _Stage:
             self.layout.seated[uid] = seated
 
     def _victims(self, candidate: Candidate) -> list[Candidate]:
-        """Jobs with tasks to spare, those first that could spare all that the candidate needs, in all resources."""
+        """Jobs that may trim or move, those first that could spare all that the candidate needs, in all resources."""
         needed = candidate.job.demand(candidate.job.bounds.minimum)
         capacity = self.layout.stock.capacity
         found: list[tuple[bool, float, str, Candidate]] = []
         for each in self.candidates:
             counts, least = self.counts.get(each.job.uid), each.job.bounds.minimum
-            if counts is not None and counts != least:
+            if counts is not None:
                 spare = each.job.demand(counts) - each.job.demand(least)
                 found.append((not needed.fits_in(spare), -spare.dominant(capacity)[1], each.job.uid, each))
         return [each for *_, each in sorted(found, key=lambda one: one[:3])[: self.rules.victims]]
 
     def hand_out_the_rest(self) -> bool:
         """Step 2; whether anything found a place."""
-        allocation = self.policy.allocate(self._problem(0.0))
+        allocation = self.rest.allocate(self._problem(0.0))
         stock = self.layout.stock
         growing, found = dict[str, Growing](), False
         known = {each.job.uid: each for each in self.candidates}

@@ -67,7 +67,7 @@ class OptimusPaperPolicy:
         start = start_at_minimum(problem, most_per_role=self.most_per_role)
         by_arrival = sorted(range(len(start.seated)), key=lambda row: _arrival(start, row))
         rule = _GainPerAmount(
-            start.seconds(), *_amounts(start, problem.capacity), self._factors(start), self.tie is Tie.PS
+            start.seconds(), *_amounts(start, problem.capacity), self._factors(start), self.tie, self.stop
         )
         climb = start.climb(rule, by_arrival, ends_at_misfit=self.stop is StopRule.LOOP)
         ending = f"ended when {climb.lacking} was used up" if climb.lacking else "ended when no task saved time"
@@ -93,14 +93,15 @@ class _GainPerAmount:
     ps_amount: Gains
     worker_amount: Gains
     factor: Gains
-    ps_first: bool
+    tie: Tie
+    stop: StopRule
 
     def next_steps(self, here: Here) -> Steps:
         """Gains are seconds saved per amount."""
         now = self.seconds(here.rows, here.ps, here.workers)
         ps = self._gain(here, now, (1, 0), self.ps_amount)
         worker = self._gain(here, now, (0, 1), self.worker_amount)
-        takes_ps = (ps >= worker) if self.ps_first else (ps > worker)
+        takes_ps = (ps >= worker) if self.tie is Tie.PS else (ps > worker)
         gain = np.where(takes_ps, ps, worker) * self.factor[here.rows]
         gain[~(gain > 0)] = NO_STEP
         return Steps(gain, takes_ps.astype(np.int64), (~takes_ps).astype(np.int64))
@@ -108,7 +109,9 @@ class _GainPerAmount:
     def _gain(self, here: Here, now: Gains, more: tuple[int, int], amount: Gains) -> Gains:
         with np.errstate(invalid="ignore"):
             saved = now - self.seconds(here.rows, here.ps + more[0], here.workers + more[1])
-        good = here.allows(*more) & ~np.isnan(saved)
+        # What is to end the loop must come up in its turn, though there is no room for it.
+        allowed = here.within_bounds(*more) if self.stop is StopRule.LOOP else here.allows(*more)
+        good = allowed & ~np.isnan(saved)
         return np.asarray(np.where(good, saved / amount[here.rows], NO_STEP))
 
 

@@ -1,6 +1,6 @@
 """What holds for every policy, and the greedy ones against figures and slow versions of themselves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
+from cli.job_table import TableForecast
 from scheduling.allocation import AllocationPolicy, AllocationProblem, Candidate
 from scheduling.jobs import CountBounds, Counts
 from scheduling.models.forecast import JobForecast
 from scheduling.policies import POLICIES
 from scheduling.policies.optimus import OptimusPolicy
-from scheduling.policies.optimus_paper import OptimusPaperPolicy, amount
+from scheduling.policies.optimus_paper import OptimusPaperPolicy, StopRule, Tie, amount
+from scheduling.policies.tetris import TetrisPolicy
 from scheduling.resources import NONE, Resources
 from tests.unit.policies.problems import (
     GIB,
@@ -295,3 +297,158 @@ def test_fifo_seats_the_oldest_first_at_its_own_counts() -> None:
     answer = POLICIES["fifo"]().allocate(problem(Resources(cpu=3000), new, old))
     assert answer.counts == {"z-old": Counts(1, 1)}
     assert "jobs that came before" in answer.reasons["a-new"]
+
+
+# -- what every greedy policy shares
+
+
+@dataclass(frozen=True)
+class InSteps:
+    """Faster only with every so many PSs and as many workers more."""
+
+    stride: int
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        whole = np.minimum(np.asarray(ps, float), np.asarray(workers, float)) // self.stride
+        return np.asarray(0.1 + whole, float)
+
+
+@pytest.mark.parametrize("stride", [2, 5, 8])
+def test_optimus_looks_past_a_plateau(stride: int) -> None:
+    stuck = Candidate(candidate("a").job, JobForecast(InSteps(stride), 100.0))
+    answer = OptimusPolicy().allocate(problem(Resources(cpu=(4 * stride + 1) * 1000), stuck))
+    assert answer.counts == {"a": Counts(2 * stride, 2 * stride)}
+    near_sighted = OptimusPolicy(look_ahead=0).allocate(problem(Resources(cpu=100000), stuck))
+    assert near_sighted.counts == {"a": Counts(1, 1) if stride > 2 else Counts(2, 2)}
+
+
+def test_a_forecast_that_answers_for_many_jobs_at_once_gives_the_same() -> None:
+    given_problem = authors_problem(60, 200)
+    stacked = tuple(replace(each, forecast=as_table(each)) for each in given_problem.candidates)
+    assert hasattr(TableForecast, "stacked")
+    for make in POLICIES.values():
+        one, many = make().allocate(given_problem), make().allocate(replace(given_problem, candidates=stacked))
+        assert one.counts == many.counts
+
+
+def as_table(each: Candidate) -> TableForecast:
+    forecast = each.forecast
+    assert isinstance(forecast, JobForecast)
+    speed = forecast.speed
+    assert isinstance(speed, PaperSpeed)
+    return TableForecast(forecast.remaining_steps, (speed.compute, speed.t1, speed.t2, speed.t3, speed.t4))
+
+
+def test_what_is_kept_back_is_kept_from_growth_and_not_from_the_least() -> None:
+    given_problem = problem(Resources(cpu=10000), candidate("a"), candidate("b"))
+    assert used(given_problem, OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=4000)))) == (
+        Resources(cpu=6000)
+    )
+    assert used(given_problem, OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=9000)))) == (
+        Resources(cpu=4000)
+    )
+
+
+@every_policy
+def test_nobody_gets_less_than_he_holds(policy: AllocationPolicy) -> None:
+    if policy.name == "fifo":
+        return  # it hands out what users asked for, and nothing else
+    holder = replace(candidate("a"), holds=Counts(3, 2), running=True)
+    answer = policy.allocate(problem(Resources(cpu=8000), holder, candidate("b")))
+    assert answer.counts["a"].ps >= 3
+    assert answer.counts["a"].workers >= 2
+
+
+def test_a_task_too_large_for_every_node_is_not_handed_out() -> None:
+    wide = candidate("wide", worker=Resources(cpu=3000))
+    given_problem = problem(Resources(cpu=20000), wide, candidate("b"))
+    pieces = replace(given_problem, servers={Resources(cpu=4000): 2, Resources(cpu=2000): 6})
+    assert OptimusPolicy().allocate(given_problem).counts["wide"].workers > 2
+    assert OptimusPolicy().allocate(pieces).counts["wide"].workers == 2
+
+
+# -- the options of the published rule
+
+
+def test_the_first_misfit_ends_the_published_loop_or_only_its_own_task() -> None:
+    wide, narrow = candidate("wide", steps=90000.0, ps=Resources(cpu=5000), worker=Resources(cpu=5000)), candidate("b")
+    given_problem = problem(Resources(cpu=15000), wide, narrow)
+    ends, goes_on = (OptimusPaperPolicy(stop=stop).allocate(given_problem).counts for stop in StopRule)
+    assert ends["b"] == Counts(1, 1)
+    assert sum(goes_on["b"]) == 5
+
+
+def test_equal_terms_go_to_the_ps_or_to_the_worker() -> None:
+    even = Candidate(candidate("a").job, JobForecast(PaperSpeed(1.0, 0.0, 0.0, 0.0, 0.0), 0.0))
+    assert OptimusPaperPolicy().allocate(problem(Resources(cpu=9000), even)).counts["a"] == Counts(1, 1)
+    both = Candidate(candidate("a").job, JobForecast(Sum(), 100.0))
+    by_tie = {tie: OptimusPaperPolicy(tie=tie).allocate(problem(Resources(cpu=3000), both)).counts["a"] for tie in Tie}
+    assert by_tie == {Tie.PS: Counts(2, 1), Tie.WORKER: Counts(1, 2)}
+
+
+@dataclass(frozen=True)
+class Sum:
+    """As fast as there are tasks."""
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        return np.asarray(np.asarray(ps, float) + np.asarray(workers, float))
+
+
+def test_the_priority_factor_holds_back_jobs_at_their_beginning() -> None:
+    young, old = candidate("a-young"), candidate("b-old", running=True)
+    given_problem = problem(Resources(cpu=5000), young, old)
+    assert sum(OptimusPaperPolicy().allocate(given_problem).counts["a-young"]) == 3
+    held_back = OptimusPaperPolicy(priority_factor=0.5)
+    assert sum(held_back.allocate(given_problem).counts["a-young"]) == 2
+    known = replace(held_back, beginning={"a-young": False, "b-old": True})
+    assert sum(known.allocate(given_problem).counts["a-young"]) == 3
+
+
+# -- srtf, tetris
+
+
+def test_srtf_gives_the_shortest_job_what_helps_it_before_the_next() -> None:
+    short, long = candidate("z-short", steps=10.0), candidate("a-long", steps=1000.0)
+    answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=10000), short, long))
+    assert answer.counts == {"z-short": Counts(4, 4), "a-long": Counts(1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("work_weight", "first"),
+    [
+        pytest.param(1.0, "small", id="small and short comes first"),
+        pytest.param(0.0, "wide", id="without regard to work the one that fills the room best"),
+    ],
+)
+def test_tetris_weighs_alignment_and_work(work_weight: float, first: str) -> None:
+    small = candidate("small", steps=10.0)
+    wide = candidate("wide", steps=1000.0, ps=Resources(cpu=2000), worker=Resources(cpu=2000))
+    answer = TetrisPolicy(work_weight=work_weight).allocate(problem(Resources(cpu=14000), small, wide))
+    other = "wide" if first == "small" else "small"
+    assert answer.counts[first].ps > 1
+    assert answer.counts[other] == Counts(1, 1)
+
+
+# -- how near the best
+
+RATIOS = {"optimus": 1.10, "optimus-paper": 1.60}
+
+
+@pytest.mark.parametrize("policy", list(RATIOS))
+@settings(max_examples=40, deadline=None)
+@given(
+    given_speeds=st.lists(speeds, min_size=2, max_size=2),
+    work=st.lists(st.sampled_from([100.0, 1000.0]), min_size=2, max_size=2),
+    cores=st.integers(4, 14),
+)
+def test_how_far_from_the_best_of_all_allocations(
+    policy: str, given_speeds: list[PaperSpeed], work: list[float], cores: int
+) -> None:
+    a, b = (candidate(name, speed, steps) for name, speed, steps in zip("ab", given_speeds, work, strict=True))
+    given_problem = problem(Resources(cpu=cores * 1000), a, b)
+    best = min(
+        a.forecast.at(Counts(pa, wa)) + b.forecast.at(Counts(pb, wb))
+        for pa, wa, pb, wb in product(range(1, cores), repeat=4)
+        if pa + wa + pb + wb <= cores
+    )
+    assert objective(given_problem, POLICIES[policy]().allocate(given_problem)) <= RATIOS[policy] * best

@@ -1,0 +1,114 @@
+"""A whole cluster's allocation on its nodes: what holds of every fit, and scenes in which it has to give way."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.allocation import AllocationPolicy, Candidate
+from scheduling.interval.fit import FitRules, Fitted, fit
+from scheduling.interval.layout import Layout
+from scheduling.jobs import CountBounds, Counts
+from scheduling.nodes import Node
+from scheduling.placement.rules import PLACEMENTS
+from scheduling.policies import PLACED_BY, POLICIES
+from scheduling.policies.optimus import OptimusPolicy
+from scheduling.resources import Resources, total
+from scheduling.snapshot import ClusterSnapshot
+from tests.unit.policies.problems import PaperSpeed, candidate
+
+RULES = FitRules()
+
+tasks = st.builds(
+    lambda cpu, gpu: Resources({"cpu": cpu, "gpu": gpu}), st.sampled_from([500, 1000, 2000]), st.sampled_from([0, 0, 1])
+)
+speeds = st.builds(
+    PaperSpeed, st.floats(1, 30), st.floats(0.01, 1), st.floats(0, 1), st.floats(0.001, 0.05), st.floats(0.001, 0.05)
+)
+bounds = st.builds(CountBounds, st.integers(1, 2), st.none() | st.integers(2, 6), st.integers(1, 3))
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    return [
+        candidate(
+            f"job-{index}", draw(speeds), draw(st.sampled_from([10.0, 1000.0])), ps=draw(tasks), worker=draw(tasks),
+            bounds=draw(bounds), created_at=float(index % 2),
+        )
+        for index in range(draw(st.integers(0, 6)))
+    ]  # fmt: skip
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Node]:
+    rooms = st.builds(lambda cpu, gpu: Resources({"cpu": cpu * 1000, "gpu": gpu}), st.integers(1, 9), st.integers(0, 2))
+    return [Node(f"n{at}", room) for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=6)))]
+
+
+def fitted(given_candidates: list[Candidate], cluster: list[Node], policy: AllocationPolicy) -> Fitted:
+    layout = Layout.of(ClusterSnapshot.of(0.0, [], cluster, []), PLACEMENTS[PLACED_BY[policy.name]])
+    return fit(given_candidates, policy, layout, RULES)
+
+
+@pytest.mark.parametrize("policy", [make() for make in POLICIES.values()], ids=list(POLICIES))
+@settings(max_examples=60, deadline=None)
+@given(given_candidates=candidates(), cluster=nodes(), data=st.data())
+def test_every_task_of_the_counts_has_its_node_and_no_node_more_than_it_has(
+    policy: AllocationPolicy, given_candidates: list[Candidate], cluster: list[Node], data: st.DataObject
+) -> None:
+    found = fitted(given_candidates, cluster, policy)
+    used: dict[str, list[Resources]] = {node.name: [] for node in cluster}
+    for each in given_candidates:
+        uid = each.job.uid
+        held = found.layout.held.get(uid, ())
+        assert len(held) == sum(found.counts.get(uid, (0, 0)))
+        assert uid not in found.counts or each.job.bounds.allow(found.counts[uid])
+        assert uid in found.counts or found.reason(uid)
+        for one in held:
+            used[one.node].append(one.resources)
+    free = found.layout.free
+    for node in cluster:
+        assert total(used[node.name]).fits_in(node.allocatable)
+        assert free[node.name] == node.allocatable - total(used[node.name])
+    again = fitted(data.draw(st.permutations(given_candidates)), cluster[::-1], policy)
+    assert again.counts == found.counts
+    assert dict(again.layout.held) == dict(found.layout.held)
+
+
+def cluster_of(count: int, cores: int) -> list[Node]:
+    return [Node(f"n{at}", Resources(cpu=cores * 1000)) for at in range(count)]
+
+
+def test_a_job_that_finds_no_place_gets_one_from_a_job_with_tasks_to_spare() -> None:
+    small = candidate("small", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
+    big = candidate("z-big", steps=1.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
+    found = fitted([small, big], cluster_of(2, 4), OptimusPolicy())
+    assert found.counts["z-big"] == Counts(1, 1)
+    assert found.counts["small"] == Counts(1, 1)
+
+
+def test_what_is_left_in_pieces_is_handed_out_task_by_task() -> None:
+    wide = candidate("wide", steps=5000.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
+    narrow = candidate("narrow", PaperSpeed(20.0, 0.1, 0.3, 0.01, 0.01))
+    found = fitted([wide, narrow], cluster_of(4, 7), OptimusPolicy(least_gain_fraction=0.0))
+    assert sum(found.counts["wide"]) > 2
+    assert sum(each["cpu"] for each in found.layout.free.values()) == 0
+
+
+def test_no_task_is_promised_to_nodes_that_are_all_too_small_for_it() -> None:
+    """Eight GPUs in all, and no node with two: the sum of the room would hold four workers, the nodes hold none."""
+    gpus = [Node(f"n{at}", Resources({"cpu": 8000, "gpu": 1})) for at in range(8)]
+    pair = candidate("pair", worker=Resources({"cpu": 1000, "gpu": 2}))
+    single = candidate("single", worker=Resources({"cpu": 1000, "gpu": 1}))
+    found = fitted([pair, single], gpus, OptimusPolicy())
+    assert "room in one piece for a task of cpu=1000, gpu=2" in found.reason("pair")
+    assert found.counts == {"single": Counts(found.counts["single"].ps, 8)}
+
+
+def test_cordoned_nodes_get_nothing() -> None:
+    cluster = cluster_of(2, 8)
+    cluster[0] = replace(cluster[0], cordoned=True)
+    found = fitted([candidate("a")], cluster, OptimusPolicy())
+    assert sum(found.counts["a"]) == 8
+    assert {held.node for held in found.layout.held["a"]} == {"n1"}
