@@ -25,6 +25,10 @@ class IntervalRules:
     """A job that was just rescaled is left in peace for so long, whatever the gain. Default: half an interval, so that
     two early intervals in a row do not restart a job twice."""
 
+    most_tries: int = 50_000
+    """How often an interval tries whether something fits when others give room. Default: each try takes a tenth of a
+    millisecond, so that the largest cluster is decided in seconds, whatever waits."""
+
     waiting_age_limit_seconds: float = AGE_LIMIT_SECONDS
     """A waiting job older than this comes before smaller ones. Default: that of the extender, which binds the pods in
     the same order."""

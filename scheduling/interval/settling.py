@@ -6,9 +6,10 @@ growth saves more than all restarts and slower jobs cost. What cannot be placed 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduling.interval.gifts import Gifts, Given
 from scheduling.interval.layout import Layout
 from scheduling.interval.rules import IntervalRules
 from scheduling.interval.standing import Stance, Standing
@@ -24,14 +25,18 @@ class Settlement:
     rules: IntervalRules
     allotted: Mapping[str, Counts]
     why: Mapping[str, str]
-    givers: tuple[Standing, ...] = ()
     counts: dict[str, Counts] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    gifts: Gifts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nobody gives anything as long as no givers are found."""
+        self.gifts = Gifts((), self.allotted, self.counts, self.rules.most_tries)
 
     def find_givers(self, standings: Sequence[Standing]) -> None:
         """Jobs that the policy makes no faster, those first that lose least."""
-        giving = [each for each in standings if self._can_give(each)]
-        self.givers = tuple(sorted(giving, key=lambda each: (each.capped, self._price(each), each.job.uid)))
+        giving = [(each, self._price(each)) for each in standings if self._can_give(each)]
+        self.gifts.givers = tuple(sorted(giving, key=lambda each: (each[0].capped, each[1], each[0].job.uid)))
 
     def _can_give(self, standing: Standing) -> bool:
         uid = standing.job.uid
@@ -42,6 +47,8 @@ class Settlement:
     def decide(self, standing: Standing, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its standing says comes before the reason."""
         self.counts[standing.job.uid] = counts
+        if self.layout.is_bound(standing.job.uid):
+            self.gifts.moved(standing, counts)
         self.reasons[standing.job.uid] = "; ".join(part for part in (standing.reason, reason) if part)
 
     def seat(self, standing: Standing, options: Sequence[Counts]) -> str | None:
@@ -54,23 +61,22 @@ class Settlement:
         if counts is not None and self.layout.move(job, counts) is None:
             self.decide(standing, counts, _seat_reason(standing, counts))
             return None
-        refusal = self.layout.move(job, options[-1])
-        for trial, given in self._with_room_given():
-            refusal = trial.move(standing.job, options[-1])
-            if refusal is None:
-                self._accept(trial, given, f"gives room to {standing.job.key}, which waits for {options[-1]}")
-                self.decide(standing, options[-1], _seat_reason(standing, options[-1]))
-                return None
-        return refusal
+        found = self.gifts.find(self.layout, lambda layout: layout.move(job, options[-1]))
+        if isinstance(found, str):
+            return found
+        self._accept(found, f"gives room to {job.key}, which waits for {options[-1]}")
+        self.decide(standing, options[-1], _seat_reason(standing, options[-1]))
+        return None
 
     def make_room_to_measure(self, standing: Standing, counts: Counts) -> None:
         """Keep room around a job in which its speed at other counts can be measured; others shrink where they can."""
         if self.layout.complete(standing.job, counts) is None:
+            self.gifts.all_given = None
             return
-        for trial, given in self._with_room_given():
-            if trial.complete(standing.job, counts) is None:
-                self._accept(trial, given, f"gives room to {standing.job.key}, whose speed is to be measured")
-                return
+        found = self.gifts.find(self.layout, lambda layout: layout.complete(standing.job, counts))
+        if isinstance(found, Given):
+            self._accept(found, f"gives room to {standing.job.key}, whose speed is to be measured")
+            self.gifts.all_given = None
 
     def improve(self, standing: Standing) -> None:
         """Carry out what the policy gives a job, as far as it fits and is worth the restart."""
@@ -98,15 +104,12 @@ class Settlement:
     def _improve_by_gifts(self, standing: Standing, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
         margin = self._net_saving(standing, wanted)
-        for trial, given in self._with_room_given():
-            margin -= self._price(given[-1])
-            if margin <= 0:
-                return False
-            if trial.move(standing.job, wanted) is None:
-                self._accept(trial, given, f"gives room to {standing.job.key}, which gains more by it")
-                self.decide(standing, wanted, self.why.get(standing.job.uid, ""))
-                return True
-        return False
+        found = self.gifts.find(self.layout, lambda layout: layout.move(standing.job, wanted), margin)
+        if isinstance(found, str):
+            return False
+        self._accept(found, f"gives room to {standing.job.key}, which gains more by it")
+        self.decide(standing, wanted, self.why.get(standing.job.uid, ""))
+        return True
 
     def _improve_trimmed(self, standing: Standing, wanted: Counts, why_not: str) -> None:
         for counts in trims(standing.seconds, wanted, standing.job.counts):
@@ -119,20 +122,9 @@ class Settlement:
                 return
         self.decide(standing, standing.job.counts, f"{wanted} {why_not}, and nothing less is worth a restart")
 
-    def _with_room_given(self) -> Iterator[tuple[Layout, list[Standing]]]:
-        """Layouts in which one giver more has shrunk to its allotment each time."""
-        trial = self.layout.copy()
-        given: list[Standing] = []
-        for giver in self.givers:
-            uid = giver.job.uid
-            if uid in self.counts or trial.move(giver.job, self.allotted[uid]) is not None:
-                continue
-            given.append(giver)
-            yield trial.copy(), list(given)
-
-    def _accept(self, trial: Layout, given: Sequence[Standing], reason: str) -> None:
-        self.layout.become(trial)
-        for giver in given:
+    def _accept(self, given: Given, reason: str) -> None:
+        self.layout.become(given.layout)
+        for giver in given.givers:
             self.decide(giver, self.allotted[giver.job.uid], reason)
 
     def _saving(self, standing: Standing, counts: Counts) -> float:

@@ -200,7 +200,7 @@ def _just_rescaled(case: Case) -> Standing | None:
     last, least = case.history.last_rescaled_at, case.rules.least_seconds_between_rescales
     if last is None or case.at - last >= least or not case.job.bounds.allow(case.job.counts):
         return None
-    return case.fixed(f"rescaled {case.at - last:.0f} s ago: left in peace for {least:.0f} s")
+    return case.fixed(f"rescaled {max(case.at - last, 0):.0f} s ago: left in peace for {least:.0f} s")
 
 
 _RULES: tuple[Callable[[Case], Standing | None], ...] = (

@@ -1,4 +1,7 @@
-"""Sentences for users whose log cannot be used as it is."""
+"""Sentences for users whose log cannot be used as it is.
+
+They count nothing that grows: each becomes an Event, and one that changes would be told again and again.
+"""
 
 from typing import Final
 
@@ -14,13 +17,13 @@ _HELP: Final = "name it with the annotation optimus.dl/loss-metric, or describe 
 def complaint(state: LogState, rules: LogRules) -> str | None:
     """What is wrong with the job's log, and what would help; ``None`` where nothing is."""
     if state.bad_losses >= _BAD_LOSSES:
-        return f"the last {state.bad_losses} losses in the log are nan or infinite: training may have diverged"
+        return "the last losses in the log are nan or infinite: training may have diverged"
     if state.losses:
         return None
     wanted = f"named {rules.loss_metric!r} " if rules.loss_metric else ""
     if state.lossless >= _LOSSLESS_LINES:
         names = f" (it has {', '.join(state.metrics)})" if state.metrics else ""
-        return f"no training loss {wanted}was found in {state.lossless} log lines{names}: {_HELP}"
+        return f"no training loss {wanted}was found in the log's lines of progress{names}: {_HELP}"
     if state.unread_lines >= _UNREAD_LINES:
-        return f"no training loss {wanted}was found in {state.unread_lines} log lines: {_HELP}"
+        return f"no training loss {wanted}was found in more than {_UNREAD_LINES} log lines: {_HELP}"
     return None

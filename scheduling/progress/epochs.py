@@ -36,7 +36,7 @@ def step_unit(state: LogState, rules: LogRules) -> float | None:
     """What the run's steps are multiplied with to be of the first run's size; ``None`` while that is not known."""
     if not rules.steps_may_shrink or state.reference_steps is None or state.reference_workers == state.workers:
         return 1.0
-    learned, examples = _learned(state, rules), _examples_per_step(state)
+    learned, examples = _learned(state, rules), _examples_per_step(state, rules)
     if learned is not None:
         factor = state.reference_steps / learned
     elif examples is not None and state.reference_examples is not None:
@@ -51,11 +51,11 @@ def begin_run(state: LogState, rules: LogRules, workers: int) -> None:
     learned = _learned(state, rules)
     if rules.steps_may_shrink and state.reference_steps is None and learned is not None:
         state.reference_steps, state.reference_workers = learned, state.workers
-        state.reference_examples = _examples_per_step(state)
+        state.reference_examples = _examples_per_step(state, rules)
     if workers != state.workers and (rules.steps_shrink_with_workers or rules.steps_may_shrink):
         state.clock = EpochClock()
         if rules.steps_shrink_with_workers and state.steps_per_epoch is not None:
-            state.steps_per_epoch *= state.workers / workers
+            state.steps_per_epoch *= rules.trainers(state.workers) / rules.trainers(workers)
     state.clock.epoch = None
 
 
@@ -63,13 +63,13 @@ def _learned(state: LogState, rules: LogRules) -> float | None:
     return state.clock.steps_per_epoch or _batches_per_epoch(state, rules)
 
 
-def _examples_per_step(state: LogState) -> float | None:
+def _examples_per_step(state: LogState, rules: LogRules) -> float | None:
     """Examples that all sync workers take in a step together, from the lead's printed and measured speeds."""
     lead = _lead(state)
     rate = None if lead is None else lead.meter.rate()
     if lead is None or rate is None or len(lead.samples_per_second) < _PRINTED_NEEDED:
         return None
-    return median(lead.samples_per_second[1:]) / rate.steps_per_second * state.workers
+    return median(lead.samples_per_second[1:]) / rate.steps_per_second * rules.trainers(state.workers)
 
 
 def _lead(state: LogState) -> PodState | None:
@@ -81,4 +81,4 @@ def _batches_per_epoch(state: LogState, rules: LogRules) -> float | None:
     lead = _lead(state)
     if lead is None or lead.batches is None or lead.step is not None:
         return None
-    return lead.batches if rules.mode is TrainingMode.SYNC else lead.batches * state.workers
+    return lead.batches if rules.mode is TrainingMode.SYNC else lead.batches * rules.trainers(state.workers)

@@ -19,11 +19,12 @@ _PRINTED_NEEDED: Final = 3
 
 def job_rate(pods: Sequence[PodState], workers: int, rules: LogRules) -> Rate | None:
     """The job's steps per second at ``workers`` workers, or ``None`` while that is not known."""
+    batch = rules.worker_batch(workers)
     return (
         _of_global_steps(pods)
-        or _together([_measured(pod) for pod in pods if pod.step is None], workers, rules.mode)
+        or _together([_measured(pod) for pod in pods if pod.step is None], rules.trainers(workers), rules.mode)
         or _printed_steps(pods)
-        or _together([_printed_samples(pod, rules.worker_batch(workers)) for pod in pods], workers, rules.mode)
+        or _together([_printed_samples(pod, batch) for pod in pods], rules.trainers(workers), rules.mode)
     )
 
 
@@ -36,13 +37,13 @@ def _measured(pod: PodState) -> Rate | None:
     return pod.meter.rate()
 
 
-def _together(rates: Sequence[Rate | None], workers: int, mode: TrainingMode) -> Rate | None:
+def _together(rates: Sequence[Rate | None], trainers: int, mode: TrainingMode) -> Rate | None:
     known = [rate for rate in rates if rate is not None]
     if not known:
         return None
     if mode is TrainingMode.SYNC:
         return max(known, key=lambda rate: rate.seconds)
-    return Rate(fmean(rate.steps_per_second for rate in known) * workers, min(rate.seconds for rate in known))
+    return Rate(fmean(rate.steps_per_second for rate in known) * trainers, min(rate.seconds for rate in known))
 
 
 def _printed_steps(pods: Sequence[PodState]) -> Rate | None:

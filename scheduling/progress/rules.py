@@ -4,13 +4,18 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from scheduling.jobs import Batch, BatchScope, Job, TrainingMode
+from scheduling.jobs import Batch, BatchScope, Job, Role, TrainingMode
 from scheduling.progress.patterns import bounded, check_pattern
+
+_CHIEFS = (Role.CHIEF, Role.MASTER)
 
 
 @dataclass(frozen=True, slots=True)
 class LogRules:
-    """What is known of a job beforehand. ``steps_per_epoch`` are the job's global steps."""
+    """What is known of a job beforehand.
+
+    ``steps_per_epoch`` are the job's global steps; ``chiefs`` are replicas that train beside the workers.
+    """
 
     mode: TrainingMode = TrainingMode.ASYNC
     batch: Batch | None = None
@@ -18,6 +23,7 @@ class LogRules:
     loss_metric: str | None = None
     metrics_format: re.Pattern[str] | None = None
     checkpoint_format: re.Pattern[str] | None = None
+    chiefs: int = 0
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -29,7 +35,12 @@ class LogRules:
             loss_metric=job.loss_metric,
             metrics_format=_compiled(job.metrics_format, groups=2),
             checkpoint_format=_compiled(job.checkpoint_format, groups=0),
+            chiefs=sum(each.count for each in job.fixed if each.role in _CHIEFS) if job.chief_trains else 0,
         )
+
+    def trainers(self, workers: int) -> int:
+        """How many processes train at so many workers."""
+        return workers + self.chiefs
 
     @property
     def steps_shrink_with_workers(self) -> bool:
@@ -47,7 +58,7 @@ class LogRules:
         if self.batch is None:
             return None
         shared = self.batch.scope is BatchScope.JOB and self.mode is TrainingMode.SYNC
-        return self.batch.size / max(workers, 1) if shared else float(self.batch.size)
+        return self.batch.size / max(self.trainers(workers), 1) if shared else float(self.batch.size)
 
 
 def _compiled(text: str | None, groups: int) -> re.Pattern[str] | None:

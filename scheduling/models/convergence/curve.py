@@ -72,7 +72,7 @@ class LossCurve:
         refusal = series.refusal(since_drop=bool(drops))
         if refusal is not None:
             return refusal
-        log_loss, spacing = np.log(series.loss), series.spacing
+        log_loss, spacing = series.log_loss, series.spacing
         start, seen = float(series.k[0]) - spacing, float(series.k[-1])
         start = start if drops else min(start, 0.0)
         laws = posterior(binned((series.k - spacing / 2 - start) / (seen - start), log_loss), len(log_loss))
@@ -189,9 +189,9 @@ def _from_before(
     """What the training between the last drop and the one before tells of the noise, and of the descent since."""
     former = drops[-2].index if len(drops) > 1 else 0
     before = LossSeries.of(points[former : drops[-1].index]).rising
-    if not before.in_epochs or not (before.loss > 0).all():
+    if not before.in_epochs or (before.loss < 0).any() or not (before.loss > 0).any():
         return noise, None
-    log_before = np.log(before.loss)
+    log_before = before.log_loss
     if len(log_before) >= NEEDED_POINTS:
         noise = pooled(noise, len(log_loss), noise_of(log_before[-NOISE_LOOK_BACK:]))
     return noise, SteadyDescent.of(log_before, log_loss, drops[-1].ratio, noise)

@@ -17,6 +17,7 @@ QUIET_EPOCHS: Final = 3
 """So many epochs in a row the loss must fall by less than the threshold (the paper: "for several epochs")."""
 MEDIAN_OF: Final = 20
 """Without epochs a target is compared with the median of so many points."""
+_LEAST_LOSS: Final = 1e-300
 _NEARLY: Final = 0.1
 """An epoch whose last loss comes so close to its end (a part of an epoch) counts as complete."""
 
@@ -49,6 +50,12 @@ class LossSeries:
         return 1.0 if self.in_epochs or len(self.k) < 2 else float(np.median(np.diff(self.k)))
 
     @property
+    def log_loss(self) -> Vector:
+        """The logarithms; a loss that was printed as 0 counts as half of the smallest other."""
+        least = float(self.loss[self.loss > 0].min())
+        return np.asarray(np.log(np.maximum(self.loss, max(least / 2, _LEAST_LOSS))), dtype=np.float64)
+
+    @property
     def rising(self) -> "LossSeries":
         """Without what comes after a later k: a log may be out of order."""
         rises = self.k > np.concatenate([[-math.inf], np.maximum.accumulate(self.k)[:-1]])
@@ -61,7 +68,7 @@ class LossSeries:
             of = "complete epochs" if self.in_epochs else "points"
             since = " since the learning rate dropped" if since_drop else ""
             return NotReady(f"the loss is known at {known} {of}{since}, {NEEDED_POINTS} needed")
-        if not (self.loss > 0).all():
+        if (self.loss < 0).any() or not (self.loss > 0).any():
             return NotReady("the loss is not positive, which the convergence curve cannot describe")
         return None
 
