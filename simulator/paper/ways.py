@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduling.placement.gang import PlacementRule
+from scheduling.policies import POLICIES
 from simulator.approaches import PLACEMENTS, approach
 from simulator.engine import Approach
 from simulator.forecasts import ForecastSource, Truth
@@ -45,3 +46,10 @@ def mixed(policy: str, placement: str, dealing: Dealing = Dealing.PAA) -> Way:
     name = f"{policy}, {placement}, {dealing.value}"
     usual = approach(policy, PUBLISHED_ERRORS, rule)
     return Way(name, replace(usual, name=name), dealing)
+
+
+def looking_past_plateaus() -> Way:
+    """The paper's own system with our allocation, which goes on where a single PS or worker more does not help."""
+    name = "optimus, as published"
+    usual = way(REFERENCE)
+    return replace(usual, name=name, approach=replace(usual.approach, name=name, policy=POLICIES["optimus"]()))
