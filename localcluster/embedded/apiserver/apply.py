@@ -124,8 +124,9 @@ def _without(body: Any, path: Path) -> Any:
     if part.startswith("k:"):
         element = _found(body, part)
         inner = _without(element, rest) if rest else None
-        others = [each for each in body if each is not element]
-        return [*others, inner] if inner else others
+        # An element goes with its key, whatever the server filled in beside it.
+        gone = not inner or _found([inner], part) is None
+        return [inner if each is element else each for each in body if each is not element or not gone]
     inner = _without(body.get(part[2:]), rest) if rest else None
     kept = {key: value for key, value in body.items() if key != part[2:]}
     return {**kept, part[2:]: inner} if inner else kept

@@ -26,7 +26,7 @@ from localcluster.embedded.apiserver.deletion import (
     marked_to_go,
     may_go,
 )
-from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json, Kinds, Resource
+from localcluster.embedded.apiserver.kinds import NAMESPACES, NODES, PODS, Json, Kinds, Resource
 from localcluster.embedded.apiserver.metadata import changed_metadata, metadata_problems, new_metadata
 from localcluster.embedded.apiserver.refusals import (
     Problem,
@@ -39,6 +39,7 @@ from localcluster.embedded.apiserver.refusals import (
     invalid_value,
     not_found,
 )
+from localcluster.embedded.apiserver.shapes import check_shape
 from localcluster.embedded.apiserver.store import Store, Stored, encoded
 
 _SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -77,6 +78,7 @@ class Objects:
     def create(self, target: Target, body: Json, options: Options = DEFAULT_OPTIONS) -> Stored:
         """Store a new object. Raises Refusal."""
         resource = target.resource
+        check_shape(resource, body)
         body = self._named(target, body)
         name = body["metadata"]["name"]
         self._check_namespace(resource, target.namespace, name)
@@ -98,6 +100,7 @@ class Objects:
         """Replace an object by what `change` makes of it. One that stays the same keeps its version. Raises Refusal."""
         resource, old = target.resource, self.get(target)
         asked = change(old.body)
+        check_shape(resource, asked)
         new = self._merged(target, old, asked)
         problems = [
             *metadata_problems(asked, old.body),
@@ -222,11 +225,13 @@ class Objects:
         if target.subresource == "status":
             return {**before, "metadata": metadata, "status": asked.get("status") or {}}
         new = {**asked, "kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if resource.schema is not None:
+            new = _fitted(resource, new)
+        elif resource not in {NODES, NAMESPACES}:  # theirs are not defaults, but what a new one begins with
+            new = {**builtin.with_defaults(resource, new), "metadata": metadata}
         if resource.has_status:
             new.pop("status", None)
             new.update({"status": before["status"]} if "status" in before else {})
-        if resource.schema is not None:
-            new = _fitted(resource, new)
         return _with_generation(resource, before, new)
 
 

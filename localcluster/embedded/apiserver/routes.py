@@ -4,6 +4,7 @@ Three kinds of requests have answers that go on: watches and followed logs. For 
 whoever speaks HTTP carries it out.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,7 +18,7 @@ from localcluster.embedded.apiserver.lists import encoded_list, page, parse_list
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
 from localcluster.embedded.apiserver.objects import Change, Objects, Target, must_name_version
 from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
-from localcluster.embedded.apiserver.refusals import Refusal, not_allowed, required, unauthorized
+from localcluster.embedded.apiserver.refusals import Refusal, bad_request, not_allowed, required, unauthorized
 from localcluster.embedded.apiserver.requests import (
     APPLY_PATCH,
     JSON,
@@ -37,6 +38,8 @@ from localcluster.embedded.apiserver.store import Stored
 from localcluster.embedded.apiserver.tables import ASKED, table
 from localcluster.embedded.apiserver.tokens import Gate
 from localcluster.embedded.apiserver.watching import WatchRequest, parse_watch
+
+_LOG = logging.getLogger(__name__)
 
 COMPACT = "/localcluster/compact"
 """A POST here makes the server forget its history, as etcd's compaction does. For tests; no real server has it."""
@@ -73,6 +76,11 @@ class Routes:
             return self._outside(request) if target is None else self._on(target, request)
         except Refusal as refusal:
             return answer(refusal.status, refusal.code)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            # What was sent is not of the form that this kind of request has, and the real server's types would say so.
+            _LOG.info("%s %s cannot be read", request.method, request.path, exc_info=True)
+            unread = bad_request(f"the request cannot be read: {error!r}")
+            return answer(unread.status, unread.code)
 
     def _outside(self, request: Request) -> Answer:
         if request.path == COMPACT and request.method == "POST":

@@ -287,6 +287,14 @@ class TestAdmission:
         assert (refused.code, "because it is being terminated" in str(refused)) == (403, True)
 
 
+def test_a_default_that_is_patched_away_comes_back() -> None:
+    world = World()
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    world.create("deployments", {"metadata": {"name": "d"}, "spec": spec})
+    assert patched(world, "deployments", "d", {"spec": {"replicas": None}})["spec"]["replicas"] == 1
+
+
 class TestLimits:
     @pytest.mark.parametrize(
         ("resources", "quality"),
