@@ -70,7 +70,7 @@ def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
     rules = _job_rules(settings)
     metrics = Metrics()
     logs = LogReading(LogReader(client), readers=settings.log_readers, poll_seconds=settings.log_poll_seconds)
-    with Caches(client, rules, settings.node_selector) as caches:
+    with Caches(client, rules, settings.node_selector, settings.node_kind_label) as caches:
         controller = _controller(settings, client, caches, logs, metrics)
         for cache in caches.all:
             metrics.cache_silence.labels(cache.kind.plural).set_function(partial(_silence, cache))

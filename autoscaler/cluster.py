@@ -18,7 +18,8 @@ _LOG = logging.getLogger(__name__)
 class Caches:
     """Copies of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
 
-    def __init__(self, client: Client, rules: JobRules, node_selector: str) -> None:
+    def __init__(self, client: Client, rules: JobRules, node_selector: str, node_kind_label: str) -> None:
+        self._node_kind_label = node_kind_label
         self._tf_jobs = Reflector(client, kinds.training_jobs("TFJob", rules))
         self._mx_jobs = Reflector(client, kinds.training_jobs("MXJob", rules))
         self._nodes = Reflector(client, kinds.nodes(node_selector))
@@ -56,4 +57,5 @@ class Caches:
     def observe(self, at: float) -> Observation:
         """The cluster as the copies have it."""
         jobs = (*self._tf_jobs.items(), *self._mx_jobs.items())
-        return Observation.of(at, jobs, self._nodes.items(), self._pods.items(), self._profiles.items())
+        nodes, pods, profiles = self._nodes.items(), self._pods.items(), self._profiles.items()
+        return Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)

@@ -103,7 +103,7 @@ class JobState:
         self.deeds = replace(self.deeds, setbacks=kept(self.deeds.setbacks, observation.at))
         self._listen_for_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
-        self.run = run_of(pods, self.job.counts)
+        self.run = run_of(pods, self.job.counts, observation.node_kinds)
         self._look_at_gang([pod for pod in pods if not pod.leaving and not pod.finished], observation.at)
 
     def renew(self, seen: TrainingJob) -> None:

@@ -7,6 +7,7 @@ the checkpoint that its job ends with.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -15,14 +16,17 @@ from typing import Final, Protocol, TypeAlias
 from kube.outcomes import Refused
 from kube.pods import Pod
 from scheduling.jobs import Counts, Role
+from scheduling.models.speed_kinds import mixed_kind
 from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine
+from scheduling.progress.record import LogLine, RunLook
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
 _LAST_READ_SECONDS: Final = 5.0
 """A suspension waits no longer for the last lines of the job's logs."""
 _LAST_READERS: Final = 4
+_MOST_KINDS: Final = 8
+"""Workers on more kinds of nodes than these say nothing about any of them."""
 _LEADS: Final = (Role.CHIEF, Role.MASTER)
 
 
@@ -36,20 +40,22 @@ class PodLogs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One incarnation of a job's pods: which of them are read, at which counts they train."""
+    """One incarnation of a job's pods: which of them are read, at which counts they train, on which kind of nodes."""
 
     name: str
     counts: Counts
     pods: tuple[Pod, ...]
+    node_kind: str | None = None
 
 
 _Followed: TypeAlias = tuple[ProgressLog, Run, Pod]
 
 
-def run_of(pods: Sequence[Pod], counts: Counts) -> Run | None:
+def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -> Run | None:
     """The run that these pods of one job make, ``None`` while none of them that trains runs.
 
-    The counts are those that the pods were made with, which the job's spec may have left behind already.
+    The counts are those that the pods were made with, which the job's spec may have left behind already. ``node_kinds``
+    are by the names of nodes.
     """
     leads = [pod for pod in pods if _role(pod) in _LEADS]
     workers = sorted((pod for pod in pods if _role(pod) is Role.WORKER), key=_index)
@@ -58,7 +64,14 @@ def run_of(pods: Sequence[Pod], counts: Counts) -> Run | None:
         return None
     gang = read[0].gang
     made_with = counts if gang is None else Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
-    return Run((leads or workers)[0].uid, made_with, read)
+    return Run((leads or workers)[0].uid, made_with, read, _kind_of(workers or leads, node_kinds))
+
+
+def _kind_of(trainers: Sequence[Pod], node_kinds: Mapping[str, str]) -> str:
+    """The kind of the nodes that these pods are on, or several as one; empty where that is unknown, or too many."""
+    nodes = [pod.node for pod in trainers if pod.node is not None and not pod.leaving]
+    found = Counter(node_kinds.get(node, "") for node in nodes)
+    return mixed_kind(found) if 0 < len(found) <= _MOST_KINDS else ""
 
 
 def _role(pod: Pod) -> Role | None:
@@ -133,6 +146,8 @@ class LogReading:
             if isinstance(lines, Refused):
                 _LOG.debug("%s", lines)
             elif pod.replica is not None:
-                log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, run.name)
+                log.observe(
+                    pod.name, pod.replica.role, pod.replica.index, run.counts, lines, RunLook(run.name, run.node_kind)
+                )
         except Exception:  # noqa: BLE001 - told with its trace below; the other logs are read all the same
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)

@@ -19,13 +19,17 @@ from scheduling.snapshot import ClusterSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The cluster as seen at ``at``, seconds since the epoch, UTC; ``pods`` and ``profiles`` are by job UID."""
+    """The cluster as seen at ``at``, seconds since the epoch, UTC; ``pods`` and ``profiles`` are by job UID.
+
+    ``node_kinds`` are by a node's name; a node without the label of kinds has none.
+    """
 
     at: float
     snapshot: ClusterSnapshot
     jobs: Mapping[str, TrainingJob]
     pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
     profiles: Mapping[str, TrainingProfile] = field(default_factory=dict)
+    node_kinds: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -35,6 +39,7 @@ class Observation:
         nodes: Sequence[ClusterNode],
         pods: Sequence[Pod],
         profiles: Sequence[TrainingProfile],
+        node_kind_label: str = "",
     ) -> "Observation":
         """One frozen view of what the caches hold."""
         snapshot = ClusterSnapshot.of(
@@ -54,6 +59,7 @@ class Observation:
             by_uid,
             {uid: tuple(found) for uid, found in by_job.items()},
             {profile.job.uid: profile for profile in profiles if _is_about(profile, by_uid.get(profile.job.uid))},
+            {node.name: kind for node in nodes if (kind := node.node.labels.get(node_kind_label))},
         )
 
     def running(self, job_uid: str) -> Counts:

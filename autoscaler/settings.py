@@ -25,6 +25,10 @@ class Settings:
     node_selector: str = ""
     """Label selector (key=value,...) of the nodes whose capacity is given out. Default: every node."""
 
+    node_kind_label: str = "node.kubernetes.io/instance-type"
+    """The label that tells kinds of nodes apart: a job may train faster on one kind than on another. Nodes without it
+    are of one kind."""
+
     operator_version: str = "1.7.0"
     """The training-operator's version, which decides what it can do: before 1.8.1 it never finishes suspending a job
     with ttlSecondsAfterFinished, and such a job is left alone."""

@@ -201,8 +201,12 @@ def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     model = SpeedModel.fit(progress.samples, job.mode, job.batch, needed=needed_counts(job.bounds))
     if isinstance(model, NotReady):
         return model
-    newest = Measured.of(progress.samples).newest_at(job.counts)
-    return model if newest is None else model.on(newest.node_kind).anchored(job.counts, newest.steps_per_second)
+    kind = progress.node_kind
+    alike = [sample for sample in progress.samples if sample.node_kind == kind]
+    newest = Measured.of(alike).newest_at(job.counts) or Measured.of(progress.samples).newest_at(job.counts)
+    if newest is not None:
+        model = model.on(newest.node_kind).anchored(job.counts, newest.steps_per_second)
+    return model if kind is None else model.on(kind)
 
 
 def _batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:

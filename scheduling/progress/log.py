@@ -20,7 +20,7 @@ from scheduling.progress.lines import clean
 from scheduling.progress.pace import job_rate
 from scheduling.progress.position import Move, advance, unread
 from scheduling.progress.reading import Reading
-from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
+from scheduling.progress.record import LogLine, LossPoint, RunLook, SpeedSample, TrainingProgress
 from scheduling.progress.rules import LogRules
 from scheduling.progress.state import LogState, PodState
 
@@ -57,16 +57,21 @@ class ProgressLog:
         state.losses = losses.thin(state.losses, MAX_STORED_LOSSES)
         return state
 
-    def observe(self, pod: str, role: Role, index: int, counts: Counts, lines: Sequence[LogLine], run: str) -> None:
+    def observe(
+        self, pod: str, role: Role, index: int, counts: Counts, lines: Sequence[LogLine], run: RunLook | str
+    ) -> None:
         """Take in what a read of one pod's log gave; lines that were read before are passed over.
 
-        ``run`` names one incarnation of the job's pods, at ``counts``; it changes with each resume. Lines of the
-        run before, read late, are passed over. Roles that do not train print no progress and are passed over.
+        ``run`` is one incarnation of the job's pods, or its name, at ``counts``; it changes with each resume. Lines of
+        the run before, read late, are passed over. Roles that do not train print no progress and are passed over.
         """
-        if role not in _TRAINERS or run == self._state.former_run:
+        look = RunLook(run) if isinstance(run, str) else run
+        if role not in _TRAINERS or look.name == self._state.former_run:
             return
-        if run != self._state.run:
-            self._begin_run(run, counts)
+        is_new = look.name != self._state.run
+        if is_new:
+            self._begin_run(look.name, counts)
+        self._note_kind(look, is_new=is_new)
         state = self._pod(pod, role, index)
         if state is None:
             return
@@ -96,6 +101,7 @@ class ProgressLog:
             checkpoint_at=state.checkpoint_at,
             trained_seconds=state.trained_seconds + self._run_seconds(),
             complaint=complaint(state, self.rules),
+            node_kind=state.node_kind,
         )
 
     def _begin_run(self, run: str, counts: Counts) -> None:
@@ -108,6 +114,15 @@ class ProgressLog:
         state.former_run, state.run = state.run, run
         state.ps, state.workers = counts
         state.pods, state.lead = [], None
+
+    def _note_kind(self, look: RunLook, *, is_new: bool) -> None:
+        state = self._state
+        if look.node_kind is None or (not look.node_kind and not is_new and state.node_kind):
+            return  # a node that is gone while its pods are still listed does not make its kind unknown
+        if state.node_kind is None:
+            # What was measured before anybody looked was most likely measured on nodes like these.
+            state.samples = [replace(sample, node_kind=look.node_kind) for sample in state.samples]
+        state.node_kind = look.node_kind
 
     def _pod(self, name: str, role: Role, index: int) -> PodState | None:
         pods = self._state.pods
@@ -222,7 +237,7 @@ class ProgressLog:
         ends = [pod.read_until for pod in state.pods if pod.read_until is not None]
         if rate is None or unit is None or not ends:
             return None
-        return SpeedSample(state.counts, rate.steps_per_second * unit, rate.seconds, max(ends))
+        return SpeedSample(state.counts, rate.steps_per_second * unit, rate.seconds, max(ends), state.node_kind or "")
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)

@@ -13,6 +13,17 @@ class LogLine(NamedTuple):
     text: str
 
 
+class RunLook(NamedTuple):
+    """One incarnation of a job's pods, as it was when a log was read.
+
+    ``node_kind`` is the kind of the nodes that its workers run on, written as in ``SpeedSample``; empty where they bear
+    no such label, ``None`` where nobody looked.
+    """
+
+    name: str
+    node_kind: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LossPoint:
     """One value of the training loss.
@@ -55,7 +66,8 @@ class TrainingProgress:
     ``losses`` are in training order, without what a restore from a checkpoint undid. ``epoch`` and ``step`` are
     the latest ones. ``checkpoint_step`` is the step of the last checkpoint known to be complete, and
     ``checkpoint_at`` when the log said so. ``trained_seconds`` sums the steady training seen so far.
-    ``complaint`` is a sentence for the user where the log cannot be used as it is.
+    ``complaint`` is a sentence for the user where the log cannot be used as it is. ``node_kind`` is the kind of the
+    nodes that its workers run on now, or did last; ``None`` where nobody looked.
     """
 
     losses: tuple[LossPoint, ...] = ()
@@ -67,6 +79,7 @@ class TrainingProgress:
     checkpoint_at: float | None = None
     trained_seconds: float = 0.0
     complaint: str | None = None
+    node_kind: str | None = None
 
 
 NOTHING = TrainingProgress()

@@ -79,7 +79,8 @@ class LogState:
     ``steps_per_epoch`` is as last known; where a step may be of another size in each run, ``reference_steps`` are those
     of an epoch of the first run, which had ``reference_workers`` and ``reference_examples`` in a step.
     ``epoch_line_is_mean``: the line at an epoch's end gives the whole epoch's mean. ``learning_rate`` is the one that
-    the log announced last, where it does so on lines of their own.
+    the log announced last, where it does so on lines of their own. ``node_kind`` is that of the run's
+    workers' nodes, ``None`` before anybody has looked.
     """
 
     run: str | None = None
@@ -107,6 +108,7 @@ class LogState:
     metrics: list[str] = field(default_factory=list)
     epoch_line_is_mean: bool = False
     learning_rate: float | None = None
+    node_kind: str | None = None
 
     @property
     def counts(self) -> Counts:

@@ -4,11 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from autoscaler import log_reading
 from autoscaler.log_reading import LogReading, Run
+from autoscaler.observation import Observation
 from kube.errors import ErrorKind
+from kube.nodes import ClusterNode
 from kube.outcomes import Refused
 from kube.pods import Pod
 from scheduling.jobs import Counts, NodeConstraints, Role
+from scheduling.nodes import Node
 from scheduling.progress.log import ProgressLog
 from scheduling.progress.record import LogLine
 from scheduling.progress.rules import LogRules
@@ -105,3 +109,58 @@ def test_the_log_of_a_pods_successor_is_not_taken_for_its_own(logs: Logs, readin
     reading.poll([(log, run_of(worker(1)))], AT + 1, patience_seconds=10)
     assert log.progress(AT + 1).step == 3
     assert logs.reads == ["a-worker-0-0", "a-worker-0-1"]
+
+
+def gang_member(role: Role, index: int, node: str | None) -> Pod:
+    return Pod(
+        uid=f"{role}-{index}",
+        namespace="team",
+        name=f"a-{role}-{index}",
+        resource_version="1",
+        created_at=AT,
+        node=node,
+        phase="Running" if node else "Pending",
+        replica=ReplicaId("uid-a", role, index),
+        resources=Resources(pods=1),
+        constraints=NodeConstraints(),
+    )
+
+
+NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {f"n{n}": f"kind-{n}" for n in range(9)}
+
+
+@pytest.mark.parametrize(
+    ("workers", "others", "kind"),
+    [
+        pytest.param(["f", "f2"], {}, "fast", id="alike"),
+        pytest.param(["f", "s", "f2"], {}, "fast*2,slow*1", id="several kinds, each with its workers"),
+        pytest.param(["f"], {Role.PS: "s", Role.CHIEF: "s"}, "fast", id="only workers count"),
+        pytest.param([], {Role.CHIEF: "s"}, "slow", id="without workers the chief does"),
+        pytest.param(["plain", "plain"], {}, "", id="no label"),
+        pytest.param(["f", "plain"], {}, "*1,fast*1", id="a node without the label beside one with it"),
+        pytest.param(["f", "gone"], {}, "*1,fast*1", id="a node that is not there"),
+        pytest.param(["f", None], {}, "fast", id="a worker without a node has no kind yet"),
+        pytest.param(["f"] * 5 + ["s"], {}, "fast*5,slow*1", id="also workers that are not read"),
+        pytest.param([f"n{n}" for n in range(9)], {}, "", id="too many kinds to learn from"),
+    ],
+)
+def test_the_kind_of_a_run_is_that_of_its_workers_nodes(
+    workers: list[str | None], others: dict[Role, str], kind: str
+) -> None:
+    nodes = [
+        ClusterNode(uid=name, name=name, resource_version="1", node=Node(name, Resources(), {"kind": of} if of else {}))
+        for name, of in NODES.items()
+    ]
+    pods = [gang_member(Role.WORKER, index, node) for index, node in enumerate(workers)]
+    pods += [gang_member(role, 0, node) for role, node in others.items()]
+    seen = Observation.of(AT, [], nodes, [], [], "kind")
+    run = log_reading.run_of(pods, Counts(1, 1), seen.node_kinds)
+    assert run is not None
+    assert run.node_kind == kind
+
+
+def test_the_lines_of_a_run_tell_its_speed_on_its_kind_of_nodes(logs: Logs, reading: LogReading) -> None:
+    log = progress_log()
+    logs.printed["a-worker-0"] = [f"step={step} loss=2.0" for step in range(30)]
+    reading.poll([(log, Run("r", Counts(1, 1), (worker(),), "fast"))], AT, patience_seconds=10)
+    assert [sample.node_kind for sample in log.progress(AT + 60).samples] == ["fast"]

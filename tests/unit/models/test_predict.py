@@ -205,6 +205,45 @@ class TestNotReady:
         assert refusal == NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
 
 
+class TestKindsOfNodes:
+    """Fast nodes train twice as fast. The job was measured on both kinds, but at 4+4 on fast ones only."""
+
+    slow = tuple(replace(sample, node_kind="slow") for sample in SAMPLES if sample.counts != Counts(4, 4))
+    fast = tuple(
+        replace(sample, node_kind="fast", steps_per_second=2 * sample.steps_per_second, at=sample.at + 1)
+        for sample in SAMPLES
+    )
+
+    def speed(self, kind: str | None, counts: Counts, *taken: SpeedSample) -> float:
+        progress = replace(after(15, samples=taken or (*self.slow, *self.fast)), node_kind=kind)
+        found = outlook(progress, counts=counts)
+        return float(found.forecast.speed.steps_per_second(*counts))
+
+    @pytest.mark.parametrize(
+        ("kind", "counts", "factor"),
+        [
+            pytest.param("slow", Counts(1, 2), 1.0, id="what was measured on its kind, though fast nodes came last"),
+            pytest.param("fast", Counts(1, 2), 2.0, id="what was measured last"),
+            pytest.param(None, Counts(1, 2), 2.0, id="where nobody looked, what was measured last"),
+            pytest.param("fast*1,slow*1", Counts(1, 2), 1.0, id="workers on both wait for the slowest"),
+        ],
+    )
+    def test_a_forecast_is_for_the_kind_that_the_job_runs_on(
+        self, kind: str | None, counts: Counts, factor: float
+    ) -> None:
+        slow = next(each.steps_per_second for each in SAMPLES if each.counts == counts)
+        assert self.speed(kind, counts) == pytest.approx(factor * slow, rel=0.02)
+
+    def test_counts_measured_on_the_other_kind_only_are_carried_over(self) -> None:
+        assert self.speed("slow", Counts(4, 4)) == pytest.approx(self.speed("fast", Counts(4, 4)) / 2, rel=0.05)
+
+    @pytest.mark.parametrize("kind", [None, "", "some"])
+    def test_nodes_alike_change_nothing(self, kind: str | None) -> None:
+        alike = tuple(replace(sample, node_kind=kind or "") for sample in SAMPLES)
+        for counts in (Counts(1, 2), Counts(3, 3)):
+            assert self.speed(kind, counts, *alike) == self.speed(None, counts, *SAMPLES)
+
+
 def recorded(runs: Iterable[Counts]) -> tuple[ProgressLog, float]:
     """The light trainer's recorded job, run after run; and when its last line was printed."""
     folder = Path(__file__).parents[2] / "data" / "logs" / "light"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduling.jobs import Batch, BatchScope, Counts, Role, TrainingMode
 from scheduling.progress.log import MAX_LOSSES, MAX_STORED_LOSSES, ProgressLog
-from scheduling.progress.record import LogLine, LossPoint, TrainingProgress
+from scheduling.progress.record import LogLine, LossPoint, RunLook, TrainingProgress
 from scheduling.progress.rules import LogRules
 from scheduling.progress.state import LogState
 from tests.unit.progress.jobs import START, stamped
@@ -582,3 +582,51 @@ def test_no_line_can_break_the_log(lines: list[tuple[float, str, int]]) -> None:
     progress = log.progress(LATER)
     msgspec.json.decode(msgspec.json.encode(log.to_state()), type=LogState)
     assert all(sample.steps_per_second > 0 for sample in progress.samples)
+
+
+class TestKindsOfNodes:
+    @staticmethod
+    def runs(*kinds: str | None, log: ProgressLog | None = None, first: int = 0) -> ProgressLog:
+        """Half a minute of training on each kind of node, one run after the other."""
+        log = log or ProgressLog(SYNC)
+        for run, kind in enumerate(kinds, first):
+            lines = stamped(pairs(30 * run + 1, 30 * run + 30), start=START + 100 * run)
+            log.observe("w", Role.WORKER, 0, Counts(1, 1 + run), lines, RunLook(f"run-{run}", kind))
+        return log
+
+    @pytest.mark.parametrize(
+        ("told", "known", "now"),
+        [
+            pytest.param([None, None], ["", ""], None, id="nobody looks: as if there were no kinds"),
+            pytest.param(["", ""], ["", ""], "", id="nodes without the label are of one kind"),
+            pytest.param(["fast", "slow"], ["fast", "slow"], "slow", id="each run's sample bears its own kind"),
+            pytest.param(["fast", ""], ["fast", ""], "", id="a run on nodes without the label after one with it"),
+            pytest.param(["", "fast"], ["", "fast"], "fast", id="a run on labelled nodes after one without"),
+            pytest.param([None, "fast"], ["fast", "fast"], "fast", id="what was stored before anybody looked"),
+        ],
+    )
+    def test_samples_say_on_which_kind_they_were_measured(
+        self, told: list[str | None], known: list[str], now: str | None
+    ) -> None:
+        progress = self.runs(*told).progress(LATER)
+        assert ([sample.node_kind for sample in progress.samples], progress.node_kind) == (known, now)
+
+    def test_a_node_that_is_gone_does_not_make_its_runs_kind_unknown(self) -> None:
+        log = self.runs("fast")
+        log.observe(
+            "w", Role.WORKER, 0, Counts(1, 1), stamped(["step=31 loss=1"], start=START + 30), RunLook("run-0", "")
+        )
+        assert log.progress(LATER).node_kind == "fast"
+
+    def test_what_an_earlier_release_stored_is_read(self) -> None:
+        stored = msgspec.to_builtins(self.runs(None, None).to_state())
+        del stored["node_kind"]
+        for sample in stored["samples"]:
+            del sample["node_kind"]
+        log = ProgressLog.from_state(SYNC, msgspec.convert(stored, LogState))
+        progress = self.runs("fast", log=log, first=2).progress(LATER)
+        assert [sample.node_kind for sample in progress.samples] == ["fast"] * 3
+
+    def test_the_kind_is_stored(self) -> None:
+        stored = msgspec.convert(msgspec.to_builtins(self.runs("fast", "slow").to_state()), LogState)
+        assert ProgressLog.from_state(SYNC, stored).progress(LATER) == self.runs("fast", "slow").progress(LATER)
