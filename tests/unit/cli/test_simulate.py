@@ -72,6 +72,7 @@ class TestAnswers:
 
     def test_whoever_knows_the_truth_errs_in_no_epoch(self, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = ["--policies", "optimus", "--jobs", "3", "--seeds", "1", "--forecast", "truth", "--json"]
+        arguments += ["--nodes", "4:cpu=8,memory=48"]
         figures = json.loads(simulated(capsys, *arguments))["policies"]["optimus"]["figures"]
         assert figures["convergence_error"]["mean"] == pytest.approx(0, abs=1e-9)
         assert figures["profiling_runs_per_job"]["mean"] == 0
