@@ -74,7 +74,7 @@ def refusal_of(pod: Json, state: NodeState, requests: Requests) -> Refusal | Non
         return Refusal(("node(s) had untolerated taint(s)",))
     if not _selected(spec, state.node):
         return Refusal(("node(s) didn't match Pod's node affinity/selector",))
-    return _no_room(pod, state, requests)
+    return _lacking(pod, state, requests)
 
 
 # --- taints -------------------------------------------------------------------------------------------------------
@@ -148,12 +148,8 @@ def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
 # --- room ---------------------------------------------------------------------------------------------------------
 
 
-def _no_room(pod: Json, state: NodeState, requests: Requests) -> Refusal | None:
-    with_nominated = _lacking(pod, state, (*state.pods, *state.nominated), requests)
-    return with_nominated or _lacking(pod, state, state.pods, requests)
-
-
-def _lacking(pod: Json, state: NodeState, there: Sequence[Json], requests: Requests) -> Refusal | None:
+def _lacking(pod: Json, state: NodeState, requests: Requests) -> Refusal | None:
+    there = (*state.pods, *state.nominated)
     has = offered((state.node.get("status") or {}).get("allocatable"))
     used, asked = requests.all_of(there), requests.of(pod)
     lacking = [

@@ -244,3 +244,23 @@ class TestRestarting:
         _, message = tfjob.wait_condition("Failed")
         assert message == "Job j has failed because it has reached the specified backoff limit"
         tfjob.ask.until(lambda: tfjob.leaving("ps-0") and tfjob.leaving("worker-0"), "its pods are told to go")
+
+    def test_where_no_restart_is_allowed_the_first_fails_the_job(self, tfjob: Job) -> None:
+        specs = {"PS": replicas("TFJob", 1, "OnFailure"), "Worker": replicas("TFJob", 1, "OnFailure")}
+        tfjob.create(specs, {"backoffLimit": 0})
+        tfjob.wait_pods("ps-0", "worker-0")
+        tfjob.run("ps-0", "worker-0")
+        tfjob.wait_condition("Running")
+        tfjob.restarted("worker-0", 1)
+        _, message = tfjob.wait_condition("Failed")
+        assert message == "Job j has failed because it has reached the specified backoff limit"
+
+    def test_a_job_that_is_active_for_too_long_fails_when_something_of_it_changes(self, tfjob: Job) -> None:
+        specs = {"PS": replicas("TFJob", 1, "OnFailure"), "Worker": replicas("TFJob", 1, "OnFailure")}
+        tfjob.create(specs, {"activeDeadlineSeconds": 2})
+        tfjob.wait_pods("ps-0", "worker-0")
+        tfjob.ask.stays(lambda: tfjob.condition("Failed") is None, "nothing wakes the operator", 3.0)
+        tfjob.run("ps-0")
+        _, message = tfjob.wait_condition("Failed")
+        assert message == "Job j has failed because it was active longer than specified deadline"
+        tfjob.ask.until(lambda: "worker-0" not in tfjob.pods(), "its pods are deleted")
