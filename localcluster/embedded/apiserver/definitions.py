@@ -54,7 +54,9 @@ def with_defaults(body: Json) -> Json:
     names: Json = spec.get("names") or {}
     kind = str(names.get("kind") or "")
     filled = {"singular": kind.lower(), "listKind": f"{kind}List", **names}
-    return {**body, "spec": {"conversion": {"strategy": "None"}, **spec, "names": filled}, "status": {}}
+    stored = [each["name"] for each in spec.get("versions") or () if each.get("storage")]
+    status = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
+    return {**body, "spec": {"conversion": {"strategy": "None"}, **spec, "names": filled}, "status": status}
 
 
 def problems(body: Json, _old: Json | None) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 Json: TypeAlias = dict[str, Any]
 """An object as it stands in a request. What is in the store is never changed in place."""
 
+_CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -66,7 +67,7 @@ class Resource:
         """Give the entries of the discovery document, subresources included."""
         common: Json = {"singularName": self.kind.lower(), "namespaced": self.namespaced, "kind": self.kind}
         short = {"shortNames": list(self.short_names)} if self.short_names else {}
-        yield {"name": self.plural, **common, "verbs": list(_VERBS), **short}
+        yield {"name": self.plural, **common, "verbs": list(_CUSTOM_VERBS if self.custom else _VERBS), **short}
         for name in self.served_subresources:
             verbs = ["create"] if name in {"binding", "eviction", "token"} else ["get", "patch", "update"]
             about = {"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {}

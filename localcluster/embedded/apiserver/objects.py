@@ -143,8 +143,7 @@ class Objects:
         if node.get("kind") not in {None, "", "Node"}:
             kind = node["kind"]
             raise Refusal(500, "", f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
-        bound = pods.bound(self.get(target).body, binding, self.now())
-        self.store.put(PODS.store_key, _with_generation(PODS, self.get(target).body, bound))
+        self.store.put(PODS.store_key, pods.bound(self.get(target).body, binding, self.now()))
 
     def now(self) -> str:
         """Return the time of day as objects hold it."""

@@ -110,11 +110,13 @@ class TestGenerations:
         for patch, subresource, generation in steps:
             assert patched(world, "widgets", "w", patch, subresource)["metadata"]["generation"] == generation
 
-    def test_a_pod_counts_changes_of_its_spec(self) -> None:
+    def test_a_pod_counts_its_deletion_but_not_its_binding(self) -> None:
         world = World()
         assert world.create("pods", pod())["metadata"]["generation"] == 1
         assert patched(world, "pods", "p", {"status": {"phase": "Running"}}, "status")["metadata"]["generation"] == 1
         world.objects.bind(world.target("pods", "p"), {"target": {"name": "n"}})
+        assert (world.get("pods", "p") or {})["metadata"]["generation"] == 1
+        world.objects.delete(world.target("pods", "p"))
         assert (world.get("pods", "p") or {})["metadata"]["generation"] == 2
 
 
