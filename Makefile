@@ -32,8 +32,8 @@ check: $(READY) ## format, lint, types, import contracts, unit tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest $(TWO_AT_A_TIME) tests/unit
 
-test: check ## everything: the checks, then integration and end-to-end tests on a real control plane
-	$(BIN)/python -m pytest $(TWO_AT_A_TIME) tests/integration tests/e2e
+test: check ## everything: the checks, then integration, conformance and end-to-end tests on a real control plane
+	$(BIN)/python -m pytest $(TWO_AT_A_TIME) tests/integration tests/conformance tests/e2e
 
 format: $(READY) ## rewrite the code as the formatter wants it
 	$(BIN)/ruff format .

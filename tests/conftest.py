@@ -7,7 +7,13 @@ import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]  # pytest-xdist has no types
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # likewise
 
-_LONGEST_FIRST = ("e2e/loop", "e2e/scenarios", "e2e/frameworks", "integration/examples_frameworks")
+_LONGEST_FIRST = (
+    "e2e/loop",
+    "e2e/scenarios",
+    "conformance/scheduler",
+    "e2e/frameworks",
+    "integration/examples_frameworks",
+)
 """Where several processes share the folders, the run ends soonest if none of these comes last."""
 
 
