@@ -90,13 +90,15 @@ class Client:
         except _FAILURES as error:
             raise classify(what, error) from error
 
-    def get(self, what: str, path: str, query: Query = ()) -> bytes:
+    def get(self, what: str, path: str, query: Query = (), read_seconds: float | None = None) -> bytes:
         """The raw body of a GET, for lists that are decoded without the library's models.
+
+        ``read_seconds`` is how long the server may be silent, where that is not as long as usual.
 
         Raises:
             KubeError: the server did not answer with 200.
         """
-        with self.stream(what, path, query, self._read_seconds) as response:
+        with self.stream(what, path, query, read_seconds or self._read_seconds) as response:
             try:
                 return _body(response)
             except _FAILURES as error:

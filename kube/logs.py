@@ -1,5 +1,7 @@
 """Bounded reads of a container's log, each line with the timestamp of the node's agent."""
 
+import math
+
 from kube.client import Client, path_of
 from kube.errors import Malformed
 from kube.outcomes import Refused, answer_of
@@ -9,6 +11,9 @@ from scheduling.progress.record import LogLine
 
 LIMIT_BYTES = 1 << 20
 """Of one read. Where there is more, the oldest lines come first and the next read goes on from there."""
+
+READ_SECONDS = 5.0
+"""A node's agent that is silent for so long does not answer; much longer would keep a reader from the other logs."""
 
 
 class LogReader:
@@ -24,20 +29,28 @@ class LogReader:
         """The whole lines from ``since`` on (seconds since the epoch; the server rounds it down to a second).
 
         ``container`` is by default the training container; ``previous`` reads what it printed before its restart.
-        Lines without a timestamp are the node agent's own words, not the container's, and are passed over.
+        Lines without a timestamp are the node agent's own words, not the container's, and are passed over. Where more
+        was printed within the second of ``since`` than one read holds, the rest of that second is passed over.
         """
-        query = [
-            ("container", container or pod.log_container),
-            ("timestamps", "true"),
-            ("limitBytes", str(self._limit_bytes)),
-        ]
+        container = container or pod.log_container
+        body = self._body(pod, since, container, previous=previous)
+        if isinstance(body, Refused):
+            return body
+        lines = parse_log(body, self._limit_bytes)
+        if since is None or len(body) < self._limit_bytes or (lines and lines[-1].at > since):
+            return lines
+        body = self._body(pod, math.floor(since) + 1.0, container, previous=previous)
+        return body if isinstance(body, Refused) else [*lines, *parse_log(body, self._limit_bytes)]
+
+    def _body(self, pod: Pod, since: float | None, container: str, *, previous: bool) -> bytes | Refused:
+        query = [("container", container), ("timestamps", "true"), ("limitBytes", str(self._limit_bytes))]
         if since is not None:
             query.append(("sinceTime", format_instant(since)))
         if previous:
             query.append(("previous", "true"))
+        what = f"read the log of {pod.namespace}/{pod.name}"
         path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{pod.name}/log"
-        body = answer_of(lambda: self._client.get(f"read the log of {pod.namespace}/{pod.name}", path, query))
-        return body if isinstance(body, Refused) else parse_log(body, self._limit_bytes)
+        return answer_of(lambda: self._client.get(what, path, query, READ_SECONDS))
 
 
 def parse_log(body: bytes, limit_bytes: int = LIMIT_BYTES) -> list[LogLine]:
