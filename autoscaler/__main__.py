@@ -130,7 +130,7 @@ def _controller(settings: Settings, client: Client, caches: Caches, logs: LogRea
     hooks = Hooks(
         store=lambda state: reporting.store(state, clocks.now()),
         tell=reporting.tell,
-        read_logs=lambda state: logs.read_now(state.log, state.run) if state.run is not None else None,
+        read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
         ended=reporting.ended,
     )
     rescaling = Rescaling(

@@ -106,7 +106,7 @@ class Controller:
 
     def _read_logs(self) -> None:
         runs = [(state.log, state.run) for state in self.fleet if state.run is not None]
-        self._parts.logs.poll(runs, self._clocks.timer(), patience_seconds=self._rhythm.tick_seconds)
+        self._parts.logs.poll(runs, self._clocks.now(), patience_seconds=self._rhythm.tick_seconds)
 
     def _move_rescales(self, observation: Observation, now: float) -> None:
         for state in self.fleet:

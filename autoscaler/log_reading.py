@@ -3,16 +3,20 @@
 Polled, not followed: a stream per pod would hold thousands of connections open for a line every few seconds. Of each
 job the pod that leads is read (its Chief, else worker 0) and a few workers beside it, enough to know a speed that
 adds up over workers. A pod that has ended, or is about to go, is read once more: what it printed last is the loss and
-the checkpoint that its job ends with.
+the checkpoint that its job ends with. Those that have waited longest are read first; whose turn it is on which node,
+``log_turns`` says, so that no read that hangs holds up the others, nor the loop.
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from autoscaler.log_turns import Turns, node_of
+from kube.errors import ErrorKind
 from kube.outcomes import Refused
 from kube.pods import Pod
 from scheduling.jobs import Counts, Role
@@ -22,9 +26,13 @@ from scheduling.progress.record import LogLine, RunLook
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
-_LAST_READ_SECONDS: Final = 5.0
-"""A suspension waits no longer for the last lines of the job's logs."""
-_LAST_READERS: Final = 4
+_LAST_READ_SECONDS: Final = 1.0
+"""So long, over all jobs, one tick waits for the last lines of jobs that are to be suspended."""
+_LAST_LOOKS: Final = 3
+"""After so many ticks a suspension goes on without the lines that have not come."""
+_LAST_READERS: Final = 16
+_LAST_CHANCE_SECONDS: Final = 60.0
+"""A pod that has ended is read within this time, or its last lines are given up."""
 _MOST_KINDS: Final = 8
 """Workers on more kinds of nodes than these say nothing about any of them."""
 _LEADS: Final = (Role.CHIEF, Role.MASTER)
@@ -49,6 +57,7 @@ class Run:
 
 
 _Followed: TypeAlias = tuple[ProgressLog, Run, Pod]
+_Lines: TypeAlias = Future[list[LogLine] | Refused]
 
 
 def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -> Run | None:
@@ -82,72 +91,183 @@ def _index(pod: Pod) -> int:
     return pod.replica.index if pod.replica else 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A read under way: of whose log, and when it began."""
+
+    of: _Followed
+    at: float
+    lines: _Lines
+
+
+@dataclass(slots=True)
+class _LastReads:
+    """The last reads of a run that is about to end, and how often they were looked at."""
+
+    left: list[_Read]
+    looks: int = 0
+
+
 class LogReading:
     """Reads the logs of many runs and hands the lines to each job's ``ProgressLog``."""
 
-    def __init__(self, logs: PodLogs, *, readers: int, poll_seconds: float) -> None:
+    def __init__(
+        self, logs: PodLogs, *, readers: int, poll_seconds: float, last_read_seconds: float = _LAST_READ_SECONDS
+    ) -> None:
         self._logs = logs
         self._poll_seconds = poll_seconds
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
         self._last_pool = ThreadPoolExecutor(_LAST_READERS, thread_name_prefix="last-logs")
+        self._turns = Turns(readers, poll_seconds)
         self._read_at: dict[str, float] = {}
-        self._followed: dict[str, _Followed] = {}
-        self._under_way: dict[str, Future[list[LogLine] | Refused]] = {}
+        self._alive: dict[str, _Followed] = {}
+        self._ended: dict[str, tuple[_Followed, float]] = {}
+        self._under_way: dict[str, _Read] = {}
+        self._last: dict[str, _LastReads] = {}
+        self._hanging: list[_Read] = []
+        self._last_read_seconds = self._last_seconds_left = last_read_seconds
+        self._now = float("-inf")
 
     def poll(self, runs: Iterable[tuple[ProgressLog, Run]], now: float, *, patience_seconds: float) -> None:
-        """Read what is due, for at most ``patience_seconds``; what takes longer is taken in at a later poll."""
-        alive = {pod.uid: (log, run, pod) for log, run in runs for pod in run.pods}
-        ended = self._ended(alive)
-        known = alive | ended
-        self._forget_all_but(known)
-        for uid, (log, _, pod) in known.items():
-            is_due = uid in ended or now - self._read_at.get(uid, float("-inf")) >= self._poll_seconds
-            if is_due and uid not in self._under_way:
-                self._read_at[uid] = now
-                self._under_way[uid] = self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name))
-        done, _ = wait(self._under_way.values(), timeout=patience_seconds)
-        for uid in [uid for uid, future in self._under_way.items() if future in done]:
-            self._take(*known[uid], self._under_way.pop(uid))
-        # The last read of a pod that has ended is waited for at the next poll, too.
-        self._followed = alive | {uid: known[uid] for uid in self._under_way if uid in ended}
+        """Read what is due at ``now`` (seconds since the epoch, UTC), for at most ``patience_seconds``.
 
-    def _forget_all_but(self, known: Mapping[str, _Followed]) -> None:
-        for uid in [uid for uid in (*self._read_at, *self._under_way) if uid not in known]:
-            self._read_at.pop(uid, None)
-            future = self._under_way.pop(uid, None)
-            if future is not None:
-                future.cancel()
+        What takes longer is taken in at a later poll, and is not waited for again.
+        """
+        self._now, self._last_seconds_left = now, self._last_read_seconds
+        self._follow({pod.uid: (log, run, pod) for log, run in runs for pod in run.pods})
+        self._take_done()
+        self._turns.begin()
+        due, begun = self._due(), list[_Read]()
+        until = time.monotonic() + patience_seconds
+        while True:
+            due = self._begin(due, begun)
+            left_seconds = until - time.monotonic()
+            if left_seconds <= 0 or not any(self._is_awaited(read) for read in begun):
+                return
+            wait([read.lines for read in self._under_way.values()], left_seconds, return_when=FIRST_COMPLETED)
+            self._take_done()
 
-    def _ended(self, alive: Mapping[str, _Followed]) -> dict[str, _Followed]:
-        """What was followed until now, unless another pod has its name by now: the name stands for that one's log."""
+    def _follow(self, alive: dict[str, _Followed]) -> None:
+        """Take note of who runs and who has ended, unless another pod has its name: that stands for that one's log."""
+        for uid, each in self._alive.items():
+            if uid not in alive:
+                self._ended[uid] = (each, self._now)
         taken = {(pod.namespace, pod.name) for _, _, pod in alive.values()}
-        gone = {uid: each for uid, each in self._followed.items() if uid not in alive}
-        return {uid: each for uid, each in gone.items() if (each[2].namespace, each[2].name) not in taken}
-
-    def read_now(self, log: ProgressLog, run: Run) -> None:
-        """Read a whole run's logs at once, apart from the queue: its pods are about to go, and their logs with them."""
-        futures = {
-            self._last_pool.submit(self._logs.read, pod, since=log.next_since(pod.name)): pod for pod in run.pods
+        self._ended = {
+            uid: (each, ended_at)
+            for uid, (each, ended_at) in self._ended.items()
+            if uid not in alive
+            and (each[2].namespace, each[2].name) not in taken
+            and self._now - ended_at <= _LAST_CHANCE_SECONDS
         }
-        done, _ = wait(futures, timeout=_LAST_READ_SECONDS)
-        for future, pod in futures.items():
-            if future in done:
-                self._under_way.pop(pod.uid, None)
-                self._take(log, run, pod, future)
+        self._alive = alive
+        pods = [each[2] for each in (*alive.values(), *(each for each, _ in self._ended.values()))]
+        self._turns.forget_all_but({pod.uid for pod in pods}, {node_of(pod) for pod in pods})
+        self._read_at = {uid: at for uid, at in self._read_at.items() if uid in alive}
+        names = {run.name for _, run, _ in alive.values()}
+        for name in [name for name in self._last if name not in names]:
+            self._hanging += self._last.pop(name).left
+        self._hanging = [read for read in self._hanging if not read.lines.done()]
+
+    def _due(self) -> list[_Followed]:
+        """Whose log is to be read: first those that will not be there for long, then who has waited longest."""
+        first = [each for uid, (each, _) in self._ended.items() if uid not in self._under_way]
+        never, due = float("-inf"), self._now - self._poll_seconds
+        waiting = [
+            each
+            for uid, each in self._alive.items()
+            if uid not in self._under_way and self._read_at.get(uid, never) <= due
+        ]
+        return first + sorted(waiting, key=lambda each: self._read_at.get(each[2].uid, never))
+
+    def _begin(self, due: list[_Followed], begun: list[_Read]) -> list[_Followed]:
+        """Begin what may begin; returns the rest."""
+        rest: list[_Followed] = []
+        for index, each in enumerate(due):
+            if self._turns.all_taken:
+                return rest + due[index:]
+            if self._turns.is_paused(each[2], self._now):
+                continue
+            if self._turns.may_begin(each[2]):
+                begun.append(self._begin_one(each))
+            else:
+                rest.append(each)
+        return rest
+
+    def _begin_one(self, of: _Followed) -> _Read:
+        log, _, pod = of
+        self._turns.began(pod)
+        self._read_at[pod.uid] = self._now
+        self._ended.pop(pod.uid, None)
+        read = _Read(of, self._now, self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name)))
+        self._under_way[pod.uid] = read
+        return read
+
+    def _is_awaited(self, read: _Read) -> bool:
+        return self._under_way.get(read.of[2].uid) is read and not self._turns.is_silent(node_of(read.of[2]))
+
+    def _take_done(self) -> None:
+        taken = {(pod.namespace, pod.name): pod.uid for _, _, pod in self._alive.values()}
+        for uid, read in [(uid, read) for uid, read in self._under_way.items() if read.lines.done()]:
+            del self._under_way[uid]
+            pod = read.of[2]
+            self._turns.ended(pod)
+            if taken.get((pod.namespace, pod.name), uid) == uid:
+                self._take(read)
+
+    def read_now(self, log: ProgressLog, run: Run) -> bool:
+        """Read a whole run's logs at once, apart from the queue: its pods are about to go, and their logs with them.
+
+        To be called at each tick until it is true: all was read, or has been waited for long enough. All jobs of one
+        tick together are waited for a second at most; nodes that are known not to answer are passed over.
+        """
+        last = self._last.get(run.name)
+        if last is None:
+            last = self._last[run.name] = _LastReads(self._begin_last(log, run))
+        began = time.monotonic()
+        wait([read.lines for read in last.left], max(self._last_seconds_left, 0.0))
+        self._last_seconds_left -= time.monotonic() - began
+        for read in [read for read in last.left if read.lines.done()]:
+            last.left.remove(read)
+            self._take(read)
+        last.looks += 1
+        if last.left and last.looks < _LAST_LOOKS:
+            return False
+        self._hanging += last.left
+        del self._last[run.name]
+        return True
+
+    def _begin_last(self, log: ProgressLog, run: Run) -> list[_Read]:
+        hanging = {node_of(read.of[2]) for last in self._last.values() for read in last.left}
+        hanging |= {node_of(read.of[2]) for read in self._hanging if not read.lines.done()}
+        return [
+            _Read(
+                (log, run, pod), self._now, self._last_pool.submit(self._logs.read, pod, since=log.next_since(pod.name))
+            )
+            for pod in run.pods
+            if node_of(pod) not in hanging and not self._turns.is_silent(node_of(pod))
+        ]
 
     def close(self) -> None:
         """End the readers."""
         for pool in (self._pool, self._last_pool):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _take(self, log: ProgressLog, run: Run, pod: Pod, future: Future[list[LogLine] | Refused]) -> None:
+    def _take(self, read: _Read) -> None:
+        log, run, pod = read.of
         try:
-            lines = future.result()
+            lines = read.lines.result()
             if isinstance(lines, Refused):
                 _LOG.debug("%s", lines)
-            elif pod.replica is not None:
-                log.observe(
-                    pod.name, pod.replica.role, pod.replica.index, run.counts, lines, RunLook(run.name, run.node_kind)
-                )
+                self._turns.failed(pod, self._now, silent=lines.kind in _NO_ANSWER)
+                return
+            self._turns.answered(pod)
+            if pod.replica is not None:
+                look = RunLook(run.name, run.node_kind, read.at)
+                log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, look)
         except Exception:  # noqa: BLE001 - told with its trace below; the other logs are read all the same
+            self._turns.failed(pod, self._now, silent=False)
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
+
+
+_NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)

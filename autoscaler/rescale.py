@@ -47,18 +47,15 @@ class Rescale:
     """A rescale under way. Only ``record`` is kept in the profile; the rest may be lost at any moment.
 
     ``needs_checkpoint``: its pods train and its ``rescale`` annotation says checkpoint. ``against``: why its user does
-    not want the rescale any more, where nothing of what he wrote since allows it. ``checkpoint_at`` is the last
-    checkpoint by the kubelet's clock, ``checkpoint_since`` the same by ours, at the earliest: the two may differ.
-    ``reported_at`` is when we were last told.
+    not want the rescale any more, where nothing of what he wrote since allows it. ``checkpoint_since`` is
+    since when its last checkpoint is there, at the earliest.
     """
 
     record: RescaleRecord
     needs_checkpoint: bool
     against: str | None = None
     written: bool = False
-    checkpoint_at: float | None = None
     checkpoint_since: float = -math.inf
-    reported_at: float = -math.inf
     empty_since: float | None = None
     told: frozenset[str] = frozenset()
     end: End | None = None
@@ -109,8 +106,8 @@ def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:
             return _tick(state)
         case ProfileWritten(ok=ok):
             return _tick(replace(state, written=True)) if ok else (state, ())
-        case CheckpointSeen():
-            return _note_checkpoint(state, event), ()
+        case CheckpointSeen(since=since):
+            return replace(state, checkpoint_since=since), ()
         case UserWants(needs_checkpoint=needs_checkpoint, against=against):
             return replace(state, needs_checkpoint=needs_checkpoint, against=against), ()
         case Answered():
@@ -125,14 +122,6 @@ def _tick(state: Rescale) -> Advance:
         return state, (WriteProfile(state.record, state.record.phase),)
     # A watch may lag behind our own writes; where we have not written yet, its copy will do.
     return state, (Look(uncached=state.record.step is not Step.CHECKPOINT),)
-
-
-def _note_checkpoint(state: Rescale, event: CheckpointSeen) -> Rescale:
-    if event.checkpoint_at != state.checkpoint_at:
-        # Of the first one heard of only the kubelet's clock tells the age; a later one is younger than the last report.
-        since = event.checkpoint_at if state.checkpoint_at is None else state.reported_at
-        state = replace(state, checkpoint_at=event.checkpoint_at, checkpoint_since=since)
-    return replace(state, reported_at=event.at)
 
 
 def _answered(state: Rescale, event: Answered, rules: RescaleRules) -> Advance:

@@ -168,10 +168,12 @@ class ProfileWritten:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSeen:
-    """The job's last complete checkpoint, and when its log told of it (the kubelet's clock)."""
+    """The job's last complete checkpoint is there since this instant at the earliest, by our clock.
 
-    at: float
-    checkpoint_at: float
+    That is the last read of its log that did not show it: the age of what is read late is not known any better.
+    """
+
+    since: float
 
 
 @dataclass(frozen=True, slots=True)

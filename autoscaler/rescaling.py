@@ -81,7 +81,7 @@ class Hooks:
 
     store: Callable[[JobState], bool]
     tell: Callable[[JobState, Tell], None]
-    read_logs: Callable[[JobState], None]
+    read_logs: Callable[[JobState], bool]
     ended: Callable[[JobState, End], None]
 
 
@@ -96,8 +96,8 @@ class Rescaling:
 
     def move(self, state: JobState, observation: Observation, at: float) -> None:
         """Take one job's rescale as far as it goes now."""
-        checkpoint_at = state.progress(at).checkpoint_at
-        events: deque[Event] = deque([CheckpointSeen(at, checkpoint_at)] if checkpoint_at is not None else [])
+        since = state.progress(at).checkpoint_since
+        events: deque[Event] = deque([CheckpointSeen(since)] if since is not None else [])
         events.append(Tick(at))
         for _ in range(_MOST_INSTRUCTIONS):
             if not events or state.rescale is None:
@@ -160,7 +160,8 @@ class Rescaling:
             return Answered(at, Answer.CONFLICT)
         match instruction:
             case Suspend(by=by):
-                self._hooks.read_logs(state)
+                if not self._hooks.read_logs(state):
+                    return None  # at the next tick
                 outcome = self._writer.suspend(state.seen, by)
             case ResizeAndResume(counts=counts):
                 outcome = self._writer.resize_and_resume(state.seen, counts)

@@ -17,12 +17,23 @@ def note_saved(state: LogState, pod: PodState, at: float, saved: Saved, steps_pe
     step = _step_of(state, pod, saved, steps_per_epoch)
     if step != 0 and (step is None or step != state.checkpoint_step):
         state.checkpoint_step, state.checkpoint_at = step, at
+        state.checkpoint_since = _since(pod, at)
 
 
 def forget_undone(state: LogState, restored_step: int) -> None:
     """Training goes on from an earlier step than the checkpoint that was known: it goes on from an older one."""
     if state.checkpoint_step is not None and state.checkpoint_step > restored_step:
         state.checkpoint_step = restored_step or None
+
+
+def _since(pod: PodState, at: float) -> float:
+    """Since when, at the earliest, the checkpoint is there, by the reader's clock: the read before did not show it.
+
+    Of what the first read shows only the kubelet's clock tells the age.
+    """
+    if pod.read_before_at is not None:
+        return pod.read_before_at
+    return at if pod.read_at is None else min(at, pod.read_at)
 
 
 def _step_of(state: LogState, pod: PodState, saved: Saved, steps_per_epoch: float | None) -> int | None:

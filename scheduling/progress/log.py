@@ -18,7 +18,7 @@ from scheduling.progress.complaints import complaint
 from scheduling.progress.formats import read_line
 from scheduling.progress.lines import clean
 from scheduling.progress.pace import job_rate
-from scheduling.progress.position import Move, advance, unread
+from scheduling.progress.position import Move, advance, next_since, unread
 from scheduling.progress.reading import Reading
 from scheduling.progress.record import LogLine, LossPoint, RunLook, SpeedSample, TrainingProgress
 from scheduling.progress.rules import LogRules
@@ -75,6 +75,7 @@ class ProgressLog:
         state = self._pod(pod, role, index)
         if state is None:
             return
+        state.read_before_at, state.read_at = state.read_at, look.read_at
         for line in unread(state, lines):
             reading = read_line(clean(line.text), self.rules)
             if reading is not None:
@@ -84,7 +85,7 @@ class ProgressLog:
 
     def next_since(self, pod: str) -> float | None:
         """From when the pod's log is to be read next, seconds since the epoch; ``None``: from its beginning."""
-        return next((state.read_until for state in self._state.pods if state.name == pod), None)
+        return next((next_since(state) for state in self._state.pods if state.name == pod), None)
 
     def progress(self, now: float) -> TrainingProgress:
         """What is known at ``now``, seconds since the epoch; no sample lies in the future, whatever a node's clock."""
@@ -99,6 +100,7 @@ class ProgressLog:
             samples=tuple(replace(sample, at=min(sample.at, now)) for sample in samples),
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
+            checkpoint_since=state.checkpoint_since,
             trained_seconds=state.trained_seconds + self._run_seconds(),
             complaint=complaint(state, self.rules),
             node_kind=state.node_kind,

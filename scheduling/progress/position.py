@@ -12,6 +12,8 @@ from scheduling.progress.record import LogLine
 from scheduling.progress.state import PodState
 
 _MAX_TEXTS: Final = 8
+_AHEAD_SECONDS: Final = 60.0
+"""A line with a later timestamp than this from now is from the future."""
 
 
 class Move(NamedTuple):
@@ -32,17 +34,37 @@ class Move(NamedTuple):
 def unread(pod: PodState, lines: Sequence[LogLine]) -> Iterator[LogLine]:
     """The lines that an earlier read has not shown: reads overlap, as ``sinceTime`` counts whole seconds.
 
-    Within one read all lines count, whatever their order: standard output and error may be a moment apart.
+    What comes after the last line taken is new, whatever its timestamp: a node's clock may be set back, and standard
+    output and error may be a moment apart. Where that line is not among them, timestamps have to tell.
     """
     until, texts = pod.read_until, tuple(pod.texts)
-    for line in lines:
-        if until is not None and (line.at < until or (line.at == until and line.text in texts)):
+    last = LogLine(until, texts[-1]) if until is not None and texts else None
+    known = max((index for index, line in enumerate(lines) if line == last), default=None)
+    pod.quiet_reads += 1
+    for index, line in enumerate(lines):
+        if index <= known if known is not None else _is_past(line, until, texts):
             continue
-        if pod.read_until is None or line.at > pod.read_until:
+        if line.at != pod.read_until:
             pod.read_until, pod.texts = line.at, []
-        if line.at == pod.read_until:
-            pod.texts = [*pod.texts, line.text][-_MAX_TEXTS:]
+        pod.texts = [*pod.texts, line.text][-_MAX_TEXTS:]
+        pod.quiet_reads, pod.news_at = 0, pod.read_at
         yield line
+
+
+def _is_past(line: LogLine, until: float | None, texts: Sequence[str]) -> bool:
+    return until is not None and (line.at < until or (line.at == until and line.text in texts))
+
+
+def next_since(pod: PodState) -> float | None:
+    """From when on the pod's log is to be read next, seconds since the epoch; ``None``: from its beginning.
+
+    Where the last line was from the future and nothing has come since, the node's clock may be right again: every
+    second read begins a little before the one that brought that line.
+    """
+    if pod.read_until is None or pod.news_at is None or pod.quiet_reads % 2 == 0:
+        return pod.read_until
+    is_ahead = pod.read_until > pod.news_at + _AHEAD_SECONDS
+    return pod.news_at - _AHEAD_SECONDS if is_ahead else pod.read_until
 
 
 def advance(pod: PodState, at: float, reading: Reading) -> Move | None:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 MAX_MARKS: Final = 64
 _GAP_SECONDS: Final = 0.25
+_BACK_SECONDS: Final = 1.0
 _USUAL: Final = (0.5, 2.0)
 """A stretch counts while its speed is within these factors of the median."""
 
@@ -38,8 +39,8 @@ class RateMeter:
     gap_seconds: float = _GAP_SECONDS
 
     def add(self, at: float, position: float) -> None:
-        """Take in a position; one that lies behind the last mark begins anew."""
-        if self.marks and position < self.marks[-1].position:
+        """Take in a position; one that lies behind the last mark, or long before it, begins anew."""
+        if self.marks and (position < self.marks[-1].position or at < self.marks[-1].at - _BACK_SECONDS):
             self.restart()
         if not self.marks or at - self.marks[-1].at >= self.gap_seconds:
             self.marks.append(Mark(at, position))

@@ -17,11 +17,13 @@ class RunLook(NamedTuple):
     """One incarnation of a job's pods, as it was when a log was read.
 
     ``node_kind`` is the kind of the nodes that its workers run on, written as in ``SpeedSample``; empty where they bear
-    no such label, ``None`` where nobody looked.
+    no such label, ``None`` where nobody looked. ``read_at`` is when the read began, by the reader's clock, which is not
+    the kubelet's: seconds since the epoch, UTC.
     """
 
     name: str
     node_kind: str | None = None
+    read_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class TrainingProgress:
 
     ``losses`` are in training order, without what a restore from a checkpoint undid. ``epoch`` and ``step`` are
     the latest ones. ``checkpoint_step`` is the step of the last checkpoint known to be complete, and
-    ``checkpoint_at`` when the log said so. ``trained_seconds`` sums the steady training seen so far.
+    ``checkpoint_at`` when the log said so; it is younger than ``checkpoint_since``, which is by the reader's clock.
+    ``trained_seconds`` sums the steady training seen so far.
     ``complaint`` is a sentence for the user where the log cannot be used as it is. ``node_kind`` is the kind of the
     nodes that its workers run on now, or did last; ``None`` where nobody looked.
     """
@@ -77,6 +80,7 @@ class TrainingProgress:
     samples: tuple[SpeedSample, ...] = ()
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
+    checkpoint_since: float | None = None
     trained_seconds: float = 0.0
     complaint: str | None = None
     node_kind: str | None = None

@@ -12,11 +12,14 @@ from scheduling.progress.record import LossPoint, SpeedSample
 class PodState:
     """How far one pod's log is read, and where the training of its process stands.
 
-    ``read_until`` is the timestamp of the last line taken, ``texts`` the lines that bear it. ``step`` is the job's
-    global step where the log tells it. Else ``epoch`` is the running epoch from 0, ``batch`` the batches done in it
-    (the last at ``batch_at``, ``seconds_per_batch`` apart, a line every ``line_batches``), ``batches`` how many an
-    epoch has, and ``before`` the process's own batches in earlier epochs. ``header`` is the epoch of a Keras header
-    whose bars are being read. ``saving`` is a checkpoint that has begun, until the next sign of training.
+    ``read_until`` is the timestamp of the last line taken, ``texts`` the lines that bear it, the last one last;
+    ``read_at`` is when the last read began, by the reader's clock, ``read_before_at`` when the one before did, and
+    ``news_at`` when the last did that brought a new line; ``quiet_reads`` have brought none since.
+    ``step`` is the job's global step where the log tells it. Else ``epoch`` is the running epoch from 0, ``batch``
+    the batches done in it (the last at ``batch_at``, ``seconds_per_batch`` apart, a line every ``line_batches``),
+    ``batches`` how many an epoch has, and ``before`` the process's own batches in earlier epochs. ``header`` is the
+    epoch of a Keras header whose bars are being read. ``saving`` is a checkpoint that has begun, until the next
+    sign of training.
     """
 
     name: str
@@ -24,6 +27,10 @@ class PodState:
     index: int
     read_until: float | None = None
     texts: list[str] = field(default_factory=list)
+    news_at: float | None = None
+    quiet_reads: int = 0
+    read_at: float | None = None
+    read_before_at: float | None = None
     step: int | None = None
     epoch: int | None = None
     batch: int = 0
@@ -101,6 +108,7 @@ class LogState:
     reference_examples: float | None = None
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
+    checkpoint_since: float | None = None
     trained_seconds: float = 0.0
     bad_losses: int = 0
     lossless: int = 0

@@ -327,7 +327,7 @@ class Mayor:
         hooks = Hooks(
             store=lambda state: reporting.store(state, town.at, status_of(state, town.at)),
             tell=reporting.tell,
-            read_logs=lambda state: logs.read_now(state.log, state.run) if state.run else None,
+            read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
             ended=reporting.ended,
         )
         rescaling = Rescaling(

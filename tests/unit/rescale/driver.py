@@ -80,7 +80,7 @@ class Driver:
                     return
                 self.state = resume_from(self.stored, self.needs_checkpoint)
             if self.world.checkpoint_at is not None:
-                self.feed(CheckpointSeen(self.world.at, self.world.checkpoint_at))
+                self.feed(CheckpointSeen(self.world.checkpoint_at))
             self.feed(Tick(self.world.at))
         except Crashed:
             self.state = None

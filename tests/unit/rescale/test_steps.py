@@ -139,17 +139,16 @@ def test_nothing_is_done_before_the_step_is_written() -> None:
 @pytest.mark.parametrize(
     ("reports", "goes_on"),
     [
-        pytest.param([(1000, 900)], False, id="an old one is of no use"),
-        pytest.param([(1000, 995)], True, id="one of five seconds ago will do"),
-        pytest.param([(1000, 900), (1002, 1001)], True, id="the next one will do"),
-        pytest.param([(1000, 100), (1002, 102)], True, id="the next one will do though the node's clock is far behind"),
-        pytest.param([(900, 800), (1002, 803)], False, id="of one between two reports far apart the age is unknown"),
+        pytest.param([900], False, id="an old one is of no use"),
+        pytest.param([995], True, id="one of five seconds ago will do"),
+        pytest.param([900, 1001], True, id="the next one will do"),
+        pytest.param([900] * 50, False, id="being told again and again makes it no younger"),
     ],
 )
-def test_suspends_only_right_after_a_checkpoint(reports: list[tuple[float, float]], goes_on: bool) -> None:
+def test_suspends_only_right_after_a_checkpoint(reports: list[float], goes_on: bool) -> None:
     state = at(Step.CHECKPOINT)
-    for told_at, checkpoint_at in reports:
-        state, _ = advance(state, CheckpointSeen(told_at, checkpoint_at), RULES)
+    for since in reports:
+        state, _ = advance(state, CheckpointSeen(since), RULES)
     state, _ = advance(state, Looked(1003.0, RUNNING, ALL_BEFORE), RULES)
     assert (state.record.step is Step.SUSPEND) is goes_on
 
