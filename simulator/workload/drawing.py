@@ -127,9 +127,9 @@ def build_job(number: int, arrival: float, choice: Choice, seed: int, world: Wor
     speed = PhysicalSpeed(
         Training(mode, batch.size, kind.gflop_per_example, kind.model_mb),
         _assignment(world.dealing, kind, seed),
-        TESTBED,
+        world.hardware,
     )
-    examples = choice.examples or _scaled_down(speed, kind.examples, _epoch_seconds(world, seed))
+    examples = choice.examples or _scaled_down(speed.training, kind.examples, _epoch_seconds(world, seed))
     steps = max(examples / batch.size, 1.0)
     name = f"job-{number:04}"
     job = Job(
@@ -176,6 +176,7 @@ def _epoch_seconds(world: World, seed: int) -> float:
     return world.epoch_seconds * float(np.exp(world.size_spread * deviation - world.size_spread**2 / 2))
 
 
-def _scaled_down(speed: PhysicalSpeed, examples: int, epoch_seconds: float) -> float:
-    """Examples of an epoch: all of them where that takes no longer than it may."""
-    return min(examples, epoch_seconds * speed.steps_per_second(_APART) * speed.training.examples)
+def _scaled_down(training: Training, examples: int, epoch_seconds: float) -> float:
+    """Examples of an epoch: all of them where that takes no longer than it may on the usual hardware."""
+    speed = PhysicalSpeed(training, Even(), TESTBED).steps_per_second(_APART)
+    return min(examples, epoch_seconds * speed * training.examples)

@@ -5,6 +5,7 @@ import pytest
 
 from scheduling.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
 from simulator.ground_truth.job_types import JOB_TYPES
+from simulator.ground_truth.testbed import shared_links
 from simulator.jobs import Workload, WorkloadMaker
 from simulator.workload import WORKLOADS
 from simulator.workload.arrivals import bursts, poisson, uniform
@@ -86,3 +87,11 @@ def test_a_job_is_what_a_user_would_submit() -> None:
         assert job.counts == Counts(1, 1)
         assert job.managed
         assert job.steps_per_epoch == each.steps_per_epoch
+
+
+def test_hardware_changes_speeds_and_nothing_that_is_drawn() -> None:
+    usual, other = drawn(World(), 20), drawn(World(hardware=shared_links(8.0)), 20)
+    apart = (Counts(1, 0), Counts(0, 1))
+    for one, two in zip(usual.jobs, other.jobs, strict=True):
+        assert one.job == two.job
+        assert two.speed.steps_per_second(apart) < one.speed.steps_per_second(apart)
