@@ -7,8 +7,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Folders of tests, two at a time: the slow ones mostly wait for training. A folder stays in one process, with its cluster.
-TWO_AT_A_TIME := -n 2 --dist loadscope --no-loadscope-reorder
+# Folders of tests, several at a time: the slow ones mostly wait for training. A folder stays in one process, with its cluster.
+BY_FOLDER := --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test check format requirements clean
 
@@ -30,10 +30,10 @@ check: $(READY) ## format, lint, types, import contracts, unit tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest $(TWO_AT_A_TIME) tests/unit
+	$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
 
 test: check ## everything: the checks, then integration, conformance and end-to-end tests on a real control plane
-	$(BIN)/python -m pytest $(TWO_AT_A_TIME) tests/integration tests/conformance tests/e2e
+	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 
 format: $(READY) ## rewrite the code as the formatter wants it
 	$(BIN)/ruff format .
