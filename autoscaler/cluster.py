@@ -48,11 +48,12 @@ class Caches:
         return all(cache.wait_synced(max(end - time.monotonic(), 0.0)) for cache in self.all)
 
     def missing(self) -> str | None:
-        """A sentence on what is not filled yet or cannot be refreshed; ``None`` while all is well."""
-        waiting = [cache.kind.plural for cache in self.all if not cache.synced]
-        if waiting:
-            return f"not read yet: {', '.join(waiting)}"
-        return next((cache.failure for cache in self.all if cache.failure is not None), None)
+        """A sentence on what is not filled yet, and why; ``None`` from then on: a copy that ages still serves."""
+        waiting = [cache for cache in self.all if not cache.synced]
+        if not waiting:
+            return None
+        why = next((f" ({cache.failure})" for cache in waiting if cache.failure is not None), "")
+        return f"not read yet: {', '.join(cache.kind.plural for cache in waiting)}{why}"
 
     def observe(self, at: float) -> Observation:
         """The cluster as the copies have it."""

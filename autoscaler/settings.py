@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kube.contract import SCHEDULER_NAME
 from scheduling.policies import POLICIES
-from settings import LOG_LEVELS, Program, not_a_selector, not_an_address, not_one_of, not_positive
+from settings import LOG_LEVELS, Program, not_a_label, not_a_selector, not_an_address, not_one_of, not_positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,7 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_an_address("listen", settings.listen),
         *([] if _is_version(version) else [f"--operator-version {version!r}: a version such as 1.8.1 is expected"]),
         *not_a_selector("node_selector", settings.node_selector),
+        *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
     ]
 

@@ -8,13 +8,20 @@ help text, so that the code and ``--help`` cannot disagree. All problems are tol
 import argparse
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Final, Generic, TypeVar, get_args
 
 Values = TypeVar("Values")
+
+_ALMOST: Final = 0.8
+"""How alike two names are of which one is taken for the other misspelt."""
+_KEY: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 
 
 class SettingsError(ValueError):
@@ -42,7 +49,7 @@ class Program(Generic[Values]):
         """
         flags = {name: text for name, text in vars(self._parser().parse_args(arguments)).items() if text is not None}
         values: dict[str, Any] = {}
-        problems: list[str] = []
+        problems = self._misspelt(environment)
         for field in self._fields:
             text = flags.get(field.name, environment.get(self.environment_prefix + field.name.upper()))
             if text is None:
@@ -56,6 +63,22 @@ class Program(Generic[Values]):
         if problems:
             raise SettingsError("\n".join(problems))
         return settings
+
+    def _misspelt(self, environment: Mapping[str, str]) -> list[str]:
+        """The complaints about variables that nobody reads, but are almost one that is read.
+
+        Others are let pass: Kubernetes itself makes variables such as OPTIMUS_AUTOSCALER_PORT, of Services.
+        """
+        known = {_plain(field.name): self.environment_prefix + field.name.upper() for field in self._fields}
+        problems = []
+        for name in sorted(environment):
+            rest = name.upper().removeprefix(self.environment_prefix)
+            if name in known.values() or rest == name.upper():
+                continue
+            close = get_close_matches(_plain(rest), known, n=1, cutoff=_ALMOST)
+            if close:
+                problems.append(f"{name}: there is no such setting; {known[close[0]]} is meant, perhaps")
+        return problems
 
     @property
     def _fields(self) -> tuple[Field[Any], ...]:
@@ -72,6 +95,10 @@ class Program(Generic[Values]):
             else:
                 parser.add_argument(flag(field.name), help=text, metavar=field.name.rsplit("_", 1)[-1].upper())
         return parser
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def flag(field: str) -> str:
@@ -142,8 +169,18 @@ def not_an_address(name: str, text: str) -> list[str]:
 
 def not_a_selector(name: str, text: str) -> list[str]:
     """The complaint about a field that should hold a label selector by equality, or nothing."""
-    good = not text or all("=" in part for part in text.split(","))
+    good = not text or all(_is_requirement(part) for part in text.split(","))
     return [] if good else [f"{flag(name)} {text!r}: key=value,... is expected"]
+
+
+def _is_requirement(text: str) -> bool:
+    key, sign, value = text.partition("=")
+    return bool(sign and _KEY.fullmatch(key) and _VALUE.fullmatch(value))
+
+
+def not_a_label(name: str, text: str) -> list[str]:
+    """The complaint about a field that should hold a label's key, or nothing."""
+    return [] if not text or _KEY.fullmatch(text) else [f"{flag(name)} {text!r}: the key of a label is expected"]
 
 
 def not_one_of(name: str, text: str, choices: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from autoscaler.settings import Settings, parse
+from extender import settings as extender_settings
 from settings import SettingsError
 
 
@@ -41,6 +42,13 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
         ),
         pytest.param(["--listen", "8080"], "ADDRESS:PORT is expected", id="a port without an address"),
         pytest.param(["--node-selector", "pool"], "key=value,... is expected", id="a label without a value"),
+        pytest.param(["--node-selector", "=x"], "key=value,... is expected", id="a value without a label"),
+        pytest.param(["--node-selector", "a = b"], "key=value,... is expected", id="blanks around the sign"),
+        pytest.param(["--node-selector", "a=b,"], "key=value,... is expected", id="a comma too many"),
+        pytest.param(["--node-selector", "a==b"], "key=value,... is expected", id="a sign too many"),
+        pytest.param(["--node-selector", "a!=b"], "key=value,... is expected", id="all but one"),
+        pytest.param(["--node-selector", "pool in (a)"], "key=value,... is expected", id="a set"),
+        pytest.param(["--node-kind-label", "cpu kind"], "the key of a label is expected", id="no label"),
         pytest.param(["--operator-version", "v1"], "such as 1.8.1", id="half a version"),
         pytest.param(["--tick-seconds", "0"], "more than 0 is expected", id="a beat of nothing"),
         pytest.param(["--interval-seconds", "inf"], "0 or more, is expected", id="never"),
@@ -49,6 +57,41 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
 def test_what_would_be_right_is_said(arguments: list[str], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
         parse(arguments, {})
+
+
+@pytest.mark.parametrize(
+    "selector",
+    ["", "optimus.dl/pool=training", "a=b,c=d", "gpu=", "kubernetes.io/os=linux,node-role.kubernetes.io/w_1="],
+)
+def test_a_selector_by_equality_is_taken(selector: str) -> None:
+    assert parse(["--node-selector", selector], {}).node_selector == selector
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        pytest.param("OPTIMUS_DRYRUN", "OPTIMUS_DRY_RUN", id="a line too few"),
+        pytest.param("OPTIMUS_INTERVAL_SECOND", "OPTIMUS_INTERVAL_SECONDS", id="a letter too few"),
+        pytest.param("OPTIMUS_NODE-SELECTOR", "OPTIMUS_NODE_SELECTOR", id="as the flag is written"),
+        pytest.param("optimus_once", "OPTIMUS_ONCE", id="in small letters"),
+        pytest.param("OPTIMUS_LOG_LEVLE", "OPTIMUS_LOG_LEVEL", id="letters in another order"),
+    ],
+)
+def test_a_misspelt_variable_is_refused(variable: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=f"{variable}: there is no such setting; {meant} is meant"):
+        parse([], {variable: "1"})
+
+
+def test_variables_of_others_are_no_business_of_ours() -> None:
+    service = {
+        f"OPTIMUS_{name}": "x"
+        for program in ("AUTOSCALER", "SCHEDULER")
+        for name in (f"{program}_SERVICE_HOST", f"{program}_SERVICE_PORT", f"{program}_PORT", f"{program}_PORT_80_TCP")
+    }
+    extender = {f"OPTIMUS_EXTENDER_{field.name.upper()}": "x" for field in fields(extender_settings.Settings)}
+    others = service | extender | {"OPTIMUS_REQUIRE_E2E": "1", "OPTIMUS_LOCALCLUSTER_BINARIES": "/b", "DRYRUN": "1"}
+    assert parse([], others) == Settings()
+    assert extender_settings.parse([], service) == extender_settings.Settings()
 
 
 def test_every_setting_is_explained_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,28 @@
+"""When the copies of the cluster count as complete."""
+
+from typing import cast
+
+from autoscaler.cluster import Caches
+from kube.client import Client
+from kube.left_alone import JobRules
+
+
+def caches() -> Caches:
+    """Copies that nobody fills."""
+    return Caches(cast("Client", object()), JobRules(), "", "")
+
+
+def test_what_was_not_read_yet_is_named_with_its_reason() -> None:
+    copies = caches()
+    for cache in copies.all[:-1]:
+        cache._synced.set()
+    copies.all[-1]._failure = "cannot list trainingprofiles: forbidden"
+    assert copies.missing() == "not read yet: trainingprofiles (cannot list trainingprofiles: forbidden)"
+
+
+def test_a_copy_that_cannot_be_refreshed_is_complete_all_the_same() -> None:
+    copies = caches()
+    for cache in copies.all:
+        cache._synced.set()
+    copies.all[0]._failure = "cannot watch tfjobs: no answer"
+    assert copies.missing() is None
