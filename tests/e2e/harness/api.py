@@ -120,7 +120,12 @@ class Api:
     ) -> urllib3.BaseHTTPResponse:
         headers = {"Accept": "application/json, */*"} | ({"Content-Type": content_type} if content_type else {})
         request = self._client.param_serialize(
-            method, path, query_params=list(query.items()), header_params=headers, body=body
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
         )
         answer = self._client.call_api(*request, _request_timeout=timeout_seconds)
         response: urllib3.BaseHTTPResponse = answer.response
