@@ -73,7 +73,7 @@ class Settings:
     """A rescale must shorten a job's remaining time by more than this, its cost counted."""
 
     rescale_spacing_seconds: float = 300.0
-    """Least seconds between two rescales of one job for gain; making room for another job does not wait."""
+    """Least seconds between two rescales of one job; in between it neither grows nor gives room."""
 
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this goes back to its earlier counts."""
