@@ -7,6 +7,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
+CLUSTER ?= embedded
 # Folders of tests, several at a time: the slow ones mostly wait for training. A folder stays in one process, with its cluster.
 BY_FOLDER := --dist loadscope --no-loadscope-reorder
 
@@ -15,15 +17,25 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+define MAKE_VENV
+@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed; $(PYTHON) is " + sys.version.split()[0] + ". Name another with: make PYTHON=/path/to/python")'
+"$(PYTHON)" -m venv $(VENV)
+endef
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
 $(READY): requirements/dev.txt pyproject.toml
-	@"$(PYTHON)" -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed; $(PYTHON) is " + sys.version.split()[0] + ". Name another with: make PYTHON=/path/to/python")'
-	"$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e . # the optimus command
+	$(MAKE_VENV)
+	$(INSTALL) --require-hashes -r requirements/dev.txt
+	$(INSTALL) --no-deps --no-build-isolation --no-index -e . # the optimus command
 	@touch $@
 
-demo: $(READY) ## two jobs train under Optimus on a real control plane on this machine
-	$(BIN)/python -m localcluster.demo
+$(DEMO_READY): requirements/demo.txt # a part of dev.txt, in the same versions: a newcomer need not wait for the rest
+	$(MAKE_VENV)
+	$(INSTALL) --require-hashes -r requirements/demo.txt
+	@touch $@
+
+demo: $(DEMO_READY) ## two jobs train under Optimus on this machine; CLUSTER=real: on a real control plane
+	$(BIN)/python -m localcluster.demo --cluster $(CLUSTER)
 
 check: $(READY) ## format, lint, types, import contracts, unit tests
 	$(BIN)/ruff format --check .
@@ -42,7 +54,7 @@ format: $(READY) ## rewrite the code as the formatter wants it
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 requirements: $(READY) ## pin every requirement anew, with hashes
 	cd requirements && for name in dev mxnet tensorflow; do ../$(PIN) $$name.in -o $$name.txt; done
-	cd requirements && ../$(PIN) runtime.in -c dev.txt -o runtime.txt # the image runs what the tests ran
+	cd requirements && for name in runtime demo; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # what the tests ran
 
 clean: ## remove what was built here (binaries and environments stay in the user's cache)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

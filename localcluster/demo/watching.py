@@ -110,7 +110,11 @@ class Watching:
         by_node = {node: Counts(roles.count(Role.PS), roles.count(Role.WORKER)) for node, roles in placed.items()}
         if (sum(each.ps for each in by_node.values()), sum(each.workers for each in by_node.values())) != counts:
             return ""
-        return ", ".join(f"{node}: {by_node[node].ps} + {by_node[node].workers}" for node in sorted(by_node))
+        return ", ".join(
+            f"{node}: {by_node[node].ps} + {by_node[node].workers}"
+            for node in sorted(by_node)
+            if by_node[node] != (0, 0)
+        )
 
     def _follow(self, row: Row) -> None:
         story, status = self.stories[row.name], row.status
