@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.console import Console
 from kube.contract import Phase
 from localcluster.cluster import LocalCluster
 from localcluster.demo import scenario
-from localcluster.demo.serving import ProfilePage, metrics_addresses
+from localcluster.demo.serving import ProfilePage, metrics_addresses, profiles_table, system_pods
 from localcluster.demo.summary import print_summary
 from localcluster.demo.view import View
 from localcluster.demo.watching import Row, Watching, reached
@@ -55,8 +56,12 @@ def _play(console: Console, backend: Backend, folder: Path, limit_seconds: float
     with LocalCluster("demo", scenario.nodes(), backend=backend) as cluster:
         with cluster.progress.step("installing Optimus from manifests/"):
             scenario.install(cluster, folder)
-        with cluster.api_client() as client, ProfilePage(client) as page, Watching(cluster.kubeconfig) as watching:
-            _say_where(console, cluster, page.address, metrics_addresses(client))
+        with (
+            cluster.api_client() as client,
+            ProfilePage(partial(profiles_table, client)) as page,
+            Watching(cluster.kubeconfig) as watching,
+        ):
+            _say_where(console, cluster, page.address, metrics_addresses(system_pods(client)))
             with View(console) as view:
                 rows = _watch(cluster, folder, watching, view, limit_seconds)
             print_summary(console, rows, watching.stories)

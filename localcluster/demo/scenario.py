@@ -80,9 +80,9 @@ def with_flags(arguments: Sequence[str], flags: Mapping[str, str]) -> list[str]:
     Raises:
         ValueError: a flag that is not there; the example has changed.
     """
-    missing = flags.keys() - {each.partition("=")[0] for each in arguments}
+    missing = flags.keys() - {each.partition("=")[0] for each in arguments if "=" in each}
     if missing:
-        raise ValueError(f"the example has no {', '.join(sorted(missing))}")
+        raise ValueError(f"the example has no {', '.join(sorted(missing))} to change")
     changed: list[str] = []
     for each in arguments:
         name, equals, _ = each.partition("=")
