@@ -79,11 +79,10 @@ class Passing(BaseHTTPRequestHandler):
     def _answer(self, call: Call, fault: Fault | None, upstream: Upstream) -> None:
         code = upstream.answer.status
         match fault.effect if fault else None:
+            # The answer has begun, so what was asked is done; a watch's body would never end.
             case Cut():
-                upstream.answer.read()
                 self._cut(call, fault, code)
             case Answer() as answer:
-                upstream.answer.read()
                 self._refuse(call, fault, answer, code)
             case _ if upstream.is_stream:
                 self._stream(call, fault, upstream)

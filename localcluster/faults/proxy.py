@@ -7,6 +7,7 @@ the server answered, so that a test can say what had an effect.
 
 import json
 import socket
+import sys
 import threading
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
@@ -86,7 +87,9 @@ class _Listener(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that is gone is no news; its thread ends."""
+        """A connection that is gone is no news; a fault that could not be had is."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came in
 
     def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
         with suppress(OSError):

@@ -195,6 +195,26 @@ def test_the_connection_is_cut(echo: Echoing, effect: Effect, asked: int) -> Non
     assert ask(proxy)[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("effect", "code"),
+    [
+        pytest.param(Cut(after_effect=True), None, id="is cut"),
+        pytest.param(Answer(410, after_effect=True), 410, id="is refused"),
+    ],
+)
+def test_a_watch_that_has_nothing_to_tell_yet(echo: Echoing, effect: Effect, code: int | None) -> None:
+    proxy, handler = echo
+    proxy.inject(Fault(ANY, effect))
+    with asking(proxy) as connection:
+        connection.request("GET", "/watch")
+        if code is None:
+            with pytest.raises(CUT):
+                connection.getresponse()
+        else:
+            assert connection.getresponse().status == code
+    handler.more.release()
+
+
 def test_a_server_that_is_not_there_is_a_connection_cut(echo: Echoing) -> None:
     dead = Credentials("http://127.0.0.1:1", "", ssl.create_default_context(), None)
     with FaultProxy(dead, Untouched()) as proxy, pytest.raises(CUT):
