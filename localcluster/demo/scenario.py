@@ -64,7 +64,8 @@ class DemoJob:
 
 
 FIRST: Final = DemoJob("light-tf", "tfjob.yaml", {**_GOAL, "optimus.dl/steps-per-epoch": "10"}, _QUICK_TF)
-SECOND: Final = DemoJob("light-mx", "mxjob.yaml", {**_GOAL, "optimus.dl/steps-per-epoch": "20"}, _QUICK_MX)
+_MX: Final = {"optimus.dl/steps-per-epoch": "20", "optimus.dl/min-workers": "2"}  # room is made for what is submitted
+SECOND: Final = DemoJob("light-mx", "mxjob.yaml", {**_GOAL, **_MX}, _QUICK_MX)
 
 
 def nodes() -> list[NodeSpec]:
