@@ -23,6 +23,7 @@ class Before:
     """Where the job stood when the faults began."""
 
     jobs: int
+    profiles: int
     runs: int
 
 
@@ -94,7 +95,7 @@ class Stage(Scene):
 
     def now(self) -> Before:
         """Remember where the job stands."""
-        return Before(len(self.seen.jobs), len(self.seen.logs.runs(_JOB.name)))
+        return Before(len(self.seen.jobs), len(self.seen.profiles), len(self.seen.logs.runs(_JOB.name)))
 
     # --- what must hold ---------------------------------------------------------------------------------------
 
@@ -103,12 +104,14 @@ class Stage(Scene):
         stored = self.stored(job)
         states = self.seen.jobs[since.jobs :]
         runs = len(self.seen.logs.runs(job.name)) - since.runs
+        rescales = {each["status"]["rescale"]["id"] for each in self.seen.profiles[since.profiles :] if _rescales(each)}
         done = [each for each in self.proxy(AUTOSCALER).seen if each.call.method == "PATCH" and each.status == 200]
         patches = len([each for each in done if "/tfjobs/" in each.call.target])
         wrong: Mapping[str, bool] = {
             "it was Failed": any(_is_failed(each) for each in states),
             "it is suspended": bool(stored["spec"]["runPolicy"].get("suspend")),
             "it carries our mark": "optimus.dl/suspended-by" in stored["metadata"]["annotations"],
+            f"its profile told of {len(rescales)} rescales, not of one": len(rescales) != 1,
             f"it was begun {runs} times, not once": runs != 1,
             f"it was patched {patches} times, not suspended and resumed": patches != 2,
         }
@@ -119,6 +122,10 @@ class Stage(Scene):
 
 def _runs(pod: Json) -> bool:
     return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") == "Running"
+
+
+def _rescales(profile: Json) -> bool:
+    return bool((profile.get("status") or {}).get("rescale"))
 
 
 def _is_failed(job: Json) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import CORE, KUBEFLOW, Api, Json, in_namespace
+from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, Json, in_namespace
 from tests.e2e.loop.recording import lines_of
 from tests.e2e.loop.training import LogBook
 
@@ -19,15 +19,17 @@ GONE: Final = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
 
 
 class Recorder:
-    """Keeps the job as it was after each change, and the trainers' logs, until `stop`."""
+    """Keeps jobs and profiles as they were after each change, and the trainers' logs, until `stop`."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self.logs = LogBook(api, namespace)
         self.jobs: list[Json] = []
+        self.profiles: list[Json] = []
         self._api, self._stopping = api, threading.Event()
         watched: tuple[tuple[str, Callable[[Json], None]], ...] = (
             (in_namespace(CORE, namespace, "pods"), self.logs.look),
             (in_namespace(KUBEFLOW, namespace, "tfjobs"), self.jobs.append),
+            (in_namespace(OPTIMUS, namespace, "trainingprofiles"), self.profiles.append),
         )
         for path, take in watched:
             threading.Thread(target=self._follow, args=(path, take), daemon=True).start()
