@@ -12,6 +12,7 @@ _LONGEST_FIRST = (
     "e2e/scenarios",
     "conformance/scheduler",
     "e2e/frameworks",
+    "integration/localcluster_faults",
     "integration/examples_frameworks",
 )
 """Where several processes share the folders, the run ends soonest if none of these comes last."""
