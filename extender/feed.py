@@ -1,5 +1,6 @@
 """From the caches to the placer: what each kind of event means for it."""
 
+import logging
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -11,6 +12,8 @@ from kube.pods import Pod
 from kube.profiles import TrainingProfile
 from kube.training_jobs import TrainingJob
 from scheduling.jobs import Counts
+
+_LOG = logging.getLogger(__name__)
 
 _Name: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name of a job."""
@@ -31,6 +34,8 @@ class Feed:
         """A node."""
         known = after or before
         assert known is not None
+        if after is not None and after.problem and (before is None or before.problem != after.problem):
+            _LOG.warning("%s", after.problem)
         self._placer.node_changed(known.name, None if after is None else after.node)
 
     def pod(self, before: Pod | None, after: Pod | None) -> None:

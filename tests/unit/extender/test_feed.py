@@ -141,6 +141,16 @@ def test_from_events_to_a_plan_and_back() -> None:
     assert placer.reservations() == 0
 
 
+def test_a_node_that_cannot_be_used_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    feed = Feed(Placer(Rules(scheduler_name="optimus-scheduler")))
+    bare = decode_node(b'{"metadata":{"name":"bare","uid":"b"},"status":{}}')
+    assert bare.problem
+    feed.node(None, NODE)
+    feed.node(None, bare)
+    feed.node(bare, bare)
+    assert [record.getMessage() for record in caplog.records] == [bare.problem]
+
+
 SUSPENDING = RescaleRecord("i", "", 1, 1, 1, 1)
 
 
