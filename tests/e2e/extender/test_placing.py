@@ -52,7 +52,7 @@ class Jobs:
         """Node by pod, of the pods that are bound."""
         return {pod: node for pod, node in nodes_of(self._cluster, "default", name).items() if node is not None}
 
-    def wait_bound(self, name: str, pods: int, seconds: float = 30.0) -> dict[str, str]:
+    def wait_bound(self, name: str, pods: int, seconds: float = 60.0) -> dict[str, str]:
         wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods, seconds)
         return self.nodes(name)
 
