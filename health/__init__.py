@@ -26,6 +26,8 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadedWSGIServer):
+    allow_reuse_port = True  # a process that is started again need not wait for what is left of the one before
+
     def __init__(self, host: str, port: int, app: Flask) -> None:
         super().__init__(host, port, app, handler=_Handler)
         self._open: OrderedDict[socket.socket, None] = OrderedDict()
