@@ -7,12 +7,14 @@ at an address of their own: every pod of the cluster can reach that one, and non
 """
 
 import logging
+import os
 import sys
 from typing import Any, Final
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]  # gunicorn has no types
 
+from extender import orphan
 from extender.service import Service
 from extender.settings import Settings
 from settings import address
@@ -33,6 +35,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._service: Service | None = None
+        self._master = os.getpid()
         super().__init__()
 
     def load_config(self) -> None:
@@ -45,6 +48,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def load(self) -> Flask:
         """Called in the worker: threads do not survive a fork."""
+        orphan.end_with(self._master)
         self._service = Service(self._settings)
         self._service.start()
         return self._service.app()

@@ -101,6 +101,22 @@ class Scene:
         self.nodes.append(name)
         return name
 
+    def wait_known(self) -> None:
+        """Wait until the scheduler's copy has this test's nodes and no other.
+
+        Its copies of nodes and of pods do not grow alike: a pod may be tried on the first of three nodes alone. A pod
+        that fits nowhere is told how many nodes were looked at, and no extender is asked about it.
+        """
+
+        def counted() -> bool:
+            name = f"scout-{secrets.token_hex(4)}"
+            self.pod(name, nodeSelector={"nowhere": "yes"})
+            said = self.wait_refused(name)
+            self.remove(name)
+            return said.startswith(f"0/{len(self.nodes)} nodes are available")
+
+        self.ask.until(counted, f"the scheduler knows {len(self.nodes)} nodes")
+
     def pod(self, name: str, cpu: str = "1", *, resources: Json | None = None, **spec: Any) -> None:
         """Make a pod."""
         body = pod(name, schedulerName=spec.pop("schedulerName", self.scheduler), **spec)

@@ -15,6 +15,7 @@ from tests.conformance.scheduler.test_rules import NO_ROOM, NOT_HELPFUL
 class TestQuestions:
     def test_filter_is_sent_the_pod_and_the_names_of_nodes(self, scene: Scene, extender: Extender) -> None:
         one, two = sorted(scene.node() for _ in range(2))
+        scene.wait_known()
         scene.pod("p", resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}})
         scene.wait_bound("p")
         first = extender.calls[0]
@@ -33,12 +34,14 @@ class TestQuestions:
         fits = scene.node("4")
         scene.node("1")
         scene.node("4", unschedulable=True)
+        scene.wait_known()
         scene.pod("p", "2")
         assert scene.wait_bound("p") == fits
         assert extender.asked("p") == [[fits]]
 
     def test_scores_are_asked_for_what_filter_has_left(self, scene: Scene, extender: Extender) -> None:
         nodes = sorted(scene.node() for _ in range(3))
+        scene.wait_known()
         extender.filter = keep(*nodes[:2])
         scene.pod("p")
         scene.wait_bound("p")
@@ -47,6 +50,7 @@ class TestQuestions:
 
     def test_no_scores_are_asked_for_a_single_node(self, scene: Scene, extender: Extender) -> None:
         nodes = sorted(scene.node() for _ in range(2))
+        scene.wait_known()
         extender.filter = keep(nodes[1])
         scene.pod("p")
         assert scene.wait_bound("p") == nodes[1]
@@ -90,6 +94,7 @@ class TestScores:
         self, scene: Scene, extender: Extender
     ) -> None:
         small, large = scene.node("2"), scene.node("64")
+        scene.wait_known()
         extender.prioritize = always([{"Host": small, "Score": 1}, {"Host": large, "Score": 0}])
         for number in range(2):
             scene.pod(f"p{number}", "500m")
@@ -109,6 +114,7 @@ class TestScores:
 
     def test_a_node_without_a_score_has_none(self, scene: Scene, extender: Extender) -> None:
         nodes = [scene.node() for _ in range(3)]
+        scene.wait_known()
         extender.prioritize = always([{"Host": nodes[2], "Score": 10}])
         scene.pod("p")
         assert scene.wait_bound("p") == nodes[2]
@@ -126,6 +132,7 @@ class TestScores:
         self, scene: Scene, extender: Extender, answer: Answer
     ) -> None:
         nodes = [scene.node() for _ in range(2)]
+        scene.wait_known()
         extender.prioritize = always(answer)
         scene.pod("p")
         assert scene.wait_bound("p") in nodes
@@ -174,6 +181,7 @@ class TestRefusals:
 
     def test_keys_of_an_answer_may_be_written_in_any_case(self, scene: Scene, extender: Extender) -> None:
         nodes = [scene.node() for _ in range(2)]
+        scene.wait_known()
         extender.filter = always({"nodenames": [nodes[1]], "failedandunresolvablenodes": {nodes[0]: "no"}})
         scene.pod("p")
         assert scene.wait_bound("p") == nodes[1]

@@ -52,8 +52,8 @@ class Jobs:
         """Node by pod, of the pods that are bound."""
         return {pod: node for pod, node in nodes_of(self._cluster, "default", name).items() if node is not None}
 
-    def wait_bound(self, name: str, pods: int, seconds: float = 60.0) -> dict[str, str]:
-        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods, seconds)
+    def wait_bound(self, name: str, pods: int) -> dict[str, str]:
+        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
         return self.nodes(name)
 
     def wait_message(self, pod: str, text: str) -> None:
@@ -185,8 +185,7 @@ def test_a_gang_is_completed_after_either_process_is_killed_while_it_binds(
             running.start_extender()
         else:
             running.start_scheduler()
-        # kube-scheduler backs off for up to ten seconds an attempt, and a lost promise is kept for a minute.
-        jobs.wait_bound("cut", 12, seconds=90)
+        jobs.wait_bound("cut", 12)
         assert "invariant broken" not in running.log("extender")
 
 
