@@ -11,6 +11,7 @@ from kubernetes.client.exceptions import ApiException
 
 from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
 from tests.e2e.harness.brute_force import Observed
+from tests.e2e.harness.describing import describe
 from tests.e2e.harness.history import Change, PodHistory
 from tests.e2e.harness.jobs import CLAIM, LightJob
 from tests.e2e.harness.room import free_room
@@ -172,15 +173,8 @@ class Scene:
 
     def describe(self) -> str:
         """Return what a reader of a failed scenario wants to see."""
-        cluster, namespace = self.optimus.cluster, self.namespace
-        parts = [
-            f"--- {what}\n{cluster.kubectl('get', what, '-n', namespace, '-o', 'wide')}"
-            for what in ("pods", "tfjobs,mxjobs", "trainingprofiles")
-        ]
-        parts += [f"--- why\n{reason}" for reason in sorted(_reasons(self.pods()))]
-        parts.append("--- events\n" + cluster.kubectl("get", "events", "-n", namespace, "--sort-by=.lastTimestamp"))
-        parts += [f"--- {container}\n{self._tail(name, container)}" for name, container in _PROCESSES]
-        return "\n".join(parts)
+        tails = [f"--- {container}\n{self._tail(name, container)}" for name, container in _PROCESSES]
+        return "\n".join([describe(self.api, self.namespace), *tails])
 
     def _tail(self, deployment: str, container: str) -> str:
         try:
@@ -194,11 +188,6 @@ _PROCESSES: Sequence[tuple[str, str]] = (
     (SCHEDULER, "kube-scheduler"),
     (AUTOSCALER, "autoscaler"),
 )
-
-
-def _reasons(pods: Sequence[Json]) -> set[str]:
-    conditions = [each for pod in pods for each in pod["status"].get("conditions") or ()]
-    return {each["message"] for each in conditions if each.get("message") and each["type"] == "PodScheduled"}
 
 
 @contextmanager

@@ -1,0 +1,60 @@
+"""What a failed end-to-end test says of its namespace."""
+
+from kubernetes.client.exceptions import ApiException
+
+from tests.e2e.harness.api import Json
+from tests.e2e.harness.describing import describe
+
+_POD = {
+    "metadata": {"name": "job-worker-0", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+    "spec": {},
+    "status": {
+        "phase": "Pending",
+        "nominatedNodeName": "n1",
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": "waits for its gang"}],
+        "containerStatuses": [{"name": "main", "state": {"terminated": {"reason": "Error", "exitCode": 1}}}],
+    },
+}
+_JOB = {
+    "metadata": {"name": "job"},
+    "spec": {"runPolicy": {"suspend": True}, "tfReplicaSpecs": {"PS": {"replicas": 1}, "Worker": {"replicas": 3}}},
+    "status": {"conditions": [{"type": "Failed", "status": "False"}, {"type": "Suspended", "status": "True"}]},
+}
+_EVENT = {
+    "involvedObject": {"kind": "TFJob", "name": "job"},
+    "lastTimestamp": "2026-01-01T00:00:01Z",
+    "reason": "Rescaling",
+    "message": "1 + 1 -> 1 + 3",
+}
+
+
+class Stored:
+    """A cluster that serves some collections and not others."""
+
+    def __init__(self, **collections: list[Json]) -> None:
+        self._collections = collections
+
+    def items(self, path: str, **query: str) -> list[Json]:
+        plural = path.rpartition("/")[2]
+        if plural not in self._collections:
+            raise ApiException(status=404, reason="there is no such kind")
+        return self._collections[plural]
+
+
+def test_each_object_is_one_line_that_says_where_it_stands() -> None:
+    said = describe(Stored(pods=[_POD], tfjobs=[_JOB], events=[_EVENT]), "space").splitlines()
+    pod = "  job-worker-0, Pending, no node, nominated to n1, is being deleted, main terminated Error 1"
+    assert said[:2] == ["--- pods", f"{pod}, waits for its gang"]
+    assert said[2:4] == ["--- TFJobs", "  job, PS 1, Worker 3, suspend, Suspended"]
+    assert said[-1] == "  2026-01-01T00:00:01Z, TFJob/job, Rescaling, 1 + 1 -> 1 + 3"
+
+
+def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest() -> None:
+    said = describe(Stored(events=[_EVENT]), "space")
+    assert said.count("there is no such kind") == 4
+    assert "Rescaling" in said
+
+
+def test_an_object_that_says_nothing_yet_is_a_line_too() -> None:
+    bare = {"metadata": {"name": "job"}, "spec": {}, "status": {}}
+    assert "  job, None, no node" in describe(Stored(pods=[bare], tfjobs=[bare], events=[{}]), "space")
