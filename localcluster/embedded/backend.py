@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from localcluster.components import AGENT, OPERATOR, Component, node_agent
+from localcluster.embedded.apiserver.tokens import ADMINISTRATOR
 from localcluster.layout import Layout
 from localcluster.ports import pick_ports
 from localcluster.probes import HttpProbe, LogLineProbe
@@ -61,11 +62,15 @@ def training_operator(layout: Layout) -> Component:
 
 
 def write_kubeconfig(path: Path, port: int, token: str) -> None:
-    """Write a kubeconfig for a server on a port of loopback, without TLS."""
+    """Write a kubeconfig for a server on a port of loopback, without TLS.
+
+    The token is also part of the address: kubectl sends a user's token over TLS alone, but always what the address has.
+    """
+    server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
     body = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "local", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "clusters": [{"name": "local", "cluster": {"server": server}}],
         "users": [{"name": "local", "user": {"token": token}}],
         "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local"}}],
         "current-context": "local",

@@ -45,8 +45,9 @@ def test_every_file_they_name_is_there(layout: Layout) -> None:
 def test_every_identity_is_the_same_and_knows_the_server(layout: Layout) -> None:
     port = components(layout, [])["kube-apiserver"].command[4]
     config = yaml.safe_load(layout.kubeconfig.read_text())
-    assert config["clusters"][0]["cluster"] == {"server": f"http://127.0.0.1:{port}"}
-    assert len(config["users"][0]["user"]["token"]) > 40
+    token = config["users"][0]["user"]["token"]
+    assert config["clusters"][0]["cluster"] == {"server": f"http://admin:{token}@127.0.0.1:{port}"}
+    assert len(token) > 40
     assert layout.kubeconfig.stat().st_mode & 0o077 == 0
     assert json.loads(layout.kubeconfig_of("training-operator").read_text()) == config
 

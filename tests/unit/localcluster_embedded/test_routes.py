@@ -1,5 +1,6 @@
 """Requests reach what their paths name, and what cannot be served is refused in words recorded from a real server."""
 
+import base64
 from typing import Any
 
 import msgspec
@@ -303,10 +304,18 @@ def test_callers_show_the_secret_or_a_token_that_was_made_here() -> None:
     world, gate = World(), Gate(b"secret")
     token = gate.token_for(world.get("serviceaccounts", "default") or {}, {}, world.clock())["status"]["token"].encode()
     forged = Gate(b"another").token_for(world.get("serviceaccounts", "default") or {}, {}, world.clock())
-    strangers = (b"", b"Bearer ", b"Basic secret", b"Bearer Secret", b"Bearer " + token[:-1], b"Bearer a.b")
+    strangers = (
+        b"Basic " + base64.b64encode(b"admin:"),
+        b"",
+        b"Bearer ",
+        b"Basic secret",
+        b"Bearer Secret",
+        b"Bearer " + token[:-1],
+        b"Bearer a.b",
+    )
     for authorization in (*strangers, b"Bearer " + forged["status"]["token"].encode()):
         assert not gate.admits(authorization, world.clock()), authorization
-    for authorization in (b"Bearer secret", b"Bearer " + token):
+    for authorization in (b"Bearer secret", b"Bearer " + token, b"Basic " + base64.b64encode(b"admin:secret")):
         assert gate.admits(authorization, world.clock())
     world.clock.pass_seconds(3601)
     assert not gate.admits(b"Bearer " + token, world.clock())
