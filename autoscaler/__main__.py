@@ -174,6 +174,7 @@ def _decision_rules(settings: Settings) -> DecisionRules:
         ),
         # Later than the user is told which line would do: after two intervals.
         stale_seconds=3 * settings.interval_seconds,
+        hold_seconds=settings.start_timeout_seconds,
     )
 
 

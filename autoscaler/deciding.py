@@ -15,6 +15,8 @@ from autoscaler.job_state import EXPLORING_PREFIX, FRESH_SECONDS, PROFILING_PREF
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation
 from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
+from autoscaler.room import Claim, room_now
+from kube.contract import RESCALING
 from kube.times import format_second
 from scheduling.allocation import AllocationPolicy
 from scheduling.errors import NotReady
@@ -56,6 +58,10 @@ class DecisionRules:
     profiling: ProfilingRules
     stale_seconds: float
     """A decision that has waited so long for a checkpoint is taken back and decided anew."""
+
+    hold_seconds: float = 600.0
+    """So long at most in one step of a rescale nothing grows for want of its room. Default: the extender holds room
+    for as long."""
 
 
 class Deciding:
@@ -144,6 +150,8 @@ class Deciding:
     def begin_pending(self, fleet: Fleet, observation: Observation) -> None:
         """Begin the decided rescales whose room is free by now."""
         self._take_back_stale(fleet, observation.at)
+        if not self._pending:
+            return
         layout = self.room(fleet, observation)
         for uid, (interval_id, decision) in list(self._pending.items()):
             state = fleet.states.get(uid)
@@ -173,21 +181,24 @@ class Deciding:
         _LOG.info("job %s: rescale %s from %s to %s begins: %s", state.job.key, record_id, record.before, target, why)
 
     def room(self, fleet: Fleet, observation: Observation) -> Layout:
-        """The room that is free now: pods being deleted still take theirs, rescales under way have their target's."""
-        layout = Layout.of(observation.snapshot, self._rules.placement, leaving_counts=True)
-        for state in fleet:
-            target = state.rescaling_to
-            if target is None:
-                home = home_of(state)
-                if home is not None and not isinstance(state.outlook, JobOutlook):
-                    layout.complete(state.job, _larger(home, state.job.counts))
-                continue
-            if target == NO_COUNTS:
-                continue
-            bound = observation.snapshot.bound_counts(state.job.uid)
-            if bound.ps < target.ps or bound.workers < target.workers:
-                layout.move(state.job, target)
-        return layout
+        """The room that is free now for what begins."""
+        claims = [claim for state in fleet if (claim := self._claim(state, observation)) is not None]
+        return room_now(observation.snapshot, self._rules.placement, claims)
+
+    def _claim(self, state: JobState, observation: Observation) -> Claim | None:
+        """The room that is kept for a job: that of its rescale's target, or of the way home from a measurement."""
+        if state.rescale is None:
+            home = home_of(state)
+            if home is None or isinstance(state.outlook, JobOutlook):
+                return None
+            return Claim(state.job, _larger(home, state.job.counts), stays=True)
+        record = state.rescale.record
+        bound = observation.snapshot.bound_counts(state.job.uid)
+        if record.aim == NO_COUNTS or (bound.ps >= record.aim.ps and bound.workers >= record.aim.workers):
+            return None
+        waited_seconds = observation.at - record.step_at
+        insists = record.phase in RESCALING and waited_seconds < self._rules.hold_seconds
+        return Claim(state.job, record.aim, stays=record.step is Step.START, insists=insists)
 
     def profile(self, fleet: Fleet, observation: Observation) -> None:
         """End profiling runs that have measured enough, and begin the next ones."""

@@ -51,6 +51,7 @@ class Trainee:
     saved: int = 0
     lines: list[LogLine] = field(default_factory=list)
     runs: int = 0
+    left_at: float = 0.0
     version: int = 1
 
     @property
@@ -69,6 +70,10 @@ class Trainee:
     @property
     def suspended(self) -> bool:
         return bool(self.manifest["spec"]["runPolicy"].get("suspend"))
+
+    @property
+    def leaving(self) -> bool:
+        return any("deletionTimestamp" in pod["metadata"] for pod in self.pods)
 
     def speed(self) -> float:
         """Steps per second."""
@@ -122,6 +127,8 @@ class Town:
     checkpoints_of: set[str] | None = None
     day_offset: float = 0.0
     quota: int | None = None
+    lingering_seconds: float = 0.0
+    """So long pods that were told to end still take their room."""
     writes: int = 0
     asked: int = 0
 
@@ -140,13 +147,21 @@ class Town:
     def _operate(self, trainee: Trainee) -> None:
         conditions = trainee.manifest["status"].setdefault("conditions", [])
         if trainee.suspended:
-            trainee.pods.clear()
+            self._end_pods(trainee)
             trainee.manifest["status"]["conditions"] = [{"type": "Suspended", "status": "True"}]
             return
         if conditions and conditions[0]["type"] == "Suspended":
             trainee.manifest["status"]["conditions"] = []
         if not trainee.pods and self._room() >= sum(trainee.counts):
             self._make_pods(trainee)
+
+    def _end_pods(self, trainee: Trainee) -> None:
+        if trainee.pods and not trainee.leaving:
+            trainee.left_at = self.at + self.lingering_seconds
+            for pod in trainee.pods:
+                pod["metadata"]["deletionTimestamp"] = format_second(self.at)
+        if self.at >= trainee.left_at:
+            trainee.pods.clear()
 
     def _room(self) -> int:
         return self.cpus - sum(len(trainee.pods) for trainee in self.trainees.values())
@@ -168,7 +183,8 @@ class Town:
                 del pod["spec"]["nodeName"]
 
     def _train(self, trainee: Trainee, seconds: float) -> None:
-        if not trainee.pods or any(pod["status"]["phase"] != "Running" for pod in trainee.pods):
+        is_running = trainee.pods and all(pod["status"]["phase"] == "Running" for pod in trainee.pods)
+        if not is_running or trainee.leaving:
             return
         before = int(trainee.step)
         began, speed = trainee.step, trainee.speed()

@@ -1,0 +1,121 @@
+"""The room that is free now, with what is kept for jobs that are being rescaled."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.room import Claim, room_now
+from scheduling.interval.layout import Layout
+from scheduling.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
+from scheduling.nodes import Node
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.resources import Resources
+from scheduling.snapshot import BoundPod, ClusterSnapshot, ReplicaId
+
+ONE = Resources(cpu=1, pods=1)
+
+
+def job(uid: str, *, zone: str = "") -> Job:
+    spec = ReplicaSpec(ONE, NodeConstraints(selector=(("zone", zone),) if zone else ()))
+    counts = Counts(1, 1)
+    return Job(key=JobKey("team", uid), uid=uid, kind="TFJob", created_at=0.0, counts=counts, ps=spec, worker=spec)
+
+
+def pods_of(uid: str, on: str, *, leaving: bool = False) -> list[BoundPod]:
+    """A PS and workers of a job, one on each of these nodes."""
+    roles = [(Role.PS, 0), *((Role.WORKER, index) for index in range(len(on)))]
+    return [
+        BoundPod(f"{uid}-{role}-{index}", node, ONE, ReplicaId(uid, role, index), leaving)
+        for (role, index), node in zip(roles, on, strict=False)
+    ]
+
+
+def cluster(cpus: dict[str, int], pods: list[BoundPod]) -> ClusterSnapshot:
+    """Nodes by name; each is of the zone that its name begins with."""
+    nodes = [Node(name, Resources(cpu=cpu, pods=110), {"zone": name[0]}) for name, cpu in cpus.items()]
+    return ClusterSnapshot.of(0.0, (), nodes, pods)
+
+
+def free_cpus(layout: Layout) -> dict[str, int]:
+    return {node: max(amount["cpu"], 0) for node, amount in layout.free.items()}
+
+
+def left(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
+    return free_cpus(room_now(snapshot, Theorem1(), claims))
+
+
+@pytest.mark.parametrize(
+    ("claim", "free"),
+    [
+        pytest.param(Claim(job("a"), Counts(1, 4)), {"n": 1}, id="a target takes what its own pods do not leave it"),
+        pytest.param(Claim(job("a"), Counts(1, 1)), {"n": 3}, id="what a smaller one leaves is not free yet"),
+        pytest.param(Claim(job("a"), Counts(4, 4), insists=True), {"n": 0}, id="one that finds no room closes all"),
+        pytest.param(Claim(job("a"), Counts(4, 4)), {"n": 3}, id="or nothing, where the job still trains"),
+    ],
+)
+@pytest.mark.parametrize("leaving", [True, False])
+def test_a_job_that_is_placed_anew(claim: Claim, free: dict[str, int], leaving: bool) -> None:
+    assert left(cluster({"n": 6}, pods_of("a", "nnn", leaving=leaving)), claim) == free
+
+
+@pytest.mark.parametrize(
+    ("target", "free"),
+    [
+        pytest.param(Counts(1, 3), {"m": 0, "n": 2}, id="around the pods that it has"),
+        pytest.param(Counts(4, 4), {"m": 0, "n": 0}, id="with no room for the rest"),
+    ],
+)
+def test_a_job_whose_pods_stay(target: Counts, free: dict[str, int]) -> None:
+    snapshot = cluster({"m": 2, "n": 4}, pods_of("a", "mm"))
+    claim = Claim(job("a"), target, stays=True, insists=True)
+    assert left(snapshot, claim) == free
+
+
+def test_only_nodes_that_the_job_may_use_are_closed() -> None:
+    claim = Claim(job("a", zone="m"), Counts(3, 3), insists=True)
+    assert left(cluster({"m1": 2, "m2": 2, "n": 4}, []), claim) == {"m1": 0, "m2": 0, "n": 4}
+
+
+def test_the_room_of_ones_own_pods_is_nobody_elses() -> None:
+    snapshot = cluster({"n": 4}, pods_of("a", "nnnn", leaving=True))
+    layout = room_now(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), insists=True)])
+    assert not layout.fits(job("b"), Counts(1, 1))
+    layout = room_now(snapshot, Theorem1(), [Claim(job("a"), Counts(1, 3), insists=True)])
+    assert [held.node for held in layout.held["a"]] == ["n"] * 4
+
+
+def test_a_job_that_was_stopped_comes_before_one_that_trains() -> None:
+    snapshot = cluster({"n": 4}, [])
+    claims = [Claim(job("a"), Counts(1, 2)), Claim(job("b"), Counts(1, 2), insists=True)]
+    for each in (claims, claims[::-1]):
+        assert list(room_now(snapshot, Theorem1(), each).held) == ["b"]
+
+
+def test_a_pod_on_a_node_that_is_gone_is_passed_over() -> None:
+    snapshot = cluster({"n": 4}, pods_of("a", "xn", leaving=True))
+    assert left(snapshot, Claim(job("a"), Counts(1, 2))) == {"n": 1}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.text("lmn", min_size=1, max_size=4), st.booleans()), max_size=2),
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 4), st.integers(1, 4), st.booleans(), st.booleans())),
+    st.integers(0, 6),
+)
+def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
+    there: list[tuple[str, str, bool]], asked: list[tuple[str, int, int, bool, bool]], cpus: int
+) -> None:
+    pods = [pod for uid, on, leaving in {uid: (uid, on, leaving) for uid, on, leaving in there}.values()
+            for pod in pods_of(uid, on, leaving=leaving)]  # fmt: skip
+    snapshot = cluster(dict.fromkeys("lmn", cpus), pods)
+    claims = {uid: Claim(job(uid), Counts(ps, workers), stays, insists) for uid, ps, workers, stays, insists in asked}
+    now = free_cpus(Layout.of(snapshot, Theorem1(), leaving_counts=True))
+    layout = room_now(snapshot, Theorem1(), list(claims.values()))
+    for node, free in free_cpus(layout).items():
+        assert free <= now[node]
+        taken = 0
+        for uid in "ab":
+            own = [pod for pod in pods if pod.node == node and pod.replica is not None and pod.replica.job_uid == uid]
+            kept = sum(held.node == node for held in layout.held.get(uid, ()))
+            stays = uid not in claims or claims[uid].stays
+            taken += sum(pod.leaving for pod in own) + kept if stays else max(len(own), kept)
+        assert free in (0, max(cpus - taken, 0))
