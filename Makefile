@@ -37,15 +37,15 @@ $(DEMO_READY): requirements/demo.txt # a part of dev.txt, in the same versions: 
 demo: $(DEMO_READY) ## two jobs train under Optimus on this machine; CLUSTER=real: on a real control plane
 	$(BIN)/python -m localcluster.demo --cluster $(CLUSTER)
 
-check: $(READY) ## format, lint, types, import contracts, unit tests
+check: $(READY) ## format, lint, types, import contracts, unit tests, both processes on the embedded control plane
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
+	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) -m "not e2e and not slow" tests/unit tests/scenarios
 
 test: check ## everything: the checks, then integration, conformance and end-to-end tests on a real control plane
-	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
+	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/scenarios tests/e2e
 
 format: $(READY) ## rewrite the code as the formatter wants it
 	$(BIN)/ruff format .

@@ -7,12 +7,17 @@ import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]  # pytest-xdist has no types
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # likewise
 
+pytest_plugins = ("tests.clusters",)
+
 _LONGEST_FIRST = (
+    "scenarios embedded",
     "e2e/loop",
-    "e2e/scenarios",
+    "scenarios",
     "conformance/scheduler",
+    "e2e/faults",
     "e2e/frameworks",
     "integration/localcluster_faults",
+    "conformance/scheduler embedded",
     "integration/examples_frameworks",
 )
 """Where several processes share the folders, the run ends soonest if none of these comes last."""
@@ -42,7 +47,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderS
 
 
 def _folder(nodeid: str) -> str:
-    return "/".join(nodeid.split("/")[1:3])
+    """The folder of a test; what runs on either control plane has a cluster on each, and so counts as two."""
+    folder = "/".join(part for part in nodeid.split("/")[1:3] if not part.startswith("test_"))
+    return f"{folder} embedded" if "embedded" in nodeid.partition("[")[2] else folder
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
-from tests.e2e.conftest import Shown
+from tests.clusters import Shown
 from tests.e2e.extender.scheduler import REPOSITORY, Placing, nodes_of, placing, tfjob, wait_until
 
 pytestmark = pytest.mark.e2e

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.e2e.conftest import Shown
+from tests.clusters import Shown
 from tests.e2e.frameworks.jobs import MXNET_ASYNC, MXNET_SYNC, TENSORFLOW, FrameworkJob
 from tests.e2e.frameworks.story import Narrator, Story
 from tests.e2e.harness.api import CORE, Api, Json, in_namespace
@@ -28,7 +28,10 @@ def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[Opti
     assert frameworks, "no environment of a framework was made"
     assert not missing, "; ".join(missing)
     tuning = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "report_seconds": "1"})
-    with optimus_cluster("frameworks", training_nodes("4", "4"), tuning, frameworks) as running, shown(running.cluster):
+    with (
+        optimus_cluster("frameworks", training_nodes("4", "4"), tuning, images=frameworks) as running,
+        shown(running.cluster),
+    ):
         running.deploy()
         yield running
 

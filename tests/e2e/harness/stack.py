@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from kubernetes.client.exceptions import ApiException
 
 from localcluster.cluster import LocalCluster
-from localcluster.errors import KubectlError
 from localcluster.specs import NodeSpec, Taint
-from tests.e2e.harness.api import Api, Json
+from tests.e2e.harness.api import CORE, Api, Json, in_namespace
 from tests.e2e.harness.jobs import POOL
+from tests.e2e.harness.waiting import wait_until
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 SYSTEM_NAMESPACE: Final = "optimus-system"
@@ -92,32 +93,37 @@ class Optimus:
             self.wait_rolled_out(name)
 
     def wait_rolled_out(self, deployment: str) -> None:
-        """Wait until the Deployment's newest pods are available. Raises KubectlError, with what there is to say."""
-        wait = f"--timeout={_AVAILABLE_SECONDS}s"
-        try:
-            self.cluster.kubectl("rollout", "status", f"deployment/{deployment}", "-n", SYSTEM_NAMESPACE, wait)
-        except KubectlError as error:
-            error.add_note(self.describe(deployment))
-            raise
+        """Wait until the Deployment's newest pods are available, and no other is left."""
+        path = f"/apis/apps/v1/namespaces/{SYSTEM_NAMESPACE}/deployments/{deployment}"
+        wait_until(
+            lambda: is_rolled_out(self.api.get(path)),
+            f"{deployment} is rolled out",
+            _AVAILABLE_SECONDS,
+            lambda: self.describe(deployment),
+        )
 
     def describe(self, deployment: str) -> str:
-        """Return what kubectl says of a Deployment's pods, and the last lines of each container."""
-        selected = ("-n", SYSTEM_NAMESPACE, "-l", f"app.kubernetes.io/name={deployment}")
-        asked = (("describe", "pods", *selected), ("logs", *selected, "--all-containers", "--prefix", "--tail=30"))
-        return "\n".join(self._said(*arguments) for arguments in asked)
+        """Return the states of a Deployment's containers and the last lines of each."""
+        return "\n".join(line for pod in self._pods(deployment) for line in self._told(pod))
 
-    def _said(self, *arguments: str) -> str:
+    def _told(self, pod: Json) -> Iterator[str]:
+        name, status = pod["metadata"]["name"], pod["status"]
+        yield f"--- {name}: {status.get('phase')} {status.get('message', '')}"
+        for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+            yield f"--- {name}/{each['name']}: {each.get('state')}\n{self._tail(name, each['name'])}"
+
+    def _tail(self, pod: str, container: str) -> str:
         try:
-            return self.cluster.kubectl(*arguments)
-        except KubectlError as error:
+            return self.api.text(f"{_pods_path()}/{pod}/log", container=container, tailLines="30")
+        except ApiException as error:
             return str(error)
+
+    def _pods(self, deployment: str) -> list[Json]:
+        return self.api.items(_pods_path(), labelSelector=f"app.kubernetes.io/name={deployment}")
 
     def pod_of(self, deployment: str) -> Json:
         """Return the one pod of a Deployment that is not being deleted."""
-        pods = self.api.items(
-            f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods", labelSelector=f"app.kubernetes.io/name={deployment}"
-        )
-        (pod,) = [each for each in pods if not each["metadata"].get("deletionTimestamp")]
+        (pod,) = [each for each in self._pods(deployment) if not each["metadata"].get("deletionTimestamp")]
         return pod
 
     def defects(self, since: str) -> list[str]:
@@ -128,32 +134,37 @@ class Optimus:
         found: list[str] = []
         for deployment, container in ((SCHEDULER, "extender"), (AUTOSCALER, "autoscaler")):
             name = self.pod_of(deployment)["metadata"]["name"]
-            path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods/{name}/log"
-            log = self.api.text(path, container=container, sinceTime=since)
+            log = self.api.text(f"{_pods_path()}/{name}/log", container=container, sinceTime=since)
             found += [line for line in log.splitlines() if " ERROR " in line or line.startswith("Traceback")]
         return found
 
     def log(self, deployment: str, container: str, lines: int = 200) -> str:
         """Return the last lines of one of the processes."""
         name = self.pod_of(deployment)["metadata"]["name"]
-        path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods/{name}/log"
-        return self.api.text(path, container=container, tailLines=str(lines))
+        return self.api.text(f"{_pods_path()}/{name}/log", container=container, tailLines=str(lines))
+
+
+def is_rolled_out(deployment: Json) -> bool:
+    """Whether a Deployment's newest pods are available and no other is left, as `kubectl rollout status` sees it."""
+    status, wanted = deployment.get("status") or {}, deployment["spec"]["replicas"]
+    counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
+    return status.get("observedGeneration", 0) >= deployment["metadata"]["generation"] and counts == [wanted] * 3
+
+
+def _pods_path() -> str:
+    return in_namespace(CORE, SYSTEM_NAMESPACE, "pods")
 
 
 @contextmanager
 def optimus_cluster(
-    name: str,
-    training: Sequence[NodeSpec],
-    tuning: Tuning = QUICK_TUNING,
-    images: Mapping[str, Path | str] | None = None,
-    agent: Mapping[str, Any] | None = None,
+    name: str, training: Sequence[NodeSpec], tuning: Tuning = QUICK_TUNING, **how: Any
 ) -> Iterator[Optimus]:
     """Run a cluster under Optimus: one system node for the two processes, and these training nodes.
 
-    `agent` are settings of the node agent, as `LocalCluster` takes them.
+    `how` are further arguments of `LocalCluster`: images, settings of the node agent, the back end.
     """
     nodes = (NodeSpec("system", {"cpu": "4", "memory": "8Gi"}), *training)
-    with LocalCluster(name, nodes, images=images, agent=agent) as cluster, cluster.api_client() as client:
+    with LocalCluster(name, nodes, **how) as cluster, cluster.api_client() as client:
         yield Optimus(cluster, Api(client), tuning)
 
 

@@ -19,7 +19,7 @@ from localcluster.probes import tls_context
 from localcluster.processes import ProcessId, alive
 from localcluster.records import read_status
 from localcluster.specs import NodeSpec, Taint, numbered_nodes
-from tests.e2e.conftest import Shown
+from tests.clusters import Shown
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CONTROL_PLANE = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "training-operator"}

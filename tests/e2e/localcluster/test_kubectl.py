@@ -9,7 +9,7 @@ from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
 from localcluster.progress import Lines
 from localcluster.specs import Backend, NodeSpec
-from tests.e2e.conftest import Shown
+from tests.clusters import Shown
 
 POD = {
     "apiVersion": "v1",

@@ -7,7 +7,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import NodeSpec, Taint
-from tests.e2e.conftest import Shown
+from tests.clusters import Shown
 from tests.e2e.localcluster_node.pods import Namespace, container, pod
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Shown
+from tests.clusters import Shown
 from tests.e2e.harness.scene import Scene, scene
 from tests.e2e.harness.stack import QUICK_TUNING, Optimus, Tuning, optimus_cluster, training_nodes
 

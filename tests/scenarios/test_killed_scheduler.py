@@ -27,7 +27,13 @@ def is_bound(change: Change) -> bool:
     [
         pytest.param("extender", "-m extender", is_nominated, id="the extender, when the first pod is told its node"),
         pytest.param("extender", "-m extender", is_bound, id="the extender, when the first pod is bound"),
-        pytest.param("kube-scheduler", "--config=", is_bound, id="kube-scheduler, when the first pod is bound"),
+        pytest.param(
+            "kube-scheduler",
+            "--config=",
+            is_bound,
+            id="kube-scheduler, when the first pod is bound",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_gang_is_completed_after_a_kill_in_the_middle(

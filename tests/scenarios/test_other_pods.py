@@ -1,5 +1,7 @@
 """What Optimus has no say in: pods of nobody's training job, and jobs that carry no annotation."""
 
+import pytest
+
 from tests.e2e.harness.api import CORE
 from tests.e2e.harness.brute_force import complaints
 from tests.e2e.harness.jobs import LightJob, plain_pod
@@ -22,6 +24,7 @@ def test_a_plain_pod_gets_no_room_that_is_promised_to_a_job_but_all_that_is_left
     stage.holds(lambda: not stage.pod("too-much")["spec"].get("nodeName"), "the large pod has none", 2)
 
 
+@pytest.mark.slow
 def test_a_job_without_annotations_is_placed_as_a_gang_trains_to_its_end_and_is_never_resized(stage: Scene) -> None:
     job = LightJob("TFJob", "bare", 2, 3, flags={"--epochs": "3"})
     free = stage.free_room(job)

@@ -18,6 +18,7 @@ def advisory(optimus: Optimus) -> Iterator[None]:
     optimus.deploy()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("advisory")
 def test_a_job_lands_on_the_planned_nodes_and_trains(stage: Scene) -> None:
     job = LightJob("TFJob", "advised", 2, 4, flags={"--epochs": "2"})

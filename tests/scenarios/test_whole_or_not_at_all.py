@@ -1,5 +1,7 @@
 """A job is placed whole or waits whole, whoever else wants the room."""
 
+import pytest
+
 from tests.e2e.harness.brute_force import complaints
 from tests.e2e.harness.jobs import Kind, LightJob
 from tests.e2e.harness.scene import Scene
@@ -52,6 +54,7 @@ def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(stage: Scene) ->
     stage.wait_bound(loser)
 
 
+@pytest.mark.slow
 def test_jobs_that_fit_one_at_a_time_all_get_their_turn(stage: Scene) -> None:
     kinds: tuple[Kind, ...] = ("TFJob", "MXJob", "TFJob")
     short = {"--epochs": "1", "--examples-per-epoch": "640"}

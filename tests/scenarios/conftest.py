@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Shown
+from localcluster.specs import Backend
+from tests.clusters import Shown
 from tests.e2e.harness.scene import Scene, scene
 from tests.e2e.harness.stack import Optimus, optimus_cluster, training_nodes
 
@@ -26,11 +27,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_SCENARIO_SECONDS))
 
 
-@pytest.fixture(scope="package")
-def running(shown: Shown) -> Iterator[Optimus]:
+@pytest.fixture(scope="package", params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED], ids=str)
+def running(request: pytest.FixtureRequest, shown: Shown) -> Iterator[Optimus]:
     """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not deployed yet."""
     four = training_nodes("4", "4", "4", "4", gpus=(2, 3))
-    with optimus_cluster("scenarios", four, agent=AGENT) as optimus, shown(optimus.cluster):
+    backend: Backend = request.param
+    with optimus_cluster(f"scenarios-{backend}", four, agent=AGENT, backend=backend) as optimus, shown(optimus.cluster):
         yield optimus
 
 
