@@ -14,12 +14,12 @@ from autoscaler.clocks import Clocks
 from autoscaler.deciding import Deciding
 from autoscaler.fleet import Fleet
 from autoscaler.job_state import TAKE_BACK_PREFIX, JobState
-from autoscaler.log_reading import LogReading
+from autoscaler.log_reading import LogReading, run_of
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation, Observer
 from autoscaler.report import phase_of
 from autoscaler.reporting import Reporting
-from autoscaler.rescale_words import RescaleRecord, Step
+from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
 from autoscaler.rescaling import Rescaling
 from scheduling.interval import IntervalPlan
 from scheduling.jobs import RescaleRule
@@ -122,7 +122,7 @@ class Controller:
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
         if state.was_whole or trained_at > since or state.job.rescale is RescaleRule.NEVER:
             # What has trained may train on with the pods it has, whether its log tells or not.
-            self._parts.reporting.half_bound(state.seen, limit_seconds)
+            self._parts.reporting.half_bound(state.seen, limit_seconds, runs=state.run is not None)
             return
         counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
@@ -194,7 +194,8 @@ class Controller:
                 continue
             since[uid] = self._unmanaged_since.get(uid, now)
             if now - since[uid] >= self._rhythm.half_bound_seconds:
-                self._parts.reporting.half_bound(seen, self._rhythm.half_bound_seconds)
+                runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
+                self._parts.reporting.half_bound(seen, self._rhythm.half_bound_seconds, runs=runs)
         self._unmanaged_since = since
 
     @contextmanager

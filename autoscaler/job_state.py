@@ -135,13 +135,13 @@ class JobState:
             self.checkpoint_told_at = at
         self.checkpoint_at = latest
 
-    def must_wait_for_checkpoint(self, record: RescaleRecord) -> bool:
+    def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
         """Whether this rescale has to wait for a checkpoint now.
 
-        Not where no pod trains, for there is nothing to lose, and no log in which one could show. Nor when it only
-        measures a young job's speed or ends that, or takes back a gang that never became whole.
+        Not where there is nothing to lose, and no log in which one could show. Nor when it only measures a young job's
+        speed or ends that, or takes back a gang that never became whole.
         """
-        if self.run is None or self.job.rescale is not RescaleRule.CHECKPOINT:
+        if self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
             return False
         return not record.id.startswith((PROFILING_PREFIX, SETTLING_PREFIX, TAKE_BACK_PREFIX))
 
@@ -150,9 +150,18 @@ class JobState:
 
         Once may be bad luck; but room that is kept for a job that never prints such a line is lost to everybody.
         """
-        if self.run is None or self.job.rescale is not RescaleRule.CHECKPOINT or not self.deeds.waited_in_vain:
+        if not self.deeds.waited_in_vain or self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
             return False
         return self.checkpoint_told_at is None or at - self.checkpoint_told_at > FRESH_SECONDS
+
+    def _may_train(self, at: float) -> bool:
+        """Whether its pods train, as far as anybody can tell: a part of a gang that never was whole must show it."""
+        if self.run is None:
+            return False
+        if self.half_bound_since is None or self.was_whole:
+            return True
+        made_at = min(pod.created_at for pod in self.run.pods)
+        return any(sample.at > made_at for sample in self.progress(at).samples)
 
     def why_against(self, before: Counts, target: Counts) -> str | None:
         """Why a rescale is not what the job's user wants by now, as a sentence; ``None`` if nothing speaks against it.
@@ -202,7 +211,7 @@ class JobState:
     def begin(self, record: RescaleRecord) -> None:
         """Begin a rescale."""
         self.goal_moved = False
-        self.rescale = begin(record, self.must_wait_for_checkpoint(record))
+        self.rescale = begin(record, self.must_wait_for_checkpoint(record, record.started_at))
 
     def found_no_place(self, waited_seconds: float, at: float) -> None:
         """Take note that the target of the rescale under way found no place."""

@@ -196,13 +196,14 @@ class Reporting:
             self._refused(outcome)
             self._again_later(_key(seen.uid, "LeftAlone"))
 
-    def half_bound(self, seen: TrainingJob, waited_seconds: float) -> None:
-        """Tell of a job that is not managed and holds only a part of its gang."""
-        self._tell_once(
-            seen,
-            "HalfPlaced",
-            f"for {waited_seconds:.0f} s only some of its pods have a node, and hold it: make room, or delete the job",
+    def half_bound(self, seen: TrainingJob, waited_seconds: float, *, runs: bool) -> None:
+        """Tell of a job that holds only a part of its gang; ``runs``: some pod of it that trains does."""
+        what = (
+            "those run on: make room for the others, or suspend and resume the job once it has saved a checkpoint"
+            if runs
+            else "hold it while it does not train: make room, or delete the job"
         )
+        self._tell_once(seen, "HalfPlaced", f"for {waited_seconds:.0f} s only some of its pods have a node, and {what}")
 
     def _tell_once(self, seen: TrainingJob, reason: str, message: str) -> bool:
         key = _key(seen.uid, reason)

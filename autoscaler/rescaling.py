@@ -103,7 +103,7 @@ class Rescaling:
             if not events or state.rescale is None:
                 return
             # What the user wrote is taken in before each step: the last word is his.
-            state.rescale, _ = advance(state.rescale, _user_wants(state, state.rescale), self._rules)
+            state.rescale, _ = advance(state.rescale, _user_wants(state, state.rescale, at), self._rules)
             state.rescale, instructions = advance(state.rescale, events.popleft(), self._rules)
             events.extend(self._carry_out(state, instructions, observation, at))
 
@@ -194,9 +194,9 @@ def _said(instruction: Suspend | ResizeAndResume | Unmark) -> str:
             return "left to its user"
 
 
-def _user_wants(state: JobState, rescale: Rescale) -> UserWants:
+def _user_wants(state: JobState, rescale: Rescale, at: float) -> UserWants:
     record = rescale.record
-    return UserWants(state.must_wait_for_checkpoint(record), state.why_against(record.before, record.target))
+    return UserWants(state.must_wait_for_checkpoint(record, at), state.why_against(record.before, record.target))
 
 
 def job_look(job: TrainingJob) -> JobLook:

@@ -238,15 +238,3 @@ def test_a_job_marked_by_this_software_of_which_nothing_is_recorded_is_set_going
     job.manifest["metadata"]["annotations"]["optimus.dl/suspended-by"] = "some-interval"
     mayor.rule(10)
     assert not job.suspended
-
-
-def test_a_gang_that_stays_half_placed_is_taken_back(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any"))
-    town.pass_time(1)
-    del job.pods[-1]["spec"]["nodeName"]
-    job.pods[-1]["status"]["phase"] = "Pending"
-    mayor.rule(40)
-    first = next(message for _, reason, message in town.told if reason == "Rescaling")
-    assert "only some of its pods could be placed" in first
-    assert job.runs >= 2
-    assert all("nodeName" in pod["spec"] for pod in job.pods)

@@ -127,14 +127,6 @@ def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(t
     assert mayor.status("a").progress_percent == 100
 
 
-def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="async", rescale="never"))
-    mayor.rule(10)
-    del job.pods[-1]["spec"]["nodeName"]
-    mayor.rule(60)
-    assert (job.runs, job.counts) == (1, Counts(1, 2))
-
-
 def test_a_memory_that_is_nonsense_costs_its_own_job_only(town: Town, mayor: Mayor) -> None:
     town.submit(tf_job("odd", 1, 1, target_loss="0.12", training_mode="sync"))
     good = town.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
@@ -279,33 +271,6 @@ def test_who_resumes_what_was_suspended_at_its_goal_may_suspend_it_again(town: T
     annotate(job, target_loss="0.1")
     mayor.rule(20)
     assert job.suspended
-
-
-@pytest.mark.parametrize("rescale", ["never", "checkpoint"])
-def test_a_job_whose_log_nobody_can_read_is_not_stopped_when_it_loses_a_pod(
-    town: Town, mayor: Mayor, rescale: str
-) -> None:
-    town.deaf_logs.add("a")
-    job = town.submit(tf_job("a", 1, 3, target_loss="0.001", training_mode="async", rescale=rescale))
-    mayor.rule(40)
-    lost = job.pods[-1]
-    lost["metadata"]["uid"], lost["status"]["phase"] = "made-anew", "Pending"
-    del lost["spec"]["nodeName"]
-    mayor.rule(10)
-    mayor.restart()
-    mayor.rule(60)
-    assert (job.runs, job.counts) == (1, Counts(1, 3))
-    assert town.reasons("a").count("HalfPlaced") == 1
-
-
-def test_a_job_that_says_never_is_not_taken_back_either(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="never"))
-    town.pass_time(1)
-    del job.pods[-1]["spec"]["nodeName"]
-    job.pods[-1]["status"]["phase"] = "Pending"
-    mayor.rule(60)
-    assert job.runs == 1
-    assert "HalfPlaced" in town.reasons("a")
 
 
 def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(town: Town, mayor: Mayor) -> None:
