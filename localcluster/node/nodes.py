@@ -20,6 +20,10 @@ _VERSION = "v1.36.3-localprocess"
 class Calls(Protocol):
     """The calls on the API server that nodes need."""
 
+    def get(self, path: str) -> dict[str, Any]:
+        """Read an object."""
+        ...
+
     def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Create an object."""
         ...
@@ -34,7 +38,11 @@ class Calls(Protocol):
 
 
 class NodeRegistrar(threading.Thread):
-    """Registers nodes, then renews their Leases until the process ends."""
+    """Registers nodes, then renews their Leases until the process ends.
+
+    A node whose Lease ran out (the API server or this machine stood still) is given up by the node controller, which
+    takes it back only when its own status says again that it is ready: a Lease renewed late is not enough.
+    """
 
     def __init__(self, api: Calls, nodes: tuple[NodeSpec, ...], logs_port: int, lease_seconds: float) -> None:
         """Announce these nodes, with logs served on `logs_port` of the loopback address."""
@@ -58,12 +66,19 @@ class NodeRegistrar(threading.Thread):
     def run(self) -> None:
         """Renew all Leases, each time the period is over."""
         while not self._ended.wait(self._lease_seconds):
-            for node in self._nodes:
-                self._keep_alive(node)
+            self.keep_alive()
+
+    def keep_alive(self) -> None:
+        """Renew all Leases once, and the status of nodes that were given up."""
+        for node in self._nodes:
+            self._keep_alive(node)
 
     def _keep_alive(self, node: NodeSpec) -> None:
         try:
             self._renew(node)
+            if not _is_ready(self._api.get(f"/api/v1/nodes/{node.name}")):
+                _LOG.warning("node %s was given up, and says again that it is ready", node.name)
+                self._tell_status(node)
         except ApiError as error:
             _LOG.warning("the lease of node %s is not renewed: %s", node.name, error)
 
@@ -81,6 +96,9 @@ class NodeRegistrar(threading.Thread):
             if error.status != 409:
                 raise
             self._api.merge(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": labels}})
+        self._tell_status(node)
+
+    def _tell_status(self, node: NodeSpec) -> None:
         self._api.patch(f"/api/v1/nodes/{node.name}/status", {"status": self._status(node)})
 
     def _status(self, node: NodeSpec) -> dict[str, Any]:
@@ -138,6 +156,11 @@ def current_labels(api: Reader, node: NodeSpec) -> dict[str, str]:
         _LOG.warning("labels of node %s cannot be read, those it was made with are used: %s", node.name, error)
         return node_labels(node)
     return labels
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = node.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _condition(kind: str, status: str, reason: str, message: str, at: str) -> dict[str, str]:
