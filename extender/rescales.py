@@ -11,6 +11,7 @@ from typing import Final
 
 from extender.cluster import Cluster, Rescale, is_waiting
 from extender.promises import Promises
+from scheduling.jobs import ReplicaSpec
 from scheduling.placement.gang import DoesNotFit, Gang
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.resources import NONE, Resources
@@ -97,7 +98,7 @@ class RescaleHolds:
         job = self._cluster.jobs.get(rescale.job_uid)
         if job is None:
             return False
-        gang = Gang.of(job, rescale.target)
+        gang = self._as_admitted(Gang.of(job, rescale.target))
         if not rescale.leaving:
             gang = self._with_sent(self._with_bound(gang))
         answer = self._rule.place_in(gang, self._promises.room_for(gang, leaving))
@@ -106,6 +107,13 @@ class RescaleHolds:
         self._promises.hold(gang, answer, since + self._seconds, leaving)
         _LOG.info("job %s: room is held for %s while it is rescaled", job.key, rescale.target)
         return True
+
+    def _as_admitted(self, gang: Gang) -> Gang:
+        """Each replica asks for what a pod of its type does: admission may have made more of the job's template."""
+        pods = sorted(self._cluster.pods_of(gang.job_uid).values(), key=lambda pod: (not pod.leaving, pod.uid))
+        specs = {pod.replica.role: ReplicaSpec(pod.resources, pod.constraints) for pod in pods if pod.replica}
+        members = tuple(replace(member, spec=specs.get(member.role, member.spec)) for member in gang.members)
+        return replace(gang, members=members)
 
     def _with_bound(self, gang: Gang) -> Gang:
         """The gang with what its new pods are bound to; until the old ones go they do not count."""

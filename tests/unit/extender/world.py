@@ -144,3 +144,10 @@ class World:
     def assert_sound(self) -> None:
         """No node is promised more than it has."""
         assert self.placer._promises.overdrawn() == ()
+
+
+def reasons(world: World, name: str, *offered: str) -> set[str]:
+    """Why a pod is refused, on all nodes that are offered."""
+    verdict = world.ask(name, offered or None)
+    assert verdict.kept == ()
+    return set(verdict.refused.values())
