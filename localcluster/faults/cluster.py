@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from localcluster.cluster import LocalCluster
-from localcluster.embedded.apiserver.routes import COMPACT
-from localcluster.errors import ClusterError
+from localcluster.faults.compaction import API_SERVER, forget_history
 from localcluster.faults.proxy import FaultProxy
-from localcluster.node.api import Api, ApiError, read_kubeconfig
+from localcluster.node.api import read_kubeconfig
 
 
 class ClusterServer:
@@ -18,14 +17,11 @@ class ClusterServer:
 
     def restart(self) -> None:
         """Kill it."""
-        self._cluster.kill("kube-apiserver")
+        self._cluster.kill(API_SERVER)
 
     def compact(self) -> None:
-        """Make it forget its history. Raises ClusterError on the real one, whose history is etcd's to forget."""
-        try:
-            Api(read_kubeconfig(self._cluster.kubeconfig)).create(COMPACT, {})
-        except ApiError as error:
-            raise ClusterError(f"only the embedded API server can be told to forget its history: {error}") from None
+        """Make it forget its history; the real one is another process afterwards. Raises ClusterError."""
+        forget_history(self._cluster)
 
 
 def before(cluster: LocalCluster, kubeconfig: Path | None = None) -> FaultProxy:

@@ -1,18 +1,20 @@
 """A job that is rescaled while faults happen, and what must hold of it afterwards."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from localcluster.faults.proxy import FaultProxy
 from tests.e2e.harness.api import Json
+from tests.e2e.harness.describing import describe
 from tests.e2e.harness.jobs import LightJob
 from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import Optimus
 from tests.e2e.loop.chronicle import Counts
 from tests.e2e.loop.jobs import at, set_bounds, small_job
 from tests.e2e.loop.training import complaints
-from tests.integration.localcluster_faults.product import AUTOSCALER, Product
+from tests.integration.localcluster_faults.product import AUTOSCALER, SCHEDULER, Product
 from tests.integration.localcluster_faults.recording import GONE, Recorder
+from tests.integration.localcluster_faults.troubles import Trouble
 
 SMALL, LARGE = (1, 1), (1, 3)
 _JOB = small_job("job", SMALL)
@@ -30,8 +32,8 @@ class Before:
 class Stage(Scene):
     """The namespace of the one job, and the two processes that care for it."""
 
-    def __init__(self, optimus: Optimus, namespace: str, product: Product, seen: Recorder) -> None:
-        super().__init__(optimus, namespace)
+    def __init__(self, scene: Scene, product: Product, seen: Recorder) -> None:
+        super().__init__(scene.optimus, scene.namespace)
         self.product, self.seen = product, seen
 
     def proxy(self, process: str) -> FaultProxy:
@@ -42,12 +44,35 @@ class Stage(Scene):
         return "\n".join(self._told())
 
     def _told(self) -> Iterator[str]:
-        yield f"--- profile\n{(self.profile(_JOB) or {}).get('status')}"
+        yield describe(self.api, self.namespace)
         for process in self.product.processes:
             yield f"--- {process}\n" + "\n".join(self.product.log(process).splitlines()[-40:])
         for process, proxy in self.product.proxies.items():
             yield f"--- calls of {process} that met a fault"
             yield from (f"{each.call.method} {each.call.target} {each.status}" for each in proxy.seen if each.fault)
+
+    # --- the scene --------------------------------------------------------------------------------------------
+
+    def play(self, trouble: Trouble) -> None:
+        """Rescale the job amid this trouble. Raises AssertionError where it is not as if nothing had happened."""
+        job = self.training_job(is_small=trouble.tells)
+        before = self.now()
+        proxy = self.proxy(trouble.process)
+        proxy.inject(trouble.fault)
+        if trouble.cut:
+            proxy.cut_streams()
+        with self.product.standing_still(SCHEDULER) if trouble.tells else nullcontext():
+            rescaled = self.rescale(job)
+            if trouble.tells:
+                self._wait_spent(proxy, 30)
+        self.wait_training(rescaled)
+        self._wait_spent(proxy, 10)
+        complaints = self.complaints(rescaled, before)
+        assert not complaints, f"{complaints}\n{self.describe()}"
+        assert trouble.then is None or any(trouble.then.match(each.call) for each in proxy.seen)
+
+    def _wait_spent(self, proxy: FaultProxy, seconds: float) -> None:
+        self.wait(lambda: proxy.is_spent, "the fault has happened as often as it was to", seconds)
 
     # --- the job ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The autoscaler and the extender as processes of this test, each behind a proxy of its own, and their scheduler."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,13 +17,22 @@ import yaml
 from localcluster.cluster import LocalCluster
 from localcluster.faults.cluster import before
 from localcluster.faults.proxy import FaultProxy
-from tests.e2e.harness.stack import QUICK_TUNING, REPOSITORY, Tuning
+from tests.conformance.backends import scheduler_command
+from tests.e2e.harness.api import CORE, Api, in_namespace
+from tests.e2e.harness.stack import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
 
-AUTOSCALER, EXTENDER = "autoscaler", "extender"
+AUTOSCALER, EXTENDER, SCHEDULER = "autoscaler", "extender", "scheduler"
 TUNING = Tuning(
-    {**QUICK_TUNING.autoscaler, "rescale_cost_seconds": "1", "report_seconds": "1"},
+    {
+        **QUICK_TUNING.autoscaler,
+        "early_interval_seconds": "1",
+        "tick_seconds": "0.25",
+        "report_seconds": "0.5",
+        "rescale_cost_seconds": "1",
+    },
     {**QUICK_TUNING.extender, "leader_lease": ""},
 )
+_ACCOUNTS = {AUTOSCALER: "optimus-autoscaler", EXTENDER: "optimus-scheduler"}
 _READY_SECONDS = 60.0
 
 
@@ -43,24 +53,46 @@ class Product:
         ended = self.processes[name].poll()
         return lines if ended is None else [*lines, f"{name} has ended with {ended}"]
 
+    @contextmanager
+    def standing_still(self, name: str) -> Iterator[None]:
+        """Let the process do nothing for the length of the block."""
+        self.processes[name].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.processes[name].send_signal(signal.SIGCONT)
+
 
 @contextmanager
-def product(cluster: LocalCluster, folder: Path) -> Iterator[Product]:
-    """Run all of it; it ends with the block."""
+def product(cluster: LocalCluster, api: Api, folder: Path) -> Iterator[Product]:
+    """Run all of it; it ends with the block. Each of the two is the ServiceAccount that the manifests grant it."""
     with ExitStack() as stack:
-        proxies = {name: stack.enter_context(before(cluster)) for name in (AUTOSCALER, EXTENDER)}
+        accounts = {name: _account(cluster, api, account, folder) for name, account in _ACCOUNTS.items()}
+        proxies = {name: stack.enter_context(before(cluster, path)) for name, path in accounts.items()}
         for name, proxy in proxies.items():
             proxy.write_kubeconfig(_kubeconfig(folder, name))
         ports = {name: _free_port() for name in (AUTOSCALER, EXTENDER)}
         commands = {
             EXTENDER: _process(EXTENDER, folder, ports, TUNING.extender),
             AUTOSCALER: _process(AUTOSCALER, folder, ports, TUNING.autoscaler),
-            "scheduler": _scheduler(cluster, folder, ports[EXTENDER]),
+            SCHEDULER: _scheduler(cluster, folder, ports[EXTENDER]),
         }
         started = {name: stack.enter_context(_running(name, folder, each)) for name, each in commands.items()}
         for name, port in ports.items():
             _wait_ready(name, port, folder)
         yield Product(started, proxies, folder)
+
+
+def _account(cluster: LocalCluster, api: Api, account: str, folder: Path) -> Path:
+    """Write a kubeconfig that leads to the API server itself, with a token of the account."""
+    path = in_namespace(CORE, SYSTEM_NAMESPACE, "serviceaccounts", account)
+    token = api.create(f"{path}/token", {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+    document = yaml.safe_load(cluster.kubeconfig.read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token}
+    written = folder / f"{account}.account"
+    written.write_text(yaml.safe_dump(document))
+    return written
 
 
 def _process(name: str, folder: Path, ports: Mapping[str, int], settings: Mapping[str, str]) -> Sequence[str]:
@@ -75,14 +107,14 @@ def _flag(setting: str, value: str) -> str:
 
 
 def _scheduler(cluster: LocalCluster, folder: Path, port: int) -> Sequence[str]:
-    """The embedded scheduler with the shipped configuration; it talks to the API server itself."""
+    """The cluster's kind of scheduler with the shipped configuration; it talks to the API server itself."""
     document = yaml.safe_load((REPOSITORY / "scheduler-config" / "kube-scheduler-config.yaml").read_text())
     document["leaderElection"] = {"leaderElect": False}
+    document["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
     document["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{port}"
     path = folder / "kube-scheduler.yaml"
     path.write_text(yaml.safe_dump(document))
-    own = ("--config", str(path), "--kubeconfig", str(cluster.kubeconfig))
-    return (sys.executable, "-m", "localcluster.embedded.scheduler", *own)
+    return (*scheduler_command(cluster), f"--config={path}")
 
 
 @contextmanager

@@ -26,22 +26,32 @@ class Recorder:
         self.jobs: list[Json] = []
         self.profiles: list[Json] = []
         self._api, self._stopping = api, threading.Event()
+        self._open: dict[str, urllib3.BaseHTTPResponse] = {}
         watched: tuple[tuple[str, Callable[[Json], None]], ...] = (
             (in_namespace(CORE, namespace, "pods"), self.logs.look),
             (in_namespace(KUBEFLOW, namespace, "tfjobs"), self.jobs.append),
             (in_namespace(OPTIMUS, namespace, "trainingprofiles"), self.profiles.append),
         )
-        for path, take in watched:
-            threading.Thread(target=self._follow, args=(path, take), daemon=True).start()
+        self._threads = [threading.Thread(target=self._follow, args=each, daemon=True) for each in watched]
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Open no watch again; those that are open end with the cluster."""
+        """End every watch: an API server that is told to end waits for them."""
         self._stopping.set()
+        for response in list(self._open.values()):
+            with suppress(*GONE, AttributeError, RuntimeError):  # it has just ended by itself
+                response.shutdown()
+        for thread in self._threads:
+            thread.join(10)
 
     def _follow(self, path: str, take: Callable[[Json], None]) -> None:
         # Each watch begins with what is there, so an object may come twice: nothing below counts them.
         while not self._stopping.wait(0.1):
             with suppress(*GONE), self._api.watch(path, _WATCH_SECONDS) as response:
+                self._open[path] = response
+                if self._stopping.is_set():  # in between
+                    return
                 for event in map(json.loads, lines_of(response)):
                     if event["type"] in ("ADDED", "MODIFIED"):
                         take(event["object"])
