@@ -138,7 +138,7 @@ class Asking:
             raise
 
     @contextmanager
-    def refused(self, code: int, reason: str) -> Iterator[Refusal]:
+    def refused(self, code: int, reason: str | None) -> Iterator[Refusal]:
         """Expect that the call in the block is refused so; its Status object is there after the block."""
         refusal = Refusal()
         with pytest.raises(ApiException) as caught:

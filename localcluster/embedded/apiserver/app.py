@@ -6,12 +6,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
+from localcluster.embedded.apiserver.answers import Answer, answer
 from localcluster.embedded.apiserver.controllers import Controllers
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.logs import LogRequest, fetch
-from localcluster.embedded.apiserver.refusals import Refusal
+from localcluster.embedded.apiserver.refusals import Refusal, too_large
 from localcluster.embedded.apiserver.requests import JSON, Request
-from localcluster.embedded.apiserver.routes import Answer, Outcome, Routes, answer
+from localcluster.embedded.apiserver.routes import Outcome, Routes
 from localcluster.embedded.apiserver.watching import Waker, Watches, WatchRequest
 
 _LOG = logging.getLogger(__name__)
@@ -19,6 +22,9 @@ _LOG = logging.getLogger(__name__)
 LATE_SECONDS: Final = 0.05
 """How long after a change the slower controllers act. A caller sees what it would see of a real cluster: an owner
 gone and what it owned still there, a namespace that is being emptied."""
+
+LARGEST_BYTES: Final = 3 * 1024 * 1024
+"""How long the body of a request may be, as for the real server."""
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -42,7 +48,13 @@ class App:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        body, headers = await _body(receive), dict(scope["headers"])
+        try:
+            body, headers = await _body(receive), dict(scope["headers"])
+        except _CutShort:
+            return
+        except Refusal as refusal:
+            await _send_whole(send, answer(refusal.status, refusal.code))
+            return
         request = Request.of(scope["method"], scope["path"], scope["query_string"], headers, body)
         outcome = self._handle(request)
         if not self._controllers.quiet:
@@ -102,11 +114,20 @@ async def _log(request: LogRequest, receive: Receive, send: Send) -> None:
             await task
 
 
+class _CutShort(Exception):
+    """The caller was gone before the whole request had come: half of one may ask for something else."""
+
+
 async def _body(receive: Receive) -> bytes:
-    pieces = []
+    pieces, size = [], 0
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _CutShort
         pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > LARGEST_BYTES:
+            raise too_large(LARGEST_BYTES)
         if not message.get("more_body"):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -120,6 +141,7 @@ async def _send_whole(send: Send, answer: Answer) -> None:
     headers = [
         (b"content-type", answer.content_type.encode()),
         (b"content-length", str(len(answer.body)).encode()),
+        *((b"warning", b"299 - %b" % msgspec.json.encode(each)) for each in answer.warnings),
     ]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

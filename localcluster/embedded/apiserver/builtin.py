@@ -7,18 +7,11 @@ from typing import Any, Final
 
 from localcluster.embedded.apiserver import definitions, pods
 from localcluster.embedded.apiserver.kinds import Json, Resource
-from localcluster.embedded.apiserver.refusals import Problem, invalid_value, required
+from localcluster.embedded.apiserver.metadata import LABEL, LABEL_SAID, SUBDOMAIN, SUBDOMAIN_SAID
+from localcluster.embedded.apiserver.podchecks import EFFECTS, RESTART_POLICIES, spec_problems
+from localcluster.embedded.apiserver.refusals import Problem, forbidden_field, invalid_value, required, unsupported
+from localcluster.node.quantity import canonical, parse_quantity
 
-_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_SAID: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start"
-    f" and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
-)
-_LABEL_SAID: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end"
-    f" with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
-)
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _NODE_INFO: Final = (
     "machineID",
@@ -31,6 +24,10 @@ _NODE_INFO: Final = (
     "kubeProxyVersion",
     "operatingSystem",
     "architecture",
+)
+_CONFIG_KEY_SAID: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',"
+    "  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
@@ -54,8 +51,11 @@ def _name_problems(resource: Resource, name: str) -> Iterator[Problem]:
     if resource.plural in _FREE_NAMES:
         return
     is_label = resource.plural in {"namespaces", "services"}
-    if not re.fullmatch(_LABEL if is_label else _SUBDOMAIN, name):
-        yield invalid_value("metadata.name", name, _LABEL_SAID if is_label else _SUBDOMAIN_SAID)
+    longest = 63 if is_label else 253
+    if len(name) > longest:
+        yield invalid_value("metadata.name", name, f"must be no more than {longest} characters")
+    if not re.fullmatch(LABEL if is_label else SUBDOMAIN, name):
+        yield invalid_value("metadata.name", name, LABEL_SAID if is_label else SUBDOMAIN_SAID)
 
 
 def _namespace(body: Json) -> Json:
@@ -145,7 +145,7 @@ _DEFAULTS: Mapping[str, Callable[[Json], Json]] = {
 }
 
 
-def _deployment_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
+def _deployment_problems(body: Json, old: Json | None) -> Iterator[Problem]:
     spec: Mapping[str, Any] = body.get("spec") or {}
     wanted = (spec.get("selector") or {}).get("matchLabels") or {}
     template = spec.get("template") or {}
@@ -154,13 +154,52 @@ def _deployment_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
         yield required("spec.selector")
     elif any(labels.get(key) != value for key, value in wanted.items()):
         yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    yield from pods.spec_problems(template.get("spec") or {}, "spec.template.spec")
+    if (spec.get("replicas") or 0) < 0:
+        yield invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0")
+    yield from spec_problems(template.get("spec") or {}, "spec.template.spec")
+    policy = (template.get("spec") or {}).get("restartPolicy")
+    if policy in RESTART_POLICIES and policy != "Always":
+        yield unsupported("spec.template.spec.restartPolicy", policy, ["Always"])
+    if old is not None and spec.get("selector") != old["spec"].get("selector"):
+        yield invalid_value("spec.selector", spec.get("selector"), "field is immutable")
 
 
 def _lease_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
     seconds = (body.get("spec") or {}).get("leaseDurationSeconds")
     if seconds is not None and seconds <= 0:
         yield invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+    transitions = (body.get("spec") or {}).get("leaseTransitions") or 0
+    if transitions < 0:
+        yield invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
+
+
+def _node_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
+    for index, each in enumerate((body.get("spec") or {}).get("taints") or ()):
+        if each["effect"] not in EFFECTS:
+            yield unsupported(f"metadata.taints[{index}].effect", each["effect"], EFFECTS)
+    status = body.get("status") or {}
+    for which in ("capacity", "allocatable"):
+        for name, amount in (status.get(which) or {}).items():
+            if "/" in name and parse_quantity(amount) % 1:
+                yield invalid_value(f"status.{which}.{name}", canonical(amount), "must be an integer")
+
+
+def _service_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
+    spec = body.get("spec") or {}
+    ports = spec.get("ports") or []
+    if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
+        yield required("spec.ports")
+    for index, each in enumerate(ports if len(ports) > 1 else ()):
+        if not each.get("name"):
+            yield required(f"spec.ports[{index}].name")
+
+
+def _config_map_problems(body: Json, old: Json | None) -> Iterator[Problem]:
+    for key in body.get("data") or {}:
+        if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):
+            yield invalid_value(f"data[{key}]", key, _CONFIG_KEY_SAID)
+    if old is not None and old.get("immutable") and body.get("data") != old.get("data"):
+        yield forbidden_field("data", "field is immutable when `immutable` is set")
 
 
 def _event_problems(body: Json, _old: Json | None) -> Iterator[Problem]:
@@ -176,5 +215,8 @@ _CHECKS: Mapping[str, Callable[[Json, Json | None], Iterator[Problem]]] = {
     "replicasets": _deployment_problems,
     "leases": _lease_problems,
     "events": _event_problems,
+    "nodes": _node_problems,
+    "services": _service_problems,
+    "configmaps": _config_map_problems,
     "customresourcedefinitions": definitions.problems,
 }

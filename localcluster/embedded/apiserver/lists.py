@@ -6,17 +6,19 @@ the objects as they were at that version, so that all pages together are one mom
 
 import base64
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from localcluster.embedded.apiserver.kinds import Json, Resource
+from localcluster.embedded.apiserver.options import number, options_refusal
 from localcluster.embedded.apiserver.refusals import (
-    Refusal,
+    Problem,
     bad_request,
     expired,
     forbidden_field,
+    unsupported,
     version_in_future,
 )
 from localcluster.embedded.apiserver.selectors import Selection
@@ -28,6 +30,9 @@ _TOO_OLD = (
     " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or"
     " deleted between the time the first chunk was returned and now may show up in the list."
 )
+
+
+_MATCH = "resourceVersionMatch"
 
 
 class _Token(msgspec.Struct):
@@ -50,30 +55,34 @@ class ListQuery:
 
 def parse_list(query: Mapping[str, str]) -> ListQuery:
     """Read the parameters of a list. Raises Refusal."""
-    version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
-    if match and not version and not query.get("continue"):
-        raise option_refusal("resourceVersionMatch is forbidden unless resourceVersion is provided")
-    try:
-        number = int(version) if version else None
-    except ValueError:
+    problems = list(_list_problems(query))
+    if problems:
+        raise options_refusal("ListOptions", problems)
+    version, token, match = (query.get(key, "") for key in ("resourceVersion", "continue", "resourceVersionMatch"))
+    limit = max(0, number(query, "limit") or 0)
+    if token and version not in {"", "0"}:
+        raise bad_request("specifying resource version is not allowed when using continue")
+    if version and not (version.isascii() and version.isdecimal()):
         said = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise bad_request(f"invalid resource version: resourceVersion: {said}") from None
-    return ListQuery(_limit(query.get("limit", "")), query.get("continue", ""), number or None, match == "Exact")
+        raise bad_request(f"invalid resource version: resourceVersion: {said}")
+    if version == "0":  # any version will do, and is then given whole
+        return ListQuery(limit if token else 0, token)
+    exact = match == "Exact" or bool(limit and not match)
+    return ListQuery(limit, token, int(version) if version else None, exact)
 
 
-def option_refusal(why: str) -> Refusal:
-    """Refuse parameters that do not go together."""
-    problem = forbidden_field("resourceVersionMatch", why)
-    causes = [{"reason": problem.kind, "message": problem.message, "field": problem.field}]
-    details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
-    return Refusal(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {problem.sentence}', details)
-
-
-def _limit(text: str) -> int:
-    try:
-        return int(text or 0)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+def _list_problems(query: Mapping[str, str]) -> Iterator[Problem]:
+    version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    if match and query.get("continue"):
+        yield forbidden_field(_MATCH, "resourceVersionMatch is forbidden when continue is provided")
+    elif match and not version:
+        yield forbidden_field(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if match not in {"", "Exact", "NotOlderThan"}:
+        yield unsupported(_MATCH, match, ("Exact", "NotOlderThan", ""))
+    if match == "Exact" and version == "0":
+        yield forbidden_field(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    if "sendInitialEvents" in query:
+        yield forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
 
 
 def page(store: Store, resource: Resource, selection: Selection, query: ListQuery) -> bytes:
@@ -81,12 +90,12 @@ def page(store: Store, resource: Resource, selection: Selection, query: ListQuer
     if query.version is not None and query.version > store.version:
         raise version_in_future(query.version, store.version)
     version, after = _begin(store, query)
-    candidates = _as_of(store, resource, selection.namespace, version)
+    candidates = _as_of(store, resource, selection.namespace, version, after)
     start = bisect_right(candidates, after, key=_key_of) if after else 0
     chosen, end = _chosen(candidates, start, selection, query.limit)
     metadata: Json = {"resourceVersion": str(version)}
     if end < len(candidates):
-        metadata["continue"] = _token(version, candidates[end - 1])
+        metadata["continue"] = _token(version, _key_of(candidates[end - 1]))
         if selection.everything:
             metadata["remainingItemCount"] = len(candidates) - end
     return encoded_list(resource, metadata, chosen)
@@ -105,19 +114,22 @@ def _begin(store: Store, query: ListQuery) -> tuple[int, str]:
     """Return the version to show and the key after which to begin."""
     if query.token:
         token = _read_token(query.token)
-        return token.rv, token.start.rstrip("\0")
+        return store.version if token.rv < 0 else token.rv, token.start.rstrip("\0")
     if query.exact and query.version is not None:
         return query.version, ""
     return store.version, ""
 
 
-def _as_of(store: Store, resource: Resource, namespace: str, version: int) -> list[Stored]:
+def _as_of(store: Store, resource: Resource, namespace: str, version: int, after: str) -> list[Stored]:
     if version == store.version:
         return store.items(resource.store_key, namespace)
     try:
         return store.at(resource.store_key, version, namespace)
     except Expired:
-        raise expired(_TOO_OLD) from None
+        if not after:
+            raise expired("The resourceVersion for the provided list is too old.") from None
+        # The rest may be had as it is now: a token of no version.
+        raise expired(_TOO_OLD, {"continue": _token(-1, after)}) from None
 
 
 def _chosen(candidates: Sequence[Stored], start: int, selection: Selection, limit: int) -> tuple[list[Stored], int]:
@@ -138,8 +150,8 @@ def _key_of(item: Stored) -> str:
     return "/".join(item.name)
 
 
-def _token(version: int, last: Stored) -> str:
-    text = msgspec.json.encode(_Token("meta.k8s.io/v1", version, f"{_key_of(last)}\0"))
+def _token(version: int, after: str) -> str:
+    text = msgspec.json.encode(_Token("meta.k8s.io/v1", version, f"{after}\0"))
     return base64.urlsafe_b64encode(text).decode().rstrip("=")
 
 

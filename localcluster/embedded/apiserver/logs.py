@@ -9,14 +9,26 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from localcluster.embedded.apiserver.kinds import NODES, Json
+from localcluster.embedded.apiserver.kinds import NODES, PODS, Json, Resource
 from localcluster.embedded.apiserver.objects import Objects, Target
-from localcluster.embedded.apiserver.refusals import Refusal, bad_request
+from localcluster.embedded.apiserver.options import flag, number
+from localcluster.embedded.apiserver.refusals import (
+    Refusal,
+    bad_request,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    not_found,
+)
 
 _PASSED_ON: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "timestamps", "limitBytes")
+_FLAGS: Final = ("follow", "previous", "timestamps")
+_LEAST: Final = {"tailLines": 0, "sinceSeconds": 1, "limitBytes": 1}
+_OPTIONS: Final = Resource("", "v1", "", "PodLogOptions")
 _PIECE: Final = 65536
 _CONNECT_SECONDS: Final = 5.0
 
@@ -41,16 +53,40 @@ class LogAnswer:
 def log_request(objects: Objects, target: Target, query: Mapping[str, str]) -> LogRequest | None:
     """Return where a pod's log is; None while it has no node, which is an empty log. Raises Refusal."""
     pod = objects.get(Target(target.resource, target.namespace, target.name)).body
+    _check_options(target.name, query)
     container = _container(pod, query.get("container", ""))
     node = pod["spec"].get("nodeName")
     if not node:
         return None
-    found = objects.get(Target(NODES, "", node)).body
+    stored = objects.store.find(NODES.store_key, ("", node))
+    if stored is None:
+        raise not_found(PODS, node)  # as the real server has it, which says that the node is a pod
+    found = stored.body
     endpoints = (found.get("status") or {}).get("daemonEndpoints") or {}
     port = (endpoints.get("kubeletEndpoint") or {}).get("Port") or 0
     passed = {key: query[key] for key in _PASSED_ON if query.get(key) not in {None, "", "false"}}
+    passed.update({key: "true" for key in _FLAGS if flag(query, key)})
     path = "/".join(quote(each, safe="") for each in (target.namespace, target.name, container))
     return LogRequest(port, f"/containerLogs/{path}?{urlencode(passed)}")
+
+
+def _check_options(pod: str, query: Mapping[str, str]) -> None:
+    """Refuse options that no log can be read by."""
+    if query.get("sinceTime"):
+        try:
+            datetime.fromisoformat(query["sinceTime"])
+        except ValueError:
+            raise bad_request(f'parsing time "{query["sinceTime"]}": it is not as in 2006-01-02T15:04:05Z') from None
+    problems = []
+    for name, least in _LEAST.items():
+        value = number(query, name)
+        if value is not None and value < least:
+            said = "must be greater than 0" if least else "must be greater than or equal to 0"
+            problems.append(invalid_value(name, value, said))
+    if query.get("sinceTime") and query.get("sinceSeconds"):
+        problems.append(forbidden_field("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    if problems:
+        raise invalid(_OPTIONS, pod, problems)
 
 
 def _container(pod: Json, asked: str) -> str:

@@ -27,7 +27,12 @@ from localcluster.embedded.apiserver.deletion import (
     may_go,
 )
 from localcluster.embedded.apiserver.kinds import NAMESPACES, NODES, PODS, Json, Kinds, Resource
-from localcluster.embedded.apiserver.metadata import changed_metadata, metadata_problems, new_metadata
+from localcluster.embedded.apiserver.metadata import (
+    changed_metadata,
+    metadata_problems,
+    new_metadata,
+    with_generation,
+)
 from localcluster.embedded.apiserver.refusals import (
     Problem,
     Refusal,
@@ -42,6 +47,7 @@ from localcluster.embedded.apiserver.refusals import (
 from localcluster.embedded.apiserver.shapes import check_shape
 from localcluster.embedded.apiserver.store import Store, Stored, encoded
 
+_LASTING: Final = frozenset({"default", "kube-system", "kube-public"})
 _SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -125,9 +131,12 @@ class Objects:
         """
         old = self.get(target)
         check_preconditions(target.resource, old, options)
+        if target.resource is NAMESPACES and target.name in _LASTING:
+            raise forbidden(NAMESPACES, target.name, "this namespace may not be deleted")
         marked = marked_to_go(target.resource, old.body, options, self.clock())
         if options.dry_run:
-            return _dry(marked)
+            whole = not may_go(marked) or answers_with_object(target.resource)
+            return _dry(marked) if whole else deleted_status(target.resource, old)
         if not may_go(marked):
             return old if marked == old.body else self.store.put(target.resource.store_key, marked)
         if target.resource is PODS:
@@ -135,15 +144,18 @@ class Objects:
         gone = self.store.remove(target.resource.store_key, old.name)
         return gone if answers_with_object(target.resource) else deleted_status(target.resource, old)
 
-    def bind(self, target: Target, binding: Json) -> None:
+    def bind(self, target: Target, binding: Json, options: Options = DEFAULT_OPTIONS) -> None:
         """Bind a pod to a node. Raises Refusal."""
+        _must_be_of_namespace(target, binding.get("metadata") or {})
         node = binding.get("target") or {}
         if not node.get("name"):
             raise Refusal(500, "", "target.name: Required value")
         if node.get("kind") not in {None, "", "Node"}:
             kind = node["kind"]
             raise Refusal(500, "", f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
-        self.store.put(PODS.store_key, pods.bound(self.get(target).body, binding, self.now()))
+        bound = pods.bound(self.get(target).body, binding, self.now())
+        if not options.dry_run:
+            self.store.put(PODS.store_key, bound)
 
     def now(self) -> str:
         """Return the time of day as objects hold it."""
@@ -159,8 +171,7 @@ class Objects:
         given = body.get("metadata") or {}
         if given.get("resourceVersion"):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
-        if given.get("namespace") and given["namespace"] != target.namespace:
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        _must_be_of_namespace(target, given)
         name = given.get("name") or (f"{given['generateName']}{self.suffix()}" if given.get("generateName") else "")
         if not name:
             missing = Problem("FieldValueRequired", "metadata.name", "Required value: name or generateName is required")
@@ -199,24 +210,30 @@ class Objects:
         return pods.admitted(filled, account.body if account else None, self._priority(filled), self.suffix())
 
     def _priority(self, pod: Json) -> int:
-        name = pod["spec"].get("priorityClassName")
+        name, given = pod["spec"].get("priorityClassName"), pod["spec"].get("priority")
         if not name:
-            return int(pod["spec"].get("priority") or 0)
+            return self._as_computed(pod, given, 0)
         found = self.store.find("priorityclasses.scheduling.k8s.io", ("", name))
         if found is None:
             raise forbidden(PODS, pod["metadata"]["name"], f"no PriorityClass with name {name} was found")
-        return int(found.body.get("value") or 0)
+        return self._as_computed(pod, given, int(found.body.get("value") or 0))
+
+    def _as_computed(self, pod: Json, given: int | None, computed: int) -> int:
+        if given not in {None, computed}:
+            said = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission"
+            why = f"{said} controller computed {computed} from the given PriorityClass name"
+            raise forbidden(PODS, pod["metadata"]["name"], why)
+        return computed
 
     def _merged(self, target: Target, old: Stored, asked: Json) -> Json:
         """Return what the request may make of the object: the rest stays as it is. Raises Refusal."""
         resource, before = target.resource, old.body
         given = asked.get("metadata") or {}
-        if given.get("name") and given["name"] != target.name:
-            raise bad_request(
-                f"the name of the object ({given['name']}) does not match the name on the URL ({target.name})"
-            )
-        version = given.get("resourceVersion")
-        if version and version != before["metadata"]["resourceVersion"]:
+        must_be_meant(target, asked, named=False)
+        version = given.get("resourceVersion") or "0"
+        if not (version.isascii() and version.isdecimal()):
+            raise Refusal(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        if version not in {"0", before["metadata"]["resourceVersion"]}:
             raise conflict(resource, target.name)
         if resource.custom and target.subresource == "status":
             return _fitted(resource, {**before, "status": asked.get("status")})
@@ -231,7 +248,25 @@ class Objects:
         if resource.has_status:
             new.pop("status", None)
             new.update({"status": before["status"]} if "status" in before else {})
-        return _with_generation(resource, before, new)
+        return with_generation(resource, before, new)
+
+
+def must_be_meant(target: Target, body: Json, *, named: bool = True) -> None:
+    """Refuse an object that says it is another one than the path means, and, where it has to be `named`, none."""
+    given = body.get("metadata") or {}
+    if named and not given.get("name"):
+        said = "was undeterminable: name must be provided"
+        raise bad_request(f"the name of the object ({target.name} based on URL) {said}")
+    if given.get("name") and given["name"] != target.name:
+        raise bad_request(
+            f"the name of the object ({given['name']}) does not match the name on the URL ({target.name})"
+        )
+    _must_be_of_namespace(target, given)
+
+
+def _must_be_of_namespace(target: Target, metadata: Json) -> None:
+    if metadata.get("namespace") and metadata["namespace"] != target.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def must_name_version(resource: Resource, body: Json, name: str) -> None:
@@ -254,24 +289,6 @@ def _fitted(resource: Resource, body: Json) -> Json:
 def _schema_problems(resource: Resource, body: Json, old: Json | None = None) -> Iterator[Problem]:
     if resource.schema is not None:
         yield from schema.problems(resource.schema, body, old)
-
-
-def _with_generation(resource: Resource, before: Json, new: Json) -> Json:
-    if resource.custom:
-        ignored = {"metadata", "status"} if resource.has_status else {"metadata"}
-        same = _without(before, ignored) == _without(new, ignored)
-    elif resource.counts_generations:
-        same = before.get("spec") == new.get("spec")
-    else:
-        return new
-    if same:
-        return new
-    generation = int(before["metadata"].get("generation") or 0) + 1
-    return {**new, "metadata": {**new["metadata"], "generation": generation}}
-
-
-def _without(body: Json, keys: set[str]) -> Json:
-    return {key: value for key, value in body.items() if key not in keys}
 
 
 def _dry(body: Json) -> Stored:

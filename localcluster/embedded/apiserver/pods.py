@@ -5,26 +5,18 @@ as a scheduler, an operator or a node agent can see them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any, Final
 
 from localcluster.embedded.apiserver.kinds import PODS, Json
-from localcluster.embedded.apiserver.refusals import (
-    Problem,
-    bad_request,
-    conflict,
-    forbidden,
-    forbidden_field,
-    invalid_value,
-    required,
-)
-from localcluster.node.quantity import parse_quantity
+from localcluster.embedded.apiserver.podchecks import added_gates, spec_problems
+from localcluster.embedded.apiserver.refusals import Problem, conflict, forbidden, forbidden_field
+from localcluster.node.quantity import canonical
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
 _LISTS: Final = ("initContainers", "containers")
 _TOKEN_SECONDS: Final = 3607
 _UNREADY_SECONDS: Final = 300
-_QUANTITY_SAID: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 _MAY_CHANGE: Final = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
 _UNCHANGED: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
@@ -36,7 +28,11 @@ _UNCHANGED: Final = (
 def with_defaults(pod: Json) -> Json:
     """Return a new pod with the defaults of its fields, Pending."""
     spec = template_spec(pod.get("spec") or {})
-    status = {"phase": "Pending", "qosClass": qos_class(spec)}
+    status: Json = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": _GATED}
+        moment = {"lastProbeTime": None, "lastTransitionTime": pod["metadata"].get("creationTimestamp")}
+        status["conditions"] = [{**gated, **moment}]
     return {**pod, "spec": spec, "status": status}
 
 
@@ -50,9 +46,13 @@ def template_spec(spec: Json) -> Json:
         "schedulerName": "default-scheduler",
         **{key: value for key, value in spec.items() if value is not None},
     }
+    if filled["terminationGracePeriodSeconds"] < 0:
+        filled["terminationGracePeriodSeconds"] = 1
     for containers in _LISTS:
         if isinstance(filled.get(containers), list):
             filled[containers] = [_container(each) for each in filled[containers]]
+    if filled.get("volumes"):
+        filled["volumes"] = [each if len(each) > 1 else {**each, "emptyDir": {}} for each in filled["volumes"]]
     return filled
 
 
@@ -73,11 +73,11 @@ def _container(container: Json) -> Json:
 
 
 def _amounts(resources: Json) -> Json:
-    """Return amounts as words, what is limited also as asked for."""
+    """Return amounts as they are written by the server, what is limited also as asked for."""
     spelled = dict(resources)
     for which in ("limits", "requests"):
         if resources.get(which):
-            spelled[which] = {name: str(amount) for name, amount in resources[which].items()}
+            spelled[which] = {name: canonical(amount) for name, amount in resources[which].items()}
     if spelled.get("limits"):
         spelled["requests"] = {**spelled["limits"], **(spelled.get("requests") or {})}
     return spelled
@@ -163,42 +163,12 @@ def problems(pod: Json, old: Json | None) -> Iterator[Problem]:
     yield from spec_problems(pod.get("spec") or {}, "spec")
     if old is None:
         return
+    yield from added_gates(pod["spec"], old["spec"])
     if _fixed(pod["spec"]) != _fixed(old["spec"]):
         yield forbidden_field("spec", _UNCHANGED)
     nominated = (pod.get("status") or {}).get("nominatedNodeName")
     if nominated and nominated != (old.get("status") or {}).get("nominatedNodeName") and pod["spec"].get("nodeName"):
         yield forbidden_field("status.nominatedNodeName", "may not be set on pods that are already bound to a node")
-
-
-def spec_problems(spec: Json, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with a pod's spec, also with one in a template."""
-    if not spec.get("containers"):
-        yield required(f"{field}.containers")
-    for containers in _LISTS:
-        for index, each in enumerate(spec.get(containers) or ()):
-            place = f"{field}.{containers}[{index}]"
-            if not each.get("name"):
-                yield required(f"{place}.name")
-            if not each.get("image"):
-                yield required(f"{place}.image")
-            yield from _resource_problems(each.get("resources") or {}, f"{place}.resources")
-
-
-def _resource_problems(resources: Json, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with amounts. Raises Refusal for one that cannot even be read."""
-    amounts: dict[str, dict[str, Decimal]] = {"requests": {}, "limits": {}}
-    for which, read in amounts.items():
-        for name, text in (resources.get(which) or {}).items():
-            try:
-                read[name] = parse_quantity(text)
-            except (ValueError, TypeError):
-                raise bad_request(f'Pod in version "v1" cannot be handled as a Pod: {_QUANTITY_SAID}') from None
-    for name, limit in amounts["limits"].items():
-        if amounts["requests"].get(name, limit) > limit:
-            asked, most = resources["requests"][name], resources["limits"][name]
-            yield invalid_value(
-                f"{field}.requests", str(asked), f"must be less than or equal to {name} limit of {most}"
-            )
 
 
 def _fixed(spec: Json) -> Json:

@@ -12,18 +12,21 @@ from localcluster.embedded.apiserver.kinds import Json, Resource
 class Refusal(Exception):
     """A request was not carried out; `status` is the answer's body."""
 
-    def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
-        """Keep what the answer says."""
+    def __init__(
+        self, code: int, reason: str, message: str, details: Json | None = None, metadata: Json | None = None
+    ) -> None:
+        """Keep what the answer says; `metadata` is that of a list where the rest of it may still be had."""
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details
+        self.metadata = metadata
 
     @property
     def status(self) -> Json:
         """The Status object."""
-        body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": self.metadata or {}, "status": "Failure"}
         body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
@@ -54,6 +57,12 @@ def required(field: str, why: str = "") -> Problem:
 def invalid_value(field: str, value: object, why: str) -> Problem:
     """Say that a field has a bad value."""
     return Problem("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {why}")
+
+
+def unsupported(field: str, value: Any, supported: Iterable[str]) -> Problem:
+    """Say that a field has none of the values that it may have."""
+    said = f"Unsupported value: {shown(value)}: supported values: {', '.join(shown(each) for each in supported)}"
+    return Problem("FieldValueNotSupported", field, said)
 
 
 def forbidden_field(field: str, why: str) -> Problem:
@@ -125,9 +134,9 @@ def bad_request(message: str) -> Refusal:
     return Refusal(400, "BadRequest", message)
 
 
-def expired(message: str) -> Refusal:
+def expired(message: str, metadata: Json | None = None) -> Refusal:
     """Refuse what is too old to know."""
-    return Refusal(410, "Expired", message)
+    return Refusal(410, "Expired", message, metadata=metadata)
 
 
 def no_route() -> Refusal:
@@ -150,6 +159,11 @@ def unsupported_media(accepted: Iterable[str]) -> Refusal:
     """Refuse a body in a format that is not known."""
     said = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return Refusal(415, "UnsupportedMediaType", said)
+
+
+def too_large(limit: int) -> Refusal:
+    """Refuse a body that is longer than is good for anybody."""
+    return Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def version_in_future(asked: int, current: int) -> Refusal:

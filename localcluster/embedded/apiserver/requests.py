@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 import yaml
 
-from localcluster.embedded.apiserver.deletion import Options
 from localcluster.embedded.apiserver.kinds import PODS, Json, Kinds, Resource
 from localcluster.embedded.apiserver.objects import Target
 from localcluster.embedded.apiserver.refusals import (
@@ -27,7 +26,6 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
-_DELETE: Final = frozenset({"kind", "apiVersion"})
 
 
 @dataclass(frozen=True)
@@ -138,21 +136,11 @@ def patch_of(request: Request, resource: Resource) -> Any:
     try:
         if request.content_type == APPLY_PATCH and not request.body.lstrip().startswith(b"{"):
             return yaml.safe_load(request.body)
-        return msgspec.json.decode(request.body)
+        patch = msgspec.json.decode(request.body)
     except (msgspec.DecodeError, yaml.YAMLError) as error:
-        raise bad_request(f"error decoding patch: {error}") from None
-
-
-def options_of(request: Request, body: Json | None = None) -> Options:
-    """Return the options of a write, from the query and, for a deletion, from its body."""
-    given = {**request.query, **{key: value for key, value in (body or {}).items() if key not in _DELETE}}
-    grace = given.get("gracePeriodSeconds")
-    preconditions = given.get("preconditions") or {}
-    orphaned = given.get("orphanDependents") in {True, "true"}
-    return Options(
-        dry_run=given.get("dryRun") in ("All", ["All"]),
-        grace_seconds=None if grace in {None, ""} else int(str(grace)),
-        propagation=given.get("propagationPolicy") or ("Orphan" if orphaned else None),
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
-    )
+        said = "unexpected end of JSON input" if "truncated" in str(error) else str(error)
+        raise bad_request(f"error decoding patch: {said}") from None
+    if isinstance(patch, list) and request.content_type != JSON_PATCH:
+        said = "json: cannot unmarshal array into Go value of type map[string]interface {}"
+        raise bad_request(f"error decoding patch: {said}")
+    return patch

@@ -17,6 +17,7 @@ Schema = Mapping[str, Any]
 _ANY_FIELDS: Final = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _RULES: Final = "x-kubernetes-validations"
+_OUTSIDE: Final = frozenset({"apiVersion", "kind", "metadata"})
 _ABSENT: Final = object()
 _BLOCKING: Final = frozenset(
     {
@@ -52,7 +53,7 @@ def prune(schema: Schema, value: Any, *, top: bool = True) -> Any:
     others = schema.get("additionalProperties")
     keeps = bool(schema.get(_ANY_FIELDS) or others)
     # What every object has is not for the schema to say.
-    outside = {"apiVersion", "kind", "metadata"} if top or schema.get("x-kubernetes-embedded-resource") else set()
+    outside = _OUTSIDE if top or schema.get("x-kubernetes-embedded-resource") else frozenset()
     pruned: Json = {}
     for key, each in value.items():
         if key in outside:
@@ -63,6 +64,25 @@ def prune(schema: Schema, value: Any, *, top: bool = True) -> Any:
             inner = others if isinstance(others, Mapping) else {_ANY_FIELDS: True}
             pruned[key] = prune(inner, each, top=False)
     return pruned
+
+
+def unknown_fields(schema: Schema, value: Any, at: str = "") -> Iterator[str]:
+    """Yield the fields that `prune` drops, as paths like `spec.steps[0].at`."""
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from unknown_fields(schema.get("items") or {_ANY_FIELDS: True}, each, f"{at}[{index}]")
+    if not isinstance(value, dict):
+        return
+    properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    top = not at or schema.get("x-kubernetes-embedded-resource")
+    for key, each in value.items():
+        place = _joined(at, key)
+        if key in properties and not (top and key in _OUTSIDE):
+            yield from unknown_fields(properties[key], each, place)
+        elif isinstance(others, Mapping):
+            yield from unknown_fields(others, each, place)
+        elif not (schema.get(_ANY_FIELDS) or others or (top and key in _OUTSIDE)):
+            yield place
 
 
 def with_defaults(schema: Schema, value: Any) -> Any:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcluster.embedded.apiserver.kinds import Json, Resource
-from localcluster.embedded.apiserver.refusals import Refusal, bad_request
+from localcluster.embedded.apiserver.metadata import value_problems
+from localcluster.embedded.apiserver.refusals import Refusal, bad_request, invalid_value
 
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _SET = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)")
-_EQUAL = re.compile(rf"({_KEY})\s*(==|!=|=|>|<)\s*([-A-Za-z0-9_.]*)")
+_EQUAL = re.compile(rf"({_KEY})\s*(==|!=|=|>|<)\s*([-A-Za-z0-9_./]*)")
 _EXISTS = re.compile(rf"(!?)\s*({_KEY})")
 _FIELD = re.compile(r"([^=!]+?)(==|!=|=)(.*)")
 _ALWAYS = ("metadata.name", "metadata.namespace")
@@ -67,7 +68,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
 
 def parse_fields(resource: Resource, text: str) -> tuple[Requirement, ...]:
     """Read a field selector. Raises Refusal, in the words of the real server, for a field that cannot be asked for."""
-    requirements = tuple(_field_requirement(part) for part in text.split(",") if part)
+    requirements = tuple(_field_requirement(part) for part in re.split(r"(?<!\\),", text) if part)
     for each in requirements:
         if each.key not in {*_ALWAYS, *resource.selectable}:
             raise _unknown_field(resource, each.key)
@@ -105,19 +106,36 @@ def _parts(text: str) -> Iterable[str]:
 def _label_requirement(part: str) -> Requirement:
     if found := _SET.fullmatch(part):
         values = frozenset(value.strip() for value in found[3].split(","))
-        return Requirement(found[1], found[2], values)
+        return _valid(Requirement(found[1], found[2], values))
     if found := _EQUAL.fullmatch(part):
-        return Requirement(found[1], "=" if found[2] == "==" else found[2], frozenset([found[3]]))
+        return _valid(Requirement(found[1], "=" if found[2] == "==" else found[2], frozenset([found[3]])))
     if found := _EXISTS.fullmatch(part):
         return Requirement(found[2], "!" if found[1] else "exists")
     raise bad_request(f"unable to parse requirement: found '{part}', expected: identifier")
+
+
+def _valid(requirement: Requirement) -> Requirement:
+    """Return a requirement whose values a label can have. Raises Refusal for others."""
+    counts = requirement.operator in {"<", ">"}
+    for place, value in enumerate(sorted(requirement.values)):
+        if counts and not re.fullmatch(r"[-+]?\d+", value):
+            said = invalid_value(f"values[{place}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
+            raise bad_request(f"unable to parse requirement: {said.sentence}")
+        for each in value_problems(value):
+            said = invalid_value(f"values[{place}][{requirement.key}]", value, each)
+            raise bad_request(f"unable to parse requirement: {said.sentence}")
+    return requirement
 
 
 def _field_requirement(part: str) -> Requirement:
     found = _FIELD.fullmatch(part)
     if found is None:
         raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
-    return Requirement(found[1].strip(), "!=" if found[2] == "!=" else "=", frozenset([found[3].strip()]))
+    return Requirement(found[1].strip(), "!=" if found[2] == "!=" else "=", frozenset([_unescaped(found[3].strip())]))
+
+
+def _unescaped(value: str) -> str:
+    return re.sub(r"\\([\\,=])", r"\1", value)
 
 
 def _unknown_field(resource: Resource, key: str) -> Refusal:

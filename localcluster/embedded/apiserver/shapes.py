@@ -3,11 +3,13 @@
 Enough that whatever is stored can be read by everything here; null stands for nothing, as in Go.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.refusals import bad_request, invalid, required
+from localcluster.node.quantity import parse_quantity
 
 Shape = Any
 """A word of `_WORDS`, a list with the shape of its elements, or keys with their shapes. "*" is every other key, and a
@@ -19,7 +21,20 @@ _WORDS: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
     "object": (dict,),
     "amount": (str, int, float),
+    "int32": (int,),
+    "time": (str,),
+    "micro": (str,),
 }
+_LAYOUTS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    kind: (
+        *(("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T")),
+        *(("15", r"\d\d"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d")),
+        (fraction, pattern),
+        ("Z07:00", r"Z|[+-]\d\d:\d\d"),
+    )
+    for kind, fraction, pattern in (("time", "", r"(\.\d+)?"), ("micro", ".000000", r"\.\d{6}"))
+}
+"""How instants are written: parts of the layout as Go names them, each with what may stand there."""
 _STRINGS: Final = {"*": "string"}
 _AMOUNTS: Final = {"*": "amount"}
 _OWNER: Final = {"apiVersion": "string", "kind": "string", "name": "string", "uid": "string", "controller": "bool"}
@@ -35,7 +50,13 @@ _METADATA: Final = {
     "ownerReferences": [_OWNER],
     "managedFields": ["object"],
 }
-_CONDITION: Final = {"type!": "string", "status!": "string", "reason": "string", "message": "string"}
+_CONDITION: Final = {
+    "type!": "string",
+    "status!": "string",
+    "reason": "string",
+    "message": "string",
+    "lastTransitionTime": "time",
+}
 _STATUS: Final = {"conditions": [_CONDITION], "phase": "string", "capacity": _AMOUNTS, "allocatable": _AMOUNTS}
 _CONTAINER: Final = {
     "name": "string",
@@ -65,6 +86,7 @@ _SELECTOR: Final = {
     "matchLabels": _STRINGS,
     "matchExpressions": [{"key!": "string", "operator!": "string", "values": ["string"]}],
 }
+_QUANTITY_SAID: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _REPLICATED: Final = {
     "replicas": "number",
     "selector": _SELECTOR,
@@ -82,7 +104,13 @@ _SPECS: Final[Mapping[str, Shape]] = {
     "services": {"ports": [{"port!": "number", "name": "string"}], "clusterIP": "string", "selector": _STRINGS},
     "persistentvolumes": {**_VOLUME, "capacity!": _AMOUNTS, "claimRef": _REFERENCE},
     "persistentvolumeclaims": {**_VOLUME, "resources": {"requests": _AMOUNTS}},
-    "leases": {"leaseDurationSeconds": "number", "holderIdentity": "string"},
+    "leases": {
+        "leaseDurationSeconds": "int32",
+        "leaseTransitions": "int32",
+        "holderIdentity": "string",
+        "acquireTime": "micro",
+        "renewTime": "micro",
+    },
     "customresourcedefinitions": {
         "group!": "string",
         "scope": "string",
@@ -100,22 +128,26 @@ def check_shape(resource: Resource, body: Json) -> None:
     if not resource.custom:
         spec = "spec!" if resource.plural in _NEED_SPEC else "spec"
         shape.update({spec: _SPECS.get(resource.plural, "object"), "status": _STATUS})
+        shape.update({"eventTime": "micro", "firstTimestamp": "time", "lastTimestamp": "time", "count": "int32"})
         shape.update({"data": _STRINGS, "stringData": _STRINGS, "involvedObject": _REFERENCE})
     for kind, path, said in _misfits(shape, body, ""):
         if kind == "missing":
             raise invalid(resource, (body.get("metadata") or {}).get("name") or "", [required(path)])
         named = f'{resource.kind} in version "{resource.version}"'
-        raise bad_request(f"{named} cannot be handled as a {resource.kind}: json: cannot unmarshal {said}")
+        unread = "json: cannot unmarshal " if kind == "other" else ""
+        raise bad_request(f"{named} cannot be handled as a {resource.kind}: {unread}{said}")
 
 
 def _misfits(shape: Shape, value: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what is wrong: "missing" or "other", the place, and what was found there and wanted."""
+    """Yield what is wrong: "missing", "other" or "unread", the place, and what was found there and wanted."""
     if value is None or shape is None:
         return
     if isinstance(shape, str):
-        numeric = isinstance(value, bool) and shape in {"number", "amount"}
+        numeric = isinstance(value, bool) and shape in {"number", "amount", "int32"}
         if numeric or not isinstance(value, _WORDS[shape]):
-            yield _other(value, path, shape)
+            yield _other(value, path, "string" if shape in _LAYOUTS else shape)
+        else:
+            yield from _badly_written(shape, value, path)
     elif isinstance(shape, list):
         if not isinstance(value, list):
             yield _other(value, path, "list")
@@ -128,6 +160,29 @@ def _misfits(shape: Shape, value: Any, path: str) -> Iterator[tuple[str, str, st
         yield from _members(shape, value, path)
     else:
         yield _other(value, path, "object")
+
+
+def _badly_written(shape: str, value: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    if shape == "int32" and not -(2**31) <= value < 2**31:
+        yield "other", path, f"number {value} into Go struct field {path} of type int32"
+    if shape == "amount" and not _is_amount(value):
+        yield "unread", path, _QUANTITY_SAID
+    rest = value
+    for part, pattern in _LAYOUTS.get(shape, ()):
+        found = re.match(pattern, rest)
+        if found is None:
+            layout = "".join(each for each, _ in _LAYOUTS[shape])
+            yield "unread", path, f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{part}"'
+            return
+        rest = rest[found.end() :]
+
+
+def _is_amount(value: str | float) -> bool:
+    try:
+        parse_quantity(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _members(shape: Mapping[str, Shape], value: Json, path: str) -> Iterator[tuple[str, str, str]]:

@@ -14,22 +14,30 @@ from typing import Final
 import msgspec
 
 from localcluster.embedded.apiserver.kinds import Json, Resource
-from localcluster.embedded.apiserver.lists import option_refusal
-from localcluster.embedded.apiserver.refusals import Refusal, expired
+from localcluster.embedded.apiserver.options import flag, number, options_refusal
+from localcluster.embedded.apiserver.refusals import Problem, Refusal, expired, forbidden_field, unsupported
 from localcluster.embedded.apiserver.selectors import Selection
 from localcluster.embedded.apiserver.store import Change, Expired, Store, encoded, event_line
 
 GATHER_SECONDS: Final = 0.005
 """How long a watcher gathers changes after it has sent some."""
 _BOOKMARK_SECONDS: Final = 60.0
+_LAST_BOOKMARK_SECONDS: Final = 2.0
+"""How long before a watch's time is over its last bookmark comes, as in the real server."""
 _LONGEST_SECONDS: Final = (1800.0, 3600.0)
 """How long a watch lasts that names no time: the real server draws between these, too."""
+LATEST: Final = -1
+"""A version to begin at: whatever is the latest when the watch begins."""
+_MATCH: Final = "resourceVersionMatch"
 _INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
 @dataclass(frozen=True)
 class WatchQuery:
-    """What a watch asks for besides its selection. `since` is None to begin with what there is now."""
+    """What a watch asks for besides its selection.
+
+    `since` is None to begin with what there is now, LATEST to begin after that.
+    """
 
     since: int | None = None
     seconds: float | None = None
@@ -48,18 +56,29 @@ class WatchRequest:
 
 def parse_watch(query: Mapping[str, str]) -> WatchQuery:
     """Read the parameters of a watch. Raises Refusal."""
-    version = query.get("resourceVersion", "")
-    initial = query.get("sendInitialEvents") in {"true", "1"}
-    if initial and query.get("resourceVersionMatch") != "NotOlderThan":
-        raise option_refusal("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-    try:
-        since = int(version or 0)
-    except ValueError:
+    problems = list(_watch_problems(query))
+    if problems:
+        raise options_refusal("ListOptions", problems)
+    version = query.get("resourceVersion") or "0"
+    if not (version.isascii() and version.isdecimal()):
         said = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise Refusal(500, "", f"resourceVersion: {said}") from None
-    seconds = float(query.get("timeoutSeconds") or 0) or None
-    bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
-    return WatchQuery(None if initial else since or None, seconds, bookmarks, initial and bookmarks)
+        raise Refusal(500, "", f"resourceVersion: {said}")
+    asked, bookmarks = query.get("sendInitialEvents"), flag(query, "allowWatchBookmarks")
+    initial = flag(query, "sendInitialEvents")
+    since = None if initial else int(version) or (None if asked is None else LATEST)
+    return WatchQuery(since, number(query, "timeoutSeconds") or None, bookmarks, initial and bookmarks)
+
+
+def _watch_problems(query: Mapping[str, str]) -> Iterator[Problem]:
+    match, asked = query.get(_MATCH, ""), "sendInitialEvents" in query
+    if asked and not match:
+        yield forbidden_field(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    elif match and not asked:
+        yield forbidden_field(
+            _MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        )
+    if match not in {"", "NotOlderThan"}:
+        yield unsupported(_MATCH, match, ["NotOlderThan"])
 
 
 class Waker:
@@ -129,8 +148,8 @@ class Watches:
         clock = asyncio.get_running_loop().time
         query = request.query
         deadline = clock() + (query.seconds or self._random.uniform(*_LONGEST_SECONDS))
-        bookmark_at = clock() + _BOOKMARK_SECONDS
-        position = query.since if query.since is not None else self._store.version
+        bookmark_at = next_bookmark(clock(), deadline)
+        position = self._store.version if query.since in {None, LATEST} else query.since or 0
         if query.since is None:
             yield self._initial(request)
         while not gone() and not self._ended and clock() < deadline:
@@ -138,7 +157,7 @@ class Watches:
             position = max(position, self._store.version)
             piece = b"".join(_shown(changes, request))
             if query.bookmarks and clock() >= bookmark_at:
-                bookmark_at = clock() + _BOOKMARK_SECONDS
+                bookmark_at = next_bookmark(clock(), deadline)
                 piece += bookmark(request.resource, position)
             if piece:
                 yield piece
@@ -155,6 +174,12 @@ class Watches:
     def _saw(self, kind: str, _change: Change) -> None:
         for waker in self._wakers.get(kind, ()):
             waker.wake()
+
+
+def next_bookmark(now: float, deadline: float) -> float:
+    """Return when the next bookmark is due, in seconds of the same clock: in a minute, or shortly before the end."""
+    last = deadline - _LAST_BOOKMARK_SECONDS
+    return min(now + _BOOKMARK_SECONDS, last) if last > now else now + _BOOKMARK_SECONDS
 
 
 def _shown(changes: Sequence[Change], request: WatchRequest) -> Iterator[bytes]:

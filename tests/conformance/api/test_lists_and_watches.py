@@ -7,7 +7,7 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from tests.conformance.api.conftest import GROUP, PLURAL, VERSION, Things
-from tests.conformance.asking import Asking, config_map, pod
+from tests.conformance.asking import Asking, Json, config_map, pod
 
 
 def maps(namespace: str) -> str:
@@ -84,8 +84,76 @@ class TestSelectors:
             ask.core.list_namespaced_pod(namespace, field_selector="spec.color=red")
         assert "field label not supported: spec.color" in refusal.message
 
+    @pytest.mark.parametrize(
+        ("selector", "message"),
+        [
+            pytest.param("a=-b", 'values[0][a]: Invalid value: "-b": a valid label must be', id="a value of no label"),
+            pytest.param(
+                "a in (b,-c)", 'values[0][a]: Invalid value: "-c": a valid label must be', id="one of several"
+            ),
+            pytest.param(
+                "a>b",
+                "values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
+                id="more than a word",
+            ),
+        ],
+    )
+    def test_what_no_label_can_be_is_not_looked_for(
+        self, ask: Asking, namespace: str, selector: str, message: str
+    ) -> None:
+        with ask.refused(400, "BadRequest") as refusal:
+            ask.get(maps(namespace), labelSelector=selector)
+        assert refusal.message.startswith(f"unable to parse requirement: {message}")
+
 
 class TestPages:
+    def test_a_list_of_any_version_comes_whole(self, ask: Asking, namespace: str) -> None:
+        for name in ("a", "b"):
+            ask.core.create_namespaced_config_map(namespace, config_map(name, {"own": "1"}))
+
+        def listed() -> Json:
+            return ask.get(maps(namespace), labelSelector="own=1", limit="1", resourceVersion="0")
+
+        # The real server answers this one from a copy, which may be a moment behind.
+        ask.until(lambda: len(listed()["items"]) == 2, "both are listed")
+        assert not listed()["metadata"].get("continue")
+
+    def test_a_page_of_an_old_version_shows_that_version(self, ask: Asking, namespace: str) -> None:
+        ask.core.create_namespaced_config_map(namespace, config_map("a", {"own": "1"}))
+        version = version_of(ask, maps(namespace))
+        ask.core.create_namespaced_config_map(namespace, config_map("b", {"own": "1"}))
+        for query in ({"limit": "5"}, {"resourceVersionMatch": "Exact"}):
+            found = ask.get(maps(namespace), labelSelector="own=1", resourceVersion=version, **query)
+            assert [each["metadata"]["name"] for each in found["items"]] == ["a"]
+
+    @pytest.mark.parametrize(
+        ("query", "message"),
+        [
+            pytest.param(
+                {"resourceVersion": "1", "resourceVersionMatch": "Exactly"},
+                'resourceVersionMatch: Unsupported value: "Exactly": supported values: "Exact", "NotOlderThan", ""',
+                id="a match that is none",
+            ),
+            pytest.param(
+                {"resourceVersion": "0", "resourceVersionMatch": "Exact"},
+                'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+                id="exactly any version",
+            ),
+            pytest.param(
+                {"watch": "1", "resourceVersion": "1", "resourceVersionMatch": "NotOlderThan"},
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents"
+                " is provided",
+                id="a match for a watch",
+            ),
+        ],
+    )
+    def test_versions_that_cannot_be_meant_are_refused(
+        self, ask: Asking, namespace: str, query: dict[str, str], message: str
+    ) -> None:
+        with ask.refused(422, "Invalid") as refusal:
+            ask.get(maps(namespace), **query)
+        assert refusal.message == f'ListOptions.meta.k8s.io "" is invalid: {message}'
+
     def test_pages_together_are_the_list_as_it_was_at_the_first(self, ask: Asking, namespace: str) -> None:
         for number in range(5):
             ask.core.create_namespaced_config_map(namespace, config_map(f"c{number}", {"own": "1"}))
@@ -193,6 +261,26 @@ class TestWatches:
         assert told["kind"] == "ConfigMap"
         assert int(told["metadata"]["resourceVersion"]) >= int(added["object"]["metadata"]["resourceVersion"])
 
+    def test_a_last_bookmark_comes_before_the_watch_ends(self, ask: Asking, namespace: str) -> None:
+        """Whoever watches anew from there need not list again, however long its kind has been quiet."""
+        version = version_of(ask, maps(namespace))
+        query = {"resourceVersion": version, "allowWatchBookmarks": "true", "labelSelector": "own=1"}
+        with ask.watch(maps(namespace), seconds=4, **query) as watching:
+            ask.core.create_namespaced_config_map(namespace, config_map("other"))
+            told = watching.wait_ended()
+        assert {event["type"] for event in told} == {"BOOKMARK"}
+        assert int(told[-1]["object"]["metadata"]["resourceVersion"]) > int(version)
+
+    @pytest.mark.parametrize("written", ["true", "True", "1", "", "yes"])
+    def test_whatever_is_not_a_no_is_a_watch(self, ask: Asking, namespace: str, written: str) -> None:
+        ask.core.create_namespaced_config_map(namespace, config_map("c", {"own": "1"}))
+        event = ask.get(maps(namespace), watch=written, timeoutSeconds="1", labelSelector="own=1")
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "c")
+
+    @pytest.mark.parametrize("written", ["false", "False", "0"])
+    def test_a_no_is_a_list(self, ask: Asking, namespace: str, written: str) -> None:
+        assert ask.get(maps(namespace), watch=written, timeoutSeconds="1")["kind"] == "ConfigMapList"
+
     def test_without_being_asked_for_no_bookmark_comes(self, ask: Asking, namespace: str) -> None:
         with ask.watch(maps(namespace), seconds=2, resourceVersion=version_of(ask, maps(namespace))) as watching:
             assert watching.wait_ended() == []
@@ -202,6 +290,9 @@ class TestWatches:
         with ask.refused(504, "Timeout") as refusal:
             ask.get(maps(namespace), resourceVersion=future, limit="500")
         assert refusal.message.startswith(f"Timeout: Too large resource version: {future}, current: ")
+        ask.core.create_namespaced_config_map(namespace, config_map("c"))
+        with ask.refused(504, "Timeout"):
+            ask.get(f"{maps(namespace)}/c", resourceVersion=future)
 
 
 class TestForgottenVersions:

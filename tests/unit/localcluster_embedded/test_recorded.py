@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from localcluster.embedded import backend
+from localcluster.embedded.apiserver.answers import Answer
 from localcluster.embedded.apiserver.requests import Request
-from localcluster.embedded.apiserver.routes import Answer, Routes
+from localcluster.embedded.apiserver.routes import Routes
 from localcluster.embedded.apiserver.server import Server
 
 _RECORDED: Final = Path(__file__).parents[2] / "data" / "apiserver" / "answers.jsonl"

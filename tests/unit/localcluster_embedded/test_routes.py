@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from localcluster.embedded.apiserver.answers import Answer
 from localcluster.embedded.apiserver.kinds import Kinds
 from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.refusals import Refusal
 from localcluster.embedded.apiserver.requests import Request, target_of
-from localcluster.embedded.apiserver.routes import COMPACT, Answer, Routes
+from localcluster.embedded.apiserver.routes import COMPACT, Routes
 from localcluster.embedded.apiserver.tokens import Gate
 from localcluster.embedded.apiserver.watching import WatchRequest
 from tests.unit.localcluster_embedded.world import World, config_map, pod
@@ -58,9 +59,15 @@ def test_paths_in_a_served_group_that_lead_nowhere(path: str) -> None:
         target_of(Kinds(), path)
 
 
-@pytest.mark.parametrize("path", ["/apis/nope.io/v1/things", "/apis/apps/v2/deployments", "/nope"])
+@pytest.mark.parametrize("path", ["/apis/nope.io/v1/things", "/apis/test.io/v2/widgets", "/nope"])
 def test_paths_outside_of_every_group_are_answered_in_plain_text(path: str) -> None:
     assert World().ask("GET", path) == (404, b"404 page not found\n")
+
+
+@pytest.mark.parametrize("path", ["/apis/apps/v2/deployments", "/apis/apps/v2", "/api/v2/pods"])
+def test_another_version_of_a_built_in_group_is_answered_with_a_status(path: str) -> None:
+    code, body = World().ask("GET", path)
+    assert (code, body["reason"]) == (404, "NotFound")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from localcluster.embedded.apiserver.answers import Answer
 from localcluster.embedded.apiserver.requests import Request
-from localcluster.embedded.apiserver.routes import Answer
 from localcluster.embedded.apiserver.tables import at_path, table
 from tests.unit.localcluster_embedded.world import WIDGETS, World, pod
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from localcluster.embedded.apiserver.answers import Answer
 from localcluster.embedded.apiserver.controllers import Controllers, Definitions, Emptying, Furnishing, Nodes
 from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
 from localcluster.embedded.apiserver.garbage import Garbage
 from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
 from localcluster.embedded.apiserver.objects import Objects, Target
 from localcluster.embedded.apiserver.requests import JSON, Request
-from localcluster.embedded.apiserver.routes import Answer, Routes
+from localcluster.embedded.apiserver.routes import Routes
 from localcluster.embedded.apiserver.store import Change, Store
 from localcluster.embedded.apiserver.volumes import Volumes
 
