@@ -1,6 +1,7 @@
 """From the command line to an answer on the terminal, and to one clear line where something is wrong."""
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -17,6 +18,8 @@ GROUPS = {"evaluate": "how well a model predicts what you have measured"}
 
 def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
     """Run one command; returns the exit status: 0 done, 1 the input is wrong, 2 the arguments are."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that knows no ± must not end in a traceback
     options = _parser(commands).parse_args(arguments)
     command: Command = options.command
     try:
@@ -36,8 +39,13 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
 
 def _fail(sentence: str) -> int:
     with suppress(BrokenPipeError):
-        print(f"optimus: {' '.join(sentence.split())}", file=sys.stderr)
+        print(f"optimus: {_visible(' '.join(sentence.split()))}", file=sys.stderr)
     return 1
+
+
+def _visible(text: str) -> str:
+    """Without what a terminal would obey instead of showing it: names come from files of whoever wrote them."""
+    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
@@ -61,7 +69,7 @@ def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
 
 
 def _print(answer: Answer, *, as_json: bool) -> None:
-    text = json.dumps(answer.value, indent=2, allow_nan=False) if as_json else answer.text
+    text = json.dumps(answer.value, indent=2, allow_nan=False) if as_json else _visible(answer.text)
     try:
         print(text, flush=True)
     except BrokenPipeError:

@@ -31,7 +31,10 @@ def _parse(text: str) -> tuple[int, Resources]:
     count, _, amounts = text.partition(":")
     if not count.isdecimal() or not 1 <= int(count) <= 100_000 or not amounts:
         _refuse(text)
-    return int(count), Resources({PODS: _PODS, **dict(_amount(text, part) for part in amounts.split(","))})
+    given = [_amount(text, part) for part in amounts.split(",")]
+    if len(dict(given)) < len(given):
+        _refuse(text)
+    return int(count), Resources({PODS: _PODS, **dict(given)})
 
 
 def _amount(text: str, part: str) -> tuple[str, int]:
@@ -43,7 +46,8 @@ def _amount(text: str, part: str) -> tuple[str, int]:
         amount = float(value)
     except ValueError:
         _refuse(text)
-    if not math.isfinite(amount) or not 0 < amount * units < 2**62:
+    whole = amount == amount // 1 or units > 1
+    if not math.isfinite(amount) or not 0 < amount * units < 2**62 or not whole:
         _refuse(text)
     return resource, int(amount * units)
 
@@ -51,5 +55,6 @@ def _amount(text: str, part: str) -> tuple[str, int]:
 def _refuse(text: str) -> NoReturn:
     known = ", ".join(_UNITS)
     raise BadInput(
-        "--nodes", f"a count and amounts above 0 of {known} are expected, like 6:cpu=8,memory=48,gpu=2, not {text!r}"
+        "--nodes",
+        f"a count and amounts above 0 of {known}, each once, are expected, like 6:cpu=8,memory=48,gpu=2, not {text!r}",
     )

@@ -55,7 +55,7 @@ def compare(options: argparse.Namespace, progress: Progress) -> Answer:
     plan, folder = _plan(options), _folder(options.output)
     seeds = range(options.seed, options.seed + options.seeds)
     tasks = [(policy, seed) for policy in options.policies for seed in seeds]
-    with _doing(options.processes) as doing:
+    with _doing(min(options.processes, len(tasks))) as doing:
         try:
             found = list(_in_step(progress, tasks, doing(plan.run, tasks)))
         except CannotRun as problem:

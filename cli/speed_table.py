@@ -22,6 +22,7 @@ _COLUMNS: Final = ("mode", "ps", "workers", "speed")
 _SPEED_OF_WORKERS: Final = "steps_per_s"
 _MODES: Final = {prefix + mode.value: mode for mode in TrainingMode for prefix in ("", "dist_")}
 _MOST: Final = 1_000_000
+_LARGEST_BATCH: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,11 @@ def _header(file: Path, line: int, row: Sequence[str]) -> list[str]:
     if "speed" not in names:
         names = ["speed" if name == _SPEED_OF_WORKERS else name for name in names]
     missing = [name for name in _COLUMNS if name not in names]
+    twice = [name for name in (*_COLUMNS, "batch") if names.count(name) > 1]
+    if twice:
+        raise BadInput(
+            file, f"each column once is expected, {', '.join(twice)} is there {names.count(twice[0])} times", line
+        )
     if missing:
         found = ",".join(" ".join(name.split()) for name in names)
         text = f"the columns {','.join(_COLUMNS)} are expected, {', '.join(missing)} missing in: {found[:80]!a}"
@@ -129,8 +135,7 @@ def _parse(file: Path, line: int, cells: Mapping[str, str]) -> tuple[TrainingMod
     try:
         mode = _mode(cells["mode"])
         counts = Counts(_whole("ps", cells["ps"]), _whole("workers", cells["workers"]))
-        batch = cells.get("batch", "").strip()
-        return mode, counts, _speed(mode, cells["speed"]), _number("batch", batch, least=1.0) if batch else None
+        return mode, counts, _speed(mode, cells["speed"]), _examples(cells.get("batch", "").strip())
     except ValueError as problem:
         raise BadInput(file, str(problem), line) from None
 
@@ -160,6 +165,16 @@ def _speed(mode: TrainingMode, text: str) -> float:
     if not low <= speed <= high:
         raise ValueError(f"a speed from {low:g} to {high:g} steps per second is expected, not {text.strip()[:40]!a}")
     return speed
+
+
+def _examples(text: str) -> float | None:
+    """The batch; ``None`` where the cell is empty."""
+    if not text:
+        return None
+    batch = _number("batch", text, least=1.0)
+    if batch > _LARGEST_BATCH:
+        raise ValueError(f"a batch of at most {_LARGEST_BATCH:g} examples is expected, not {text[:40]!a}")
+    return batch
 
 
 def _number(name: str, text: str, least: float) -> float:

@@ -17,6 +17,8 @@ from scheduling.progress.record import LogLine, LossPoint, TrainingProgress
 from scheduling.progress.rules import LogRules
 
 _ALL: Final = 10**9
+_BEYOND: Final = 1e30
+"""As good as infinite, here as in the logs of pods."""
 _RATES: Final = ("learning_rate", "lr")
 _FORMATS: Final = "a log of MXNet, Keras or TensorFlow, lines of name=value, or a CSV epoch,loss is expected"
 
@@ -46,11 +48,12 @@ class TrainingLog:
 def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
     """Read a log; ``metric`` is the name of the loss, where it is not one of the usual."""
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    points = tuple(_of_csv(file, lines, metric) if _is_csv(lines) else _of_log(file, lines, metric))
-    for place, point in enumerate(points, 1):
-        if point.loss < 0:
-            raise BadInput(file, f"losses of 0 or more are expected, loss {place} is {point.loss:g}")
-    return TrainingLog(file, points)
+    if not _is_csv(lines):
+        return TrainingLog(file, tuple(_of_log(file, lines, metric)))
+    try:
+        return TrainingLog(file, tuple(_of_csv(file, lines, metric)))
+    except csv.Error as problem:
+        raise BadInput(file, f"a CSV epoch,loss is expected: {problem}") from None
 
 
 def _is_csv(lines: Sequence[str]) -> bool:
@@ -64,7 +67,7 @@ def _is_row(cells: Sequence[str]) -> bool:
 
 
 def _names(header: str) -> list[str]:
-    return [name.strip().lower() for name in header.lstrip("\ufeff").split(",")]
+    return [name.strip().strip("\"'").lower() for name in header.lstrip("\ufeff").split(",")]
 
 
 def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[LossPoint]:
@@ -74,7 +77,7 @@ def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[Lo
         rows, header = [(first, []), *rows], ["epoch", "loss"]
     name = (metric or "loss").lower()
     if name not in header:
-        raise BadInput(file, f"a column {name!r} beside 'epoch' is expected", first)
+        raise BadInput(file, f"a column {name!r} beside 'epoch' is expected (--metric names another)", first)
     if len(rows) == 1:
         raise BadInput(file, "rows of epoch and loss are expected below the header", first)
     rate = next((each for each in _RATES if each in header), None)
@@ -84,11 +87,10 @@ def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[Lo
         epoch, loss = (_number(file, number, cells, column) for column in ("epoch", name))
         shift = 1.0 if former == -math.inf and epoch == 0 else shift
         if epoch < max(former, 0):
-            raise BadInput(file, f"epochs that do not fall are expected, {epoch:g} comes after {former:g}", number)
+            raise BadInput(file, f"epochs from 0 on that do not fall are expected, found {epoch:g}", number)
         former = epoch
-        yield LossPoint(
-            loss, epoch + shift, learning_rate=_number(file, number, cells, rate) if rate and cells.get(rate) else None
-        )
+        learning_rate = _number(file, number, cells, rate) if rate and cells.get(rate) else None
+        yield LossPoint(loss, epoch + shift, learning_rate=learning_rate)
 
 
 def _number(file: Path, line: int, cells: dict[str, str], column: str) -> float:
@@ -97,8 +99,10 @@ def _number(file: Path, line: int, cells: dict[str, str], column: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise BadInput(file, f"a number is expected as {column}, found {text!r}", line)
+    if not abs(value) < _BEYOND:
+        raise BadInput(file, f"a number is expected as {column}, found {text[:40]!a} (below {_BEYOND:g})", line)
+    if value < 0 and column != "epoch":
+        raise BadInput(file, f"a {column} of 0 or more is expected, found {text[:40]!a}", line)
     return value
 
 
@@ -106,7 +110,11 @@ def _of_log(file: Path, lines: Sequence[str], metric: str | None) -> Sequence[Lo
     progress = read_progress(lines, metric)
     if not progress.losses:
         named = f"named {metric!r} " if metric else ""
-        raise BadInput(file, f"{_FORMATS}; no training loss {named}was found in {len(lines)} lines (--metric names it)")
+        found = progress.complaint or f"no training loss {named}was found in {len(lines)} lines"
+        raise BadInput(file, f"{_FORMATS}; {found} (here: --metric NAME)")
+    for place, point in enumerate(progress.losses, 1):
+        if point.loss < 0:
+            raise BadInput(file, f"losses of 0 or more are expected, loss {place} is {point.loss:g}")
     known = [point for point in progress.losses if point.epoch is not None]
     # Where only some points know their epoch, a few at the beginning were printed before the log told.
     return known if len(known) > len(progress.losses) / 2 else [replace(p, epoch=None) for p in progress.losses]

@@ -2,7 +2,8 @@
 
 Katib, pkg/metricscollector/v1beta1/common/const.go, and TensorFlow's LoggingTensorHook, which prints
 ``loss = 2.3, step = 100 (0.500 sec)``. Names must be equal to what is wanted, not contain it. Any user's print may
-look like this, so a line counts only if it has the loss, or a step together with something else that is known.
+look like this, so a line counts only if it has the loss, or a step together with something else that is known. A loss
+with an epoch and no place within it is that of an epoch that has ended.
 """
 
 import json
@@ -18,6 +19,7 @@ from scheduling.progress.rules import LogRules
 _PAIR: Final = re.compile(rf"(?<![\w./|-])([A-Za-z_][\w./|-]*)\s?=\s?({NUMBER})")
 _STEPS: Final = ("step", "global_step", "global_steps", "global-step")
 _EPOCHS: Final = ("epoch", "epochs")
+_WITHIN_EPOCH: Final = frozenset({*_STEPS, "batch", "batch_idx", "iter", "iteration"})
 _CHECKPOINTS: Final = ("checkpoint", "checkpoint_step")
 _SPEEDS: Final = ("samples_per_sec", "samples_per_second", "examples/sec")
 _DUMPS: Final = ("Namespace(", "dict(", "{'")
@@ -41,11 +43,13 @@ def read_own_format(text: str, rules: LogRules) -> dict[str, float]:
 def reading_of(values: Mapping[str, float], rules: LogRules) -> Reading:
     """What pairs say; a position that is no whole number is not taken."""
     checkpoint = _whole(values, _CHECKPOINTS)
+    epoch, loss = _whole(values, _EPOCHS), choose_loss(values, rules.loss_metric)
     return Reading(
-        epoch=_whole(values, _EPOCHS),
+        epoch=epoch,
         epoch_as_printed=True,
+        epoch_ended=None not in (epoch, loss) and not _WITHIN_EPOCH.intersection(values),
         step=_whole(values, _STEPS),
-        loss=choose_loss(values, rules.loss_metric),
+        loss=loss,
         samples_per_second=_first(values, _SPEEDS),
         learning_rate=learning_rate(values),
         saved=Saved(step=checkpoint) if checkpoint else None,

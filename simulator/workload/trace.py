@@ -24,6 +24,9 @@ from simulator.workload.drawing import Choice, World, build_job
 NEEDED: Final = ("arrival_seconds", "type", "mode", "threshold")
 COLUMNS: Final = (*NEEDED, "examples")
 _TYPES: Final = MappingProxyType({kind.name.lower(): kind for kind in JOB_TYPES})
+_LONGEST_SECONDS: Final = 1e9
+_MOST_EXAMPLES: Final = 1e9
+"""Thirty years, and more examples than any data set: beyond these a simulation would not come to its end."""
 _MODES: Final = MappingProxyType({mode.value: mode for mode in TrainingMode})
 
 
@@ -114,8 +117,8 @@ def _job(line: int, row: Mapping[str, str]) -> TracedJob:
     if mode is None:
         raise BadTraceError(line, f"expected the mode sync or async, found {row['mode']!r}")
     arrival = _number(line, row, "arrival_seconds")
-    if arrival < 0:
-        raise BadTraceError(line, f"expected an arrival_seconds of at least 0, found {arrival:g}")
+    if not 0 <= arrival <= _LONGEST_SECONDS:
+        raise BadTraceError(line, f"expected an arrival_seconds from 0 to {_LONGEST_SECONDS:g}, found {arrival:g}")
     threshold = _number(line, row, "threshold")
     if not 0 < threshold < 1:
         raise BadTraceError(line, f"expected a threshold between 0 and 1, found {threshold:g}")
@@ -126,8 +129,8 @@ def _examples(line: int, row: Mapping[str, str]) -> float | None:
     if not row.get("examples"):
         return None
     examples = _number(line, row, "examples")
-    if examples <= 0:
-        raise BadTraceError(line, f"expected more than 0 examples, found {examples:g}")
+    if not 0 < examples <= _MOST_EXAMPLES:
+        raise BadTraceError(line, f"expected more than 0 and at most {_MOST_EXAMPLES:g} examples, found {examples:g}")
     return examples
 
 

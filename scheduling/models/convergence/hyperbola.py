@@ -71,7 +71,9 @@ class PublishedCurve:
         start = float(series.k[0]) - series.spacing if drops else 0.0
         best = fit_hyperbola(series.k - start, np.maximum(loss / largest, _LEAST))
         curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)
-        return replace(curve, error=float(np.sqrt(np.mean((curve.predict(series.k) - loss) ** 2))))
+        # As parts of the largest: the squares of losses of a training that diverged are beyond what numbers hold.
+        residuals = (curve.predict(series.k) - loss) / largest
+        return replace(curve, error=largest * float(np.sqrt(np.mean(residuals**2))))
 
     def predict(self, k: ArrayLike) -> NDArray[np.float64]:
         """The loss after k epochs (steps, where epochs are unknown)."""

@@ -58,7 +58,7 @@ def _told(points: Sequence[LossPoint]) -> list[Drop]:
     if first_index > 0 and not silent_since_then and not _decays_smoothly([rate for _, rate in changes]):
         drops.append(Drop(first_index))
     for (_, former), (n, rate) in pairwise(changes):
-        if rate <= _RATE_DROP * former:
+        if former > 0 and rate <= _RATE_DROP * former:
             drops.append(Drop(n, rate / former))
     return drops
 

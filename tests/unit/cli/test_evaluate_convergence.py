@@ -156,6 +156,8 @@ class TestTheAnswer:
             written(*csv_of(losses)),
             written("epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses)), name="from0.csv"),
             written(*csv_of(losses)[1:], name="headless.csv"),
+            written('"epoch","loss"', *csv_of(losses)[1:], name="quoted.csv"),
+            written(*(f"epoch={n} loss={loss}" for n, loss in enumerate(losses, 1)), name="pairs.log"),
             written(*(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)), name="mxnet.log"),
             written(
                 *(f"Epoch {n}/60\n10/10 - 1s - loss: {loss:.15g}" for n, loss in enumerate(losses, 1)), name="keras.log"
@@ -218,17 +220,25 @@ class TestBadInput:
                 ["epoch,loss", "1,0.5", "2,abc"], ":3: a number is expected as loss, found 'abc'", id="a word"
             ),
             pytest.param(["epoch,loss", "1,0.5", "2"], ":3: a number is expected as loss, found ''", id="a short row"),
+            pytest.param(["epoch,loss", "1,1e30"], "found '1e30' (below 1e+30)", id="beyond all losses"),
             pytest.param(["epoch,loss", "1,nan"], ":2: a number is expected as loss, found 'nan'", id="nan"),
             pytest.param(["epoch,accuracy", "1,2"], ":1: a column 'loss' beside 'epoch' is expected", id="no loss"),
             pytest.param(["epoch,loss"], ":1: rows of epoch and loss are expected below the header", id="no rows"),
             pytest.param(
                 ["epoch,loss", "3,1", "2,1"],
-                ":3: epochs that do not fall are expected, 2 comes after 3",
+                ":3: epochs from 0 on that do not fall are expected, found 2",
                 id="backwards",
             ),
+            pytest.param(["epoch,loss", "-1,1"], ":2: epochs from 0 on that do not fall", id="before the beginning"),
             pytest.param(
-                ["epoch,loss", "1,1", "2,-1"], ": losses of 0 or more are expected, loss 2 is -1", id="below 0"
+                ["epoch,loss", "1,1", "2,-1"], ":3: a loss of 0 or more is expected, found '-1'", id="below 0"
             ),
+            pytest.param(
+                ["epoch,loss,lr", "1,1,0.1", "2,1,-0.1"], ":3: a lr of 0 or more is expected", id="a rate below 0"
+            ),
+            pytest.param(["step=1 loss=1", "step=2 loss=-1"], "expected, loss 2 is -1", id="below 0 in a log"),
+            pytest.param(["epoch,loss", '1,"' + "1" * 200_000], "a CSV epoch,loss is expected", id="a huge cell"),
+            pytest.param(["step=1 loss=nan"] * 3, "nan or infinite: training may have diverged", id="diverged"),
             pytest.param(
                 ["epoch,loss", "1,1", "2,1"], ": at least 10 completed epochs are expected, 2 found", id="short"
             ),

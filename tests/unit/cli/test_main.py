@@ -97,6 +97,33 @@ def test_what_is_wrong_is_one_line(problem: BaseException, line: str, capsys: py
     assert (shown.out, shown.err) == ("", line)
 
 
+def test_what_a_terminal_would_obey_is_shown_and_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    def colour() -> Answer:
+        return Answer({"job": "\x1b[31m"}, "job \x1b[31m of \udcff.log\nis ±1")
+
+    assert main(["evaluate", "thing", "x"], command(colour)) == 0
+    assert capsys.readouterr().out == "job \\x1b[31m of \\udcff.log\nis ±1\n"
+    assert main(["evaluate", "thing", "x", "--json"], command(colour)) == 0
+    assert json.loads(capsys.readouterr().out) == {"job": "\x1b[31m"}
+
+    def fail() -> Answer:
+        raise BadInput("a.csv", "job \x1b[31m is there already")
+
+    assert main(["evaluate", "thing", "x"], command(fail)) == 1
+    assert capsys.readouterr().err == "optimus: a.csv: job \\x1b[31m is there already\n"
+
+
+def test_an_output_without_the_letters_of_an_answer_is_no_error() -> None:
+    program = "import sys; from cli.command import Answer; from cli.main import main; "
+    program += "from tests.unit.cli.test_main import command; "
+    program += "sys.exit(main(['evaluate', 'thing', 'x'], command(lambda: Answer(1, '\u00b1 1'))))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xb1 1\n", b"")
+
+
 def test_wrong_arguments_end_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["evaluate"], ["evaluate", "thing"], ["nothing"]):
         with pytest.raises(SystemExit, match="2"):

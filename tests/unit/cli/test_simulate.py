@@ -93,6 +93,11 @@ class TestComplaints:
             (["--nodes", "2:cpu=nan"], "not '2:cpu=nan'"),
             (["--nodes", "2:cpu=4,tpu=1"], "not '2:cpu=4,tpu=1'"),
             (["--nodes", "2:cpu=-4"], "not '2:cpu=-4'"),
+            (
+                ["--nodes", "2:cpu=4,cpu=8"],
+                "each once, are expected, like 6:cpu=8,memory=48,gpu=2, not '2:cpu=4,cpu=8'",
+            ),
+            (["--nodes", "2:cpu=4,gpu=0.5"], "not '2:cpu=4,gpu=0.5'"),
             (["--nodes", "1:cpu=1,memory=1"], "job-0000 does not fit on the empty cluster"),
         ],
     )

@@ -52,6 +52,12 @@ def test_losses_are_divided_by_the_largest_and_predicted_in_their_own_unit(b: tu
     assert curve.error == pytest.approx(0.0, abs=1e-6)
 
 
+def test_losses_of_a_training_that_diverged_overflow_nothing() -> None:
+    k = np.arange(1.0, 31)
+    losses = 1e300 * hyperbola(KNOWN[0], k) * np.exp(0.1 * np.sin(k))
+    assert 0.001 < fitted(epochs(losses)).error / losses[0] < 0.2
+
+
 @given(
     st.lists(st.floats(0.01, 5.0), min_size=5, max_size=30).map(lambda losses: sorted(losses, reverse=True)),
     st.integers(0, 60),

@@ -35,6 +35,8 @@ def rated(*rates: float | None) -> list[LossPoint]:
         pytest.param([None] * 3 + [0.099, 0.098, 0.097], [], id="changes only, each of them small"),
         pytest.param([0.1, None, 0.1, None, 0.01, None], [Drop(4, 0.01 / 0.1)], id="a rate on some lines"),
         pytest.param([None, 0.1, None, 0.1], [], id="a rate on some lines, not on the first"),
+        pytest.param([0.0, 0.1, 0.1], [], id="a warm-up from nothing"),
+        pytest.param([0.1, 0.1, 0.0, -0.1, 0.0], [Drop(2, 0.0)], id="rates that are none"),
     ],
 )
 def test_as_the_log_tells(rates: list[float | None], drops: list[Drop]) -> None:

@@ -48,9 +48,11 @@ def test_examples_of_an_epoch_may_be_told_or_left_open() -> None:
         pytest.param([HEADER, "0,DSSM,both,0.02,"], 2, "sync or async, found 'both'", id="an unknown mode"),
         pytest.param([HEADER, "soon,DSSM,sync,0.02,"], 2, "a number as arrival_seconds", id="no number"),
         pytest.param([HEADER, "nan,DSSM,sync,0.02,"], 2, "a number as arrival_seconds", id="not finite"),
-        pytest.param([HEADER, "-1,DSSM,sync,0.02,"], 2, "at least 0, found -1", id="before the beginning"),
+        pytest.param([HEADER, "-1,DSSM,sync,0.02,"], 2, "from 0 to 1e+09, found -1", id="before the beginning"),
         pytest.param([HEADER, "0,DSSM,sync,2,"], 2, "between 0 and 1, found 2", id="a threshold in percent"),
-        pytest.param([HEADER, "0,DSSM,sync,0.02,0"], 2, "more than 0 examples", id="no examples"),
+        pytest.param([HEADER, "1e300,DSSM,sync,0.02,"], 2, "from 0 to 1e+09, found 1e+300", id="after the end"),
+        pytest.param([HEADER, "0,DSSM,sync,0.02,1e300"], 2, "at most 1e+09 examples", id="an epoch without an end"),
+        pytest.param([HEADER, "0,DSSM,sync,0.02,0"], 2, "more than 0 and at most", id="no examples"),
         pytest.param([HEADER, '0,"DSSM,sync,0.02,'], 2, "comma-separated", id="a quote that does not end"),
     ],
 )
