@@ -1,12 +1,18 @@
 # One image, two programs: `python -m autoscaler` and `python -m extender`. The manifests say which.
 #   docker build -t optimus-on-kubernetes:0.1.0 .
-FROM python:3.11-slim AS packages
+# The tag of the base gets security updates. For the same bytes every time, pin its digest:
+#   docker build --build-arg PYTHON=python:3.11-slim-bookworm@sha256:... .
+ARG PYTHON=python:3.11-slim-bookworm
+
+FROM ${PYTHON} AS packages
 COPY requirements/runtime.txt /runtime.txt
 RUN python -m venv /opt/venv \
     && /opt/venv/bin/pip install --no-cache-dir --no-deps --require-hashes -r /runtime.txt \
-    && /opt/venv/bin/pip uninstall --yes pip
+    && /opt/venv/bin/pip uninstall --yes pip setuptools
 
-FROM python:3.11-slim
+FROM ${PYTHON}
+LABEL org.opencontainers.image.title="Optimus on Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /opt/optimus
 COPY LICENSE ./
