@@ -1,15 +1,18 @@
-"""Whether a gang that waits could ever fit: on the cluster as it would be without any training pod.
+"""Whether a gang that waits could ever fit, and on which nodes: on the cluster as it would be without training pods.
 
-Only such a gang may keep nodes closed to those behind it. What others' pods leave changes all the time, so what was
-found out holds for a minute or until a node changes; the room without training pods is worked out once for all gangs.
+Only such a gang may keep nodes closed to those behind it, and only those. What others' pods leave changes all the
+time, so what was found out holds for a minute or until a node changes; the room without training pods is worked out
+once for all gangs.
 """
 
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from extender.cluster import Cluster
 from scheduling.placement.gang import Gang, Placement
-from scheduling.placement.room import Room
+from scheduling.placement.room import Room, Rows
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.resources import NONE
 
@@ -36,7 +39,7 @@ class CouldFit:
 
     def ever(self, gang: Gang, now: float) -> bool:
         """Whether the gang fits once all other training is gone; ``now`` is monotonic, in seconds."""
-        version = self._cluster.node_generation, int(now // 60)
+        version = self._version(now)
         known = self._known.get(gang.job_uid)
         if (known is None or known[0] != version) and self._looks_left > 0:
             self._looks_left -= 1
@@ -44,6 +47,17 @@ class CouldFit:
             answer = self._rule.place_in(alone, self._room(version))
             known = self._known[gang.job_uid] = version, isinstance(answer, Placement)
         return known is not None and known[1]
+
+    def nodes_for(self, gang: Gang, now: float) -> Rows:
+        """The nodes, in order of names, that any of the gang's replicas could go to once all training is gone."""
+        room = self._room(self._version(now))
+        rows = np.zeros(len(room.names), dtype=np.bool_)
+        for spec in {member.spec for member in gang.unbound}:
+            rows |= room.admits(spec.constraints) & room.holds(spec.resources)
+        return rows
+
+    def _version(self, now: float) -> tuple[int, int]:
+        return self._cluster.node_generation, int(now // 60)
 
     def _room(self, version: tuple[int, int]) -> Room:
         if self._emptied is None or self._emptied[0] != version:

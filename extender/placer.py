@@ -1,8 +1,7 @@
-"""The decision about one pod: where it may go, and what the others of its gang are told.
+"""What is planned, behind one lock: the watch tells of changes, kube-scheduler asks, a thread plans and tells.
 
-kube-scheduler asks about one pod at a time; the answer is always part of a plan for the whole gang (or no plan,
-and a refusal that says why). Nothing here talks to the API server: the watch feeds ``pod_changed`` and its
-like, a background thread calls ``advance`` and reads ``wishes``.
+Nothing here talks to the API server: the watch feeds ``pod_changed`` and its like, kube-scheduler's calls end in
+``filter`` and ``prioritize``, a background thread calls ``advance`` and reads ``wishes``.
 """
 
 import logging
@@ -10,17 +9,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from extender.answers import NEVER, Answers
 from extender.cluster import Cluster, Rescale, is_waiting
-from extender.gangs import Assembly, shape_of
-from extender.others import pass_through, scores_by_room
 from extender.planner import Now, Planner, Rules
-from extender.verdicts import Verdict, Wish, refuse
+from extender.verdicts import Verdict, Wish
 from kube.pods import Pod
 from kube.store import Changes
-from scheduling.jobs import Counts, Job, Role
+from scheduling.jobs import Job
 from scheduling.nodes import Node
 from scheduling.placement.ledger import Reservation
-from scheduling.placement.scoring import MOST, planned_scores
 from scheduling.placement.theorem1 import Theorem1
 from scheduling.snapshot import ReplicaId
 
@@ -49,8 +46,7 @@ class Placer:
         self._promises = self._planner.promises
         self._clock = clock
         self._check = check_invariants
-        self._answered: dict[str, float] = {}
-        self._told_to_wait: dict[str, Pod] = {}
+        self._answers = Answers(self._cluster, self._planner)
         self.changes = Changes()
 
     # --- what the watch tells ---------------------------------------------------------------------------------
@@ -88,8 +84,7 @@ class Placer:
         if not waits:
             self._planner.landed(replica)
         if waited and not waits and before is not None:
-            self._answered.pop(before.uid, None)
-            self._told_to_wait.pop(before.uid, None)
+            self._answers.forget(before)
         if after is not None and after.node is not None and (before is None or before.node is None):
             # Bound: its room shows in the cluster now. The rest of its gang gets the time it needs.
             if not self._is_old(after):
@@ -149,104 +144,20 @@ class Placer:
         with self._lock:
             now = self._clock()
             self._expire(now)
-            if pod.replica is None:
-                return pass_through(pod, names, self._cluster, self._promises)
-            verdict = self._place(pod, pod.replica, names, now)
+            verdict = self._answers.filter(pod, names, now)
             self._assert_invariants()
-        self.changes.tell()
+        if pod.replica is not None:
+            self.changes.tell()
         return verdict
 
-    def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> Verdict:
-        self._told_to_wait.pop(pod.uid, None)
-        self._planner.asked(replica.job_uid)
-        # Asked again: whatever was answered before did not come to a binding.
-        self._planner.landed(replica)
-        known = self._cluster.pods_of(replica.job_uid).get(pod.uid)
-        if known is not None and known.node is not None:
-            return refuse(names, "the pod has been bound already", "bound")
-        if self._planner.rescales.takes_away(replica.job_uid, now.at):
-            return refuse(names, f"job {_job(pod)} is being suspended, to go on with other counts", "rescaling")
-        held = self._held_for(pod, replica)
-        if list(names) == [pod.nominated_node]:
-            if held is not None and held.node == names[0]:
-                return self._answer(pod, held, names, now)
-            return refuse(names, f"the plan of job {_job(pod)} has changed since the pod was nominated", "probe")
-        if held is not None:
-            if held.node in names:
-                return self._answer(pod, held, names, now)
-            _LOG.info("pod %s/%s may not go to %s as planned: planned again", pod.namespace, pod.name, held.node)
-            self._planner.bar(replica, held.node, now)
-            self._planner.break_plan(replica.job_uid)
-        if not self._cluster.knows_gang_of(pod):
-            return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
-        assembly = self._planner.assemble(pod)
-        if not assembly.complete:
-            self._told_to_wait[pod.uid] = pod
-            return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
-        return self._plan(pod, replica, assembly, names, now)
-
-    def _held_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
-        held = self._promises.ledger.get(replica)
-        if held is None:
-            return None
-        rescale = self._cluster.rescales.get(replica.job_uid)
-        counts = shape_of(pod, self._cluster.jobs.get(replica.job_uid))
-        other = rescale is not None and Counts(counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) != rescale.target
-        if other or not pod.resources.fits_in(held.resources):
-            # Held for other counts or another template than the pod was made with.
-            self._planner.break_plan(replica.job_uid)
-            return None
-        return held
-
-    def _plan(self, pod: Pod, replica: ReplicaId, assembly: Assembly, names: Sequence[str], now: Now) -> Verdict:
-        refused = self._planner.plan_in_turn(now, assembly)
-        if refused is not None:
-            return refuse(names, refused.reason, "no room")
-        held = self._promises.ledger.get(replica)
-        assert held is not None
-        if held.node in names:
-            return self._answer(pod, held, names, now)
-        # kube-scheduler knows of reasons that a plan cannot know (ports, volumes): plan on what it offers.
-        self._planner.bar(replica, held.node, now)
-        self._planner.break_plan(replica.job_uid)
-        absent = frozenset(self._cluster.nodes) - frozenset(names)
-        held = self._promises.ledger.get(replica) if self._replan(pod, replica, absent, now) else None
-        if held is None:
-            return refuse(names, f"job {_job(pod)} does not fit as a whole on the nodes offered", "not offered")
-        return self._answer(pod, held, names, now)
-
-    def _replan(self, pod: Pod, replica: ReplicaId, absent: frozenset[str], now: Now) -> bool:
-        return self._planner.plan_apart(self._planner.assemble(pod), absent, replica, now)
-
-    def _answer(self, pod: Pod, held: Reservation, names: Sequence[str], now: Now) -> Verdict:
-        self._answered[pod.uid] = now.at
-        self._planner.sent(held)
-        refused = dict.fromkeys(names, f"job {_job(pod)} is planned on other nodes for this replica")
-        refused.pop(held.node, None)
-        return Verdict((held.node,), refused)
-
     def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
-        """0 to 10 for each offered node; the planned node gets 10.
-
-        Without the filter (placement by score alone) this is where a gang gets its plan, with its first pod.
-        """
+        """0 to 10 for each offered node; the planned node gets 10."""
         with self._lock:
             now = self._clock()
             self._expire(now)
-            if pod.replica is None:
-                full = pass_through(pod, names, self._cluster, self._promises).refused
-                return {name: 0 if name in full else MOST for name in names}
-            self._planner.asked(pod.replica.job_uid)
-            held = self._held_for(pod, pod.replica)
-            if held is None and self._cluster.knows_gang_of(pod):
-                assembly = self._planner.assemble(pod)
-                if assembly.known and self._planner.plan_in_turn(now, assembly) is None:
-                    held = self._promises.ledger.get(pod.replica)
+            scores = self._answers.prioritize(pod, names, now)
             self._assert_invariants()
-            if held is not None and held.node in names:
-                self._answered[pod.uid] = now.at
-                return planned_scores(names, held.node)
-            return scores_by_room(pod, names, self._cluster, self._promises)
+            return scores
 
     # --- what the background thread does ----------------------------------------------------------------------
 
@@ -261,17 +172,7 @@ class Placer:
             self._planner.hold_rescales(now)
             self._planner.plan_in_turn(now)
             self._assert_invariants()
-            return self._misinformed()
-
-    def _misinformed(self) -> tuple[Pod, ...]:
-        found = [
-            pod
-            for pod in self._told_to_wait.values()
-            if pod.replica is not None and self._planner.is_refused(pod.replica.job_uid)
-        ]
-        for pod in found:
-            del self._told_to_wait[pod.uid]
-        return tuple(found)
+            return self._answers.misinformed()
 
     def _expire(self, now: Now) -> None:
         for over in self._planner.expire(now):
@@ -280,7 +181,7 @@ class Placer:
     def _give_up(self, over: Reservation, now: Now) -> None:
         """A replica that was asked about and yet did not bind in time is tried elsewhere first."""
         for pod in self._cluster.pods_of(over.replica.job_uid).values():
-            if pod.replica == over.replica and is_waiting(pod) and pod.uid in self._answered:
+            if pod.replica == over.replica and is_waiting(pod) and self._answers.answered_at(pod) > NEVER:
                 self._planner.bar(over.replica, over.node, now)
 
     def rebuild(self) -> tuple[Pod, ...]:
@@ -313,12 +214,13 @@ class Placer:
         """The pods that are planned and wait, with their nodes."""
         with self._lock:
             found: list[Wish] = []
+            now = self._clock().at
             for job_uid in self._promises.ledger.jobs():
-                if self._planner.rescales.takes_away(job_uid, self._clock().at):
+                if self._planner.rescales.takes_away(job_uid, now):
                     continue
                 pods = {pod.replica: pod for pod in self._cluster.pods_of(job_uid).values() if is_waiting(pod)}
                 found += [
-                    Wish(pods[held.replica], held.node, self._answered.get(pods[held.replica].uid, float("-inf")))
+                    Wish(pods[held.replica], held.node, self._answers.answered_at(pods[held.replica]))
                     for held in self._promises.ledger.of_job(job_uid)
                     if held.replica in pods
                 ]
@@ -333,7 +235,3 @@ class Placer:
         if self._check:
             for node in self._promises.overdrawn():
                 _LOG.error("invariant broken: node %s is promised more than it has", node)
-
-
-def _job(pod: Pod) -> str:
-    return str(pod.job_key)

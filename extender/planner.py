@@ -1,7 +1,7 @@
 """Which gang is planned when, and on what room: turns, and refusals that are remembered.
 
 One gang is planned at a time, whole, in the order of ``scheduling.placement.order``. A gang that has waited past
-the age limit, does not fit yet but could, keeps the nodes that it may use closed to those behind it, so that room
+the age limit, does not fit yet but could, keeps the nodes that it could use closed to those behind it, so that room
 gathers for it. A refusal is remembered until room can have grown: while a job waits, each of its pods asks again
 and again.
 """
@@ -14,9 +14,10 @@ from extender.bars import Bars
 from extender.cluster import Cluster, is_waiting
 from extender.could_fit import CouldFit
 from extender.gangs import Assembly, assemble
+from extender.in_flight import InFlight
 from extender.promises import Promises
 from extender.rescales import RescaleHolds
-from extender.turns import Turn, eligible, in_order, without
+from extender.turns import Turn, in_order, without
 from kube.pods import Pod
 from scheduling.placement.gang import DoesNotFit, Gang, Placement
 from scheduling.placement.ledger import Reservation
@@ -24,7 +25,6 @@ from scheduling.placement.order import is_entitled
 from scheduling.placement.refusals import shape
 from scheduling.placement.room import Rows
 from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import total
 from scheduling.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
@@ -63,10 +63,10 @@ class Planner:
         self._growth = 0
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
         self._could_fit = CouldFit(cluster, rule)
-        self._in_flight: dict[ReplicaId, str] = {}
-        self._assembled: dict[str, Assembly | None] = {}
+        self._in_flight = InFlight()
+        self._waiting: dict[str, Turn | None] = {}
         self._idle: set[str] = set()
-        self.rescales = RescaleHolds(cluster, self.promises, rule, rules.rescale_hold_seconds, self._with_sent)
+        self.rescales = RescaleHolds(cluster, self.promises, rule, rules.rescale_hold_seconds, self._in_flight)
 
     # --- what has changed -------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Planner:
         """Forget what was found out about one job."""
         self._refusals.pop(job_uid, None)
         self._could_fit.forget(job_uid)
-        self._assembled.pop(job_uid, None)
+        self._waiting.pop(job_uid, None)
 
     def bar(self, replica: ReplicaId, node: str, now: Now) -> None:
         """Keep a replica off a node for a while: kube-scheduler does not let it go there."""
@@ -88,7 +88,7 @@ class Planner:
     def unbar(self, node: str) -> None:
         """A node has changed: whatever kept replicas off it may be gone."""
         self._bars.node_changed(node)
-        self._assembled.clear()
+        self._waiting.clear()
         self.room_grew()
 
     def asked(self, job_uid: str) -> None:
@@ -97,18 +97,21 @@ class Planner:
 
     def is_refused(self, job_uid: str) -> bool:
         """Whether the job's gang is whole and was found not to fit as things are."""
-        known = self._refusals.get(job_uid)
-        return known is not None and known[0] == self._growth
+        return self._known_refusal(job_uid) is not None
+
+    def _known_refusal(self, job_uid: str) -> DoesNotFit | None:
+        growth, refused = self._refusals.get(job_uid, (None, None))
+        return refused if growth == self._growth else None
 
     def sent(self, held: Reservation) -> None:
         """kube-scheduler was told to bind a replica: until it asks again or binds, the replica counts as placed."""
-        self._in_flight[held.replica] = held.node
-        self._assembled.pop(held.replica.job_uid, None)
+        self._in_flight.add(held.replica, held.node)
+        self._waiting.pop(held.replica.job_uid, None)
 
     def landed(self, replica: ReplicaId) -> None:
         """A replica is bound, gone, or asked about again."""
-        if self._in_flight.pop(replica, None) is not None:
-            self._assembled.pop(replica.job_uid, None)
+        if self._in_flight.remove(replica):
+            self._waiting.pop(replica.job_uid, None)
 
     def break_plan(self, job_uid: str, *, sent_too: bool = False) -> None:
         """What is held for a job is of no use any more; it is planned again in its turn.
@@ -129,7 +132,7 @@ class Planner:
         self.job_changed(job_uid)
         self._bars.forget(job_uid)
         self._idle.discard(job_uid)
-        self._in_flight = {replica: node for replica, node in self._in_flight.items() if replica.job_uid != job_uid}
+        self._in_flight.forget(job_uid)
         if self.promises.release_job(job_uid):
             self.room_grew()
 
@@ -137,7 +140,7 @@ class Planner:
         """Let go of what has run out: reservations and bars."""
         over = self.promises.expire(now.at)
         if self._bars.expire(now.at) or over:
-            self._assembled.clear()
+            self._waiting.clear()
             self.room_grew()
         for reservation in over:
             self.landed(reservation.replica)
@@ -161,25 +164,16 @@ class Planner:
         job_uid = pod.replica.job_uid
         others, job = self.cluster.pods_of(job_uid).values(), self.cluster.jobs.get(job_uid)
         found = assemble(pod, others, job, self._bars.of_job(job_uid))
-        return replace(found, gang=self._with_sent(found.gang))
-
-    def _with_sent(self, gang: Gang) -> Gang:
-        """The gang with what is about to be bound counted as placed."""
-        if not self._in_flight:
-            return gang
-        members = tuple(
-            replace(member, node=self._in_flight.get(ReplicaId(gang.job_uid, member.role, member.index)))
-            if member.node is None
-            else member
-            for member in gang.members
-        )
-        return replace(gang, members=members)
+        return replace(found, gang=self._in_flight.counted(found.gang))
 
     def plan_in_turn(self, now: Now, asker: Assembly | None = None) -> DoesNotFit | None:
         """Plan the gangs that wait, in order, up to the asker's (all of them without one).
 
         Returns the asker's refusal; ``None`` when its room is held.
         """
+        known = None if asker is None else self._known_refusal(asker.gang.job_uid)
+        if known is not None:
+            return known
         closed: Rows | None = None
         self._could_fit.begin()
         for turn in self._turns(now, asker):
@@ -187,31 +181,31 @@ class Planner:
             if asker is not None and turn.job_uid == asker.gang.job_uid:
                 return refused
             if refused is not None and self._closes(turn, now):
-                its = eligible(turn.assembly.gang, self.promises.room())
+                its = self._could_fit.nodes_for(turn.assembly.gang, now.at)
                 closed = its if closed is None else closed | its
         return None
 
     def _turns(self, now: Now, asker: Assembly | None) -> list[Turn]:
-        turns = [] if asker is None else [self._turn(asker)]
+        turns = [] if asker is None else [self._with_past(Turn.of(asker))]
         for job_uid in self.cluster.unplaced_jobs():
             leaves = self.rescales.takes_away(job_uid, now.at)
             if leaves or job_uid in self._idle or (asker is not None and job_uid == asker.gang.job_uid):
                 continue
-            assembly = self._assemble_job(job_uid)
-            if assembly is not None and assembly.complete and not self._is_held(assembly):
-                turns.append(self._turn(assembly))
+            turn = self._turn_of(job_uid)
+            if turn is not None and turn.assembly.complete and not self._is_held(turn.assembly):
+                turns.append(self._with_past(turn))
         if len(turns) < 2:
             return turns
-        capacity = total(node.allocatable for node in self.cluster.nodes.values())
-        return in_order(turns, capacity, now.epoch, self.rules.age_limit_seconds)
+        return in_order(turns, self.promises.room().capacity, now.epoch, self.rules.age_limit_seconds)
 
-    def _turn(self, assembly: Assembly) -> Turn:
-        return Turn.of(assembly, ran_before=assembly.gang.job_uid in self.cluster.have_run)
+    def _with_past(self, turn: Turn) -> Turn:
+        return turn.that_ran() if turn.job_uid in self.cluster.have_run else turn
 
-    def _assemble_job(self, job_uid: str) -> Assembly | None:
-        if job_uid not in self._assembled:
-            self._assembled[job_uid] = self._assemble_anew(job_uid)
-        return self._assembled[job_uid]
+    def _turn_of(self, job_uid: str) -> Turn | None:
+        if job_uid not in self._waiting:
+            assembly = self._assemble_anew(job_uid)
+            self._waiting[job_uid] = None if assembly is None else Turn.of(assembly)
+        return self._waiting[job_uid]
 
     def _assemble_anew(self, job_uid: str) -> Assembly | None:
         ours = self.rules.scheduler_name
@@ -229,9 +223,9 @@ class Planner:
         )
 
     def _try(self, turn: Turn, closed: Rows | None, now: Now) -> DoesNotFit | None:
-        known = self._refusals.get(turn.job_uid)
-        if known is not None and known[0] == self._growth:
-            return known[1]
+        known = self._known_refusal(turn.job_uid)
+        if known is not None:
+            return known
         refused = self._plan(turn.assembly.gang, closed, now)
         if refused is not None:
             self._refusals[turn.job_uid] = self._growth, refused

@@ -5,11 +5,12 @@ what is free and on what the job's own pods are about to leave; at most for ten 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from extender.cluster import Cluster, Rescale, is_waiting
+from extender.in_flight import InFlight
 from extender.promises import Promises
 from scheduling.jobs import ReplicaSpec
 from scheduling.placement.gang import DoesNotFit, Gang
@@ -30,13 +31,13 @@ class _Known:
 
 
 class RescaleHolds:
-    """What is held for rescales. ``with_sent`` counts as placed what is about to be bound."""
+    """What is held for rescales. Not thread-safe."""
 
     def __init__(
-        self, cluster: Cluster, promises: Promises, rule: Theorem1, seconds: float, with_sent: Callable[[Gang], Gang]
+        self, cluster: Cluster, promises: Promises, rule: Theorem1, seconds: float, in_flight: InFlight
     ) -> None:
         self._cluster, self._promises, self._rule = cluster, promises, rule
-        self._seconds, self._with_sent = seconds, with_sent
+        self._seconds, self._in_flight = seconds, in_flight
         self._known: dict[str, _Known] = {}
 
     def update(self, now: float) -> bool:
@@ -100,7 +101,7 @@ class RescaleHolds:
             return False
         gang = self._as_admitted(Gang.of(job, rescale.target))
         if not rescale.leaving:
-            gang = self._with_sent(self._with_bound(gang))
+            gang = self._in_flight.counted(self._with_bound(gang))
         answer = self._rule.place_in(gang, self._promises.room_for(gang, leaving))
         if isinstance(answer, DoesNotFit):
             return False

@@ -1,13 +1,10 @@
 """Whose turn it is: gangs that wait, in order, and the nodes that an old one keeps closed to those behind it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from extender.cluster import is_waiting
 from extender.gangs import Assembly
-from scheduling.placement.gang import Gang
 from scheduling.placement.order import OrderKey, WaitingGang, order_key
 from scheduling.placement.room import Room, Rows
 from scheduling.resources import Resources
@@ -21,11 +18,15 @@ class Turn:
     waiting: WaitingGang
 
     @classmethod
-    def of(cls, assembly: Assembly, *, ran_before: bool) -> "Turn":
+    def of(cls, assembly: Assembly) -> "Turn":
         """The gang's wait begins with the last of its pods."""
         gang = assembly.gang
         since = max((pod.created_at for pod in assembly.pods.values() if is_waiting(pod)), default=0.0)
-        return cls(assembly, WaitingGang(gang.job_uid, gang.demand(), since, ran_before))
+        return cls(assembly, WaitingGang(gang.job_uid, gang.demand(), since))
+
+    def that_ran(self) -> "Turn":
+        """The same of a job that has run before."""
+        return Turn(self.assembly, replace(self.waiting, ran_before=True))
 
     @property
     def job_uid(self) -> str:
@@ -44,14 +45,6 @@ def in_order(turns: Iterable[Turn], capacity: Resources, epoch: float, age_limit
         return order_key(turn.waiting, capacity, epoch, age_limit_seconds)
 
     return sorted(turns, key=key)
-
-
-def eligible(gang: Gang, room: Room) -> Rows:
-    """The nodes that any of the gang's replicas may go to."""
-    rows = np.zeros(len(room.names), dtype=np.bool_)
-    for constraints in {member.spec.constraints for member in gang.unbound}:
-        rows |= room.admits(constraints)
-    return rows
 
 
 def without(room: Room, closed: Rows) -> Room:
