@@ -17,17 +17,32 @@ class _Line(msgspec.Struct):
     object: dict[str, object]
 
 
+class Unrecorded(Exception):
+    """A change could not be kept, so that it did not happen."""
+
+
 class FileJournal:
     """Appends changes to a file. What is written survives the process, not the machine."""
 
     def __init__(self, path: Path) -> None:
+        """Open the file, or make it."""
         self._file = path.open("ab", buffering=0)
+        self._size = path.stat().st_size
 
     def record(self, kind: str, change: Change) -> None:
-        """Write a change."""
+        """Write a change. Raises Unrecorded, on a full disk for one, and leaves no part of it behind."""
         gone = b"true" if change.gone else b"false"
         head = b'{"kind":"%b","gone":%b,"version":%d' % (kind.encode(), gone, change.version)
-        self._file.write(b'%b,"object":%b}\n' % (head, change.now.raw))
+        line = b'%b,"object":%b}\n' % (head, change.now.raw)
+        try:
+            written = self._file.write(line)
+        except OSError as error:
+            raise Unrecorded(f"the change cannot be kept: {error}") from error
+        if written != len(line):
+            # The next line would be lost with this one.
+            self._file.truncate(self._size)
+            raise Unrecorded(f"the change cannot be kept: {written} of {len(line)} bytes could be written")
+        self._size += len(line)
 
     def close(self) -> None:
         """Write no more."""

@@ -12,6 +12,7 @@ import msgspec
 
 from localcluster.embedded.apiserver import discovery, openapi, subresources, tokens, writing
 from localcluster.embedded.apiserver.answers import Answer, answer
+from localcluster.embedded.apiserver.journal import Unrecorded
 from localcluster.embedded.apiserver.lists import page, parse_list
 from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.objects import Objects, Target
@@ -58,6 +59,10 @@ class Routes:
             return self._outside(request) if target is None else self._on(target, request)
         except Refusal as refusal:
             return answer(refusal.status, refusal.code)
+        except Unrecorded as error:
+            _LOG.error("%s %s was refused: %s", request.method, request.path, error)
+            full = Refusal(500, "InternalError", f"Internal error occurred: {error}")
+            return answer(full.status, full.code)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             # What was sent is not of the form that this kind of request has, and the real server's types would say so.
             _LOG.info("%s %s cannot be read", request.method, request.path, exc_info=True)

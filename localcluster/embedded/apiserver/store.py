@@ -80,7 +80,7 @@ class Journal(Protocol):
     """Where changes are kept beyond the life of the process."""
 
     def record(self, kind: str, change: Change) -> None:
-        """Keep a change."""
+        """Keep a change. What it raises undoes the change."""
         ...
 
 
@@ -129,21 +129,22 @@ class Store:
         return tuple(kind for kind, objects in self._objects.items() if objects)
 
     def put(self, kind: str, body: Json) -> Stored:
-        """Store an object in place of the one of its name; it gets the next version."""
-        self.version += 1
-        now = encoded(body, self.version)
+        """Store an object in place of the one of its name; it gets the next version. Raises what the journal raises."""
+        version = self.version + 1
+        now = encoded(body, version)
         objects = self._objects.setdefault(kind, {})
-        change = Change(self.version, objects.get(now.name), now, gone=False)
-        objects[now.name] = now
-        self._append(kind, change)
+        change = Change(version, objects.get(now.name), now, gone=False)
+        self._take(kind, change)
         return now
 
     def remove(self, kind: str, name: Name) -> Stored:
-        """Take an object out; its last state gets the next version. Raises KeyError where there is none."""
-        before = self._objects[kind].pop(name)
-        self.version += 1
-        now = encoded(before.body, self.version)
-        self._append(kind, Change(self.version, before, now, gone=True))
+        """Take an object out; its last state gets the next version.
+
+        Raises KeyError where there is none, and what the journal raises.
+        """
+        before, version = self._objects[kind][name], self.version + 1
+        now = encoded(before.body, version)
+        self._take(kind, Change(version, before, now, gone=True))
         return now
 
     def since(self, kind: str, version: int) -> Sequence[Change]:
@@ -171,23 +172,28 @@ class Store:
 
     def restore(self, kind: str, change: Change) -> None:
         """Take in a change that an earlier process made."""
-        objects = self._objects.setdefault(kind, {})
-        before = objects.pop(change.name, None)
-        if not change.gone:
-            objects[change.name] = change.now
-        self.version = max(self.version, change.version)
-        self._logs.setdefault(kind, []).append(Change(change.version, before, change.now, change.gone))
+        before = self._objects.get(kind, {}).get(change.name)
+        self._apply(kind, Change(change.version, before, change.now, change.gone))
 
-    def _append(self, kind: str, change: Change) -> None:
-        log = self._logs.setdefault(kind, [])
+    def _take(self, kind: str, change: Change) -> None:
+        """Record a change, make it and tell of it: what cannot be recorded does not happen."""
+        if self._journal is not None:
+            self._journal.record(kind, change)
+        self._apply(kind, change)
+        for listener in self._listeners:
+            listener(kind, change)
+
+    def _apply(self, kind: str, change: Change) -> None:
+        objects, log = self._objects.setdefault(kind, {}), self._logs.setdefault(kind, [])
+        # A changed object keeps its place; one that is made anew comes last.
+        objects[change.name] = change.now
+        if change.gone:
+            del objects[change.name]
+        self.version = max(self.version, change.version)
         log.append(change)
         if len(log) > 2 * self._kept:
             self._begins[kind] = log[self._kept - 1].version
             del log[: self._kept]
-        if self._journal is not None:
-            self._journal.record(kind, change)
-        for listener in self._listeners:
-            listener(kind, change)
 
 
 def encoded(body: Json, version: int) -> Stored:

@@ -1,16 +1,12 @@
 """What a control plane does by itself: furnish and empty namespaces, serve definitions, taint nodes, bind claims."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from localcluster.embedded.apiserver.controllers import tainted
 from localcluster.embedded.apiserver.deletion import Options
-from localcluster.embedded.apiserver.journal import FileJournal, restore
 from localcluster.embedded.apiserver.kinds import Json
-from localcluster.embedded.apiserver.server import Server
-from localcluster.embedded.apiserver.store import Store
 from tests.unit.localcluster_embedded.world import WIDGETS, World, config_map, pod
 
 
@@ -163,64 +159,6 @@ class TestVolumes:
         world.objects.delete(world.target("persistentvolumeclaims", "c"))
         world.settle()
         assert (world.get("persistentvolumes", "v") or {})["status"]["phase"] == "Released"
-
-
-class TestRestart:
-    def test_objects_versions_and_history_come_back(self, tmp_path: Path) -> None:
-        path = tmp_path / "journal"
-        first = World()
-        store, journal = Store(), FileJournal(path)
-        store.keep(journal)
-        for kind, change in first.log:
-            assert kind
-            if not change.gone:
-                store.put(kind, change.now.body)
-        store.remove("namespaces", ("", "ns"))
-        journal.close()
-        again = Store()
-        assert restore(path, again)
-        for kind in store.kinds():
-            assert again.items(kind) == store.items(kind)
-            assert [each.now for each in again.since(kind, 1)] == [each.now for each in store.since(kind, 1)]
-        assert again.version == store.version
-
-    def test_a_line_that_was_cut_is_left_out(self, tmp_path: Path) -> None:
-        path = tmp_path / "journal"
-        store, journal = Store(), FileJournal(path)
-        store.keep(journal)
-        for name in ("a", "b"):
-            metadata = {"name": name, "uid": name}
-            store.put("things", {"apiVersion": "v1", "kind": "Thing", "metadata": metadata})
-        journal.close()
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-10])
-        again = Store()
-        restore(path, again)
-        assert [each.name[1] for each in again.items("things")] == ["a"]
-        assert path.read_bytes() == whole[: whole.index(b"\n") + 1]
-
-    def test_a_server_goes_on_where_the_last_one_ended(self, tmp_path: Path) -> None:
-        path = tmp_path / "journal"
-        first = Server("here", path, [WIDGETS])
-        resource = first.objects.kinds.find("test.io", "v1", "widgets")
-        assert resource is not None
-        before = first.store.version
-        first.close()
-        second = Server("here", path, [WIDGETS])
-        second.close()
-        assert second.objects.kinds.find("test.io", "v1", "widgets") == resource
-        assert second.store.version == before
-        assert [each.name[1] for each in second.store.items("namespaces")] == [
-            "default",
-            "kube-node-lease",
-            "kube-public",
-            "kube-system",
-        ]
-
-    def test_what_was_there_before_the_first_client_is_no_history(self) -> None:
-        server = Server("here")
-        assert list(server.store.since("namespaces", server.store.version)) == []
-        assert server.store.version > 1
 
 
 def test_a_late_controller_meets_the_object_as_it_is_then() -> None:

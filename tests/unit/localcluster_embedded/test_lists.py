@@ -71,6 +71,40 @@ def test_a_page_after_a_compaction_has_expired() -> None:
     with pytest.raises(Refusal) as refused:
         listed(world, ListQuery(1, token))
     assert (refused.value.code, refused.value.reason) == (410, "Expired")
+    # The refusal brings a token for the rest as it is now, as its sentence says.
+    rest = listed(world, ListQuery(0, refused.value.status["metadata"]["continue"]))
+    assert names(rest) == ["b", "c", "kube-root-ca.crt", "later"]
+    assert rest["metadata"]["resourceVersion"] == str(world.store.version)
+
+
+def test_a_version_before_a_compaction_has_expired() -> None:
+    world = World()
+    version = world.store.version
+    world.create("configmaps", config_map("a"))
+    world.store.compact()
+    with pytest.raises(Refusal, match="The resourceVersion for the provided list is too old") as refused:
+        listed(world, ListQuery(version=version, exact=True))
+    assert refused.value.code == 410
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        pytest.param({}, ListQuery(), id="nothing said"),
+        pytest.param({"resourceVersion": "0", "limit": "1"}, ListQuery(), id="any version comes whole"),
+        pytest.param({"limit": "-1"}, ListQuery(), id="less than nothing is no limit"),
+        pytest.param({"resourceVersion": "7"}, ListQuery(version=7), id="not older than"),
+        pytest.param({"resourceVersion": "7", "limit": "2"}, ListQuery(2, version=7, exact=True), id="a page of it"),
+        pytest.param(
+            {"resourceVersion": "7", "limit": "2", "resourceVersionMatch": "NotOlderThan"},
+            ListQuery(2, version=7),
+            id="a page of what is not older",
+        ),
+        pytest.param({"continue": "t", "limit": "2", "resourceVersion": "0"}, ListQuery(2, "t"), id="a further page"),
+    ],
+)
+def test_which_version_is_meant(query: dict[str, str], wanted: ListQuery) -> None:
+    assert parse_list(query) == wanted
 
 
 def test_an_exact_version_is_the_past() -> None:
@@ -99,6 +133,26 @@ def test_an_exact_version_is_the_past() -> None:
             'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden'
             " unless resourceVersion is provided",
             id="how to match, but nothing to match",
+        ),
+        pytest.param(
+            {"continue": "t", "resourceVersion": "3"},
+            400,
+            "specifying resource version is not allowed when using continue",
+            id="a page of two versions",
+        ),
+        pytest.param(
+            {"continue": "t", "resourceVersion": "3", "resourceVersionMatch": "Exact"},
+            422,
+            'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden'
+            " when continue is provided",
+            id="how to match a further page",
+        ),
+        pytest.param(
+            {"sendInitialEvents": "true"},
+            422,
+            'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for'
+            " list",
+            id="what only a watch can do",
         ),
     ],
 )

@@ -50,6 +50,7 @@ def test_label_selectors(selector: str, chosen: bool) -> None:
         pytest.param("status.phase=Running,spec.nodeName=n2", False, id="all of them must hold"),
         pytest.param("status.podIP=", True, id="a missing field is empty"),
         pytest.param("metadata.name==p", True, id="by name"),
+        pytest.param(r"metadata.name!=a\,b,spec.nodeName=n1", True, id="a comma within a value"),
         pytest.param("spec.hostNetwork=true", True, id="a truth is a word"),
     ],
 )

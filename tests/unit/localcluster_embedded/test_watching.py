@@ -14,10 +14,12 @@ from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.refusals import Refusal
 from localcluster.embedded.apiserver.selectors import Selection, parse_labels
 from localcluster.embedded.apiserver.watching import (
+    LATEST,
     Waker,
     Watches,
     WatchQuery,
     WatchRequest,
+    next_bookmark,
     parse_watch,
     selected_event,
 )
@@ -206,6 +208,11 @@ def test_changes_of_a_moment_come_in_one_piece() -> None:
             WatchQuery(None, None, bookmarks=True, initial_end=True),
             id="the list first, and a mark at its end",
         ),
+        pytest.param(
+            {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"},
+            WatchQuery(LATEST),
+            id="expressly not the list first",
+        ),
     ],
 )
 def test_parameters(query: dict[str, str], wanted: WatchQuery) -> None:
@@ -215,3 +222,20 @@ def test_parameters(query: dict[str, str], wanted: WatchQuery) -> None:
 def test_a_list_first_needs_to_say_how_old_it_may_be() -> None:
     with pytest.raises(Refusal, match="sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"):
         parse_watch({"sendInitialEvents": "true"})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [
+        pytest.param(1800.0, 60.0, id="a minute after the last"),
+        pytest.param(30.0, 28.0, id="shortly before the end"),
+        pytest.param(2.0, 60.0, id="too late for a last one"),
+    ],
+)
+def test_when_a_bookmark_is_due(seconds: float, wanted: float) -> None:
+    assert next_bookmark(100.0, 100.0 + seconds) == 100.0 + wanted
+
+
+def test_a_negative_version_is_none() -> None:
+    with pytest.raises(Refusal, match=r'strconv.ParseUint: parsing "-5": invalid syntax'):
+        parse_watch({"resourceVersion": "-5"})

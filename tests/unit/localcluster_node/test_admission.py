@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.node.admission import NodeBooks, pod_requests
-from localcluster.node.quantity import parse_quantity
+from localcluster.node.quantity import canonical, parse_quantity
 from tests.unit.localcluster_node.pods import container, pod
 
 
@@ -142,7 +142,36 @@ def test_quantities(text: str, value: str) -> None:
     assert parse_quantity(text) == Decimal(value)
 
 
-@pytest.mark.parametrize("text", ["", "x", "1Kib", "NaN", "inf", "--1"])
+@pytest.mark.parametrize("text", ["", "x", "1Kib", "NaN", "inf", "--1", "1e3m", "1_000", "1 Gi", "."])
 def test_nonsense_is_no_quantity(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        pytest.param("0.5", "500m", id="a fraction of a core"),
+        pytest.param("0.1", "100m", id="a tenth"),
+        pytest.param("1n", "1m", id="no less than a thousandth"),
+        pytest.param("2000m", "2", id="thousandths that are whole"),
+        pytest.param("1.5Gi", "1536Mi", id="a fraction of a binary unit"),
+        pytest.param("1000Ki", "1000Ki", id="a binary unit that is no larger one"),
+        pytest.param("1024Mi", "1Gi", id="a larger binary unit"),
+        pytest.param("2000k", "2M", id="a larger decimal unit"),
+        pytest.param("1000Mi", "1000Mi", id="no mixing of units"),
+        pytest.param("-1", "-1", id="less than nothing"),
+        pytest.param("0Gi", "0", id="nothing of a unit"),
+        pytest.param(0.25, "250m", id="a number"),
+        pytest.param("100", "100", id="no trailing zeros are lost"),
+    ],
+)
+def test_quantities_are_written_as_the_api_server_writes_them(text: str | float, written: str) -> None:
+    assert canonical(text) == written
+
+
+@given(st.integers(0, 10**15), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "Gi"]))
+def test_writing_a_quantity_keeps_what_it_says(number: int, unit: str) -> None:
+    once = canonical(f"{number}{unit}")
+    assert parse_quantity(once) == parse_quantity(f"{number}{unit}")
+    assert canonical(once) == once
