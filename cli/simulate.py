@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from cli.command import Answer, Command, Progress
+from scheduling.placement.rules import PLACEMENTS
 from scheduling.policies import POLICIES
 from simulator.workload import WORKLOADS
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
-PLACEMENTS: Final = ("theorem1", "spread", "pack")
 _EPILOG = """
 A trace is a CSV file with the columns arrival_seconds,type,mode,threshold[,examples]; see docs/simulator.md.
 --output writes results.json, jobs.csv, timeline.csv, forecasts.csv and four plots.
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the cluster; memory in GiB (default: the paper's 13 servers)")  # fmt: skip
     add("--forecast", choices=("fitted", "truth"), default="fitted",
         help="fitted to what is seen of a job, or the truth (default: fitted)")  # fmt: skip
-    add("--placement", choices=PLACEMENTS, help="for all policies (default: the one that goes with each)")
+    add("--placement", choices=sorted(PLACEMENTS), help="for all policies (default: the one that goes with each)")
     add("--pre-run", action="store_true",
         help="measure speeds before a job starts, as the paper does, and not by profiling runs")  # fmt: skip
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")

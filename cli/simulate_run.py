@@ -11,8 +11,9 @@ from pathlib import Path
 from cli.command import Answer, BadInput, Progress
 from cli.simulate_nodes import parse_nodes
 from scheduling.nodes import Node
+from scheduling.placement.rules import PLACEMENTS
 from simulator import plots
-from simulator.approaches import PLACEMENTS, approach, with_pre_run
+from simulator.approaches import approach, with_pre_run
 from simulator.engine import CannotRun, PreRun, simulate
 from simulator.files import results, table, write
 from simulator.forecasts import Fitted, Truth

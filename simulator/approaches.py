@@ -4,24 +4,16 @@ Ours runs online, as on a cluster. The others decide as published: every 600 s f
 the paper gives them (section 6.1), and PSs and workers one to one where the paper says so.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from scheduling.placement.gang import PlacementRule
-from scheduling.placement.pack import Pack
-from scheduling.placement.spread import Spread
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.policies import POLICIES
+from scheduling.placement.rules import PLACEMENTS
+from scheduling.policies import PLACED_BY, POLICIES
 from simulator.engine import Approach, PreRun
 from simulator.forecasts import Fitted, ForecastSource, Truth
 from simulator.online import OnlineRules
 from simulator.published import PublishedRules
 
-PLACEMENTS: Mapping[str, PlacementRule] = MappingProxyType({"theorem1": Theorem1(), "spread": Spread(), "pack": Pack()})
-"""Value of ``--placement`` -> that rule."""
-
-_PLACED_BY = {"drf": "spread", "tetris": "pack", "srtf": "pack", "fifo": "spread"}
 _BLIND = frozenset({"drf", "fifo"})
 _ONLINE = frozenset({"optimus"})
 
@@ -38,7 +30,7 @@ def approach(name: str, forecasts: ForecastSource | None = None, placement: Plac
     return Approach(
         name=name,
         policy=POLICIES[name](),
-        placement=placement or PLACEMENTS[_PLACED_BY.get(name, "theorem1")],
+        placement=placement or PLACEMENTS[PLACED_BY[name]],
         rules=OnlineRules(measures=not knows) if online else PublishedRules(looks_ahead=looks_ahead),
         forecasts=forecasts,
         pre_run=PreRun() if looks_ahead and not online and not knows else None,

@@ -5,12 +5,14 @@ resource is largest (spreading) or smallest (packing). On a stock the same is do
 that is the fullest stays so until it holds no more; while spreading, nodes that are alike are used one after the other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
 from scheduling.jobs import Counts, Job, ReplicaSpec, Role
+from scheduling.nodes import Node
 from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
 from scheduling.placement.refusals import does_not_fit, job_does_not_fit
 from scheduling.placement.room import Room
@@ -20,8 +22,37 @@ from scheduling.resources import Resources
 from scheduling.snapshot import ReplicaId
 
 
-def seat_one_by_one(gang: Gang, room: Room, *, emptiest_first: bool) -> Placement | DoesNotFit:
-    """Seat every unbound replica in order of roles and indices; the room is not changed."""
+class OneByOne:
+    """A rule of this kind: a ``PlacementRule`` once ``emptiest_first`` is said."""
+
+    __slots__ = ()
+    emptiest_first: ClassVar[bool]
+
+    def place(self, gang: Gang, nodes: Sequence[Node], free: Mapping[str, Resources]) -> Placement | DoesNotFit:
+        """Choose nodes for the gang's unbound replicas; ``free`` is the free room by node name."""
+        return self.place_in(gang, Room(nodes, free))
+
+    def place_in(self, gang: Gang, room: Room) -> Placement | DoesNotFit:
+        """The same on room that is at hand as a matrix; the room is not changed."""
+        return _seat_gang(gang, room, self.emptiest_first)
+
+    def seat(
+        self,
+        job: Job,
+        counts: Counts,
+        stock: Stock,
+        *,
+        evenly: bool = False,  # noqa: ARG002 - part of the protocol
+    ) -> Seats | DoesNotFit:
+        """The same for a whole job of which nothing is bound, on a stock, from which the room is taken.
+
+        ``evenly`` says nothing to a rule that does not know jobs.
+        """
+        return _seat_job(job, counts, stock, self.emptiest_first)
+
+
+def _seat_gang(gang: Gang, room: Room, emptiest_first: bool) -> Placement | DoesNotFit:
+    """Seat every unbound replica in order of roles and indices."""
     left = room.copy()
     capacity = {node.name: node.allocatable for node in room.nodes}
     seats: dict[ReplicaId, str] = {}
@@ -49,8 +80,8 @@ def _best(member: Member, room: Room, capacity: Mapping[str, Resources], empties
     return min(rows, key=lambda row: (sign * share(row), row), default=None)
 
 
-def seat_job_one_by_one(job: Job, counts: Counts, stock: Stock, *, emptiest_first: bool) -> Seats | DoesNotFit:
-    """The same for a whole job of which nothing is bound, on a stock, from which the room is taken."""
+def _seat_job(job: Job, counts: Counts, stock: Stock, emptiest_first: bool) -> Seats | DoesNotFit:
+    """Seat every replica in order of roles and indices, or none."""
     mark = stock.mark()
     servers: dict[int, list[int]] = {}
     fixed: list[FixedSeat] = []

@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduling.allocation import Allocation, AllocationProblem
-from scheduling.allocation.climbing import NO_STEP, Gains, Here, Steps
-from scheduling.allocation.seconds import RemainingSeconds
+from scheduling.allocation.in_turn import InTurn
 from scheduling.allocation.start import MOST_PER_ROLE, start_at_minimum
 
 
@@ -40,28 +39,10 @@ class SrtfPolicy:
         by_remaining = sorted(range(len(start.seated)), key=lambda row: (remaining[row], start.seated[row].job.uid))
         rank = np.empty(len(start.seated))
         rank[np.array(by_remaining, dtype=np.int64)] = np.arange(len(start.seated))
-        climb = start.climb(_InTurn(start.seconds(), rank, self.stops_without_gain), by_remaining)
+        climb = start.climb(InTurn(start.seconds(), -rank, self.stops_without_gain), by_remaining)
         counts = start.counts_at(climb.ps, climb.workers)
         reasons = {
             uid: f"{each}: it is number {int(place) + 1} of {len(counts)} by remaining time"
             for (uid, each), place in zip(counts.items(), rank.tolist(), strict=True)
         }
         return Allocation(counts, {**start.reasons, **reasons})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _InTurn:
-    """Every step of a job comes before any step of the next job."""
-
-    seconds: RemainingSeconds
-    rank: Gains
-    stops_without_gain: bool
-
-    def next_steps(self, here: Here) -> Steps:
-        """One PS and one worker; one alone where the other is at its bound."""
-        more_ps, more_workers = here.pair()
-        going = (more_ps + more_workers > 0) & here.has_room(more_ps, more_workers)
-        if self.stops_without_gain:
-            now = self.seconds(here.rows, here.ps, here.workers)
-            going &= self.seconds(here.rows, here.ps + more_ps, here.workers + more_workers) < now
-        return Steps(np.where(going, -self.rank[here.rows], NO_STEP), more_ps, more_workers)

@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from scheduling.allocation import Allocation, AllocationProblem
-from scheduling.allocation.climbing import NO_STEP, Gains, Here, Steps
+from scheduling.allocation.climbing import Gains
 from scheduling.allocation.demands import Demands
-from scheduling.allocation.seconds import RemainingSeconds
+from scheduling.allocation.in_turn import InTurn
 from scheduling.allocation.start import MOST_PER_ROLE, start_at_minimum
 
 
@@ -47,7 +47,7 @@ class TetrisPolicy:
         start = start_at_minimum(problem, key, self.most_per_role)
         score = np.array([scores[each.job.uid] for each in start.seated])
         by_score = sorted(range(len(start.seated)), key=lambda row: (-score[row], start.seated[row].job.uid))
-        climb = start.climb(_ByScore(start.seconds(), score, self.stops_without_gain), by_score)
+        climb = start.climb(InTurn(start.seconds(), score, self.stops_without_gain), by_score)
         counts = start.counts_at(climb.ps, climb.workers)
         reasons = {uid: f"{each}: its score by alignment and work is {scores[uid]:.3g}" for uid, each in counts.items()}
         return Allocation(counts, {**start.reasons, **reasons})
@@ -67,21 +67,3 @@ class TetrisPolicy:
         work = np.where(finite, seconds, seconds[finite].max(initial=0.0) * 2) * asked.sum(axis=1)
         scale = alignment.mean() / work.mean() if work.mean() > 0 else 0.0
         return np.asarray(alignment - self.work_weight * scale * work)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ByScore:
-    """Every step of a job comes before any step of one with a lower score."""
-
-    seconds: RemainingSeconds
-    score: Gains
-    stops_without_gain: bool
-
-    def next_steps(self, here: Here) -> Steps:
-        """One PS and one worker; one alone where the other is at its bound."""
-        more_ps, more_workers = here.pair()
-        going = (more_ps + more_workers > 0) & here.has_room(more_ps, more_workers)
-        if self.stops_without_gain:
-            now = self.seconds(here.rows, here.ps, here.workers)
-            going &= self.seconds(here.rows, here.ps + more_ps, here.workers + more_workers) < now
-        return Steps(np.where(going, self.score[here.rows], NO_STEP), more_ps, more_workers)

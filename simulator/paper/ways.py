@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduling.placement.gang import PlacementRule
+from scheduling.placement.rules import PLACEMENTS
 from scheduling.policies import POLICIES
-from simulator.approaches import PLACEMENTS, approach
+from simulator.approaches import approach
 from simulator.engine import Approach
 from simulator.forecasts import ForecastSource, Truth
 from simulator.ground_truth.testbed import Hardware

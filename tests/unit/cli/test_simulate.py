@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
-from cli.simulate import PLACEMENTS
-from simulator.approaches import PLACEMENTS as KNOWN_PLACEMENTS
 from simulator.files import JOB_COLUMNS
 from simulator.workload.trace import COLUMNS
 
@@ -79,7 +77,6 @@ class TestAnswers:
 
     def test_the_placement_can_be_chosen(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert simulated(capsys, *SMALL, "--placement", "theorem1") != simulated(capsys, *SMALL)
-        assert set(PLACEMENTS) == set(KNOWN_PLACEMENTS)
 
 
 class TestComplaints:
