@@ -13,7 +13,6 @@ from kube.nodes import ClusterNode
 from kube.pods import Pod
 from kube.profiles import TrainingProfile
 from kube.training_jobs import TrainingJob
-from scheduling.jobs import Counts, Role
 from scheduling.snapshot import ClusterSnapshot
 
 
@@ -61,11 +60,6 @@ class Observation:
             {profile.job.uid: profile for profile in profiles if _is_about(profile, by_uid.get(profile.job.uid))},
             {node.name: kind for node in nodes if (kind := node.node.labels.get(node_kind_label))},
         )
-
-    def running(self, job_uid: str) -> Counts:
-        """How many PSs and workers of a job run and stay."""
-        roles = [pod.replica.role for pod in self.pods.get(job_uid, ()) if pod.replica is not None and pod.running]
-        return Counts(roles.count(Role.PS), roles.count(Role.WORKER))
 
 
 def _is_about(profile: TrainingProfile, job: TrainingJob | None) -> bool:

@@ -41,13 +41,10 @@ class Metrics:
         self.nominations = Counter(
             "optimus_extender_nominations_total", "Pods told where they are planned.", ["outcome"], registry=registry
         )
-        self._gauges: list[Gauge] = []
 
     def watch(self, name: str, text: str, read: Callable[[], float]) -> None:
         """A figure that is read whenever the metrics are."""
-        gauge = Gauge(f"optimus_extender_{name}", text, registry=self._registry)
-        gauge.set_function(read)
-        self._gauges.append(gauge)
+        Gauge(f"optimus_extender_{name}", text, registry=self._registry).set_function(read)
 
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""

@@ -6,13 +6,9 @@ from typing import Final
 from scheduling.jobs import Role
 
 OPERATOR_GROUP: Final = "kubeflow.org"
-OPERATOR_NAME: Final = "training.kubeflow.org/operator-name"
 JOB_NAME: Final = "training.kubeflow.org/job-name"
 REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
 REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
-
-ANY_TRAINING_POD: Final = f"{JOB_NAME},{REPLICA_TYPE}"
-"""A label selector for the pods of every training job."""
 
 MOST_REPLICAS: Final = 10_000
 """A label or a list that speaks of more replicas of one role is nobody's gang: any pod's maker can write it."""

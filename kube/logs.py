@@ -23,31 +23,25 @@ class LogReader:
         self._client = client
         self._limit_bytes = limit_bytes
 
-    def read(
-        self, pod: Pod, *, since: float | None = None, container: str = "", previous: bool = False
-    ) -> list[LogLine] | Refused:
-        """The whole lines from ``since`` on (seconds since the epoch; the server rounds it down to a second).
+    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+        """The training container's whole lines from ``since`` on (seconds since the epoch; the server rounds it down).
 
-        ``container`` is by default the training container; ``previous`` reads what it printed before its restart.
         Lines without a timestamp are the node agent's own words, not the container's, and are passed over. Where more
         was printed within the second of ``since`` than one read holds, the rest of that second is passed over.
         """
-        container = container or pod.log_container
-        body = self._body(pod, since, container, previous=previous)
+        body = self._body(pod, since)
         if isinstance(body, Refused):
             return body
         lines = parse_log(body, self._limit_bytes)
         if since is None or len(body) < self._limit_bytes or (lines and lines[-1].at > since):
             return lines
-        body = self._body(pod, math.floor(since) + 1.0, container, previous=previous)
+        body = self._body(pod, math.floor(since) + 1.0)
         return body if isinstance(body, Refused) else [*lines, *parse_log(body, self._limit_bytes)]
 
-    def _body(self, pod: Pod, since: float | None, container: str, *, previous: bool) -> bytes | Refused:
-        query = [("container", container), ("timestamps", "true"), ("limitBytes", str(self._limit_bytes))]
+    def _body(self, pod: Pod, since: float | None) -> bytes | Refused:
+        query = [("container", pod.log_container), ("timestamps", "true"), ("limitBytes", str(self._limit_bytes))]
         if since is not None:
             query.append(("sinceTime", format_instant(since)))
-        if previous:
-            query.append(("previous", "true"))
         what = f"read the log of {pod.namespace}/{pod.name}"
         path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{pod.name}/log"
         return answer_of(lambda: self._client.get(what, path, query, READ_SECONDS))

@@ -12,15 +12,11 @@ from scheduling.nodes import Node, Taint
 class ClusterNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A node as the scheduling core knows it, and what the caches need beside it.
 
-    ``ready`` is the node's own condition; a node that is not ready also carries a taint, which is what keeps
-    pods away. ``problem`` is a sentence where the node offers nothing at all.
+    ``problem`` is a sentence where the node offers nothing at all. A node that is not ready carries a taint.
     """
 
-    uid: str
     name: str
-    resource_version: str
     node: Node
-    ready: bool = False
     problem: str | None = None
 
     @property
@@ -31,8 +27,6 @@ class ClusterNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     name: str
-    uid: str
-    resource_version: str = ""
     labels: dict[str, str] | None = None
 
 
@@ -47,14 +41,8 @@ class _Spec(msgspec.Struct, gc=False):
     taints: list[_Taint] | None = None
 
 
-class _Condition(msgspec.Struct, gc=False):
-    type: str
-    status: str
-
-
 class _Status(msgspec.Struct, gc=False):
     allocatable: dict[str, Amount] | None = None
-    conditions: list[_Condition] | None = None
 
 
 class _RawNode(msgspec.Struct, gc=False):
@@ -89,11 +77,8 @@ def _view(raw: _RawNode) -> ClusterNode:
         cordoned=bool(spec.unschedulable),
     )
     return ClusterNode(
-        uid=raw.metadata.uid,
         name=raw.metadata.name,
-        resource_version=raw.metadata.resource_version,
         node=node,
-        ready=any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ()),
         problem=None
         if node.allocatable
         else f"node {node.name} states no allocatable resources, so nothing fits on it",

@@ -27,7 +27,6 @@ class Refused:
 
     kind: ErrorKind
     sentence: str
-    retry_after_seconds: float | None = None
 
     def __str__(self) -> str:
         return self.sentence
@@ -38,7 +37,7 @@ def answer_of(call: Callable[[], Value]) -> Value | Refused:
     try:
         return call()
     except KubeError as error:
-        return Refused(error.kind, error.sentence, error.retry_after_seconds)
+        return Refused(error.kind, error.sentence)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

@@ -28,31 +28,18 @@ class Owner(NamedTuple):
     uid: str
 
 
-class ContainerStatus(NamedTuple):
-    """What became of one container: ``state`` is "running", "waiting" or "terminated", ``reason`` a kubelet word."""
-
-    name: str
-    state: str
-    ready: bool
-    restarts: int
-    reason: str = ""
-    exit_code: int | None = None
-
-
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod, reduced to what decisions need.
 
     ``resources`` is what it takes of its node, ``pods`` = 1 included. ``leaving`` means that it is being deleted.
     ``gang`` counts the roles that the pod's own TF_CONFIG or MX_CONFIG lists (fixed when the pod was made);
     ``None`` where there is none, which is so for a single replica. ``nominated_node`` is kube-scheduler's
-    ``status.nominatedNodeName``. Instants are seconds since the epoch, UTC; ``started_at`` is when the node's
-    agent took the pod up.
+    ``status.nominatedNodeName``. ``created_at`` is in seconds since the epoch, UTC.
     """
 
     uid: str
     namespace: str
     name: str
-    resource_version: str
     created_at: float
     owner: Owner | None = None
     replica: ReplicaId | None = None
@@ -64,8 +51,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scheduler_name: str = "default-scheduler"
     nominated_node: str | None = None
     gang: Mapping[Role, int] | None = None
-    started_at: float | None = None
-    containers: tuple[ContainerStatus, ...] = ()
     log_container: str = ""
 
     @property
@@ -82,11 +67,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def running(self) -> bool:
         """Whether it runs and stays: a pod that is being deleted does not count."""
         return self.phase == "Running" and not self.leaving
-
-    @property
-    def restarts(self) -> int:
-        """How often its containers were restarted, in all."""
-        return sum(container.restarts for container in self.containers)
 
     def bound(self) -> BoundPod | None:
         """The pod as the scheduling core knows it; ``None`` while it has no node, and once it has ended."""
@@ -107,36 +87,15 @@ class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     name: str
     uid: str
     namespace: str = ""
-    resource_version: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     owner_references: list[_OwnerReference] | None = None
 
 
-class _Ended(msgspec.Struct, gc=False, rename="camel"):
-    reason: str | None = None
-    exit_code: int | None = None
-
-
-class _State(msgspec.Struct, gc=False):
-    running: _Ended | None = None
-    waiting: _Ended | None = None
-    terminated: _Ended | None = None
-
-
-class _ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
-    name: str
-    ready: bool = False
-    restart_count: int = 0
-    state: _State | None = None
-
-
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
-    start_time: str | None = None
     nominated_node_name: str | None = None
-    container_statuses: list[_ContainerStatus] | None = None
 
 
 class _RawPod(msgspec.Struct, gc=False):
@@ -168,7 +127,6 @@ def _view(raw: _RawPod) -> Pod:
         uid=metadata.uid,
         namespace=metadata.namespace,
         name=metadata.name,
-        resource_version=metadata.resource_version,
         created_at=parse_instant(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
         owner=owner,
         replica=_replica(owner, metadata.labels or {}),
@@ -180,8 +138,6 @@ def _view(raw: _RawPod) -> Pod:
         scheduler_name=raw.spec.scheduler_name or "default-scheduler",
         nominated_node=status.nominated_node_name or None,
         gang=gang_of(containers) if owner else None,
-        started_at=parse_instant(status.start_time) if status.start_time else None,
-        containers=tuple(_container(container) for container in status.container_statuses or ()),
         log_container=log_container(containers),
     )
 
@@ -233,17 +189,3 @@ def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
         if counts[role] > labels.MOST_REPLICAS:
             return None
     return {role: count for role, count in counts.items() if count} or None
-
-
-def _container(raw: _ContainerStatus) -> ContainerStatus:
-    state = raw.state or _State()
-    if state.running is not None:
-        return ContainerStatus(raw.name, "running", raw.ready, raw.restart_count)
-    if state.terminated is not None:
-        ended = state.terminated
-        return ContainerStatus(
-            raw.name, "terminated", raw.ready, raw.restart_count, ended.reason or "", ended.exit_code
-        )
-    return ContainerStatus(
-        raw.name, "waiting", raw.ready, raw.restart_count, (state.waiting and state.waiting.reason) or ""
-    )

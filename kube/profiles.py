@@ -90,7 +90,6 @@ class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     namespace: str
     name: str
-    resource_version: str
     job: JobRef
     status: ProfileStatus
 
@@ -111,7 +110,6 @@ class _Metadata(msgspec.Struct, rename="camel"):
     name: str
     uid: str
     namespace: str = ""
-    resource_version: str = ""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -142,7 +140,6 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
         uid=metadata.uid,
         namespace=metadata.namespace,
         name=metadata.name,
-        resource_version=metadata.resource_version,
         job=decoded.spec.job_ref,
         status=decoded.status or ProfileStatus(),
     )

@@ -132,13 +132,13 @@ def test_expected_refusals_are_values(
     assert str(outcome).startswith("cannot suspend TFJob ns/j: ")
 
 
-def test_a_throttled_write_says_when_to_come_again(httpserver: HTTPServer, client: Client) -> None:
+def test_a_throttled_write_is_not_tried_again_behind_the_callers_back(httpserver: HTTPServer, client: Client) -> None:
     answer = refusal(429)
     answer.headers["Retry-After"] = "7"
     server = Recorder(httpserver, JOB_PATH, [answer])
     outcome = JobWriter(client).suspend(job(), "i-9")
     assert isinstance(outcome, Refused)
-    assert (outcome.kind, outcome.retry_after_seconds) == (ErrorKind.THROTTLED, 7.0)
+    assert outcome.kind is ErrorKind.THROTTLED
     assert len(server.requests) == 1
 
 
@@ -208,14 +208,13 @@ def test_a_job_is_read_as_it_is_now(httpserver: HTTPServer, client: Client) -> N
 def test_a_log_is_read_in_bounds_from_the_training_container(httpserver: HTTPServer, client: Client) -> None:
     body = b"2026-01-01T00:00:01.5Z loss=1\nunable to retrieve\n2026-01-01T00:00:02Z \xff\n2026-01-01T00:00:03Z cu"
     server = Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/log", [Response(body)])
-    lines = LogReader(client, 1000).read(pod(), since=1767225600.25, previous=True)
+    lines = LogReader(client, 1000).read(pod(), since=1767225600.25)
     assert lines == [LogLine(1767225601.5, "loss=1"), LogLine(1767225602.0, "\N{REPLACEMENT CHARACTER}")]
     assert dict(server.requests[0].args) == {
         "container": "tensorflow",
         "timestamps": "true",
         "limitBytes": "1000",
         "sinceTime": "2026-01-01T00:00:00.250000Z",
-        "previous": "true",
     }
 
 

@@ -57,7 +57,6 @@ def worker(run: int = 0) -> Pod:
         uid=f"a-worker-0-{run}",
         namespace="team",
         name="a-worker-0",
-        resource_version="1",
         created_at=AT,
         replica=ReplicaId("uid-a", Role.WORKER, 0),
         resources=Resources(pods=1),
@@ -118,7 +117,6 @@ def gang_member(role: Role, index: int, node: str | None) -> Pod:
         uid=f"{role}-{index}",
         namespace="team",
         name=f"a-{role}-{index}",
-        resource_version="1",
         created_at=AT,
         node=node,
         phase="Running" if node else "Pending",
@@ -150,8 +148,7 @@ def test_the_kind_of_a_run_is_that_of_its_workers_nodes(
     workers: list[str | None], others: dict[Role, str], kind: str
 ) -> None:
     nodes = [
-        ClusterNode(uid=name, name=name, resource_version="1", node=Node(name, Resources(), {"kind": of} if of else {}))
-        for name, of in NODES.items()
+        ClusterNode(name=name, node=Node(name, Resources(), {"kind": of} if of else {})) for name, of in NODES.items()
     ]
     pods = [gang_member(Role.WORKER, index, node) for index, node in enumerate(workers)]
     pods += [gang_member(role, 0, node) for role, node in others.items()]
@@ -210,7 +207,6 @@ def replace_pod(name: str, node: str) -> Pod:
         uid=name,
         namespace="team",
         name=name,
-        resource_version="1",
         created_at=AT,
         node=node,
         phase="Running",

@@ -86,7 +86,6 @@ def test_a_profile_elsewhere_that_names_the_job_has_no_say(town: Town, mayor: Ma
         uid="p",
         namespace="elsewhere",
         name="forged",
-        resource_version="1",
         job=JobRef("TFJob", "a", "uid-a"),
         status=ProfileStatus(rescale=forged),
     )

@@ -200,7 +200,7 @@ class Town:
 
     # -- Observer
     def observe(self, at: float) -> Observation:
-        nodes = [ClusterNode(uid="n", name="n", resource_version="1", node=Node("n", self._capacity()), ready=True)]
+        nodes = [ClusterNode(name="n", node=Node("n", self._capacity()))]
         jobs = [trainee.record() for trainee in self.trainees.values()]
         pods = [decode_pod(json.dumps(pod).encode()) for each in self.trainees.values() for pod in each.pods]
         return Observation.of(at, jobs, nodes, pods, list(self.profiles.values()))
@@ -265,7 +265,6 @@ class Town:
             uid=f"profile-{job.uid}",
             namespace=job.namespace,
             name=job.name,
-            resource_version="1",
             job=JobRef(job.kind, job.name, job.uid),
             status=ProfileStatus(),
         )

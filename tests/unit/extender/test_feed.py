@@ -23,9 +23,7 @@ RECORD = RescaleRecord("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
 
 def profile(**status: object) -> TrainingProfile:
     fields = ProfileStatus(**status)  # type: ignore[arg-type]  # each test names fields that exist
-    return TrainingProfile(
-        uid="p", namespace="ns", name="j", resource_version="1", job=JobRef("TFJob", "j", "uid-j"), status=fields
-    )
+    return TrainingProfile(uid="p", namespace="ns", name="j", job=JobRef("TFJob", "j", "uid-j"), status=fields)
 
 
 @pytest.mark.parametrize(

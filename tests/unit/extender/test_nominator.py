@@ -21,7 +21,6 @@ def pod(name: str, nominated: str | None = None) -> Pod:
         uid=f"uid-{name}",
         namespace="ns",
         name=name,
-        resource_version="1",
         created_at=0.0,
         resources=NONE,
         constraints=NodeConstraints(),

@@ -22,7 +22,6 @@ POD = Pod(
     uid="u",
     namespace="team",
     name="a-worker-0",
-    resource_version="1",
     created_at=AT,
     resources=Resources(pods=1),
     constraints=NodeConstraints(),

@@ -19,22 +19,17 @@ def decoded(**fields: Any) -> ClusterNode:
 
 
 def test_a_node_is_what_it_offers_and_whom_it_admits() -> None:
-    status = {
-        "allocatable": {"cpu": "3900m", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "2"},
-        "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
-    }
+    status = {"allocatable": {"cpu": "3900m", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "2"}}
     spec = {"unschedulable": True, "taints": [{"key": "optimus.dl/training", "effect": "NoSchedule"}]}
     found = decoded(spec=spec, status=status)
     resources = Resources({"cpu": 3900, "memory": 8 << 30, "pods": 110, "nvidia.com/gpu": 2})
     assert found.node == Node("n1", resources, {"a": "b"}, (Taint("optimus.dl/training"),), cordoned=True)
-    assert (found.ready, found.problem, found.namespace) == (True, None, "")
+    assert (found.problem, found.namespace) == (None, "")
 
 
 @pytest.mark.parametrize("fields", [{}, {"spec": None, "status": None}, {"status": {"allocatable": {}}}])
 def test_a_node_without_capacity_says_so(fields: dict[str, Any]) -> None:
-    found = decoded(**fields)
-    assert found.problem == "node n1 states no allocatable resources, so nothing fits on it"
-    assert not found.ready
+    assert decoded(**fields).problem == "node n1 states no allocatable resources, so nothing fits on it"
 
 
 def test_an_amount_that_is_none_is_refused() -> None:
