@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from autoscaler.log_reading import Run, run_of
 from autoscaler.observation import Observation
-from autoscaler.rescale import Rescale, begin, resume_from
+from autoscaler.rescale import Rescale
 from autoscaler.rescale_words import NO_COUNTS, End, Outcome, RescaleRecord
 from autoscaler.stored import Deeds, Memory, unpack, unpack_rescale
 from kube.pods import Pod
@@ -94,7 +94,7 @@ class JobState:
         state.profile, state.stored = profile, profile.status
         record = unpack_rescale(profile.status.rescale, job.key, at)
         if record is not None:
-            state.rescale = resume_from(record, needs_checkpoint=True)
+            state.rescale = Rescale(record, needs_checkpoint=True, written=True)
         return state
 
     def look(self, observation: Observation) -> None:
@@ -211,7 +211,7 @@ class JobState:
     def begin(self, record: RescaleRecord) -> None:
         """Begin a rescale."""
         self.goal_moved = False
-        self.rescale = begin(record, self.must_wait_for_checkpoint(record, record.started_at))
+        self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, record.started_at))
 
     def found_no_place(self, waited_seconds: float, at: float) -> None:
         """Take note that the target of the rescale under way found no place."""

@@ -46,6 +46,7 @@ from scheduling.jobs import Counts
 class Rescale:
     """A rescale under way. Only ``record`` is kept in the profile; the rest may be lost at any moment.
 
+    ``written``: the profile tells of this step, as it does after a restart, or a change of leader.
     ``needs_checkpoint``: its pods train and its ``rescale`` annotation says checkpoint. ``against``: why its user does
     not want the rescale any more, where nothing of what he wrote since allows it. ``checkpoint_since`` is
     since when its last checkpoint is there, at the earliest.
@@ -74,16 +75,6 @@ class _Sight:
 Advance = tuple[Rescale, tuple[Instruction, ...]]
 
 
-def begin(record: RescaleRecord, needs_checkpoint: bool) -> Rescale:
-    """A new rescale; nothing of it is written yet."""
-    return Rescale(record, needs_checkpoint)
-
-
-def resume_from(record: RescaleRecord, needs_checkpoint: bool) -> Rescale:
-    """The rescale that a profile's record tells of, after a restart or a change of leader."""
-    return Rescale(record, needs_checkpoint, written=True)
-
-
 def adopt(look: JobLook, at: float) -> Rescale | None:
     """What becomes of a job that carries our mark although no rescale of it is recorded; ``None`` without the mark.
 
@@ -94,7 +85,7 @@ def adopt(look: JobLook, at: float) -> Rescale | None:
         return None
     step = Step.EMPTY if look.suspended else Step.YIELD
     why = "it carries this software's mark, and nothing is recorded of it"
-    return begin(RescaleRecord(look.marked_by, at, look.counts, look.counts, why, step, at), False)
+    return Rescale(RescaleRecord(look.marked_by, at, look.counts, look.counts, why, step, at), needs_checkpoint=False)
 
 
 def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:

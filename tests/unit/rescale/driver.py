@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from autoscaler.rescale import Rescale, adopt, advance, begin, resume_from
+from autoscaler.rescale import Rescale, adopt, advance
 from autoscaler.rescale_words import (
     Answer,
     Answered,
@@ -66,7 +66,7 @@ class Driver:
         record = RescaleRecord(
             "i7", 1000.0, self.world.counts, self.target, "worker 3 saves 41 s", Step.CHECKPOINT, 1000.0
         )
-        self.state = begin(record, self.needs_checkpoint)
+        self.state = Rescale(record, self.needs_checkpoint)
 
     @property
     def over(self) -> bool:
@@ -78,7 +78,7 @@ class Driver:
             if self.state is None:
                 if self.stored is None:
                     return
-                self.state = resume_from(self.stored, self.needs_checkpoint)
+                self.state = Rescale(self.stored, self.needs_checkpoint, written=True)
             if self.world.checkpoint_at is not None:
                 self.feed(CheckpointSeen(self.world.checkpoint_at))
             self.feed(Tick(self.world.at))

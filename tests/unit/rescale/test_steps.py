@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler.rescale import Rescale, adopt, advance, begin, resume_from
+from autoscaler.rescale import Rescale, adopt, advance
 from autoscaler.rescale_words import (
     Answer,
     Answered,
@@ -45,7 +45,7 @@ ALL = PodsLook(5, TARGET, TARGET)
 
 
 def at(step: Step, undoing: bool = False) -> Rescale:
-    return resume_from(replace(RECORD, step=step, undoing=undoing), needs_checkpoint=True)
+    return Rescale(replace(RECORD, step=step, undoing=undoing), needs_checkpoint=True, written=True)
 
 
 def seen(state: Rescale, job: JobLook | None, pods: PodsLook = NO_PODS, at: float = 1001.0) -> tuple[Rescale, object]:
@@ -129,7 +129,7 @@ def test_next(state: Rescale, job: JobLook | None, pods: PodsLook, expected: obj
 
 
 def test_nothing_is_done_before_the_step_is_written() -> None:
-    state, instructions = advance(begin(RECORD, needs_checkpoint=False), Tick(1000.0), RULES)
+    state, instructions = advance(Rescale(RECORD, needs_checkpoint=False), Tick(1000.0), RULES)
     assert instructions == (WriteProfile(RECORD, Phase.WAITING_FOR_CHECKPOINT),)
     assert advance(state, Looked(1000.0, RUNNING, ALL_BEFORE), RULES) == (state, ())
     assert advance(state, ProfileWritten(1000.0, ok=False), RULES) == (state, ())
@@ -201,7 +201,7 @@ def test_what_its_user_does_not_want_any_more(state: Rescale, job: JobLook, pods
 
 
 def test_a_suspension_for_good_that_is_not_wanted_any_more_is_ended() -> None:
-    for_good = resume_from(replace(RECORD, target=NONE, step=Step.EMPTY), needs_checkpoint=True)
+    for_good = Rescale(replace(RECORD, target=NONE, step=Step.EMPTY), needs_checkpoint=True, written=True)
     for_good, _ = advance(for_good, UserWants(needs_checkpoint=True, against="its goal is another"), RULES)
     for_good, instructions = advance(for_good, Looked(1001.0, HELD, NO_PODS), RULES)
     assert [type(each) for each in instructions] == [Tell, WriteProfile]
