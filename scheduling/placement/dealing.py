@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.jobs import Counts, Job, NodeConstraints
+from scheduling.placement.kinds import Vector
 from scheduling.placement.room import Rows
 from scheduling.placement.seats import Server
-from scheduling.placement.stock import Stock, Vector
+from scheduling.placement.stock import Stock
 
 
 class Tasks(NamedTuple):

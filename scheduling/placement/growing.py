@@ -9,8 +9,9 @@ from heapq import heapify, heappop, heappush, heapreplace
 import numpy as np
 
 from scheduling.jobs import NodeConstraints, ReplicaSpec
+from scheduling.placement.kinds import Vector
 from scheduling.placement.seats import Seats, Server
-from scheduling.placement.stock import Stock, Vector
+from scheduling.placement.stock import Stock
 
 _NONE = (0, 0)
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.jobs import Counts, Job, ReplicaSpec, Role
-from scheduling.placement.stock import Stock, Vector
+from scheduling.placement.kinds import Vector
+from scheduling.placement.stock import Stock
 from scheduling.snapshot import ReplicaId
 
 
