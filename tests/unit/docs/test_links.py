@@ -1,0 +1,81 @@
+"""Nothing that a page names is missing: links, anchors, files, modules."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import pytest
+
+from tests.unit.docs.pages import ROOT, Page, all_pages, page
+
+_PAGES: Final = all_pages()
+_FOLDERS: Final = "|".join(sorted(re.escape(path.name) for path in ROOT.iterdir() if (path / "__init__.py").exists()))
+_FILE: Final = re.compile(
+    rf"(?<![\w./-])((?:{_FOLDERS}|docs|manifests|scheduler-config|requirements)/[\w./-]*\.(?:py|md|yaml|txt|svg|csv|in))\b"
+)
+_MODULE: Final = re.compile(r"python -m ([a-z_.]+)")
+_MADE: Final = re.compile(r"\bmake ([a-z-]+)$")
+
+
+@pytest.fixture(params=_PAGES, ids=lambda each: each.name)
+def each_page(request: pytest.FixtureRequest) -> Page:
+    """One page after the other."""
+    found: Page = request.param
+    return found
+
+
+def test_every_link_of_a_page_leads_somewhere(each_page: Page) -> None:
+    broken = [link for link in each_page.links if not _leads_somewhere(each_page, link)]
+    assert not broken
+
+
+def test_every_file_that_a_page_names_is_there(each_page: Page) -> None:
+    named = {name.rstrip(".") for name in _FILE.findall(each_page.text)}
+    assert not {name for name in named if not (ROOT / name).exists()}
+
+
+def test_every_module_that_a_page_runs_can_be_run(each_page: Page) -> None:
+    named = {name for code in each_page.code for name in _MODULE.findall(code)} - {"venv"}
+    assert not {name for name in named if not _can_be_run(name)}
+
+
+def test_every_target_that_a_page_makes_is_in_the_makefile(each_page: Page) -> None:
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {name for code in each_page.code for name in _MADE.findall(code)} <= known
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached: set[str] = set()
+    waiting = {"README.md"}
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        waiting |= _linked_pages(page(name)) - reached
+    assert {each.name for each in _PAGES} - reached == set()
+
+
+def _linked_pages(source: Page) -> set[str]:
+    """The pages that a page leads to; a link to a folder shows what is in it."""
+    found: set[Path] = set()
+    for link in source.links:
+        target = (source.path.parent / link.partition("#")[0]).resolve()
+        found |= set(target.glob("*.md")) if target.is_dir() else {target}
+    inside = {each for each in found if each.suffix == ".md" and each.is_file() and each.is_relative_to(ROOT)}
+    return {str(each.relative_to(ROOT)) for each in inside}
+
+
+def _leads_somewhere(source: Page, link: str) -> bool:
+    if re.match(r"[a-z]+:", link):
+        return True
+    path, _, anchor = unquote(link).partition("#")
+    target = (source.path.parent / path).resolve() if path else source.path
+    if not target.is_relative_to(ROOT) or not target.exists():
+        return False
+    return not anchor or anchor in page(str(target.relative_to(ROOT))).anchors
+
+
+def _can_be_run(module: str) -> bool:
+    spec = find_spec(module)
+    return spec is not None and (spec.submodule_search_locations is None or find_spec(f"{module}.__main__") is not None)

@@ -1,0 +1,255 @@
+"""Every name that a user or an operator meets is explained, and no page names what does not exist."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from prometheus_client import generate_latest
+
+import autoscaler.metrics
+import autoscaler.settings
+import extender.settings
+from autoscaler.rescale_words import Outcome
+from extender.service import Service
+from kube.contract import Annotation, Phase
+from kube.errors import ErrorKind
+from scheduling.interval.plan import Action
+from scheduling.policies import POLICIES
+from settings import _sentences as sentences_of
+from settings import flag
+from tests.unit.docs.pages import ROOT, all_pages, page, spans
+
+_USER: Final = page("docs/user-guide.md")
+_OPERATOR: Final = page("docs/operator-guide.md")
+_REFERENCE: Final = page("docs/reference.md")
+_PROTOCOL: Final = page("docs/extender-protocol.md")
+_README: Final = page("README.md")
+
+_OURS: Final = {value for name, value in vars(Annotation).items() if name.isupper()}
+_NOT_WRITTEN_BY_USERS: Final = {Annotation.SUSPENDED_BY, Annotation.WOKEN}
+_LABELS_AND_TAINTS: Final = {"optimus.dl/pool", "optimus.dl/training", "optimus.dl/v1alpha1"}
+_MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}
+_SETTINGS: Final = {
+    "Settings of the autoscaler": autoscaler.settings.Settings,
+    "Settings of the extender": extender.settings.Settings,
+}
+
+
+def _annotations() -> set[str]:
+    """Those of the user guide's table, written in full or by what follows the slash."""
+    names = {name for row in _USER.rows("Annotations") for name in spans(row[0])}
+    return {name if "/" in name else f"optimus.dl/{name}" for name in names}
+
+
+def test_every_annotation_that_users_write_is_in_the_user_guide() -> None:
+    assert _annotations() == _OURS - _NOT_WRITTEN_BY_USERS
+
+
+def test_no_page_names_an_annotation_that_is_not_there() -> None:
+    for each in all_pages():
+        named = set(re.findall(r"optimus\.dl/[a-z0-9]+(?:-[a-z0-9]+)*", each.text))
+        assert named <= _OURS | _LABELS_AND_TAINTS | _MISSPELT_ON_PURPOSE, each.name
+
+
+@pytest.mark.parametrize("name", sorted(_NOT_WRITTEN_BY_USERS))
+def test_an_annotation_that_the_programs_write_is_told_of(name: str) -> None:
+    assert name in _USER.text + _PROTOCOL.text
+
+
+@pytest.mark.parametrize(("heading", "settings"), _SETTINGS.items())
+def test_the_reference_says_of_every_flag_what_its_help_says(heading: str, settings: type[Any]) -> None:
+    said = [" | ".join(row) for row in _REFERENCE.rows(heading)]
+    told = sentences_of(settings)
+    assert said == [_setting(field, told[field.name]) for field in fields(settings)]
+
+
+def _setting(field: Field[Any], sentence: str) -> str:
+    value = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+    default = "-" if field.default in (None, "") else f"`{value.lower() if field.type is bool else value}`"
+    return f"`{flag(field.name)}` | {default} | {sentence}"
+
+
+def test_every_variable_that_a_page_names_is_a_setting() -> None:
+    prefixes = {autoscaler.settings.Settings: "OPTIMUS_", extender.settings.Settings: "OPTIMUS_EXTENDER_"}
+    known = {prefix + field.name.upper() for settings, prefix in prefixes.items() for field in fields(settings)}
+    known |= {"OPTIMUS_LOCALCLUSTER_BINARIES", "OPTIMUS_REQUIRE_E2E"}
+    for each in all_pages():
+        named = set(re.findall(r"\bOPTIMUS_[A-Z_]*[A-Z]\b", each.text))
+        assert named <= known, each.name
+
+
+def test_the_manifests_set_no_flag_that_is_not_there() -> None:
+    known = {flag(field.name) for settings in _SETTINGS.values() for field in fields(settings)}
+    for name in ("autoscaler", "scheduler"):
+        pod = yaml.safe_load((ROOT / f"manifests/{name}.yaml").read_text())["spec"]["template"]["spec"]
+        ours = [each for each in pod.get("initContainers", []) + pod["containers"] if each["command"][0] == "python"]
+        assert ours
+        assert {argument.partition("=")[0] for each in ours for argument in each["args"]} <= known
+
+
+def test_the_flags_that_the_operator_guide_names_are_there() -> None:
+    known = {flag(field.name) for settings in _SETTINGS.values() for field in fields(settings)}
+    others = {"--config", "--policy-config-file", "--policy-configmap"}  # kube-scheduler's, old and new
+    ours = [code for code in _OPERATOR.code + _PROTOCOL.code if not code.startswith(("kubectl", "docker"))]
+    named = {name for code in ours for name in re.findall(r"(?<!\w)--[a-z][a-z-]+", code)}
+    assert named <= known | others
+
+
+def _metrics(tmp_path: Path) -> dict[str, str]:
+    """The types of both processes' metrics by the names that they are scraped under, a histogram's without suffixes."""
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}
+    context = {"name": "none", "context": {"cluster": "none", "user": "none"}}
+    users = [{"name": "none", "user": {}}]
+    kubeconfig.write_text(
+        yaml.safe_dump({"clusters": [cluster], "contexts": [context], "users": users, "current-context": "none"})
+    )
+    service = Service(extender.settings.Settings(kubeconfig=kubeconfig))
+    text = service.metrics.text().decode() + generate_latest(autoscaler.metrics.Metrics().registry).decode()
+    service.stop()
+    found = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    return {name: kind for name, kind in found.items() if not name.endswith("_created")}
+
+
+def test_the_reference_lists_exactly_the_metrics_that_there_are(tmp_path: Path) -> None:
+    listed = {name: row[1] for row in _REFERENCE.rows("Metrics") for name in spans(row[0])}
+    assert listed == _metrics(tmp_path)
+
+
+def test_no_page_names_a_metric_that_is_not_there(tmp_path: Path) -> None:
+    known = _metrics(tmp_path)
+    for each in all_pages():
+        named = set(re.findall(r"\boptimus_(?:autoscaler|extender)_[a-z_]+[a-z]\b", each.text))
+        assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in named} <= known.keys(), each.name
+
+
+_LABELS: Final = {
+    "optimus_autoscaler_decisions_total": {each.value for each in Action},
+    "optimus_autoscaler_rescales_total": {each.value for each in Outcome},
+    "optimus_autoscaler_api_refusals_total": {each.value for each in ErrorKind},
+}
+
+
+@pytest.mark.parametrize("metric", _LABELS)
+def test_the_values_of_a_label_are_told(metric: str) -> None:
+    (row,) = (row for row in _REFERENCE.rows("Metrics") if metric in row[0])
+    assert set(spans(row[3])) == _LABELS[metric]
+
+
+def test_the_causes_of_refusals_are_told() -> None:
+    (row,) = (row for row in _REFERENCE.rows("Metrics") if "optimus_extender_refusals_total" in row[0])
+    assert set(spans(row[3])) == {cause for _, cause in _refusals()} | {"reserved"}
+
+
+def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:
+    told = "\n".join(" ".join(row) for row in _PROTOCOL.rows("What a refused pod says"))
+    for sentence, _ in _refusals():
+        if sentence is not None:
+            assert re.search(_pattern(sentence), told), ast.unparse(sentence)
+
+
+def _refusals() -> Iterator[tuple[ast.expr | None, str]]:
+    """The sentence, where it is written on the spot, and the cause of every refusal in the extender's code."""
+    for call in _calls("extender"):
+        if isinstance(call.func, ast.Name) and call.func.id == "refuse":
+            _, sentence, cause = call.args
+            assert isinstance(cause, ast.Constant)
+            yield sentence if isinstance(sentence, ast.Constant | ast.JoinedStr) else None, str(cause.value)
+
+
+def _pattern(sentence: ast.expr) -> str:
+    parts = sentence.values if isinstance(sentence, ast.JoinedStr) else [sentence]
+    return ".+".join(
+        "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else "\0" for part in parts).split("\0")
+    )
+
+
+def test_the_user_guide_lists_exactly_the_events_that_there_are() -> None:
+    listed = {name for row in _USER.rows("Events") for name in spans(row[0])}
+    assert listed == _event_reasons()
+
+
+def _event_reasons() -> set[str]:
+    """Of the calls that write an Event, the one argument that is a word in CamelCase."""
+    writers = {"Tell", "_emit", "_tell_once"}
+    found = set()
+    for call in _calls("autoscaler"):
+        name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)
+        if name in writers:
+            words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            found |= {word for word in words if re.fullmatch(r"(?:[A-Z][a-z]+)+", word)}
+    return found
+
+
+def _calls(folder: str) -> Iterator[ast.Call]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+
+
+def test_every_phase_is_explained() -> None:
+    assert {word for row in _USER.rows("Phases") for word in row[0].split(", ")} == {each.value for each in Phase}
+
+
+def test_every_printed_column_is_explained() -> None:
+    definition = yaml.safe_load((ROOT / "manifests/crd-trainingprofiles.yaml").read_text())
+    columns = [each["name"].upper() for each in definition["spec"]["versions"][0]["additionalPrinterColumns"]]
+    assert [name for row in _USER.rows("Columns") for name in spans(row[0])] == columns
+
+
+def test_every_policy_is_named_where_it_is_chosen() -> None:
+    for where in (page("docs/policies.md"), page("CHANGELOG.md")):
+        assert {name for name in POLICIES if f"`{name}`" not in where.text} == set(), where.name
+
+
+def test_the_guide_s_table_of_the_configuration_says_what_is_shipped() -> None:
+    shipped = yaml.safe_load((ROOT / "scheduler-config/kube-scheduler-config.yaml").read_text())
+    shipped |= shipped["extenders"][0] | {"leaderElection.resourceName": shipped["leaderElection"]["resourceName"]}
+    for row in _OPERATOR.rows("What matters in the configuration"):
+        (name,), (value,) = spans(row[0]), spans(row[1])
+        assert yaml.safe_load(value) == shipped[name], name
+
+
+def test_the_first_job_s_annotation_is_the_same_in_the_readme_and_in_the_guide() -> None:
+    written = [re.search(r"optimus.dl/target-loss: (\S+)", each.text) for each in (_README, _USER)]
+    assert written[0] is not None
+    assert written[1] is not None
+    assert written[0][1] == written[1][1]
+
+
+def test_the_guide_s_overlay_fits_the_manifests() -> None:
+    (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", _OPERATOR.text, re.DOTALL) if "Kustomization" in each)
+    overlay = yaml.safe_load(block)
+    shipped = {name: (ROOT / f"manifests/{name}.yaml").read_text() for name in ("autoscaler", "scheduler")}
+    for image in overlay["images"]:
+        assert f"image: {image['name']}:" in "".join(shipped.values())
+    for patch in overlay["patches"]:
+        manifest = yaml.safe_load(shipped[patch["target"]["name"].removeprefix("optimus-")])
+        known = {flag(field.name) for field in fields(_SETTINGS[f"Settings of the {_program(manifest)}"])}
+        for change in yaml.safe_load(patch["patch"]):
+            assert _at(manifest, change["path"].removesuffix("/-")) is _arguments(manifest)
+            assert change["value"].partition("=")[0] in known
+
+
+def _at(value: Any, pointer: str) -> Any:
+    for key in pointer.split("/")[1:]:
+        value = value[int(key) if isinstance(value, list) else key]
+    return value
+
+
+def _ours(manifest: Any) -> Any:
+    pod = manifest["spec"]["template"]["spec"]
+    (found,) = (each for each in pod.get("initContainers", []) + pod["containers"] if each["command"][0] == "python")
+    return found
+
+
+def _program(manifest: Any) -> str:
+    return str(_ours(manifest)["command"][-1])
+
+
+def _arguments(manifest: Any) -> Any:
+    return _ours(manifest)["args"]
