@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import pytest
 from localcluster.specs import Backend
 from tests.clusters import Shown
 from tests.e2e.harness.scene import Scene, scene
-from tests.e2e.harness.stack import Optimus, optimus_cluster, training_nodes
+from tests.e2e.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
 
+TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "2"})
 # A process that was killed is started again at once: a kubelet's usual back-off is not what is tested here.
 AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
-
 
 _FOLDER = Path(__file__).parent
 _SCENARIO_SECONDS = 300
@@ -32,7 +33,10 @@ def running(request: pytest.FixtureRequest, shown: Shown) -> Iterator[Optimus]:
     """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not deployed yet."""
     four = training_nodes("4", "4", "4", "4", gpus=(2, 3))
     backend: Backend = request.param
-    with optimus_cluster(f"scenarios-{backend}", four, agent=AGENT, backend=backend) as optimus, shown(optimus.cluster):
+    with (
+        optimus_cluster(f"scenarios-{backend}", four, TUNING, agent=AGENT, backend=backend) as optimus,
+        shown(optimus.cluster),
+    ):
         yield optimus
 
 
