@@ -8,7 +8,6 @@ from scheduling.progress.formats import read_line
 from scheduling.progress.lines import clean
 from scheduling.progress.reading import Reading, Saved
 from scheduling.progress.rules import LogRules
-from tests.unit.progress.jobs import job
 
 MXNET = [
     pytest.param(
@@ -273,43 +272,3 @@ def test_a_loss_that_is_no_number_is_seen_as_such(value: str) -> None:
 
 def test_validation_metrics_are_not_the_training_loss() -> None:
     assert read_line("Epoch[2] Validation-cross-entropy=1.84", LogRules()) == Reading()
-
-
-class TestUsersOwnFormats:
-    def test_a_named_metric_is_the_loss_instead_of_the_usual_one(self) -> None:
-        reading = read_line("step=3 loss=9 xent=0.5", LogRules(loss_metric="xent"))
-        assert reading is not None
-        assert reading.loss == 0.5
-
-    def test_a_metrics_format_finds_colon_pairs(self) -> None:
-        rules = _rules(metrics_format=r"(\w+): ([\d.]+)")
-        reading = read_line("done | step: 12 | loss: 0.75", rules)
-        assert reading is not None
-        assert (reading.step, reading.loss) == (12, 0.75)
-
-    def test_a_metrics_format_decides_the_loss_of_known_lines_too(self) -> None:
-        rules = _rules(metrics_format=r"(\w+): ([\d.]+)")
-        reading = read_line("Epoch[1] Batch [20]\tSpeed: 5 samples/sec\tloss=3", rules)
-        assert reading is not None
-        assert (reading.batch, reading.loss) == (21, None)
-
-    def test_a_value_that_is_no_number_is_passed_over(self) -> None:
-        assert read_line("loss: high", _rules(metrics_format=r"(\w+): (\w+)")) is None
-
-    def test_a_checkpoint_format_leaves_other_lines_as_they_are(self) -> None:
-        rules = _rules(checkpoint_format="model written")
-        assert read_line("step=3 loss=2", rules) == read_line("step=3 loss=2", LogRules())
-
-    def test_a_checkpoint_format_with_a_group_tells_the_step(self) -> None:
-        reading = read_line("wrote weights of 120 steps", _rules(checkpoint_format=r"wrote weights of (\d+) steps"))
-        assert reading is not None
-        assert reading.saved == Saved(step=120)
-
-    def test_a_checkpoint_format_without_a_group_means_where_training_stands(self) -> None:
-        reading = read_line("model written", _rules(checkpoint_format="model written"))
-        assert reading is not None
-        assert reading.saved == Saved()
-
-
-def _rules(metrics_format: str | None = None, checkpoint_format: str | None = None) -> LogRules:
-    return LogRules.of(job(metrics_format=metrics_format, checkpoint_format=checkpoint_format))

@@ -1,0 +1,31 @@
+"""What one worker's log tells, as the tests of progress ask it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scheduling.jobs import Counts, Role, TrainingMode
+from scheduling.progress.log import ProgressLog
+from scheduling.progress.record import TrainingProgress
+from scheduling.progress.rules import LogRules
+from tests.unit.progress.jobs import START, stamped
+
+DATA = Path(__file__).parents[2] / "data" / "logs"
+LATER = START + 1e6
+SYNC = LogRules(mode=TrainingMode.SYNC)
+COUNTS = Counts(1, 2)
+GLUON = "Epoch[0] Batch [{}]/[40]\tSpeed: 5 samples/sec\tloss=1"
+
+
+def read(
+    texts: Sequence[str], rules: LogRules = SYNC, *, counts: Counts = COUNTS, every: float = 1.0
+) -> TrainingProgress:
+    """The progress that worker 0's log tells, one line a second."""
+    log = ProgressLog(rules)
+    log.observe("job-worker-0", Role.WORKER, 0, counts, stamped(texts, every=every), "run-1")
+    return log.progress(LATER)
+
+
+def pairs(first: int, last: int, every: int = 1, **more: object) -> list[str]:
+    """Lines of name=value, the loss falling from 1."""
+    rest = "".join(f" {name}={value}" for name, value in more.items())
+    return [f"step={step} loss={1 / step:.6f}{rest}" for step in range(first, last + 1, every)]
