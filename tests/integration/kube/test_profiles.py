@@ -1,0 +1,72 @@
+"""Profiles: made, written, deleted."""
+
+import json
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Response
+
+from kube.client import Client
+from kube.contract import Phase
+from kube.outcomes import Written
+from kube.profiles import NameTaken, ProfileStatus, ProfileWriter, TrainingProfile
+from tests.integration.kube.recorder import Recorder, job, refusal, stored
+
+pytestmark = pytest.mark.integration
+
+PROFILES_PATH = "/apis/optimus.dl/v1alpha1/namespaces/ns/trainingprofiles"
+
+
+def profile_json(uid: str = "u1") -> dict[str, object]:
+    return {
+        "metadata": {"name": "j", "namespace": "ns", "uid": "prof", "resourceVersion": "3"},
+        "spec": {"jobRef": {"kind": "TFJob", "name": "j", "uid": uid}},
+        "status": {"phase": "Training", "ps": 2, "futureField": 1},
+    }
+
+
+def test_a_profile_is_made_as_the_jobs_own(httpserver: HTTPServer, client: Client) -> None:
+    server = Recorder(httpserver, PROFILES_PATH, [Response(json.dumps(profile_json()), status=201)])
+    made = ProfileWriter(client).create(job())
+    assert isinstance(made, TrainingProfile)
+    assert made.status == ProfileStatus(phase=Phase.TRAINING, ps=2)
+    body = server.body()
+    assert isinstance(body, dict)
+    assert body["metadata"]["ownerReferences"][0]["uid"] == "u1"
+    assert body["spec"] == {"jobRef": {"kind": "TFJob", "name": "j", "uid": "u1"}}
+
+
+@pytest.mark.parametrize(("uid", "ours"), [pytest.param("u1", True, id="ours"), pytest.param("u2", False, id="not")])
+def test_a_profile_that_is_there_is_ours_or_anothers(
+    httpserver: HTTPServer, client: Client, uid: str, ours: bool
+) -> None:
+    Recorder(httpserver, PROFILES_PATH, [refusal(409, "AlreadyExists")])
+    Recorder(httpserver, f"{PROFILES_PATH}/j", [Response(json.dumps(profile_json(uid)))])
+    assert isinstance(ProfileWriter(client).create(job()), TrainingProfile if ours else NameTaken)
+
+
+def a_profile(httpserver: HTTPServer, client: Client) -> TrainingProfile:
+    Recorder(httpserver, PROFILES_PATH, [Response(json.dumps(profile_json()), status=201)])
+    profile = ProfileWriter(client).create(job())
+    assert isinstance(profile, TrainingProfile)
+    return profile
+
+
+def test_a_status_is_replaced_whole_and_holds_no_null(httpserver: HTTPServer, client: Client) -> None:
+    profile = a_profile(httpserver, client)
+    server = Recorder(httpserver, f"{PROFILES_PATH}/j/status", [stored("4")])
+    status = ProfileStatus(phase=Phase.RESIZING, loss=float("nan"), target_ps=3, state={"samples": []})
+    assert ProfileWriter(client).write_status(profile, status) == Written("4")
+    assert server.requests[0].headers["Content-Type"] == "application/json-patch+json"
+    assert server.body() == [
+        {"op": "test", "path": "/metadata/uid", "value": "prof"},
+        {"op": "add", "path": "/status", "value": {"phase": "Resizing", "targetPs": 3, "state": {"samples": []}}},
+    ]
+
+
+def test_a_stale_profile_is_deleted_by_its_uid(httpserver: HTTPServer, client: Client) -> None:
+    profile = a_profile(httpserver, client)
+    server = Recorder(httpserver, f"{PROFILES_PATH}/j", [Response("{}")])
+    assert ProfileWriter(client).delete(profile) == Written()
+    assert server.requests[0].method == "DELETE"
+    assert server.body() == {"preconditions": {"uid": "prof"}}

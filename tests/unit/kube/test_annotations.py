@@ -1,0 +1,101 @@
+"""What users write under optimus.dl/, and what they are told where it cannot be used."""
+
+import pytest
+
+from scheduling.jobs import (
+    AtTarget,
+    Batch,
+    BatchScope,
+    ConvergenceThreshold,
+    CountBounds,
+    Counts,
+    RescaleRule,
+    TargetLoss,
+    TrainingMode,
+)
+from tests.unit.kube.stored import job_json, managed, read
+
+
+def test_every_annotation_is_read() -> None:
+    found = managed(
+        at_target="suspend",
+        training_mode="sync",
+        global_batch_size="256",
+        steps_per_epoch="12.5",
+        loss_metric="nll",
+        metrics_format=r"(\w+)=(\d+)",
+        min_ps="1",
+        max_ps="4",
+        min_workers="2",
+        max_workers="8",
+        workload="resnet-50",
+        rescale="any",
+        checkpoint_format=r"saved (\d+)",
+        chief_trains="true",
+    )
+    job = found.job
+    assert found.problems == found.hints == ()
+    assert job is not None
+    assert (job.goal, job.at_target, job.rescale) == (TargetLoss(0.2), AtTarget.SUSPEND, RescaleRule.ANY)
+    assert (job.mode, job.batch) == (TrainingMode.SYNC, Batch(256, BatchScope.JOB))
+    assert job.bounds == CountBounds(1, 4, 2, 8)
+    assert (job.steps_per_epoch, job.workload, job.chief_trains) == (12.5, "resnet-50", True)
+    assert (job.loss_metric, job.metrics_format, job.checkpoint_format) == ("nll", r"(\w+)=(\d+)", r"saved (\d+)")
+
+
+def test_convergence_may_be_the_goal() -> None:
+    found = read(job_json(convergence_threshold="0.02"))
+    assert found.job is not None
+    assert found.job.goal == ConvergenceThreshold(0.02)
+
+
+BAD = [
+    ("target_loss", "low", "a number such as 0.25 would be right"),
+    ("target_loss", "nan", "a number such as"),
+    ("target_loss", "1e999", "a number such as"),
+    ("convergence_threshold", "2", "a fraction below 1"),
+    ("convergence_threshold", "0", "a number above 0"),
+    ("convergence_threshold", "0.02", "not both"),
+    ("at_target", "stop", "one of continue, suspend would be right"),
+    ("training_mode", "both", "one of sync, async would be right"),
+    ("global_batch_size", "0", "a whole number from 1"),
+    ("worker_batch_size", "1.5", "a whole number from 1"),
+    ("steps_per_epoch", "-3", "a number above 0"),
+    ("min_ps", "0", "a whole number from 1 to 10000"),
+    ("max_workers", "many", "a whole number from 1 to 10000"),
+    ("loss_metric", " ", "a name of 1 to 100 characters"),
+    ("metrics_format", "(", "is no regular expression"),
+    ("metrics_format", "loss", "has 0 groups"),
+    ("checkpoint_format", "[", "is no regular expression"),
+    ("workload", "Res Net", "lower-case letters"),
+    ("rescale", "sometimes", "one of checkpoint, any, never would be right"),
+    ("chief_trains", "yes", '"true" or "false"'),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "right"), BAD)
+def test_a_value_that_cannot_be_used_names_itself_and_what_would_be_right(name: str, value: str, right: str) -> None:
+    found = managed(**{name: value})
+    annotation = f"optimus.dl/{name.replace('_', '-')}"
+    assert [problem.annotation for problem in found.problems] == [annotation]
+    assert right in str(found.problems[0])
+    assert found.left_alone is not None
+    assert annotation in found.left_alone
+    assert found.job is not None
+    assert not found.job.managed
+    assert found.job.counts == Counts(2, 4)
+
+
+def test_contradictions_are_problems() -> None:
+    both = managed(global_batch_size="8", worker_batch_size="8")
+    assert [problem.annotation for problem in both.problems] == ["optimus.dl/worker-batch-size"]
+    crossed = managed(min_ps="4", max_ps="2")
+    assert "at least optimus.dl/min-ps (4)" in str(crossed.problems[0])
+
+
+def test_a_misspelt_annotation_is_a_hint_and_does_no_harm() -> None:
+    found = managed(target_los="1", suspended_by="i-1")
+    assert [hint.annotation for hint in found.hints] == ["optimus.dl/target-los"]
+    assert "perhaps optimus.dl/target-loss is meant" in str(found.hints[0])
+    assert found.job is not None
+    assert found.job.managed

@@ -1,0 +1,75 @@
+"""Why a job that asks for management is left as it is."""
+
+from typing import Any
+
+import pytest
+
+from kube.left_alone import JobRules
+from tests.unit.kube.stored import job_json, read
+
+
+def changed(change: str) -> dict[str, Any]:
+    raw = job_json(target_loss="0.2")
+    spec = raw["spec"]
+    roles = spec["tfReplicaSpecs"]
+    match change:
+        case "no ps":
+            del roles["PS"]
+        case "zero ps":
+            roles["PS"]["replicas"] = 0
+        case "no worker":
+            del roles["Worker"]
+        case "dynamic":
+            spec["enableDynamicWorker"] = True
+        case "tune":
+            spec["jobMode"] = "MXTune"
+        case "kueue label":
+            raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
+        case "managed by":
+            spec["runPolicy"] = {"managedBy": "kueue.x-k8s.io/multikueue"}
+        case "ttl":
+            spec["runPolicy"] = {"ttlSecondsAfterFinished": 60}
+        case "scheduler":
+            del roles["Worker"]["template"]["spec"]["schedulerName"]
+    return raw
+
+
+LEFT_ALONE = {
+    "no ps": "the job has no parameter server",
+    "zero ps": "the job has no parameter server",
+    "no worker": "the job has no worker",
+    "dynamic": "enableDynamicWorker",
+    "tune": "MXTune",
+    "kueue label": "kueue.x-k8s.io/queue-name",
+    "managed by": "runPolicy.managedBy",
+    "ttl": "before 1.8.1",
+    "scheduler": 'add "schedulerName: optimus-scheduler" to spec.tfReplicaSpecs.Worker.template.spec',
+}
+
+
+@pytest.mark.parametrize("change", LEFT_ALONE)
+def test_a_job_that_cannot_be_managed_is_left_alone_with_a_reason(change: str) -> None:
+    found = read(changed(change))
+    assert found.left_alone is not None
+    assert LEFT_ALONE[change] in found.left_alone
+    assert found.job is not None
+    assert not found.job.managed
+
+
+@pytest.mark.parametrize("change", LEFT_ALONE)
+def test_who_does_not_ask_for_management_is_not_bothered(change: str) -> None:
+    raw = changed(change)
+    raw["metadata"]["annotations"] = {}
+    found = read(raw)
+    assert found.left_alone is None
+    assert found.job is not None
+
+
+def test_a_newer_operator_copes_with_a_lifetime_after_the_end() -> None:
+    assert read(changed("ttl"), rules=JobRules(operator_version=(1, 8, 1))).left_alone is None
+
+
+def test_another_scheduler_may_be_the_one() -> None:
+    found = read(job_json(target_loss="1"), rules=JobRules(scheduler_name="default-scheduler"))
+    assert found.left_alone is not None
+    assert '"schedulerName: default-scheduler"' in found.left_alone
