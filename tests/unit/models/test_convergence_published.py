@@ -13,6 +13,7 @@ from scheduling.jobs import ConvergenceThreshold, TargetLoss
 from scheduling.models.convergence.arrival import Arrival
 from scheduling.models.convergence.hyperbola import PublishedCurve, fit_hyperbola, without_outliers
 from scheduling.progress.record import LossPoint
+from tests.unit.models.losses import epochs
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 KNOWN = [(0.21, 1.07, 0.07), (0.5, 1.0, 0.0), (0.02, 1.0, 0.3), (3.0, 0.7, 0.01), (0.0004, 0.9, 0.2)]
@@ -20,10 +21,6 @@ KNOWN = [(0.21, 1.07, 0.07), (0.5, 1.0, 0.0), (0.02, 1.0, 0.3), (3.0, 0.7, 0.01)
 
 def hyperbola(b: tuple[float, float, float], k: np.ndarray, scale: float = 1.0) -> np.ndarray:
     return scale * (1 / (b[0] * k + b[1]) + b[2])
-
-
-def epochs(losses: np.ndarray) -> list[LossPoint]:
-    return [LossPoint(float(loss), epoch=n + 1.0) for n, loss in enumerate(losses)]
 
 
 def fitted(points: list[LossPoint]) -> PublishedCurve:

@@ -22,44 +22,13 @@ from scheduling.jobs import (
     TrainingMode,
 )
 from scheduling.models.convergence import LossCurve, PublishedCurve
-from scheduling.models.predict import CurveFit, JobOutlook, forecast_job, goal_is_met, present_loss
+from scheduling.models.predict import CurveFit, JobOutlook, forecast_job
 from scheduling.progress.log import ProgressLog
 from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
 from scheduling.progress.rules import LogRules
 from tests.unit.models.measured import sample
-from tests.unit.progress.jobs import START, job
-
-PER_EPOCH = 20.0
-SHARED = Batch(64, BatchScope.JOB)
-
-
-def speed(counts: Counts) -> float:
-    """Equation 4 in the knee form."""
-    return 1 / (0.3 / counts.workers + 0.1 + 0.05 * max(counts.workers / counts.ps, 1) + 0.01 * counts.workers)
-
-
-def samples(*counts: Counts) -> tuple[SpeedSample, ...]:
-    return tuple(sample(each, speed(each), seconds=60) for each in counts)
-
-
-SAMPLES = samples(*(Counts(ps, workers) for ps in (1, 2, 4) for workers in (1, 2, 4)))
-
-
-def after(epochs: float, **fields: object) -> TrainingProgress:
-    """The progress after so many epochs along 1/(0.2 k + 1) + 0.1, a loss at the end of each."""
-    losses = tuple(LossPoint(1 / (0.2 * k + 1) + 0.1, float(k), int(k * PER_EPOCH)) for k in range(1, int(epochs) + 1))
-    usual = TrainingProgress(losses, epochs, int(epochs * PER_EPOCH), PER_EPOCH, SAMPLES)
-    return replace(usual, **fields)  # type: ignore[arg-type]  # the fields are TrainingProgress's own
-
-
-JOB = job(mode=TrainingMode.SYNC, batch=SHARED, counts=Counts(1, 2), goal=TargetLoss(0.2))
-
-
-def outlook(progress: TrainingProgress, goal: Goal | None = None, **fields: object) -> JobOutlook:
-    """By the paper's curve, which gives the coefficients of these losses back: what is left is exact."""
-    found = forecast_job(replace(JOB, **fields), progress, goal, PublishedCurve.fit)  # type: ignore[arg-type]  # as above
-    assert isinstance(found, JobOutlook)
-    return found
+from tests.unit.models.predicting import JOB, PER_EPOCH, SAMPLES, after, outlook, samples, speed
+from tests.unit.progress.jobs import START
 
 
 def test_remaining_time_is_remaining_work_over_speed() -> None:
@@ -137,46 +106,6 @@ def test_a_curve_that_is_below_the_target_before_the_losses_are_leaves_the_runni
     found = outlook(after(46.25, losses=late))
     assert not found.goal_met
     assert found.remaining_epochs == pytest.approx(0.75)
-
-
-class TestGoalMet:
-    def test_by_the_mean_of_a_completed_epoch(self) -> None:
-        found = outlook(after(46))
-        assert found.goal_met
-        assert (found.remaining_epochs, found.progress_fraction) == (0.0, 1.0)
-        assert found.forecast.at(Counts(3, 3)) == 0.0
-
-    def test_not_by_the_beginning_of_an_epoch(self) -> None:
-        losses = (LossPoint(1.0, 1.0), LossPoint(0.1, 1.3), LossPoint(0.1, 1.5))
-        assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
-
-    def test_not_by_one_lucky_batch(self) -> None:
-        losses = (LossPoint(1.0, 0.5), LossPoint(0.1, 1.0))
-        assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
-
-    def test_known_before_any_model_is(self) -> None:
-        found = outlook(TrainingProgress((LossPoint(0.1, 1.0),)))
-        assert found.goal_met
-        assert found.curve is None
-
-    @pytest.mark.parametrize(("low", "met"), [(9, False), (11, True)])
-    def test_without_epochs_by_the_median_of_the_last_20_points(self, low: int, met: bool) -> None:
-        losses = tuple(LossPoint(0.1 if n >= 50 - low else 1.0, None, n) for n in range(50))
-        assert goal_is_met(TargetLoss(0.2), TrainingProgress(losses)) is met
-
-    @pytest.mark.parametrize(
-        ("means", "met"),
-        [
-            ([1.0, 0.5, 0.499, 0.498, 0.497], True),
-            ([1.0, 0.5, 0.499, 0.498], False),
-            ([1.0, 0.5, 0.499, 0.4, 0.399, 0.398], False),
-            ([1.0, 0.999, 0.998], False),
-            ([], False),
-        ],
-    )
-    def test_a_threshold_by_three_quiet_epochs_in_a_row(self, means: list[float], met: bool) -> None:
-        losses = tuple(LossPoint(mean, n + 1.0) for n, mean in enumerate(means))
-        assert goal_is_met(ConvergenceThreshold(0.01), TrainingProgress(losses)) is met
 
 
 class TestNotReady:
@@ -313,25 +242,3 @@ def test_any_progress_gives_a_forecast_or_a_reason(
     seconds = found.forecast.remaining_seconds(np.arange(1, 5)[:, None], np.arange(1, 5)[None, :])
     assert (seconds >= 0).all()
     assert np.isfinite(seconds).all()
-
-
-@pytest.mark.parametrize(
-    ("points", "loss"),
-    [
-        pytest.param([], None, id="nothing yet"),
-        pytest.param([(0.25, 9.0), (0.5, 7.0)], 8.0, id="the running first epoch"),
-        pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0)], 8.0, id="the last whole epoch, not the running one"),
-        pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0), (2.0, 1.0)], 2.0, id="the epoch that has just ended"),
-        pytest.param(
-            [(n / 200, 9.0 - (n > 100)) for n in range(1, 351)], 8.5, id="an epoch of many points, all of them"
-        ),
-        pytest.param(
-            [(None, float(value)) for value in range(40)], 29.5, id="without epochs the median of the last 20"
-        ),
-    ],
-)
-def test_the_present_loss_is_the_one_that_a_target_is_compared_with(
-    points: list[tuple[float | None, float]], loss: float | None
-) -> None:
-    progress = TrainingProgress(tuple(LossPoint(value, epoch, None) for epoch, value in points))
-    assert present_loss(progress) == loss

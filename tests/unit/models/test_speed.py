@@ -1,6 +1,6 @@
 """The speed model: known coefficients, oracles, the measured table."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -9,54 +9,17 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from scheduling.errors import NotReady
-from scheduling.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
+from scheduling.jobs import Batch, CountBounds, Counts, TrainingMode
 from scheduling.models.design import next_sample
 from scheduling.models.nnls import fit_relative
 from scheduling.models.speed import Measured, SpeedForm, SpeedModel, SpeedTerms, needed_counts
 from scheduling.progress.record import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
-
-SHARED, OWN = Batch(64, BatchScope.JOB), Batch(16, BatchScope.WORKER)
-GRID = [Counts(ps, workers) for ps in range(1, 7) for workers in range(1, 7)]
-Truth = Callable[[Counts], float]
-
-
-def knee(counts: Counts) -> float:
-    return max(counts.workers / counts.ps, 1.0)
-
-
-def ratio(counts: Counts) -> float:
-    return counts.workers / counts.ps
-
-
-def sync(t: Sequence[float], term: Truth = knee, batch: float = 64) -> Truth:
-    """Equation 4 with these coefficients."""
-    return lambda c: 1 / (t[0] * batch / c.workers + t[1] + t[2] * term(c) + t[3] * c.workers + t[4] * c.ps)
-
-
-def asynchronous(t: Sequence[float], term: Truth = knee) -> Truth:
-    """Equation 3 with these coefficients."""
-    return lambda c: c.workers / (t[0] + t[1] * term(c) + t[2] * c.workers + t[3] * c.ps)
-
-
-def fitted(
-    samples: Sequence[SpeedSample], mode: TrainingMode, batch: Batch, form: SpeedForm = SpeedForm.BLEND
-) -> SpeedModel:
-    model = SpeedModel.fit(samples, mode, batch, form)
-    assert isinstance(model, SpeedModel)
-    return model
-
-
-def designed(truth: Truth, count: int, mode: TrainingMode, batch: Batch, form: SpeedForm) -> list[SpeedSample]:
-    samples = [sample(Counts(1, 1), truth(Counts(1, 1)))]
-    while len(samples) < count:
-        counts = next_sample(samples, GRID, mode, batch, form)
-        assert counts is not None
-        samples.append(sample(counts, truth(counts)))
-    return samples
-
+from tests.unit.models.truths import GRID, OWN, SHARED, Truth, asynchronous, designed, fitted, ratio, sync
 
 _NAMES = ("truth", "mode", "batch", "form", "coefficients")
+
+
 _PLAIN = [
     pytest.param(
         sync((0.02, 0.3, 0.4, 0.01, 0.005)), TrainingMode.SYNC, SHARED, SpeedForm.KNEE,
@@ -83,6 +46,8 @@ _PLAIN = [
         (0.4, 0.3, 0.02, 0.01), id="sync, each worker a batch of its own, the paper's form",
     ),
 ]  # fmt: skip
+
+
 _FAR_APART = [
     pytest.param(
         sync((2e-6, 900.0, 3e-4, 40.0, 7e-6), ratio), TrainingMode.SYNC, SHARED, SpeedForm.PAPER,
@@ -93,7 +58,11 @@ _FAR_APART = [
         (5e-5, 30.0, 2e-4, 1e-3), id="async, coefficients of six powers of ten",
     ),
 ]  # fmt: skip
+
+
 PLAIN = pytest.mark.parametrize(_NAMES, _PLAIN)
+
+
 KNOWN = pytest.mark.parametrize(_NAMES, _PLAIN + _FAR_APART)
 
 

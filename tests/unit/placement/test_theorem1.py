@@ -1,22 +1,19 @@
 """Theorem 1's rule against an independent brute force, and tables of what it must do where the theorem is silent."""
 
 import random
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.jobs import JobKey, NodeConstraints, ReplicaSpec, Role, Toleration
+from scheduling.jobs import NodeConstraints, ReplicaSpec, Role, Toleration
 from scheduling.nodes import Node, Taint
-from scheduling.placement.gang import DoesNotFit, Gang, Member, Placement
+from scheduling.placement.gang import DoesNotFit, Gang, Placement
 from scheduling.placement.room import Room
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import Resources, total
-from scheduling.snapshot import ReplicaId
+from scheduling.resources import Resources
+from tests.unit.placement.gangs import RULE, cases, fixed, nodes_of, placed, with_fixed
 from tests.unit.placement.oracle import (
-    Spread,
     fewest_servers,
     gang_of,
     is_even,
@@ -25,41 +22,6 @@ from tests.unit.placement.oracle import (
     spreads,
     transfer_time,
 )
-
-RULE = Theorem1()
-
-
-def nodes_of(**cpus: int) -> tuple[list[Node], dict[str, Resources]]:
-    free = {name: Resources(cpu=cpu) for name, cpu in cpus.items()}
-    return [Node(name, room) for name, room in free.items()], free
-
-
-def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placement:
-    answer = RULE.place(gang, nodes, free)
-    assert isinstance(answer, Placement), answer
-    assert not overfull(gang, answer, free)
-    assert set(answer.nodes) == {ReplicaId(gang.job_uid, m.role, m.index) for m in gang.unbound}
-    return answer
-
-
-amounts = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3))
-rooms = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9))
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
-    """Small clusters with uneven room, labels, and gangs of which a part may be bound or barred."""
-    free = {f"n{at}": room for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=4)))}
-    pools = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(free), max_size=len(free)))
-    nodes = [Node(name, free[name], {"pool": pool}) for name, pool in zip(free, pools, strict=True)]
-    barred = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))
-    members: list[Member] = []
-    for role, most in ((Role.PS, 3), (Role.WORKER, 4)):
-        constraints = draw(st.sampled_from([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))]))
-        spec = ReplicaSpec(draw(amounts), constraints)
-        bound = draw(st.lists(st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most))
-        members += [Member(role, at, spec, node, barred) for at, node in enumerate(bound)]
-    return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
 
 
 @settings(max_examples=400, deadline=None)
@@ -183,67 +145,6 @@ def test_pss_and_workers_in_pools_of_their_own() -> None:
     gang = gang_of(2, 4, worker_cpu=3, workers_on=on_gpu)
     spread = spread_of(gang, placed(gang, nodes, {node.name: node.allocatable for node in nodes}))
     assert spread == {"cpu0": (2, 0), "gpu0": (0, 2), "gpu1": (0, 2)}
-
-
-def fixed(role: Role, cpu: int, index: int = 0, node: str | None = None) -> Member:
-    return Member(role, index, ReplicaSpec(Resources(cpu=cpu)), node)
-
-
-def with_fixed(gang: Gang, *members: Member) -> Gang:
-    return replace(gang, members=gang.members + members)
-
-
-@pytest.mark.parametrize(
-    ("cpus", "gang", "node"),
-    [
-        pytest.param({"a": 4, "b": 4, "c": 9}, with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 2)), "c", id="together"),
-        pytest.param(
-            {"a": 3, "b": 2, "c": 2}, with_fixed(gang_of(2, 1), fixed(Role.CHIEF, 2)), "b", id="else on one more server"
-        ),
-        pytest.param(
-            {"a": 5, "b": 2}, with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 5)), "a", id="first, where it has one place"
-        ),
-    ],
-)
-def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) -> None:
-    nodes, free = nodes_of(**cpus)
-    assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == node
-
-
-@settings(max_examples=300, deadline=None)
-@given(cases(), amounts)
-def test_a_chief_is_part_of_what_has_to_fit(
-    case: tuple[Gang, list[Node], dict[str, Resources]], asked: Resources
-) -> None:
-    gang, nodes, free = case
-    whole = with_fixed(gang, Member(Role.CHIEF, 0, ReplicaSpec(asked)))
-    answer = RULE.place(whole, nodes, free)
-    if isinstance(answer, Placement):
-        assert not overfull(whole, answer, free)
-        assert ReplicaId("uid", Role.CHIEF, 0) in answer.nodes
-    else:
-        assert not any(_leaves_room(gang, spread, free, asked) for spread in spreads(gang, nodes, free))
-
-
-def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: Resources) -> bool:
-    specs = {member.role: member.spec.resources for member in gang.members}
-    bound = Counter((member.node, member.role) for member in gang.members)
-    for node, room in free.items():
-        ps, workers = spread.get(node, (0, 0))
-        taken = total(
-            specs[role] * (count - bound[node, role])
-            for role, count in ((Role.PS, ps), (Role.WORKER, workers))
-            if count > bound[node, role]
-        )
-        if asked.fits_in(room - taken):
-            return True
-    return False
-
-
-def test_a_job_of_fixed_roles_alone_is_placed() -> None:
-    nodes, free = nodes_of(a=1, b=1)
-    gang = Gang(JobKey("ns", "job"), "uid", (fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1)))
-    assert set(placed(gang, nodes, free).nodes.values()) == {"a", "b"}
 
 
 @pytest.mark.parametrize(

@@ -7,60 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.allocation import JobHistory, Setback
-from scheduling.interval.layout import Layout
 from scheduling.jobs import CountBounds, Counts, Job, RescaleRule
-from scheduling.placement.theorem1 import Theorem1
 from scheduling.profiling import (
-    Measured,
-    ProfilingMove,
-    ProfilingRules,
     no_run_follows,
-    plan_exploration,
-    plan_profiling,
     run_is_over,
     why_not_profiled,
 )
-from scheduling.progress.record import LossPoint, SpeedSample, TrainingProgress
-from scheduling.snapshot import BoundPod, ClusterSnapshot
-from tests.unit.interval.cluster import TASK, bind, job, nodes
+from scheduling.progress.record import LossPoint, TrainingProgress
+from scheduling.snapshot import BoundPod
+from tests.unit.interval.cluster import TASK, job
+from tests.unit.profiling.situations import (
+    AT,
+    FIRST,
+    IN_VAIN,
+    RULES,
+    YOUNG,
+    cluster,
+    measured_at,
+    measured_of,
+    plan,
+)
 
-AT = 10_000.0
-RULES = ProfilingRules()
-
-
-def measured_at(*counts: tuple[int, int], seconds: float = 60.0, trained: float = 100.0) -> TrainingProgress:
-    samples = tuple(SpeedSample(Counts(*each), each[1] / (1 + each[1] / each[0]), seconds, AT) for each in counts)
-    return TrainingProgress(samples=samples, trained_seconds=trained)
-
-
-FIRST = measured_at((1, 2))
-YOUNG = job("a", (1, 2))
 BOUNDED_ANEW = job("a", (1, 2), bounds=CountBounds(min_workers=3))
-
-
-def cluster(*jobs: Job, cores: int = 16, bound: bool = True, others: list[BoundPod] | None = None) -> ClusterSnapshot:
-    pods = [pod for index, each in enumerate(jobs) for pod in bind(each, [f"node-{index:02}"] * sum(each.counts))]
-    return ClusterSnapshot.of(AT, jobs, nodes(len(jobs) + 1, cores), (pods if bound else []) + (others or []))
-
-
-def plan(
-    snapshot: ClusterSnapshot,
-    progress: dict[str, TrainingProgress],
-    history: dict[str, JobHistory] | None = None,
-    rules: ProfilingRules = RULES,
-) -> tuple[ProfilingMove, ...]:
-    return plan_profiling(snapshot, measured_of(progress, history), room(snapshot), rules)
-
-
-def room(snapshot: ClusterSnapshot) -> Layout:
-    return Layout.of(snapshot, Theorem1(), leaving_counts=True)
-
-
-def measured_of(progress: dict[str, TrainingProgress], history: dict[str, JobHistory] | None = None) -> Measured:
-    return Measured(
-        {f"uid-{name}": each for name, each in progress.items()},
-        {f"uid-{name}": each for name, each in (history or {}).items()},
-    )
 
 
 def test_a_young_job_is_measured_at_other_counts_than_its_own() -> None:
@@ -82,8 +50,6 @@ def test_the_runs_identify_the_model_and_never_repeat() -> None:
     assert any(counts.ps != counts.workers for counts in profiled)
     assert plan(cluster(given_job), {"a": progress}, {"a": JobHistory(profiled=tuple(profiled))}) == ()
 
-
-IN_VAIN = Setback(Counts(2, 2), Counts(1, 2), AT - 600, 600.0)
 
 REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
     ("its own counts come first", YOUNG, measured_at((1, 2), seconds=30), JobHistory(), "is being measured"),
@@ -222,44 +188,6 @@ def test_a_run_is_over(seconds: float, since: float, over: str | None) -> None:
     )
     found = run_is_over(YOUNG, AT, measured, RULES)
     assert found == over or (over is not None and found is not None and over in found)
-
-
-def explore(progress: TrainingProgress, history: JobHistory | None = None) -> ProfilingMove | None:
-    snapshot, measured = cluster(YOUNG), measured_of({"a": progress}, {"a": history or JobHistory()})
-    return plan_exploration(snapshot, measured, room(snapshot), RULES)
-
-
-def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
-    move = explore(measured_at((1, 2), trained=7000))
-    assert move is not None
-    assert move.exploratory
-    assert move.counts != YOUNG.counts
-
-
-@pytest.mark.parametrize(
-    ("progress", "history"),
-    [
-        pytest.param(FIRST, None, id="a young one is profiled instead"),
-        pytest.param(
-            measured_at((1, 2), (2, 4), (3, 3), (1, 1), trained=7000), None, id="an identified one needs none"
-        ),
-        pytest.param(measured_at((1, 2), seconds=5, trained=7000), None, id="one not measured where it is yet"),
-        pytest.param(
-            measured_at((1, 2), trained=7000),
-            JobHistory(rescaling_to=Counts(1, 1)),
-            id="one in the middle of a rescale",
-        ),
-        pytest.param(measured_at((1, 2), trained=7000), JobHistory(rescales=20), id="one rescaled too often"),
-        pytest.param(
-            measured_at((1, 2), trained=7000), JobHistory(last_rescaled_at=AT - 10), id="one that was just rescaled"
-        ),
-        pytest.param(
-            measured_at((1, 2), trained=7000), JobHistory(setbacks=(IN_VAIN,)), id="one whose pods just found no place"
-        ),
-    ],
-)
-def test_makes_no_exploratory_move(progress: TrainingProgress, history: JobHistory | None) -> None:
-    assert explore(progress, history) is None
 
 
 @given(

@@ -1,0 +1,59 @@
+"""Gangs and nodes for the rule of Theorem 1, by hand and at random."""
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from scheduling.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
+from scheduling.nodes import Node
+from scheduling.placement.gang import Gang, Member, Placement
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.resources import Resources
+from scheduling.snapshot import ReplicaId
+from tests.unit.placement.oracle import (
+    overfull,
+)
+
+RULE = Theorem1()
+
+
+def nodes_of(**cpus: int) -> tuple[list[Node], dict[str, Resources]]:
+    free = {name: Resources(cpu=cpu) for name, cpu in cpus.items()}
+    return [Node(name, room) for name, room in free.items()], free
+
+
+def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placement:
+    answer = RULE.place(gang, nodes, free)
+    assert isinstance(answer, Placement), answer
+    assert not overfull(gang, answer, free)
+    assert set(answer.nodes) == {ReplicaId(gang.job_uid, m.role, m.index) for m in gang.unbound}
+    return answer
+
+
+amounts = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3))
+
+rooms = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
+    """Small clusters with uneven room, labels, and gangs of which a part may be bound or barred."""
+    free = {f"n{at}": room for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=4)))}
+    pools = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(free), max_size=len(free)))
+    nodes = [Node(name, free[name], {"pool": pool}) for name, pool in zip(free, pools, strict=True)]
+    barred = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))
+    members: list[Member] = []
+    for role, most in ((Role.PS, 3), (Role.WORKER, 4)):
+        constraints = draw(st.sampled_from([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))]))
+        spec = ReplicaSpec(draw(amounts), constraints)
+        bound = draw(st.lists(st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most))
+        members += [Member(role, at, spec, node, barred) for at, node in enumerate(bound)]
+    return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
+
+
+def fixed(role: Role, cpu: int, index: int = 0, node: str | None = None) -> Member:
+    return Member(role, index, ReplicaSpec(Resources(cpu=cpu)), node)
+
+
+def with_fixed(gang: Gang, *members: Member) -> Gang:
+    return replace(gang, members=gang.members + members)

@@ -1,0 +1,47 @@
+"""What Optimus is compared with: fair shares, the user's own counts, the shortest job, the best packing."""
+
+import pytest
+
+from scheduling.jobs import Counts
+from scheduling.policies import POLICIES
+from scheduling.policies.tetris import TetrisPolicy
+from scheduling.resources import Resources
+from tests.unit.policies.problems import (
+    candidate,
+    problem,
+)
+
+
+def test_drf_gives_equal_shares_in_pairs() -> None:
+    wide = candidate("wide", ps=Resources(cpu=2000), worker=Resources(cpu=2000))
+    answer = POLICIES["drf"]().allocate(problem(Resources(cpu=16000), candidate("a"), wide))
+    assert answer.counts == {"a": Counts(4, 4), "wide": Counts(2, 2)}
+
+
+def test_fifo_seats_the_oldest_first_at_its_own_counts() -> None:
+    old, new = candidate("z-old", created_at=1.0), candidate("a-new", created_at=2.0)
+    answer = POLICIES["fifo"]().allocate(problem(Resources(cpu=3000), new, old))
+    assert answer.counts == {"z-old": Counts(1, 1)}
+    assert "jobs that came before" in answer.reasons["a-new"]
+
+
+def test_srtf_gives_the_shortest_job_what_helps_it_before_the_next() -> None:
+    short, long = candidate("z-short", steps=10.0), candidate("a-long", steps=1000.0)
+    answer = POLICIES["srtf"]().allocate(problem(Resources(cpu=10000), short, long))
+    assert answer.counts == {"z-short": Counts(4, 4), "a-long": Counts(1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("work_weight", "first"),
+    [
+        pytest.param(1.0, "small", id="small and short comes first"),
+        pytest.param(0.0, "wide", id="without regard to work the one that fills the room best"),
+    ],
+)
+def test_tetris_weighs_alignment_and_work(work_weight: float, first: str) -> None:
+    small = candidate("small", steps=10.0)
+    wide = candidate("wide", steps=1000.0, ps=Resources(cpu=2000), worker=Resources(cpu=2000))
+    answer = TetrisPolicy(work_weight=work_weight).allocate(problem(Resources(cpu=14000), small, wide))
+    other = "wide" if first == "small" else "small"
+    assert answer.counts[first].ps > 1
+    assert answer.counts[other] == Counts(1, 1)

@@ -1,0 +1,50 @@
+"""The one move of an interval that an old job makes to be measured."""
+
+import pytest
+
+from scheduling.allocation import JobHistory
+from scheduling.jobs import Counts
+from scheduling.profiling import (
+    ProfilingMove,
+    plan_exploration,
+)
+from scheduling.progress.record import TrainingProgress
+from tests.unit.profiling.situations import AT, FIRST, IN_VAIN, RULES, YOUNG, cluster, measured_at, measured_of, room
+
+
+def explore(progress: TrainingProgress, history: JobHistory | None = None) -> ProfilingMove | None:
+    snapshot, measured = cluster(YOUNG), measured_of({"a": progress}, {"a": history or JobHistory()})
+    return plan_exploration(snapshot, measured, room(snapshot), RULES)
+
+
+def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
+    move = explore(measured_at((1, 2), trained=7000))
+    assert move is not None
+    assert move.exploratory
+    assert move.counts != YOUNG.counts
+
+
+@pytest.mark.parametrize(
+    ("progress", "history"),
+    [
+        pytest.param(FIRST, None, id="a young one is profiled instead"),
+        pytest.param(
+            measured_at((1, 2), (2, 4), (3, 3), (1, 1), trained=7000), None, id="an identified one needs none"
+        ),
+        pytest.param(measured_at((1, 2), seconds=5, trained=7000), None, id="one not measured where it is yet"),
+        pytest.param(
+            measured_at((1, 2), trained=7000),
+            JobHistory(rescaling_to=Counts(1, 1)),
+            id="one in the middle of a rescale",
+        ),
+        pytest.param(measured_at((1, 2), trained=7000), JobHistory(rescales=20), id="one rescaled too often"),
+        pytest.param(
+            measured_at((1, 2), trained=7000), JobHistory(last_rescaled_at=AT - 10), id="one that was just rescaled"
+        ),
+        pytest.param(
+            measured_at((1, 2), trained=7000), JobHistory(setbacks=(IN_VAIN,)), id="one whose pods just found no place"
+        ),
+    ],
+)
+def test_makes_no_exploratory_move(progress: TrainingProgress, history: JobHistory | None) -> None:
+    assert explore(progress, history) is None
