@@ -8,6 +8,16 @@ Json: TypeAlias = dict[str, Any]
 """An object as it stands in a request. What is in the store is never changed in place."""
 
 _CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_OF_ALL = frozenset({"pods", "services", "deployments", "replicasets"})
+"""What `kubectl get all` shows."""
+_SUBRESOURCES: Mapping[str, tuple[Json, list[str]]] = {
+    "binding": ({"kind": "Binding"}, ["create"]),
+    "eviction": ({"group": "policy", "version": "v1", "kind": "Eviction"}, ["create"]),
+    "log": ({}, ["get"]),
+    "scale": ({"group": "autoscaling", "version": "v1", "kind": "Scale"}, ["get", "patch", "update"]),
+    "token": ({"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}, ["create"]),
+}
+"""What the discovery document says of subresources that are not of the kind they belong to."""
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -66,11 +76,11 @@ class Resource:
     def describe(self) -> Iterator[Json]:
         """Give the entries of the discovery document, subresources included."""
         common: Json = {"singularName": self.kind.lower(), "namespaced": self.namespaced, "kind": self.kind}
-        short = {"shortNames": list(self.short_names)} if self.short_names else {}
+        short: Json = {"shortNames": list(self.short_names)} if self.short_names else {}
+        short.update({"categories": ["all"]} if self.plural in _OF_ALL and not self.custom else {})
         yield {"name": self.plural, **common, "verbs": list(_CUSTOM_VERBS if self.custom else _VERBS), **short}
         for name in self.served_subresources:
-            verbs = ["create"] if name in {"binding", "eviction", "token"} else ["get", "patch", "update"]
-            about = {"group": "autoscaling", "version": "v1", "kind": "Scale"} if name == "scale" else {}
+            about, verbs = _SUBRESOURCES.get(name, ({}, ["get", "patch", "update"]))
             yield {"name": f"{self.plural}/{name}", **common, "singularName": "", **about, "verbs": verbs}
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from localcluster.embedded.apiserver import protobuf
 from localcluster.embedded.apiserver.deletion import Options
 from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.refusals import (
@@ -113,6 +114,8 @@ def _in_query(query: Mapping[str, str]) -> Json:
 
 
 def _in_body(body: bytes) -> Json:
+    if body.startswith(protobuf.MAGIC):
+        return protobuf.decoded(body)
     try:
         given = msgspec.json.decode(body)
     except msgspec.DecodeError as error:

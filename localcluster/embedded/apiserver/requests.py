@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 import yaml
 
+from localcluster.embedded.apiserver import protobuf
 from localcluster.embedded.apiserver.kinds import PODS, Json, Kinds, Resource
 from localcluster.embedded.apiserver.objects import Target
 from localcluster.embedded.apiserver.refusals import (
@@ -21,7 +22,8 @@ from localcluster.embedded.apiserver.refusals import (
 
 JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
-_BODIES: Final = (JSON, _YAML, "application/vnd.kubernetes.protobuf")
+_PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_BODIES: Final = (JSON, _YAML, _PROTOBUF)
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -77,6 +79,8 @@ def _within(kinds: Kinds, group: str, version: str, parts: list[str]) -> Target:
 
 def decoded(request: Request) -> Any:
     """Return the body as JSON values. Raises Refusal."""
+    if request.content_type == _PROTOBUF:
+        return protobuf.decoded(request.body)
     if request.content_type not in {JSON, _YAML}:
         raise unsupported_media(_BODIES)
     try:

@@ -5,7 +5,7 @@ whoever speaks HTTP carries it out.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from localcluster.embedded.apiserver import discovery, openapi, subresources, tokens, writing
 from localcluster.embedded.apiserver.answers import Answer, answer
 from localcluster.embedded.apiserver.journal import Unrecorded
+from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.lists import page, parse_list
 from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.objects import Objects, Target
@@ -27,7 +28,7 @@ from localcluster.embedded.apiserver.refusals import (
 )
 from localcluster.embedded.apiserver.requests import Request, decoded, target_of
 from localcluster.embedded.apiserver.selectors import parse_selection
-from localcluster.embedded.apiserver.tables import ASKED, table
+from localcluster.embedded.apiserver.tables import ASKED, TableEvents, table
 from localcluster.embedded.apiserver.tokens import Gate
 from localcluster.embedded.apiserver.watching import WatchRequest, parse_watch
 
@@ -106,16 +107,23 @@ class Routes:
 def _list(objects: Objects, target: Target, request: Request) -> Outcome:
     selection = parse_selection(target.resource, request.query, target.namespace)
     if flag(request.query, "watch"):
-        return WatchRequest(target.resource, selection, parse_watch(request.query))
+        include = request.query.get("includeObject") or "Metadata"
+        shown = TableEvents(target.resource, objects.clock, include) if _wants_table(request) else None
+        return WatchRequest(target.resource, selection, parse_watch(request.query), shown)
     body = page(objects.store, target.resource, selection, parse_list(request.query))
     if not _wants_table(request):
         return Answer(200, body)
     listed = msgspec.json.decode(body)
-    return answer(table(target.resource, listed["items"], listed["metadata"], objects.clock()))
+    return answer(_table(objects, target, request, listed["items"], listed["metadata"]))
 
 
 def _wants_table(request: Request) -> bool:
     return ASKED in request.accept.decode("latin-1")
+
+
+def _table(objects: Objects, target: Target, request: Request, bodies: Iterable[Json], metadata: Json) -> Json:
+    include = request.query.get("includeObject") or "Metadata"
+    return table(target.resource, bodies, metadata, objects.clock(), include=include)
 
 
 def _get(objects: Objects, target: Target, request: Request) -> Answer:
@@ -126,7 +134,7 @@ def _get(objects: Objects, target: Target, request: Request) -> Answer:
     if not _wants_table(request):
         return answer(found)
     version = {"resourceVersion": found.body["metadata"]["resourceVersion"]}
-    return answer(table(target.resource, [found.body], version, objects.clock()))
+    return answer(_table(objects, target, request, [found.body], version))
 
 
 _ROUTES: Mapping[tuple[str, str], Callable[[Objects, Target, Request], Outcome]] = {

@@ -17,7 +17,7 @@ from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.options import flag, number, options_refusal
 from localcluster.embedded.apiserver.refusals import Problem, Refusal, expired, forbidden_field, unsupported
 from localcluster.embedded.apiserver.selectors import Selection
-from localcluster.embedded.apiserver.store import Change, Expired, Store, encoded, event_line
+from localcluster.embedded.apiserver.store import Change, Expired, Store, Stored, encoded, event_line
 
 GATHER_SECONDS: Final = 0.005
 """How long a watcher gathers changes after it has sent some."""
@@ -47,11 +47,16 @@ class WatchQuery:
 
 @dataclass(frozen=True)
 class WatchRequest:
-    """One watch."""
+    """One watch. `shown` turns an object into what is sent of it; None sends its bytes as they are."""
 
     resource: Resource
     selection: Selection
     query: WatchQuery
+    shown: Callable[[Json], bytes] | None = None
+
+    def line(self, kind: str, item: Stored) -> bytes:
+        """Return the line of one event."""
+        return event_line(kind, self.shown(item.body) if self.shown else item.raw)
 
 
 def parse_watch(query: Mapping[str, str]) -> WatchQuery:
@@ -158,7 +163,7 @@ class Watches:
             piece = b"".join(_shown(changes, request))
             if query.bookmarks and clock() >= bookmark_at:
                 bookmark_at = next_bookmark(clock(), deadline)
-                piece += bookmark(request.resource, position)
+                piece += bookmark(request, position)
             if piece:
                 yield piece
                 await asyncio.sleep(GATHER_SECONDS)
@@ -166,10 +171,8 @@ class Watches:
 
     def _initial(self, request: WatchRequest) -> bytes:
         items = self._store.items(request.resource.store_key, request.selection.namespace)
-        shown = b"".join(event_line("ADDED", each.raw) for each in items if request.selection.matches(each.body))
-        return shown + (
-            bookmark(request.resource, self._store.version, _INITIAL_END) if request.query.initial_end else b""
-        )
+        shown = b"".join(request.line("ADDED", each) for each in items if request.selection.matches(each.body))
+        return shown + (bookmark(request, self._store.version, _INITIAL_END) if request.query.initial_end else b"")
 
     def _saw(self, kind: str, _change: Change) -> None:
         for waker in self._wakers.get(kind, ()):
@@ -187,29 +190,28 @@ def _shown(changes: Sequence[Change], request: WatchRequest) -> Iterator[bytes]:
     for change in changes:
         if selection.namespace and change.name[0] != selection.namespace:
             continue
-        line = change.event if selection.everything else selected_event(change, selection)
-        if line:
-            yield line
+        if selection.everything and request.shown is None:
+            yield change.event
+        elif found := selected_event(change, selection):
+            yield request.line(*found)
 
 
-def selected_event(change: Change, selection: Selection) -> bytes:
+def selected_event(change: Change, selection: Selection) -> tuple[str, Stored] | None:
     """Return a change as a watcher with selectors sees it: what leaves its selection is DELETED for it."""
     was = change.before is not None and selection.matches(change.before.body)
     now = not change.gone and selection.matches(change.now.body)
-    if was and now:
-        return event_line("MODIFIED", change.now.raw)
     if now:
-        return event_line("ADDED", change.now.raw)
+        return "MODIFIED" if was else "ADDED", change.now
     if was and change.before is not None:
-        return event_line("DELETED", encoded(change.before.body, change.version).raw)
-    return b""
+        return "DELETED", encoded(change.before.body, change.version)
+    return None
 
 
-def bookmark(resource: Resource, version: int, more: Json | None = None) -> bytes:
+def bookmark(request: WatchRequest, version: int, more: Json | None = None) -> bytes:
     """Return the line that only says how far the watcher has come."""
     metadata = {"resourceVersion": str(version), **(more or {})}
-    body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-    return event_line("BOOKMARK", msgspec.json.encode(body))
+    body = {"kind": request.resource.kind, "apiVersion": request.resource.api_version, "metadata": metadata}
+    return request.line("BOOKMARK", Stored(body, msgspec.json.encode(body), version))
 
 
 def _error(refusal: Refusal) -> bytes:

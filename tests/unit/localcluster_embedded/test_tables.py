@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from localcluster.embedded.apiserver.answers import Answer
+from localcluster.embedded.apiserver.columns import BUILT_IN, at_path
 from localcluster.embedded.apiserver.requests import Request
-from localcluster.embedded.apiserver.tables import at_path, table
+from localcluster.embedded.apiserver.tables import TableEvents, table
 from tests.unit.localcluster_embedded.world import WIDGETS, World, pod
 
 NS = "/api/v1/namespaces/ns"
@@ -36,7 +37,7 @@ def test_pods_are_printed_as_people_know_them() -> None:
     world.create("pods", pod())
     world.clock.pass_seconds(90)
     heading = ["Name", "Ready", "Status", "Restarts", "Age"]
-    assert printed(world, f"{NS}/pods") == [heading, ["p", "0/1", "Pending", 0, "90s"]]
+    assert printed(world, f"{NS}/pods") == [heading, ["p", "0/1", "Pending", "0", "90s"]]
     assert printed(world, f"{NS}/pods/p") == printed(world, f"{NS}/pods")
 
 
@@ -46,7 +47,61 @@ def test_a_pods_status_is_the_reason_of_its_container() -> None:
     status = {"ready": False, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     body = {"status": {"containerStatuses": [status]}}
     world.ask("PATCH", f"{NS}/pods/p/status", body, "application/merge-patch+json")
-    assert printed(world, f"{NS}/pods")[1][1:4] == ["0/1", "CrashLoopBackOff", 3]
+    assert printed(world, f"{NS}/pods")[1][1:4] == ["0/1", "CrashLoopBackOff", "3"]
+
+
+def test_what_came_before_the_restart_says_when() -> None:
+    world = World()
+    world.create("pods", pod())
+    ended = {"terminated": {"finishedAt": "2026-01-01T00:00:00Z"}}
+    status = {"ready": True, "restartCount": 1, "state": {"running": {}}, "lastState": ended}
+    body = {"status": {"phase": "Running", "containerStatuses": [status]}}
+    world.ask("PATCH", f"{NS}/pods/p/status", body, "application/merge-patch+json")
+    world.clock.pass_seconds(30)
+    assert printed(world, f"{NS}/pods")[1] == ["p", "1/1", "Running", "1 (30s ago)", "30s"]
+
+
+def test_events_begin_with_when_they_were_last_seen() -> None:
+    world = World()
+    about = {"kind": "Pod", "name": "p", "namespace": "ns"}
+    times = {"firstTimestamp": "2025-12-31T23:58:00Z", "lastTimestamp": "2025-12-31T23:59:30Z"}
+    more = {"reason": "Started", "message": "Started container c", "type": "Normal", **times}
+    world.create("events", {"metadata": {"name": "e"}, "involvedObject": about, **more})
+    assert printed(world, f"{NS}/events") == [
+        ["Last Seen", "Type", "Reason", "Object", "Message"],
+        ["30s", "Normal", "Started", "pod/p", "Started container c"],
+    ]
+
+
+@pytest.mark.parametrize("plural", sorted(BUILT_IN))
+def test_an_object_of_which_nothing_is_known_can_be_printed(plural: str) -> None:
+    """As a bookmark of a watch is, and an object that somebody left empty."""
+    found = table(World().resource(plural), [{"metadata": {}}], {}, datetime(2026, 1, 1, tzinfo=UTC))
+    assert len(found["rows"][0]["cells"]) == len(found["columnDefinitions"])
+
+
+@pytest.mark.parametrize(
+    ("include", "row"),
+    [
+        pytest.param("Metadata", {"kind": "PartialObjectMetadata", "metadata": {"name": "x"}}, id="its metadata"),
+        pytest.param("Object", {"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1"}}, id="all of it"),
+        pytest.param("None", None, id="nothing"),
+    ],
+)
+def test_how_much_of_an_object_goes_with_its_row(include: str, row: dict[str, object] | None) -> None:
+    body = {"metadata": {"name": "x"}, "data": {"a": "1"}}
+    found = table(World().resource("configmaps"), [body], {}, datetime(2026, 1, 1, tzinfo=UTC), include=include)
+    shown = found["rows"][0]["object"]
+    assert row == (shown and {key: value for key, value in shown.items() if key != "apiVersion"})
+
+
+def test_a_watch_says_once_what_its_columns_are() -> None:
+    world = World()
+    shown = TableEvents(world.resource("configmaps"), world.clock, "Metadata")
+    first, second = (msgspec.json.decode(shown({"metadata": {"name": name}, "data": {"a": "1"}})) for name in "xy")
+    assert [each["name"] for each in first["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert second["columnDefinitions"] is None
+    assert [each["rows"][0]["cells"][:2] for each in (first, second)] == [["x", 1], ["y", 1]]
 
 
 def test_other_kinds_have_their_name_and_age() -> None:
@@ -95,7 +150,7 @@ def test_paths_of_columns(path: str, found: object) -> None:
 def test_ages(made: str, age: str) -> None:
     body = {"metadata": {"name": "x", "creationTimestamp": made}}
     found = table(World().resource("configmaps"), [body], {}, datetime(2026, 1, 1, tzinfo=UTC))
-    assert found["rows"][0]["cells"] == ["x", age]
+    assert found["rows"][0]["cells"] == ["x", 0, age]
 
 
 def test_kubectl_is_told_that_fields_are_checked_here() -> None:

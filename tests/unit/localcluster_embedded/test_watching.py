@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.refusals import Refusal
 from localcluster.embedded.apiserver.selectors import Selection, parse_labels
+from localcluster.embedded.apiserver.store import event_line
 from localcluster.embedded.apiserver.watching import (
     LATEST,
     Waker,
@@ -65,7 +66,8 @@ def test_events_of_a_selection_lead_from_its_list_to_its_list(
     known, version = chosen(), world.store.version
     for name, label in after:
         write(world, name, label)
-    lines = [selected_event(change, selection) for change in world.store.since("configmaps", version)]
+    events = [selected_event(change, selection) for change in world.store.since("configmaps", version)]
+    lines = [event_line(kind, item.raw) for kind, item in filter(None, events)]
     assert played(lines, known) == chosen()
 
 
@@ -74,9 +76,10 @@ def test_what_leaves_a_selection_is_told_as_it_was() -> None:
     write(world, "a", "1")
     write(world, "a", "0")
     (change,) = world.store.since("configmaps", world.store.version - 1)
-    event = msgspec.json.decode(selected_event(change, selection))
-    metadata = event["object"]["metadata"]
-    assert (event["type"], metadata["labels"], metadata["resourceVersion"]) == (
+    event = selected_event(change, selection)
+    assert event is not None
+    metadata = event[1].body["metadata"]
+    assert (event[0], metadata["labels"], metadata["resourceVersion"]) == (
         "DELETED",
         {"on": "1"},
         str(world.store.version),
