@@ -9,7 +9,8 @@ from autoscaler.rescale_words import RescaleRecord, RescaleRules, Step
 from autoscaler.rescaling import Hooks, Rescaling
 from scheduling.jobs import Counts, Role
 from scheduling.progress.record import LogLine, RunLook
-from tests.unit.autoscaler.town import BEGINNING, Town, tf_job
+from tests.unit.autoscaler.town import Town
+from tests.unit.autoscaler.trainee import BEGINNING, tf_job
 
 
 def moving(rescale: str) -> tuple[Town, JobState]:

@@ -1,6 +1,8 @@
 """A turn that only carries on, as one run by hand makes them: what was decided happens, and nothing else."""
 
-from tests.unit.autoscaler.town import Mayor, Town, tf_job
+from tests.unit.autoscaler.mayor import Mayor
+from tests.unit.autoscaler.town import Town
+from tests.unit.autoscaler.trainee import tf_job
 
 
 def carry_on(town: Town, mayor: Mayor, seconds: int) -> None:
@@ -21,9 +23,7 @@ def test_a_job_that_grows_gets_the_room_of_one_that_shrinks_although_nothing_new
         town.submit(tf_job(name, 1, workers, target_loss="0.06", training_mode="sync", rescale="any", **bounds))
     mayor.rule(10)
     for name, wanted in (("a", "1"), ("b", "5")):
-        annotations = town.trainees[name].manifest["metadata"]["annotations"]
-        annotations["optimus.dl/min-workers"] = annotations["optimus.dl/max-workers"] = wanted
-        town.trainees[name].changed()
+        town.trainees[name].annotate(min_workers=wanted, max_workers=wanted)
     mayor.restart()
     mayor.rule(1)
     assert under_way(mayor) == (True, True)

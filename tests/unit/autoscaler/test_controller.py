@@ -4,17 +4,9 @@ import pytest
 
 from kube.errors import ErrorKind
 from scheduling.jobs import Counts
-from tests.unit.autoscaler.town import Mayor, Town, tf_job
-
-
-@pytest.fixture
-def town() -> Town:
-    return Town()
-
-
-@pytest.fixture
-def mayor(town: Town) -> Mayor:
-    return Mayor(town)
+from tests.unit.autoscaler.mayor import Mayor
+from tests.unit.autoscaler.town import Town
+from tests.unit.autoscaler.trainee import tf_job
 
 
 def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(town: Town, mayor: Mayor) -> None:
@@ -79,8 +71,7 @@ def test_a_users_own_suspension_stays(town: Town, mayor: Mayor) -> None:
 def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(town: Town, mayor: Mayor) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", rescale="checkpoint"))
     mayor.rule_until("a", "Training")
-    job.manifest["metadata"]["annotations"]["optimus.dl/min-workers"] = "3"
-    job.changed()
+    job.annotate(min_workers="3")
     mayor.rule(60)
     assert job.counts.workers >= 3
     assert job.step >= job.saved
@@ -90,12 +81,8 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(town: Town, mayo
     ("bounds_moved", "home"),
     [
         pytest.param({}, Counts(1, 1), id="to its user's counts"),
-        pytest.param(
-            {"optimus.dl/min-workers": "2"}, Counts(1, 2), id="as near to them as its user's new bounds allow"
-        ),
-        pytest.param(
-            {"optimus.dl/min-ps": "2", "optimus.dl/min-workers": "3"}, Counts(2, 3), id="nowhere if that is here"
-        ),
+        pytest.param({"min_workers": "2"}, Counts(1, 2), id="as near to them as its user's new bounds allow"),
+        pytest.param({"min_ps": "2", "min_workers": "3"}, Counts(2, 3), id="nowhere if that is here"),
     ],
 )
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
@@ -105,8 +92,7 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     job = town.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
     mayor.rule(50)
     assert job.counts == Counts(2, 3)
-    job.manifest["metadata"]["annotations"].update(bounds_moved)
-    job.changed()
+    job.annotate(**bounds_moved)
     seen = set()
     for _ in range(100):
         mayor.rule(1)
@@ -126,8 +112,7 @@ def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_wou
     town.checkpoints = False
     job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1"))
     mayor.rule_until("a", "Training")
-    job.manifest["metadata"]["annotations"].update({"optimus.dl/min-workers": "2", "optimus.dl/max-workers": "2"})
-    job.changed()
+    job.annotate(min_workers="2", max_workers="2")
     mayor.rule_until("a", "WaitingForCheckpoint")
     assert job.counts == Counts(1, 1)
     mayor.rule(110)

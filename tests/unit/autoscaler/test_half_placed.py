@@ -3,17 +3,9 @@
 import pytest
 
 from scheduling.jobs import Counts
-from tests.unit.autoscaler.town import Mayor, Town, Trainee, tf_job
-
-
-@pytest.fixture
-def town() -> Town:
-    return Town()
-
-
-@pytest.fixture
-def mayor(town: Town) -> Mayor:
-    return Mayor(town)
+from tests.unit.autoscaler.mayor import Mayor
+from tests.unit.autoscaler.town import Town
+from tests.unit.autoscaler.trainee import Trainee, tf_job
 
 
 def lose_last(job: Trainee, phase: str = "Pending") -> None:

@@ -1,7 +1,9 @@
 """While a job is stopped for a rescale nobody begins to measure or to grow in the room that it needs."""
 
 from scheduling.jobs import Counts
-from tests.unit.autoscaler.town import Mayor, Town, Trainee, tf_job
+from tests.unit.autoscaler.mayor import Mayor
+from tests.unit.autoscaler.town import Town
+from tests.unit.autoscaler.trainee import Trainee, tf_job
 
 
 def submit(town: Town, name: str, workers: int, most_workers: int) -> Trainee:
@@ -11,9 +13,7 @@ def submit(town: Town, name: str, workers: int, most_workers: int) -> Trainee:
 
 def until_stopped(mayor: Mayor, job: Trainee, workers: int) -> None:
     """Its user wants so many workers: it is suspended for that, and its pods are about to leave."""
-    for bound in ("min", "max"):
-        job.manifest["metadata"]["annotations"][f"optimus.dl/{bound}-workers"] = str(workers)
-    job.changed()
+    job.annotate(min_workers=str(workers), max_workers=str(workers))
     for _ in range(60):
         mayor.rule(1)
         if job.leaving:

@@ -7,7 +7,7 @@ from autoscaler.report import goal_text, status_of
 from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
 from scheduling.models.forecast import JobForecast
 from scheduling.models.predict import JobOutlook, NoWorkLeft
-from tests.unit.autoscaler.town import BEGINNING, tf_job
+from tests.unit.autoscaler.trainee import BEGINNING, tf_job
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Where logs come from, in miniature: pods that have printed something, nodes that do not answer."""
+
+import threading
+from collections import Counter
+
+from autoscaler.log_reading import Run
+from kube.errors import ErrorKind
+from kube.outcomes import Refused
+from kube.pods import Pod
+from scheduling.jobs import Counts, NodeConstraints, Role
+from scheduling.progress.log import ProgressLog
+from scheduling.progress.record import LogLine
+from scheduling.progress.rules import LogRules
+from scheduling.resources import Resources
+from scheduling.snapshot import ReplicaId
+from tests.unit.interval.cluster import job
+
+AT = 1_000.0
+
+
+class Logs:
+    """What each pod has printed, by name; counts how often it is read."""
+
+    def __init__(self) -> None:
+        self.printed: dict[str, list[str]] = {}
+        self.reads: list[str] = []
+
+    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+        self.reads.append(pod.uid)
+        if pod.name not in self.printed:
+            return Refused(ErrorKind.NOT_FOUND, f"pod {pod.name} is gone")
+        lines = [LogLine(AT + second, text) for second, text in enumerate(self.printed[pod.name])]
+        return [line for line in lines if since is None or line.at >= since]
+
+
+class Nodes:
+    """Pods on nodes: some answer, some refuse, on some a read hangs until the test ends."""
+
+    def __init__(self) -> None:
+        self.hanging: set[str] = set()
+        self.refusing: set[str] = set()
+        self.reads: Counter[str] = Counter()
+        self.hangs: Counter[str] = Counter()
+        self.over = threading.Event()
+
+    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+        del since
+        self.reads[pod.name] += 1
+        if pod.node in self.hanging:
+            self.hangs[pod.node or ""] += 1
+            self.over.wait(60.0)
+        if pod.node in self.refusing:
+            return Refused(ErrorKind.TRANSIENT, f"node {pod.node} does not answer")
+        return [LogLine(AT, "step=1 loss=2.0")]
+
+
+def pod(name: str, *, role: Role = Role.WORKER, index: int = 0, node: str | None = None, uid: str = "") -> Pod:
+    """A pod of job a; it runs if it has a node."""
+    return Pod(
+        uid=uid or name,
+        namespace="team",
+        name=name,
+        created_at=AT,
+        node=node,
+        phase="Running" if node else "Pending",
+        replica=ReplicaId("uid-a", role, index),
+        resources=Resources(pods=1),
+        constraints=NodeConstraints(),
+    )
+
+
+def run_of(worker: Pod) -> Run:
+    return Run(worker.uid, Counts(1, 1), (worker,))
+
+
+def runs_on(*where: str) -> list[tuple[ProgressLog, Run]]:
+    """One job of one worker for each node named."""
+    runs = []
+    for number, node in enumerate(where):
+        runs.append((progress_log(), run_of(pod(f"job{number}-worker-0", node=node))))
+    return runs
+
+
+def progress_log() -> ProgressLog:
+    return ProgressLog(LogRules.of(job("a")))

@@ -1,0 +1,81 @@
+"""An autoscaler that rules a town."""
+
+from autoscaler.clocks import Clocks
+from autoscaler.controller import Controller, Parts, Rhythm
+from autoscaler.deciding import Deciding, DecisionRules
+from autoscaler.log_reading import LogReading
+from autoscaler.metrics import Metrics
+from autoscaler.report import status_of
+from autoscaler.reporting import Reporting
+from autoscaler.rescale_words import RescaleRules
+from autoscaler.rescaling import Hooks, Rescaling
+from kube.profiles import ProfileStatus
+from scheduling.interval import IntervalRules
+from scheduling.models.predict import forecast_job
+from scheduling.placement.theorem1 import Theorem1
+from scheduling.policies.optimus import OptimusPolicy
+from scheduling.profiling import ProfilingRules
+from tests.unit.autoscaler.town import Town
+
+RHYTHM = Rhythm(tick_seconds=1, interval_seconds=20, early_interval_seconds=5, half_bound_seconds=30)
+
+
+class Mayor:
+    """Runs a controller on a town; ``restart`` kills it and starts another, which knows only what is stored."""
+
+    def __init__(self, town: Town, *, dry_run: bool = False, rhythm: Rhythm = RHYTHM) -> None:
+        self.town = town
+        self._dry_run = dry_run
+        self._rhythm = rhythm
+        self.restart()
+
+    def restart(self) -> None:
+        town, self.metrics = self.town, Metrics()
+        logs = LogReading(town, readers=1, poll_seconds=1)
+        reporting = Reporting(town, town, self.metrics, spacing_seconds=5, timer=lambda: town.at)
+        hooks = Hooks(
+            store=lambda state: reporting.store(state, town.at, status_of(state, town.at)),
+            tell=reporting.tell,
+            read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
+            ended=reporting.ended,
+        )
+        rescaling = Rescaling(
+            town, town, hooks, RescaleRules(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
+        )
+        rules = DecisionRules(
+            OptimusPolicy(),
+            Theorem1(),
+            forecast_job,
+            IntervalRules(rescale_seconds=5, least_seconds_between_rescales=10),
+            ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
+            stale_seconds=130,
+        )
+        deciding = Deciding(rules, self.metrics, dry_run=self._dry_run)
+        parts = Parts(town, logs, deciding, rescaling, reporting, self.metrics)
+        self.controller = Controller(
+            parts, self._rhythm, Clocks(lambda: town.at + town.day_offset, lambda: town.at), dry_run=self._dry_run
+        )
+
+    @property
+    def intervals(self) -> float:
+        """How many intervals were planned."""
+        return self.metrics.registry.get_sample_value("optimus_autoscaler_intervals_total") or 0.0
+
+    def rule(self, seconds: int) -> None:
+        """Tick once a second."""
+        for _ in range(seconds):
+            self.town.pass_time(1.0)
+            self.controller.tick()
+
+    def rule_until(self, name: str, *phases: str, seconds: int = 400) -> ProfileStatus:
+        """Tick until the job's profile shows one of these phases."""
+        for _ in range(seconds):
+            self.rule(1)
+            if name in self.town.profiles and self.status(name).phase in phases:
+                return self.status(name)
+        shown = self.status(name) if name in self.town.profiles else None
+        raise AssertionError(f"{name} did not come to {phases} within {seconds} s: {shown}")
+
+    def status(self, name: str) -> ProfileStatus:
+        """What the job's profile says."""
+        return self.town.profiles[name].status

@@ -1,0 +1,121 @@
+"""A job that trains, and what the API server stores of it and of its pods.
+
+Its training follows a stated law: loss = 1 / (0.5 k + 1) + 0.05 after k epochs of ten steps; its speed is
+1 / (2 / w + 0.1 w / p + 0.1).
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from kube.left_alone import JobRules
+from kube.times import format_second
+from kube.training_jobs import TrainingJob, decode_job
+from scheduling.jobs import Counts
+from scheduling.progress.record import LogLine
+
+STEPS_PER_EPOCH = 10
+SUSPENDED_BY = "optimus.dl/suspended-by"
+BEGINNING = 1_800_000_000.0
+
+
+@dataclass
+class Trainee:
+    """One job: what the API server stores of it, and the training behind it."""
+
+    manifest: dict[str, Any]
+    pods: list[dict[str, Any]] = field(default_factory=list)
+    step: float = 0.0
+    saved: int = 0
+    lines: list[LogLine] = field(default_factory=list)
+    runs: int = 0
+    left_at: float = 0.0
+    version: int = 1
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def replicas(self) -> dict[str, Any]:
+        specs: dict[str, Any] = self.manifest["spec"]["tfReplicaSpecs"]
+        return specs
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self.replicas["PS"]["replicas"], self.replicas["Worker"]["replicas"])
+
+    @property
+    def suspended(self) -> bool:
+        return bool(self.manifest["spec"]["runPolicy"].get("suspend"))
+
+    @property
+    def leaving(self) -> bool:
+        return any("deletionTimestamp" in pod["metadata"] for pod in self.pods)
+
+    def speed(self) -> float:
+        """Steps per second."""
+        ps, workers = self.counts
+        return 1 / (2 / workers + 0.1 * workers / ps + 0.1)
+
+    def changed(self) -> None:
+        self.version += 1
+        self.manifest["metadata"]["resourceVersion"] = str(self.version)
+
+    def record(self) -> TrainingJob:
+        return decode_job("TFJob", json.dumps(self.manifest).encode(), rules=JobRules())
+
+    def annotate(self, **annotations: str | None) -> None:
+        """Set what stands under optimus.dl/ (dashes as underscores), or take it away."""
+        stored: dict[str, Any] = self.manifest["metadata"]["annotations"]
+        for key, value in annotations.items():
+            name = f"optimus.dl/{key.replace('_', '-')}"
+            stored.pop(name, None)
+            if value is not None:
+                stored[name] = value
+        self.changed()
+
+
+def tf_job(name: str, ps: int, workers: int, **annotations: str) -> Trainee:
+    """A TFJob with cpu requests of 1 for each PS and worker, annotated (dashes as underscores) under optimus.dl/."""
+    template = {
+        "spec": {
+            "schedulerName": "optimus-scheduler",
+            "containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "1"}}}],
+        }
+    }
+    metadata = {
+        "name": name,
+        "namespace": "team",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "creationTimestamp": format_second(BEGINNING),
+        "annotations": {f"optimus.dl/{key.replace('_', '-')}": value for key, value in annotations.items()},
+    }
+    specs = {"PS": {"replicas": ps, "template": template}, "Worker": {"replicas": workers, "template": template}}
+    return Trainee({"metadata": metadata, "spec": {"runPolicy": {}, "tfReplicaSpecs": specs}, "status": {}})
+
+
+def pod_of(trainee: Trainee, role: str, index: int, config: str) -> dict[str, Any]:
+    name = f"{trainee.name}-{role}-{index}"
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": trainee.name, "controller": True}
+    container = {
+        "name": "tensorflow",
+        "resources": {"requests": {"cpu": "1"}},
+        "env": [{"name": "TF_CONFIG", "value": config}],
+    }
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"{name}-{trainee.runs}",
+            "labels": {
+                "training.kubeflow.org/job-name": trainee.name,
+                "training.kubeflow.org/replica-type": role,
+                "training.kubeflow.org/replica-index": str(index),
+            },
+            "ownerReferences": [owner | {"uid": f"uid-{trainee.name}"}],
+        },
+        "spec": {"nodeName": "n", "containers": [container]},
+        "status": {"phase": "Running"},
+    }
