@@ -1,14 +1,10 @@
-"""Values that say no and exceptions that say broken.
+"""Values that say no.
 
-An expected refusal (too few samples, a target out of reach) is a value carrying a sentence a user can
-read; an exception means that this software, or what it was given, is broken.
+An expected refusal (too few samples, a target out of reach) is a value carrying a sentence a user can read; an
+exception would mean that this software is broken.
 """
 
 from dataclasses import dataclass
-
-
-class SchedulingError(Exception):
-    """Something is broken: an invariant does not hold, or the input contradicts itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ job's steps; where the batch belongs to each worker, a step of more workers cove
 steps that are left shrink as the workers grow, and examples are what is counted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -28,13 +28,15 @@ class JobForecast:
 
     ``remaining_steps`` are the job's steps left at ``reference_workers`` workers. With ``batch_per_worker`` a step
     at w workers covers w / reference_workers times as many examples (sync training only: async steps are single
-    workers' steps whatever their number).
+    workers' steps whatever their number). What was asked about single counts is remembered: a plan weighs the same few
+    again and again.
     """
 
     speed: Speed
     remaining_steps: float
     batch_per_worker: bool = False
     reference_workers: int = 1
+    _known: dict[Counts, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def remaining_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """Remaining seconds at each pair of counts (arrays broadcast); infinite where the speed is zero."""
@@ -47,4 +49,6 @@ class JobForecast:
 
     def at(self, counts: Counts) -> float:
         """Remaining seconds at these counts."""
-        return float(self.remaining_seconds(counts.ps, counts.workers))
+        if counts not in self._known:
+            self._known[counts] = float(self.remaining_seconds(counts.ps, counts.workers))
+        return self._known[counts]

@@ -7,7 +7,6 @@ step back takes away the losses that the restore undid. Each run at its counts g
 
 import math
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
 from typing import Final, Self
 
@@ -48,12 +47,12 @@ class ProgressLog:
     def from_state(cls, rules: LogRules, state: LogState) -> Self:
         """The log as it was when ``to_state`` gave this state."""
         log = cls(rules)
-        log._state = deepcopy(state)
+        log._state = state.copied()
         return log
 
     def to_state(self) -> LogState:
         """A copy of all that is remembered, bounded (some 200 losses, 64 samples): plain dataclasses."""
-        state = deepcopy(self._state)
+        state = self._state.copied()
         state.losses = losses.thin(state.losses, MAX_STORED_LOSSES)
         return state
 

@@ -1,5 +1,6 @@
 """What is remembered of a job's logs: plain data, bounded, so that it can be stored in the job's profile."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from scheduling.jobs import Counts, Role
@@ -122,3 +123,9 @@ class LogState:
     def counts(self) -> Counts:
         """The PSs and workers of the run."""
         return Counts(self.ps, self.workers)
+
+    def copied(self) -> "LogState":
+        """A copy that later lines do not change."""
+        # What cannot change is shared: there may be thousands of losses, and every job is stored again and again.
+        shared = (*self.losses, *self.samples)
+        return deepcopy(self, {id(each): each for each in shared})
