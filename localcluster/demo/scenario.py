@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,10 @@ _AVAILABLE_SECONDS: Final = 90.0
 _LOOK_SECONDS: Final = 0.2
 _TRAINING: Final = 3
 _LIGHT: Final = REPOSITORY / "examples" / "light"
-_GOAL: Final = {"optimus.dl/target-loss": "0.17", "optimus.dl/at-target": "suspend"}
+TARGET_LOSS: Final = 0.17
+"""Of both jobs, where the caller names no other."""
+
+_GOAL: Final = {"optimus.dl/target-loss": f"{TARGET_LOSS:g}", "optimus.dl/at-target": "suspend"}
 # Cheaper steps and shorter epochs than in the examples. All costs by the same factor: which counts are best stays.
 _QUICK_TF: Final = {
     "--examples-per-epoch": "640",
@@ -50,6 +53,10 @@ class DemoJob:
     manifest: str
     annotations: Mapping[str, str]
     flags: Mapping[str, str]
+
+    def aiming_at(self, loss: float) -> "DemoJob":
+        """The same job with another target loss."""
+        return replace(self, annotations={**self.annotations, "optimus.dl/target-loss": f"{loss:g}"})
 
     def body(self) -> dict[str, Any]:
         """The object that a user would apply."""

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
+from localcluster.demo.journal import Row, Story
 from localcluster.demo.view import line, table
-from localcluster.demo.watching import Row, Story
 
 
 def print_summary(console: Console, rows: Sequence[Row], stories: Mapping[str, Story]) -> None:
     """The last table, then each job's decisions and how good its first forecast was."""
     console.print()
-    console.print(table(rows))
+    console.print(table(rows, console.width))
     for name, story in stories.items():
         console.print()
         console.print(f"[bold]{name}[/bold]: {_ending(story)}")

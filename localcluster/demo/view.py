@@ -1,29 +1,29 @@
-"""The demo on the screen: a live table on a terminal, plain lines elsewhere."""
+"""The demo on the screen: the journal as lines; the table below them on a terminal, between them elsewhere."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from localcluster.demo.watching import Entry, Row
-from scheduling.jobs import Counts
+from localcluster.demo.journal import Entry, Row
 
-_SHOWN_ENTRIES: Final = 10
 _PLAIN_SECONDS: Final = 15.0
 
 
 class View:
-    """Shows the table and the newest entries of the journal."""
+    """Shows the table and the journal; on a terminal the table goes when this ends, and the journal stays."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+        live = Live(console=console, refresh_per_second=4, transient=True)
+        self._live = live if console.is_terminal else None
         self._written = 0
         self._table_at = float("-inf")
 
@@ -40,47 +40,36 @@ class View:
 
     def show(self, rows: Sequence[Row], journal: Sequence[Entry]) -> None:
         """Show the present state."""
-        if self._live is not None:
-            self._live.update(Group(table(rows), *(line(entry) for entry in journal[-_SHOWN_ENTRIES:])))
-            return
         for entry in journal[self._written :]:
             self._console.print(line(entry), soft_wrap=True)
         self._written = len(journal)
-        if time.monotonic() - self._table_at >= _PLAIN_SECONDS:
+        if self._live is not None:
+            self._live.update(table(rows, self._console.width))
+        elif time.monotonic() - self._table_at >= _PLAIN_SECONDS:
             self._table_at = time.monotonic()
-            self._console.print(table(rows))
+            self._console.print(table(rows, self._console.width))
 
 
-def table(rows: Sequence[Row]) -> RenderableType:
-    """The jobs, one row each; while a job is rescaled its counts are shown as now -> then."""
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column; it is left out where the screen has fewer than ``from_width`` characters."""
+
+    heading: str
+    cell: Callable[[Row], str]
+    justify: JustifyMethod = "right"
+    width: int = 0
+    from_width: int = 0
+
+
+def table(rows: Sequence[Row], width: int) -> RenderableType:
+    """The jobs, one row each, on so many characters; while a job is rescaled its counts are shown as now -> then."""
     grid = Table(box=SIMPLE_HEAD, expand=False, pad_edge=False)
-    for heading in ("job", "phase"):
-        grid.add_column(heading, no_wrap=True)
-    for heading in ("PSs", "workers", "loss", "target", "done", "steps/s", "forecast"):
-        grid.add_column(heading, justify="right", no_wrap=True)
-    grid.add_column("PSs + workers on", overflow="fold")
+    columns = [column for column in _COLUMNS if width >= column.from_width]
+    for column in columns:
+        grid.add_column(column.heading, justify=column.justify, min_width=column.width, no_wrap=True)
     for row in rows:
-        grid.add_row(*_cells(row))
+        grid.add_row(*(column.cell(row) for column in columns))
     return grid
-
-
-def _cells(row: Row) -> list[str]:
-    status = row.status
-    towards: Counts | None = None
-    if status.target_ps is not None and status.target_workers is not None:
-        towards = Counts(status.target_ps, status.target_workers)
-    return [
-        row.name,
-        status.phase or "",
-        _towards(row.counts.ps, towards and towards.ps),
-        _towards(row.counts.workers, towards and towards.workers),
-        _number(status.loss, ".3f"),
-        status.goal.removeprefix("loss "),
-        "" if status.progress_percent is None else f"{status.progress_percent} %",
-        _number(status.steps_per_second, ".2f"),
-        "" if status.remaining_seconds is None else f"{status.remaining_seconds} s",
-        row.placement,
-    ]
 
 
 def _towards(now: int, target: int | None) -> str:
@@ -89,6 +78,25 @@ def _towards(now: int, target: int | None) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
+
+
+def _unit(value: int | None, unit: str) -> str:
+    return "" if value is None else f"{value} {unit}"
+
+
+# Each is as wide as it ever gets, so that nothing moves; those without `from_width` fit on 80 characters.
+_COLUMNS: Final = (
+    _Column("job", lambda row: row.name, "left"),
+    _Column("phase", lambda row: row.status.phase or "", "left", width=20),
+    _Column("PSs", lambda row: _towards(row.counts.ps, row.status.target_ps), width=7),
+    _Column("workers", lambda row: _towards(row.counts.workers, row.status.target_workers)),
+    _Column("loss", lambda row: _number(row.status.loss, ".3f"), width=5),
+    _Column("target", lambda row: row.status.goal.removeprefix("loss "), width=7, from_width=100),
+    _Column("done", lambda row: _unit(row.status.progress_percent, "%"), width=5),
+    _Column("steps/s", lambda row: _number(row.status.steps_per_second, ".2f"), from_width=100),
+    _Column("forecast", lambda row: _unit(row.status.remaining_seconds, "s")),
+    _Column("PSs + workers on", lambda row: row.placement, "left", from_width=136),
+)
 
 
 def line(entry: Entry) -> Text:

@@ -62,3 +62,11 @@ def test_a_flag_is_changed_where_it_stands() -> None:
 def test_a_flag_that_cannot_be_changed_is_not_passed_over(arguments: list[str]) -> None:
     with pytest.raises(ValueError, match="--b"):
         with_flags(arguments, {"--b": "3"})
+
+
+@_JOBS
+def test_another_goal_is_all_that_differs_in_a_job_that_aims_at_it(job: DemoJob) -> None:
+    usual, other = job.body(), job.aiming_at(0.5).body()
+    assert other["metadata"]["annotations"].pop("optimus.dl/target-loss") == "0.5"
+    assert usual["metadata"]["annotations"].pop("optimus.dl/target-loss") == "0.17"
+    assert other == usual

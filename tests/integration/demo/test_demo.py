@@ -1,0 +1,80 @@
+"""`make demo` on the embedded control plane, from its first line to its end, and cut short."""
+
+import signal
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness.waiting import wait_until
+from tests.integration.demo.playing import Playing, playing
+
+INTERRUPTED = 130
+SOON = "--target-loss=0.7"
+"""Reached by the jobs' first epochs."""
+
+
+def read(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def listed(demo: Playing) -> str:
+    page = read(demo.address("profiles"))
+    return page if "light-tf" in page else ""
+
+
+@pytest.mark.timeout(300)
+def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with playing(tmp_path, SOON) as demo:
+        demo.wait_says("light-tf  submitted")
+        page = wait_until(lambda: listed(demo), "the page of profiles lists the first job", 30, lambda: demo.said)
+        assert page.split()[:4] == ["NAME", "PHASE", "PS", "WORKERS"]
+        for process, metric in (
+            ("autoscaler", "optimus_autoscaler_intervals_total"),
+            ("extender", "optimus_extender_"),
+        ):
+            assert metric in read(demo.address(f"{process} metrics"))
+        status = demo.wait_ended(200)
+        assert (status, demo.left()) == (0, []), demo.said
+    assert "PSs + workers on" in demo.said
+    for job in ("light-tf", "light-mx"):
+        assert f"{job}: reached its goal" in demo.said
+    assert demo.said.endswith("everything is cleaned up\n")
+
+
+@pytest.mark.parametrize(
+    ("instant", "number"),
+    [
+        pytest.param("starting the cluster", signal.SIGINT, id="while the cluster starts"),
+        pytest.param("installing Optimus", signal.SIGTERM, id="as a service manager does, while Optimus is installed"),
+        pytest.param("light-tf  placed on", signal.SIGINT, id="while a job trains"),
+    ],
+)
+def test_ctrl_c_ends_it_cleanly_however_often_it_is_pressed(
+    tmp_path: Path, instant: str, number: signal.Signals
+) -> None:
+    with playing(tmp_path) as demo:
+        demo.wait_says(instant)
+        demo.interrupt(number)
+        while demo.runs:
+            demo.interrupt(number)
+            time.sleep(0.1)
+        assert (demo.wait_ended(), demo.left()) == (INTERRUPTED, []), demo.said
+    assert demo.said.endswith("stopped; everything is cleaned up\n")
+    assert "Traceback" not in demo.said
+
+
+def test_it_gives_up_at_its_limit_and_says_so(tmp_path: Path) -> None:
+    with playing(tmp_path, "--limit-seconds=1") as demo:
+        assert (demo.wait_ended(), demo.left()) == (1, []), demo.said
+    assert "light-tf: did not reach its goal in the time of this demo" in demo.said
+    assert demo.said.endswith("not every job reached its goal\n")
+
+
+def test_a_goal_that_is_none_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    with playing(tmp_path, "--target-loss=-1") as demo:
+        assert (demo.wait_ended(), demo.left()) == (2, []), demo.said
+    assert "-1 is no loss; a positive number is" in demo.said
