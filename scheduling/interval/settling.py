@@ -34,7 +34,7 @@ class Settlement:
         self.gifts = Gifts((), self.allotted, self.counts, self.rules.most_tries)
 
     def find_givers(self, standings: Sequence[Standing]) -> None:
-        """Jobs that the policy makes no faster, those first that lose least."""
+        """Jobs that the policy makes smaller, or at least no faster; those first that lose least."""
         giving = [(each, self._price(each)) for each in standings if self._can_give(each)]
         self.gifts.givers = tuple(sorted(giving, key=lambda each: (each[0].capped, each[1], each[0].job.uid)))
 
@@ -42,7 +42,13 @@ class Settlement:
         uid = standing.job.uid
         allotted = self.allotted.get(uid, standing.job.counts)
         is_open = standing.stance is Stance.OPEN and not standing.forced and standing.why_barred(allotted) is None
-        return is_open and allotted != standing.job.counts and self._saving(standing, allotted) <= 0
+        return is_open and allotted != standing.job.counts and self._gives_back(standing, allotted)
+
+    def _gives_back(self, standing: Standing, allotted: Counts) -> bool:
+        """Fewer of both give room, also where the job is a little faster with them: too little to restart for."""
+        now = standing.job.counts
+        is_less = allotted.ps <= now.ps and allotted.workers <= now.workers
+        return is_less or self._saving(standing, allotted) <= 0
 
     def decide(self, standing: Standing, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its standing says comes before the reason."""

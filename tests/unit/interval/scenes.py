@@ -8,7 +8,7 @@ from scheduling.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
 from scheduling.nodes import Node
 from scheduling.resources import Resources
 from scheduling.snapshot import BoundPod, ClusterSnapshot
-from tests.unit.interval.cluster import Known, bind, done, job, methods, nodes, steps
+from tests.unit.interval.cluster import Known, Sync, bind, done, job, methods, nodes, steps
 
 AT = 10_000.0
 HERE = ["node-00"] * 20
@@ -283,5 +283,23 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             [(job("a"), HERE)], {"a": steps(1000)}, others=[BoundPod("x", "node-01", Resources(cpu=3000), leaving=True)]
         ),
         {"a": (Action.GROW, (3, 5), "")},
+    ),
+    (
+        "a running job that is a little faster with less shrinks for a new one, too",
+        Scene([(BIG, FULL), (NEW, [])], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
+        {
+            "big": (Action.SHRINK, (2, 2), "gives room to team/new, which waits for 1 PS + 1 worker"),
+            "new": (Action.SHRINK, (1, 1), ""),
+        },
+    ),
+    (
+        "a running job that is much faster with less shrinks in the interval that lets a new one start",
+        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
+        {"big": (Action.SHRINK, (2, 2), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
+    ),
+    (
+        "a running job that is a little faster with less keeps what nobody needs",
+        Scene([(BIG, FULL)], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
+        {"big": (Action.KEEP, (3, 5), "not worth a restart")},
     ),
 ]
