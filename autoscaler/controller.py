@@ -174,7 +174,6 @@ class Controller:
             if time.monotonic() - began > self._rhythm.tick_seconds:
                 break  # an API server that hangs must not keep rescales waiting; the others are written next time
             with self._guard("report", state):
-                reporting.complain(state, now)
                 reporting.report(state, now)
         with self._guard("report"):
             moving = {state.job.uid for state in states}

@@ -5,7 +5,7 @@ Shrink first, then grow: what frees room begins at once, what needs room begins 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
 from autoscaler.room import Claim, room_now
 from kube.contract import RESCALING
 from kube.times import format_second
-from scheduling.allocation import AllocationPolicy
+from scheduling.allocation import AllocationPolicy, JobHistory
 from scheduling.errors import NotReady
 from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Methods, Seen, plan_interval
 from scheduling.interval.layout import Layout
@@ -33,6 +33,7 @@ from scheduling.profiling import (
     plan_exploration,
     plan_profiling,
     run_is_over,
+    why_not_profiled,
 )
 from scheduling.progress.record import TrainingProgress
 
@@ -80,11 +81,7 @@ class Deciding:
         self._take_back_stale(fleet, observation.at)
         self._number += 1
         interval_id = f"{format_second(observation.at)}-{self._number}"
-        seen = Seen(
-            observation.snapshot,
-            {state.job.uid: state.progress(observation.at) for state in fleet},
-            {state.job.uid: state.history(observation.at) for state in fleet},
-        )
+        seen = Seen(observation.snapshot, _progress(fleet, observation.at), _history(fleet, observation.at))
         with self._metrics.planning_seconds.time():
             self._forecast(fleet, seen, alive)
             methods = Methods(self._rules.policy, self._rules.placement, self._outlook_of(fleet))
@@ -202,21 +199,28 @@ class Deciding:
 
     def profile(self, fleet: Fleet, observation: Observation) -> None:
         """End profiling runs that have measured enough, and begin the next ones."""
-        at = observation.at
-        measured = self._measured(fleet, at)
-        for state in fleet:
-            if state.deeds.profiling_since is not None and state.rescale is None:
-                over = run_is_over(state.job, at, measured, self._rules.profiling)
-                if over is not None:
-                    state.deeds = replace(state.deeds, profiling_since=None)
-                    _LOG.info("job %s: profiling run is over: %s", state.job.key, over)
-        measured = self._measured(fleet, at)
+        at, rules = observation.at, self._rules.profiling
+        self._end_runs([state for state in fleet if state.deeds.profiling_since is not None], at)
+        young = [state for state in fleet if len(state.deeds.profiled) < rules.runs]
+        measured = Measured(_progress(young, at), _history(fleet, at))
+        snapshot = observation.snapshot
+        if all(why_not_profiled(state.job, snapshot, measured, rules) is not None for state in young):
+            return
         room = self.room(fleet, observation)
-        for move in plan_profiling(observation.snapshot, measured, room, self._rules.profiling):
+        for move in plan_profiling(snapshot, measured, room, rules):
             self._measure(fleet, move, at)
 
+    def _end_runs(self, states: Sequence[JobState], at: float) -> None:
+        measured = Measured(_progress(states, at), _history(states, at))
+        for state in states:
+            over = run_is_over(state.job, at, measured, self._rules.profiling) if state.rescale is None else None
+            if over is not None:
+                state.deeds = replace(state.deeds, profiling_since=None)
+                _LOG.info("job %s: profiling run is over: %s", state.job.key, over)
+
     def _explore(self, fleet: Fleet, observation: Observation) -> None:
-        measured, room = self._measured(fleet, observation.at), self.room(fleet, observation)
+        measured = Measured(_progress(fleet, observation.at), _history(fleet, observation.at))
+        room = self.room(fleet, observation)
         move = plan_exploration(observation.snapshot, measured, room, self._rules.profiling)
         if move is not None and move.uid not in self._pending:
             state = fleet.states[move.uid]
@@ -238,10 +242,13 @@ class Deciding:
         profiled = (*state.deeds.profiled, counts)
         state.deeds = replace(state.deeds, profiled=profiled, own_counts=own_counts or state.job.counts)
 
-    @staticmethod
-    def _measured(fleet: Fleet, at: float) -> Measured:
-        progress = {state.job.uid: state.progress(at) for state in fleet}
-        return Measured(progress, {state.job.uid: state.history(at) for state in fleet})
+
+def _progress(states: Iterable[JobState], at: float) -> dict[str, TrainingProgress]:
+    return {state.job.uid: state.progress(at) for state in states}
+
+
+def _history(states: Iterable[JobState], at: float) -> dict[str, JobHistory]:
+    return {state.job.uid: state.history(at) for state in states}
 
 
 def _larger(one: Counts, other: Counts) -> Counts:

@@ -121,6 +121,8 @@ class LogReading:
         self._turns = Turns(readers, poll_seconds)
         self._read_at: dict[str, float] = {}
         self._alive: dict[str, _Followed] = {}
+        self._holders: dict[tuple[str, str], str] = {}
+        """By namespace and name, the UID of the pod that has it now."""
         self._ended: dict[str, tuple[_Followed, float]] = {}
         self._under_way: dict[str, _Read] = {}
         self._last: dict[str, _LastReads] = {}
@@ -137,12 +139,12 @@ class LogReading:
         self._follow({pod.uid: (log, run, pod) for log, run in runs for pod in run.pods})
         self._take_done()
         self._turns.begin()
-        due, begun = self._due(), list[_Read]()
+        due, begun = self._due(), set[str]()
         until = time.monotonic() + patience_seconds
         while True:
             due = self._begin(due, begun)
             left_seconds = until - time.monotonic()
-            if left_seconds <= 0 or not any(self._is_awaited(read) for read in begun):
+            if left_seconds <= 0 or not self._awaits(begun):
                 return
             wait([read.lines for read in self._under_way.values()], left_seconds, return_when=FIRST_COMPLETED)
             self._take_done()
@@ -152,12 +154,12 @@ class LogReading:
         for uid, each in self._alive.items():
             if uid not in alive:
                 self._ended[uid] = (each, self._now)
-        taken = {(pod.namespace, pod.name) for _, _, pod in alive.values()}
+        self._holders = {(pod.namespace, pod.name): uid for uid, (_, _, pod) in alive.items()}
         self._ended = {
             uid: (each, ended_at)
             for uid, (each, ended_at) in self._ended.items()
             if uid not in alive
-            and (each[2].namespace, each[2].name) not in taken
+            and (each[2].namespace, each[2].name) not in self._holders
             and self._now - ended_at <= _LAST_CHANCE_SECONDS
         }
         self._alive = alive
@@ -180,8 +182,8 @@ class LogReading:
         ]
         return first + sorted(waiting, key=lambda each: self._read_at.get(each[2].uid, never))
 
-    def _begin(self, due: list[_Followed], begun: list[_Read]) -> list[_Followed]:
-        """Begin what may begin; returns the rest."""
+    def _begin(self, due: list[_Followed], begun: set[str]) -> list[_Followed]:
+        """Begin what may begin, and note the pods' UIDs; returns the rest."""
         rest: list[_Followed] = []
         for index, each in enumerate(due):
             if self._turns.all_taken:
@@ -189,30 +191,31 @@ class LogReading:
             if self._turns.is_paused(each[2], self._now):
                 continue
             if self._turns.may_begin(each[2]):
-                begun.append(self._begin_one(each))
+                self._begin_one(each)
+                begun.add(each[2].uid)
             else:
                 rest.append(each)
         return rest
 
-    def _begin_one(self, of: _Followed) -> _Read:
+    def _begin_one(self, of: _Followed) -> None:
         log, _, pod = of
         self._turns.began(pod)
         self._read_at[pod.uid] = self._now
         self._ended.pop(pod.uid, None)
-        read = _Read(of, self._now, self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name)))
-        self._under_way[pod.uid] = read
-        return read
+        lines = self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name))
+        self._under_way[pod.uid] = _Read(of, self._now, lines)
 
-    def _is_awaited(self, read: _Read) -> bool:
-        return self._under_way.get(read.of[2].uid) is read and not self._turns.is_silent(node_of(read.of[2]))
+    def _awaits(self, begun: set[str]) -> bool:
+        """Whether a read that this poll began is under way on a node that answers."""
+        pods = (read.of[2] for uid, read in self._under_way.items() if uid in begun)
+        return any(not self._turns.is_silent(node_of(pod)) for pod in pods)
 
     def _take_done(self) -> None:
-        taken = {(pod.namespace, pod.name): pod.uid for _, _, pod in self._alive.values()}
         for uid, read in [(uid, read) for uid, read in self._under_way.items() if read.lines.done()]:
             del self._under_way[uid]
             pod = read.of[2]
             self._turns.ended(pod)
-            if taken.get((pod.namespace, pod.name), uid) == uid:
+            if self._holders.get((pod.namespace, pod.name), uid) == uid:
                 self._take(read)
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:

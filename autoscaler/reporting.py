@@ -78,8 +78,10 @@ class Reporting:
         self._refused_lately: TTLCache[str, None] = TTLCache(_MOST_REFUSED, _REFUSED_SECONDS, timer=timer)
 
     def report(self, state: JobState, now: float) -> None:
-        """Write the job's profile if that says something new to its user, or is old."""
+        """Write the job's profile if that says something new to its user, or is old; tell of a log of no use."""
         status = status_of(state, now)
+        if status.complaint:
+            self._tell_once(state.seen, "LogNotUnderstood", status.complaint)
         if state.stored is not None and state.stored_at is not None:
             is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
             if not is_old and _news(status) == _news(state.stored):
@@ -152,12 +154,6 @@ class Reporting:
             self._emit(state.seen, EventType.NORMAL, "SuspendedAtTarget", f"its goal is met; {resume}")
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.seen, EventType.NORMAL, "RescaleEnded", end.reason)
-
-    def complain(self, state: JobState, now: float) -> None:
-        """Tell of a log that cannot be used as it is."""
-        complaint = state.progress(now).complaint
-        if complaint:
-            self._tell_once(state.seen, "LogNotUnderstood", complaint)
 
     def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
         """Tell the users of jobs that are left alone why; returns how many there are.
