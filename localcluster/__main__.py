@@ -26,6 +26,13 @@ _READY_SECONDS = 180.0
 _SHOWN_EVENTS = 8
 _NAME = re.compile(r"[a-z0-9][-a-z0-9]*")
 _NOT_RUNNING = 3
+_EXAMPLES = """
+examples:
+  python -m localcluster up --embedded                   up in a second, from Python packages alone
+  python -m localcluster up --nodes 2 --node cpu=8       real programs; the first time they are built, for minutes
+  python -m localcluster status
+  python -m localcluster down
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,12 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader, `head` perhaps, has seen enough. Python would complain once more at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"localcluster: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m localcluster",
         description="A Kubernetes control plane on this machine, whose nodes run pods as local processes.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", required=True)
     up = commands.add_parser("up", help="start a cluster and leave it running")
@@ -128,9 +141,13 @@ def _say_running(layout: Layout, programs: Path | None) -> None:
     print(f"kubeconfig: {layout.kubeconfig}")
     print(f"logs:       {layout.logs}")
     print("use it:     export KUBECONFIG=" + shlex.quote(str(layout.kubeconfig)))
-    if programs is not None and shutil.which("kubectl") is None:
+    if shutil.which("kubectl") is not None:
+        print("            kubectl get nodes")
+    elif programs is not None:
         print(f"            export PATH=$PATH:{shlex.quote(str(programs))}")
-    print("            kubectl get nodes")
+        print("            kubectl get nodes")
+    else:
+        print("            (there is no kubectl on this machine; one of the last years will do)")
 
 
 def _down(options: argparse.Namespace) -> int:
@@ -150,7 +167,8 @@ def _status(options: argparse.Namespace) -> int:
     layout = _layout(options)
     status = read_status(layout)
     if status is None:
-        print(json.dumps({"phase": "absent"}) if options.json else f"no cluster in {layout.root}")
+        said = f"no cluster in {layout.root}; `python -m localcluster up` starts one"
+        print(json.dumps({"phase": "absent"}) if options.json else said)
         return _NOT_RUNNING
     running = status.phase == "running" and status.supervised
     if options.json:

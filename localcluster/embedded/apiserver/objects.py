@@ -118,7 +118,7 @@ class Objects:
         if new == old.body:
             return old
         if options.dry_run:
-            return _dry(new)
+            return encoded(new, old.version)
         if may_go(new):
             self.store.remove(resource.store_key, old.name)
             return encoded(new, old.version)

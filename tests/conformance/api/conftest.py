@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.asking import MERGE, Asking, Json
+from tests.conformance.asking import MERGE, Asking, Json, config_map, pod
 
 GROUP, VERSION, PLURAL = "conformance.test", "v1", "things"
 
@@ -95,3 +95,31 @@ def _definition() -> Json:
         "metadata": {"name": f"{PLURAL}.{GROUP}"},
         "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
     }
+
+
+REASONS = {400: "BadRequest", 403: "Forbidden", 413: "RequestEntityTooLarge", 422: "Invalid", 500: None}
+
+
+def said(ask: Asking, code: int, request: str, body: Any = None, kind: str = "", **query: str) -> str:
+    """What a request, "METHOD path", is refused with."""
+    method, _, path = request.partition(" ")
+    with ask.refused(code, REASONS[code]) as refusal:
+        ask.request(method, path, body, kind, **query)
+    return refusal.message
+
+
+@pytest.fixture
+def furnished(ask: Asking, namespace: str) -> str:
+    """A namespace with a ConfigMap `c` and a pod `p` that is on no node."""
+    ask.core.create_namespaced_config_map(namespace, config_map("c", a="1"))
+    ask.core.create_namespaced_pod(namespace, pod("p"))
+    return namespace
+
+
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def version_of(ask: Asking, path: str) -> str:
+    version: str = ask.get(path)["metadata"]["resourceVersion"]
+    return version

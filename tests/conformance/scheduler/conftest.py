@@ -149,6 +149,16 @@ class Scene:
         )
         return self.why(name)
 
+    def wait_refused_again(self, name: str, extender: Extender) -> None:
+        """Wait until the extender has refused a pod, was asked once more, and is left in peace.
+
+        The second question follows from the scheduler's own note in the pod's status. How soon is the machine's
+        affair: silence alone does not tell that it has been asked.
+        """
+        self.wait_refused(name)
+        self.ask.until(lambda: len(extender.asked(name)) >= 2, f"the extender is asked about {name} once more")
+        self.quiet(extender)
+
     def wait_told(self, name: str, sentence: str) -> None:
         """Wait until a pod is said to have no node with exactly this sentence.
 

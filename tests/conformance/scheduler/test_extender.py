@@ -162,6 +162,7 @@ class TestRefusals:
         scene.node("1")
         for _ in range(2):
             scene.node("4")
+        scene.wait_known()
         extender.filter = refuse_all("another node is planned")
         scene.pod("p", "2")
         scene.wait_told(

@@ -65,8 +65,7 @@ class TestWaking:
         scene.wait_bound("placed")
         extender.filter = refuse_all("not yet")
         scene.pod("p")
-        scene.wait_refused("p")
-        scene.quiet(extender)
+        scene.wait_refused_again("p", extender)
         extender.filter = keep_all
 
     @pytest.mark.parametrize("change", WAKING.values(), ids=WAKING.keys())
@@ -120,10 +119,10 @@ class TestNomination:
     def nominated(self, scene: Scene, extender: Extender) -> str:
         """A refused pod's nomination to the last of three nodes; the extender is asked about it from now on."""
         nodes = sorted(scene.node() for _ in range(3))
+        scene.wait_known()
         extender.filter = refuse_all("not yet")
         scene.pod("p")
-        scene.wait_refused("p")
-        scene.quiet(extender)
+        scene.wait_refused_again("p", extender)
         extender.calls.clear()
         return nodes[2]
 

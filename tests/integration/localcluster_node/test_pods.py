@@ -42,12 +42,12 @@ def test_the_agents_own_variables_do_not_reach_a_container(bench: Bench, monkeyp
 def test_restarts_are_counted_and_the_previous_log_is_kept(bench: Bench) -> None:
     running = bench.run(pod(script("echo run; exit 1"), restartPolicy="Always"))
     bench.api.wait(lambda: running.container().get("restartCount", 0) >= 3)
-    bench.api.wait(lambda: "waiting" in running.container()["state"])
-    assert running.container()["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    # It goes on from there: what was seen a moment ago need not be so any more.
+    bench.api.wait(lambda: "CrashLoopBackOff" in str(running.container()["state"].get("waiting")))
+    bench.api.wait(lambda: "BackOff" in bench.recorder.reasons)
     previous = running.runner.log("main", previous=True)
     assert not isinstance(previous, str)
     assert "run" in previous[0].read_text()
-    assert "BackOff" in bench.recorder.reasons
 
 
 def test_sigterm_grace_and_sigkill_of_a_deleted_pod(bench: Bench) -> None:
@@ -187,7 +187,10 @@ def test_a_failing_liveness_probe_restarts_the_container(bench: Bench) -> None:
         volumes=[{"name": "state", "emptyDir": {}}],
     )
     running = bench.run(raw)
-    bench.api.wait(lambda: running.container().get("restartCount") == 1 and "running" in running.container()["state"])
+    # The first probe of a life may come before its script does anything: a further restart is no fault.
+    bench.api.wait(
+        lambda: running.container().get("restartCount", 0) >= 1 and "running" in running.container()["state"]
+    )
     assert "Unhealthy" in bench.recorder.reasons
 
 
@@ -231,8 +234,8 @@ def test_what_cannot_be_run_waits_with_a_reason_and_a_sentence(
     bench: Bench, raw: dict[str, Any], reason: str, sentence: str
 ) -> None:
     running = bench.run(raw)
-    bench.api.wait(lambda: reason in str(running.container().get("state")))
-    assert sentence in running.container()["state"]["waiting"]["message"]
+    wanted = {reason, sentence}
+    bench.api.wait(lambda: all(each in str(running.container().get("state", {}).get("waiting")) for each in wanted))
 
 
 def test_a_program_that_is_not_there_is_a_failed_run(bench: Bench) -> None:

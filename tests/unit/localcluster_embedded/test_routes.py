@@ -1,25 +1,14 @@
-"""Requests reach what their paths name, and what cannot be served is refused in words recorded from a real server."""
+"""Requests reach what their paths name, and are answered in the form that a real server has."""
 
-import base64
-from typing import Any
-
-import msgspec
 import pytest
 
-from localcluster.embedded.apiserver.answers import Answer
 from localcluster.embedded.apiserver.kinds import Kinds
 from localcluster.embedded.apiserver.logs import LogRequest
 from localcluster.embedded.apiserver.refusals import Refusal
 from localcluster.embedded.apiserver.requests import Request, target_of
-from localcluster.embedded.apiserver.routes import COMPACT, Routes
-from localcluster.embedded.apiserver.tokens import Gate
+from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.embedded.apiserver.watching import WatchRequest
-from tests.unit.localcluster_embedded.world import World, config_map, pod
-
-NS = "/api/v1/namespaces/ns"
-WIDGETS = "/apis/test.io/v1/namespaces/ns/widgets"
-MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
+from tests.unit.localcluster_embedded.world import MERGE, NS, WIDGETS_PATH, World, config_map, pod
 
 
 @pytest.mark.parametrize(
@@ -70,196 +59,6 @@ def test_another_version_of_a_built_in_group_is_answered_with_a_status(path: str
     assert (code, body["reason"]) == (404, "NotFound")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "content", "code", "message"),
-    [
-        pytest.param(
-            "POST",
-            f"{NS}/pods/p",
-            {},
-            "",
-            405,
-            "the server does not allow this method on the requested resource",
-            id="a POST to an object",
-        ),
-        pytest.param(
-            "POST",
-            "/api/v1/pods",
-            {},
-            "",
-            405,
-            "the server does not allow this method on the requested resource",
-            id="a new object in no namespace",
-        ),
-        pytest.param(
-            "GET",
-            f"{NS}/pods/zz",
-            None,
-            "",
-            404,
-            'pods "zz" not found',
-            id="no such object",
-        ),
-        pytest.param(
-            "GET",
-            f"{WIDGETS}/zz",
-            None,
-            "",
-            404,
-            'widgets.test.io "zz" not found',
-            id="no such custom object",
-        ),
-        pytest.param(
-            "POST",
-            "/api/v1/namespaces/nope/configmaps",
-            config_map("c"),
-            "",
-            404,
-            'namespaces "nope" not found',
-            id="no such namespace",
-        ),
-        pytest.param(
-            "POST",
-            f"{NS}/configmaps",
-            config_map("c"),
-            "",
-            409,
-            'configmaps "c" already exists',
-            id="a name that is taken",
-        ),
-        pytest.param(
-            "POST",
-            f"{NS}/configmaps",
-            config_map("d", namespace="x"),
-            "",
-            400,
-            "the namespace of the provided object does not match the namespace sent on the request",
-            id="another namespace",
-        ),
-        pytest.param(
-            "POST",
-            f"{NS}/configmaps",
-            {"data": {}},
-            "",
-            422,
-            'ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required',
-            id="no name",
-        ),
-        pytest.param(
-            "POST",
-            f"{NS}/configmaps",
-            config_map("d", resourceVersion="5"),
-            "",
-            500,
-            "resourceVersion should not be set on objects to be created",
-            id="a version before there is one",
-        ),
-        pytest.param(
-            "POST",
-            f"{NS}/pods",
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
-            "",
-            400,
-            'ConfigMap in version "v1" cannot be handled as a Pod: converting (v1.ConfigMap) to '
-            "(core.Pod): unknown conversion",
-            id="another kind",
-        ),
-        pytest.param(
-            "POST",
-            f"{NS}/pods",
-            b"{",
-            "",
-            400,
-            "the object provided is unrecognized (must be of type Pod): couldn't get version/kind;"
-            " json parse error: unexpected end of JSON input ({)",
-            id="half a body",
-        ),
-        pytest.param(
-            "POST",
-            f"{NS}/pods",
-            b"x",
-            "text/plain",
-            415,
-            "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            id="a body in another format",
-        ),
-        pytest.param(
-            "POST",
-            WIDGETS,
-            {"apiVersion": "test.io/v2", "kind": "Widget", "metadata": {"name": "w"}},
-            "",
-            400,
-            "the API version in the data (test.io/v2) does not match the expected API version (test.io/v1)",
-            id="another version",
-        ),
-        pytest.param(
-            "POST",
-            WIDGETS,
-            {"apiVersion": "test.io/v1", "kind": "Gadget", "metadata": {"name": "w"}},
-            "",
-            422,
-            'Gadget.test.io "w" is invalid: kind: Invalid value: "Gadget": must be Widget',
-            id="another custom kind",
-        ),
-        pytest.param(
-            "PUT",
-            f"{NS}/configmaps/c",
-            config_map("d"),
-            "",
-            400,
-            "the name of the object (d) does not match the name on the URL (c)",
-            id="another name",
-        ),
-        pytest.param(
-            "PUT",
-            f"{WIDGETS}/w",
-            {"apiVersion": "test.io/v1", "kind": "Widget", "metadata": {"name": "w"}},
-            "",
-            422,
-            'widgets.test.io "w" is invalid: metadata.resourceVersion: Invalid value: 0: must be '
-            "specified for an update",
-            id="a replacement of any version",
-        ),
-        pytest.param(
-            "PATCH",
-            f"{NS}/configmaps/c",
-            {},
-            "application/json",
-            415,
-            "415: Unsupported Media Type",
-            id="a patch of no kind",
-        ),
-        pytest.param(
-            "PATCH",
-            f"{WIDGETS}/w",
-            {},
-            STRATEGIC,
-            415,
-            "the body of the request was in an unknown format - accepted media types include: "
-            "application/json-patch+json, application/merge-patch+json, "
-            "application/apply-patch+yaml",
-            id="a strategic patch of a custom object",
-        ),
-    ],
-)
-def test_refusals(method: str, path: str, body: Any, content: str, code: int, message: str) -> None:
-    world = World()
-    world.create("configmaps", config_map("c"))
-    world.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
-    answered, said = world.ask(method, path, body, content or "application/json")
-    assert (answered, said["code"], said["message"]) == (code, code, message)
-    assert (said["kind"], said["status"]) == ("Status", "Failure")
-
-
-def test_what_a_refusal_is_about_is_in_its_details() -> None:
-    world = World()
-    assert world.ask("GET", f"{WIDGETS}/zz")[1]["details"] == {"name": "zz", "group": "test.io", "kind": "widgets"}
-    details = world.ask("POST", f"{NS}/pods", {"metadata": {"name": "q"}, "spec": {}})[1]["details"]
-    cause = {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.containers"}
-    assert details == {"name": "q", "kind": "Pod", "causes": [cause]}
-
-
 def test_scale_reads_and_writes_the_replicas_wherever_they_are() -> None:
     world = World()
     world.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 3}})
@@ -267,7 +66,7 @@ def test_scale_reads_and_writes_the_replicas_wherever_they_are() -> None:
     spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     world.create("deployments", {"metadata": {"name": "d"}, "spec": spec})
     deployment = "/apis/apps/v1/namespaces/ns/deployments/d/scale"
-    for path, selector in ((f"{WIDGETS}/w/scale", None), (deployment, "a=b")):
+    for path, selector in ((f"{WIDGETS_PATH}/w/scale", None), (deployment, "a=b")):
         code, scale = world.ask("PATCH", path, {"spec": {"replicas": 5}}, MERGE)
         assert (code, scale["kind"], scale["spec"]) == (200, "Scale", {"replicas": 5})
         assert scale["status"].get("selector") == selector
@@ -297,59 +96,6 @@ def test_an_eviction_is_a_deletion() -> None:
     assert world.get("pods", "p") is None
 
 
-def test_a_token_says_whose_it_is_and_how_long_it_lasts() -> None:
-    code, answer = World().ask("POST", f"{NS}/serviceaccounts/default/token", {"spec": {"expirationSeconds": 600}})
-    assert (code, answer["kind"], answer["status"]["expirationTimestamp"]) == (
-        201,
-        "TokenRequest",
-        "2026-01-01T00:10:00Z",
-    )
-    assert answer["status"]["token"].count(".") == 2
-
-
-def test_callers_show_the_secret_or_a_token_that_was_made_here() -> None:
-    world, gate = World(), Gate(b"secret")
-    token = gate.token_for(world.get("serviceaccounts", "default") or {}, {}, world.clock())["status"]["token"].encode()
-    forged = Gate(b"another").token_for(world.get("serviceaccounts", "default") or {}, {}, world.clock())
-    strangers = (
-        b"Basic " + base64.b64encode(b"admin:"),
-        b"",
-        b"Bearer ",
-        b"Basic secret",
-        b"Bearer Secret",
-        b"Bearer " + token[:-1],
-        b"Bearer a.b",
-    )
-    for authorization in (*strangers, b"Bearer " + forged["status"]["token"].encode()):
-        assert not gate.admits(authorization, world.clock()), authorization
-    for authorization in (b"Bearer secret", b"Bearer " + token, b"Basic " + base64.b64encode(b"admin:secret")):
-        assert gate.admits(authorization, world.clock())
-    world.clock.pass_seconds(3601)
-    assert not gate.admits(b"Bearer " + token, world.clock())
-    assert Gate().admits(b"", world.clock())
-
-
-def test_who_is_not_let_in_is_told_so_and_may_ask_after_the_servers_health() -> None:
-    world = World()
-    routes = Routes(world.objects, "here", Gate(b"secret"))
-    refused = routes.handle(Request("GET", f"{NS}/pods", {}))
-    assert isinstance(refused, Answer)
-    status = msgspec.json.decode(refused.body)
-    assert (refused.code, status["reason"], status["message"]) == (401, "Unauthorized", "Unauthorized")
-    healthy = routes.handle(Request("GET", "/readyz", {}))
-    assert isinstance(healthy, Answer)
-    assert healthy.code == 200
-    listed = routes.handle(Request("GET", f"{NS}/pods", {}, authorization=b"Bearer secret"))
-    assert isinstance(listed, Answer)
-    assert listed.code == 200
-
-
-def test_everybody_may_do_everything() -> None:
-    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
-    code, answer = World().ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-    assert (code, answer["status"]) == (201, {"allowed": True})
-
-
 def test_discovery_names_every_kind_and_its_parts() -> None:
     world = World()
     groups = {each["name"] for each in world.ask("GET", "/apis")[1]["groups"]}
@@ -370,7 +116,7 @@ def test_items_of_built_in_lists_go_without_their_kind_and_custom_ones_with_it()
     world.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
     built_in = world.ask("GET", f"{NS}/configmaps")[1]
     assert (built_in["kind"], [sorted(each) for each in built_in["items"]]) == ("ConfigMapList", [["data", "metadata"]])
-    custom = world.ask("GET", WIDGETS)[1]
+    custom = world.ask("GET", WIDGETS_PATH)[1]
     assert (custom["kind"], custom["items"][0]["kind"]) == ("WidgetList", "Widget")
 
 

@@ -1,11 +1,13 @@
 """A server without HTTP for tests: a store, the kinds, controllers that act when told, a clock that stands still."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from localcluster.embedded.apiserver.answers import Answer
 from localcluster.embedded.apiserver.controllers import Controllers, Definitions, Emptying, Furnishing, Nodes
@@ -13,6 +15,8 @@ from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
 from localcluster.embedded.apiserver.garbage import Garbage
 from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
 from localcluster.embedded.apiserver.objects import Objects, Target
+from localcluster.embedded.apiserver.patches import merge_patch
+from localcluster.embedded.apiserver.refusals import Refusal
 from localcluster.embedded.apiserver.requests import JSON, Request
 from localcluster.embedded.apiserver.routes import Routes
 from localcluster.embedded.apiserver.store import Change, Store
@@ -54,6 +58,9 @@ WIDGETS = {
         ],
     },
 }
+NS = "/api/v1/namespaces/ns"
+WIDGETS_PATH = "/apis/test.io/v1/namespaces/ns/widgets"
+MERGE = "application/merge-patch+json"
 
 
 class Clock:
@@ -146,3 +153,16 @@ def owner(body: Json, **more: object) -> Json:
         "uid": metadata["uid"],
         **more,
     }
+
+
+def patched(world: World, plural: str, name: str, patch: Json, subresource: str = "") -> Json:
+    """An object after a merge patch."""
+    target = world.target(plural, name, subresource)
+    return world.objects.change(target, lambda old: merge_patch(old, patch)).body
+
+
+def refusal(work: Callable[[], object]) -> Refusal:
+    """What is raised instead of doing what was asked."""
+    with pytest.raises(Refusal) as refused:
+        work()
+    return refused.value
