@@ -29,10 +29,7 @@ def forget_history(cluster: LocalCluster) -> None:
     if cluster.backend is Backend.EMBEDDED:
         _tell_embedded(cluster)
         return
-    running = cluster.components[API_SERVER].process
-    if running is None:
-        raise ClusterError(f"{API_SERVER} does not run now")
-    _compact(_Store(Path(f"/proc/{running.pid}/cmdline").read_bytes()))
+    _compact(_Store(store_flags(_command_line(cluster))))
     cluster.wait_restarted(API_SERVER, cluster.kill(API_SERVER))
 
 
@@ -43,15 +40,31 @@ def _tell_embedded(cluster: LocalCluster) -> None:
         raise ClusterError(f"the embedded API server did not forget its history: {error}") from None
 
 
-class _Store:
-    """Calls on etcd, as the API server with this command line makes them."""
+def _command_line(cluster: LocalCluster) -> bytes:
+    running = cluster.components[API_SERVER].process
+    try:
+        return Path(f"/proc/{running.pid if running else 0}/cmdline").read_bytes()
+    except OSError:
+        raise ClusterError(f"{API_SERVER} does not run now") from None
 
-    def __init__(self, command_line: bytes) -> None:
-        given = dict(each.partition("=")[::2] for each in command_line.decode().split("\0"))
-        missing = [flag for flag in _FLAGS if flag not in given]
-        if missing:
-            raise ClusterError(f"the API server was started without {', '.join(missing)}")
-        self._url, authority, certificate, key = (given[flag] for flag in _FLAGS)
+
+def store_flags(command_line: bytes) -> tuple[str, ...]:
+    """Return what an API server is told of etcd: its address, its authority, the API server's certificate and key.
+
+    Raises ClusterError where one of them is not there.
+    """
+    given = dict(each.partition("=")[::2] for each in command_line.decode().split("\0"))
+    missing = [flag for flag in _FLAGS if flag not in given]
+    if missing:
+        raise ClusterError(f"the API server was started without {', '.join(missing)}")
+    return tuple(given[flag] for flag in _FLAGS)
+
+
+class _Store:
+    """Calls on etcd, as the API server makes them."""
+
+    def __init__(self, flags: tuple[str, ...]) -> None:
+        self._url, authority, certificate, key = flags
         self._tls = ssl.create_default_context(cafile=authority)
         self._tls.load_cert_chain(certificate, key)
 
@@ -59,7 +72,7 @@ class _Store:
         """Call a method of etcd's KV service. Raises ClusterError."""
         request = urllib.request.Request(f"{self._url}/v3/kv/{method}", json.dumps(body).encode())  # noqa: S310 - https
         try:
-            with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS, context=self._tls) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS, context=self._tls) as answer:  # noqa: S310 - https
                 told: dict[str, Any] = json.load(answer)
                 return told
         except (OSError, ValueError) as error:
