@@ -6,7 +6,7 @@ objects as they are then and writes what is missing (`act`). So it may act late,
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from localcluster.embedded.apiserver import definitions
 from localcluster.embedded.apiserver.deletion import CLEANUP
@@ -104,12 +104,35 @@ def quietly(work: Callable[[], object]) -> None:
         return
 
 
-class Furnishing:
-    """Gives each namespace its ServiceAccount and its root certificate."""
+class OfOneKind:
+    """A controller of the objects of one kind: notes their names, and looks at each that is still there."""
+
+    key: ClassVar[str]
+    """What the kind is stored under."""
 
     def __init__(self, objects: Objects) -> None:
+        """Act on these objects."""
         self._objects = objects
         self._pending = Pending()
+
+    def act(self) -> bool:
+        """Look at each object that was noted; tell whether any was."""
+        names = self._pending.take()
+        for name in names:
+            found = self._objects.store.find(self.key, name)
+            if found is not None:
+                self.look(found)
+        return bool(names)
+
+    def look(self, found: Stored) -> None:
+        """Do what one object asks for."""
+        raise NotImplementedError
+
+
+class Furnishing(OfOneKind):
+    """Gives each namespace its ServiceAccount and its root certificate."""
+
+    key = NAMESPACES.store_key
 
     def saw(self, kind: str, change: Change) -> None:
         """Look at a namespace that is there, and at one that lost something."""
@@ -118,14 +141,10 @@ class Furnishing:
         elif change.gone and kind in _FURNITURE:
             self._pending.add(("", change.name[0]))
 
-    def act(self) -> bool:
-        """Furnish each namespace that was noted."""
-        names = self._pending.take()
-        for name in names:
-            found = self._objects.store.find(NAMESPACES.store_key, name)
-            if found is not None and not _leaves(found):
-                self._furnish(name[1])
-        return bool(names)
+    def look(self, found: Stored) -> None:
+        """Furnish a namespace."""
+        if not _leaves(found):
+            self._furnish(found.name[1])
 
     def _furnish(self, namespace: str) -> None:
         for plural, body in _FURNITURE.items():
@@ -135,12 +154,10 @@ class Furnishing:
                 self._objects.create(Target(resource, namespace), body)
 
 
-class Emptying:
+class Emptying(OfOneKind):
     """Empties a namespace that was deleted, and lets it go when nothing is left in it."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self._pending = Pending()
+    key = NAMESPACES.store_key
 
     def saw(self, kind: str, change: Change) -> None:
         """Look at a namespace that goes, and at the one of anything that went."""
@@ -149,14 +166,10 @@ class Emptying:
         elif change.gone:
             self._pending.add(("", change.name[0]))
 
-    def act(self) -> bool:
-        """Empty each namespace that was noted and goes."""
-        names = self._pending.take()
-        for name in names:
-            found = self._objects.store.find(NAMESPACES.store_key, name)
-            if found is not None and _leaves(found):
-                self._empty(name[1], found.body)
-        return bool(names)
+    def look(self, found: Stored) -> None:
+        """Empty a namespace that goes."""
+        if _leaves(found):
+            self._empty(found.name[1], found.body)
 
     def _empty(self, namespace: str, body: Json) -> None:
         left = False
@@ -174,12 +187,10 @@ def _leaves(found: Stored) -> bool:
     return bool(found.body["metadata"].get("deletionTimestamp"))
 
 
-class Definitions:
+class Definitions(OfOneKind):
     """Serves the kinds that CustomResourceDefinitions define, and removes their objects with them."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self._pending = Pending()
+    key = DEFINITIONS.store_key
 
     def saw(self, kind: str, change: Change) -> None:
         """Look at a definition that changed, or at that of an object that went."""
@@ -188,18 +199,12 @@ class Definitions:
         elif change.gone:
             self._pending.add(("", kind))
 
-    def act(self) -> bool:
-        """Serve, or stop to serve, what was noted."""
-        names = self._pending.take()
-        for name in names:
-            found = self._objects.store.find(DEFINITIONS.store_key, name)
-            if found is None:
-                continue
-            if found.body["metadata"].get("deletionTimestamp"):
-                self._clean(name[1], found.body)
-            else:
-                self._serve(name[1], found.body)
-        return bool(names)
+    def look(self, found: Stored) -> None:
+        """Serve, or stop to serve, what is defined."""
+        if _leaves(found):
+            self._clean(found.name[1], found.body)
+        else:
+            self._serve(found.name[1], found.body)
 
     def _serve(self, name: str, body: Json) -> None:
         self._objects.kinds.define(name, definitions.resources_of(body))
@@ -222,28 +227,21 @@ class Definitions:
         )
 
 
-class Nodes:
+class Nodes(OfOneKind):
     """Keeps the taints of nodes equal to what they say of themselves: not ready, or cordoned."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self._pending = Pending()
+    key = NODES.store_key
 
     def saw(self, kind: str, change: Change) -> None:
         """Look at a node that changed."""
         if kind == NODES.store_key and not change.gone:
             self._pending.add(change.name)
 
-    def act(self) -> bool:
+    def look(self, found: Stored) -> None:
         """Set and remove taints."""
-        names = self._pending.take()
-        for name in names:
-            found = self._objects.store.find(NODES.store_key, name)
-            if found is not None:
-                wanted = tainted(found.body)
-                if wanted != found.body:
-                    self._objects.store.put(NODES.store_key, wanted)
-        return bool(names)
+        wanted = tainted(found.body)
+        if wanted != found.body:
+            self._objects.store.put(NODES.store_key, wanted)
 
 
 def tainted(node: Json) -> Json:

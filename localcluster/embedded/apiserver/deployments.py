@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from localcluster.embedded.apiserver.controllers import Pending, quietly
+from localcluster.embedded.apiserver.controllers import OfOneKind, Pending, quietly
 from localcluster.embedded.apiserver.kinds import PODS, Json, Resource
 from localcluster.embedded.apiserver.objects import Objects, Target
 from localcluster.embedded.apiserver.pods import with_condition
@@ -24,12 +24,10 @@ HASH: Final = "pod-template-hash"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-class ReplicaSets:
+class ReplicaSets(OfOneKind):
     """Gives each ReplicaSet its pods."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self._pending = Pending()
+    key = REPLICA_SETS
 
     def saw(self, kind: str, change: Change) -> None:
         """Look at a ReplicaSet that changed, or of which a pod did."""
@@ -41,15 +39,11 @@ class ReplicaSets:
             for each in self._objects.store.items(REPLICA_SETS, change.name[0]):
                 self._pending.add(each.name)  # pods that were refused for want of it can be made now
 
-    def act(self) -> bool:
+    def look(self, found: Stored) -> None:
         """Make and delete pods."""
-        names = self._pending.take()
-        for name in names:
-            found = self._objects.store.find(REPLICA_SETS, name)
-            if found is not None and not leaves(found.body):
-                self._fill(found)
-                self._tell(name)
-        return bool(names)
+        if not leaves(found.body):
+            self._fill(found)
+            self._tell(found.name)
 
     def _fill(self, found: Stored) -> None:
         wanted, present = found.body["spec"]["replicas"], live_pods(self._objects, found)
@@ -70,12 +64,10 @@ class ReplicaSets:
         write_status(self._objects, found, REPLICA_SETS, status)
 
 
-class Deployments:
+class Deployments(OfOneKind):
     """Gives each Deployment its ReplicaSets."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
-        self._pending = Pending()
+    key = DEPLOYMENTS
 
     def saw(self, kind: str, change: Change) -> None:
         """Look at a Deployment that changed, or of which a ReplicaSet did, or a pod of that one went."""
@@ -87,15 +79,11 @@ class Deployments:
             for each in self._objects.store.items(DEPLOYMENTS, change.name[0]):
                 self._pending.add(each.name)
 
-    def act(self) -> bool:
+    def look(self, found: Stored) -> None:
         """Make, grow and shrink ReplicaSets."""
-        names = self._pending.take()
-        for name in names:
-            found = self._objects.store.find(DEPLOYMENTS, name)
-            if found is not None and not leaves(found.body):
-                self._roll(found)
-                self._tell(name)
-        return bool(names)
+        if not leaves(found.body):
+            self._roll(found)
+            self._tell(found.name)
 
     def _roll(self, found: Stored) -> None:
         spec, fingerprint = found.body["spec"], template_hash(found.body)
