@@ -11,6 +11,7 @@ from kube import kinds
 from kube.caches import Reflector
 from kube.client import Client
 from kube.left_alone import JobRules
+from kube.readiness import missing
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,12 +49,8 @@ class Caches:
         return all(cache.wait_synced(max(end - time.monotonic(), 0.0)) for cache in self.all)
 
     def missing(self) -> str | None:
-        """A sentence on what is not filled yet, and why; ``None`` from then on: a copy that ages still serves."""
-        waiting = [cache for cache in self.all if not cache.synced]
-        if not waiting:
-            return None
-        why = next((f" ({cache.failure})" for cache in waiting if cache.failure is not None), "")
-        return f"not read yet: {', '.join(cache.kind.plural for cache in waiting)}{why}"
+        """A sentence on what was not read yet, and why; ``None`` once all was."""
+        return missing(self.all)
 
     def observe(self, at: float) -> Observation:
         """The cluster as the copies have it."""

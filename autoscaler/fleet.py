@@ -41,11 +41,12 @@ class Fleet:
             if seen.uid not in self.states and _concerns_us(seen, observation.profiles.get(seen.uid)):
                 with self._guard("look", None):
                     self._add(seen, observation)
-        nodes, self._nodes = self._nodes, observation.snapshot.nodes
+        nodes_changed = self._nodes not in (None, observation.snapshot.nodes)
+        self._nodes = observation.snapshot.nodes
         for state in self:
             with self._guard("look", state):
                 state.look(observation)
-            if nodes not in (None, self._nodes):
+            if nodes_changed:
                 state.deeds = replace(state.deeds, setbacks=kept(state.deeds.setbacks, observation.at, lifted=True))
             self._adopt(state, observation.at)
         leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]

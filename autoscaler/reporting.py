@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from cachetools import TTLCache
@@ -29,6 +29,8 @@ _REFUSED_SECONDS: Final = 30.0
 _MOST_REFUSED: Final = 10_000
 _NAME_TAKEN_SECONDS: Final = 30.0
 """So long another job's profile of the same name is left in peace before it is asked about again."""
+_Told: TypeAlias = tuple[str, str]
+"""Of which job (its UID) for which reason a user was told."""
 
 
 class Profiles(Protocol):
@@ -74,8 +76,8 @@ class Reporting:
         self._spacing_seconds = spacing_seconds
         self._living: Collection[str] | None = None
         """The UIDs of all jobs; unknown before the first look."""
-        self._told: dict[str, str] = {}
-        self._refused_lately: TTLCache[str, None] = TTLCache(_MOST_REFUSED, _REFUSED_SECONDS, timer=timer)
+        self._told: dict[_Told, str] = {}
+        self._refused_lately: TTLCache[str | _Told, None] = TTLCache(_MOST_REFUSED, _REFUSED_SECONDS, timer=timer)
 
     def report(self, state: JobState, now: float) -> None:
         """Write the job's profile if that says something new to its user, or is old; tell of a log of no use."""
@@ -173,10 +175,7 @@ class Reporting:
         for seen in observation.jobs.values():
             if seen.hints and not seen.outcome:
                 self._tell_once(seen, "UnknownAnnotation", "; ".join(str(hint) for hint in seen.hints))
-        for key in self._told.keys() - {
-            _key(seen.uid, reason) for seen in observation.jobs.values() for reason in _REASONS
-        }:
-            del self._told[key]
+        self._told = {key: message for key, message in self._told.items() if key[0] in observation.jobs}
         return len(alone)
 
     def _write_left_alone(self, seen: TrainingJob, known: TrainingProfile | None) -> None:
@@ -184,13 +183,13 @@ class Reporting:
         if not isinstance(profile, TrainingProfile):
             if isinstance(profile, Refused):
                 self._refused(profile)
-            self._again_later(_key(seen.uid, "LeftAlone"))
+            self._again_later((seen.uid, "LeftAlone"))
             return
         status = msgspec.structs.replace(profile.status, phase=Phase.LEFT_ALONE, reason=seen.left_alone or "")
         outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Refused):
             self._refused(outcome)
-            self._again_later(_key(seen.uid, "LeftAlone"))
+            self._again_later((seen.uid, "LeftAlone"))
 
     def half_bound(self, seen: TrainingJob, waited_seconds: float, *, runs: bool) -> None:
         """Tell of a job that holds only a part of its gang; ``runs``: some pod of it that trains does."""
@@ -202,7 +201,7 @@ class Reporting:
         self._tell_once(seen, "HalfPlaced", f"for {waited_seconds:.0f} s only some of its pods have a node, and {what}")
 
     def _tell_once(self, seen: TrainingJob, reason: str, message: str) -> bool:
-        key = _key(seen.uid, reason)
+        key = (seen.uid, reason)
         if self._told.get(key) == message or key in self._refused_lately:
             return False
         if not self._emit(seen, EventType.WARNING, reason, message):
@@ -211,7 +210,7 @@ class Reporting:
         self._told[key] = message
         return True
 
-    def _again_later(self, key: str) -> None:
+    def _again_later(self, key: _Told) -> None:
         self._told.pop(key, None)
         self._refused_lately[key] = None
 
@@ -227,13 +226,6 @@ class Reporting:
     def _refused(self, outcome: Refused) -> None:
         self._metrics.refusals.labels(outcome.kind.value).inc()
         _LOG.warning("%s", outcome)
-
-
-_REASONS = ("LeftAlone", "UnknownAnnotation", "LogNotUnderstood", "ProfileNameTaken", "HalfPlaced")
-
-
-def _key(uid: str, reason: str) -> str:
-    return f"{uid}/{reason}"
 
 
 def _news(status: ProfileStatus) -> tuple[object, ...]:

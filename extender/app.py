@@ -36,12 +36,8 @@ class Decider(Protocol):
         ...
 
 
-class Readiness(Protocol):
-    """Whether decisions can be made; the sentence says what is missing, ``None`` that nothing is."""
-
-    def __call__(self) -> str | None:
-        """What is missing."""
-        ...
+Readiness = Callable[[], str | None]
+"""Whether decisions can be made: a sentence on what is missing, ``None`` where nothing is."""
 
 
 class _Refusal(Exception):

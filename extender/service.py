@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Protocol
+from typing import Any, Final
 
 from flask import Flask
 
@@ -20,38 +20,12 @@ from kube import kinds
 from kube.caches import Reflector
 from kube.client import Client, connect
 from kube.left_alone import JobRules
+from kube.readiness import missing
 from kube.writer import PodWriter
 from settings import address
 
 _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is told in some tens of milliseconds."""
-
-
-class Cache(Protocol):
-    """A copy of one kind of object; ``kube.caches.Reflector`` is one."""
-
-    def start(self) -> None:
-        """Begin to list and watch."""
-        ...
-
-    def stop(self, timeout_seconds: float = 5.0) -> None:
-        """End."""
-        ...
-
-    @property
-    def synced(self) -> bool:
-        """Whether a whole list has been read."""
-        ...
-
-    @property
-    def failure(self) -> str | None:
-        """Why it cannot be refreshed at the moment."""
-        ...
-
-    @property
-    def silent_seconds(self) -> float | None:
-        """Seconds since the API server was last heard of."""
-        ...
 
 
 class Service:
@@ -90,7 +64,7 @@ class Service:
         """Begin to watch; plans are made once all caches are filled."""
         if self._health is not None:
             self._health.start()
-        for cache in self._caches.values():
+        for cache in self._caches:
             cache.start()
         self._nominator.start()
 
@@ -99,21 +73,17 @@ class Service:
         if self._health is not None:
             self._health.stop()
         self._nominator.stop()
-        for cache in self._caches.values():
+        for cache in self._caches:
             cache.stop()
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
     def missing(self) -> str | None:
         """What has not been read from the API server yet, as a sentence; ``None`` once everything has."""
-        waiting = {name: cache for name, cache in self._caches.items() if not cache.synced}
-        if not waiting:
-            return None
-        why = next((cache.failure for cache in waiting.values() if cache.failure), None)
-        return f"{', '.join(waiting)} not read yet" + (f" ({why})" if why else "")
+        return missing(self._caches)
 
     def _cache_age(self) -> float:
-        return max((cache.silent_seconds or 0.0 for cache in self._caches.values()), default=0.0)
+        return max((cache.silent_seconds or 0.0 for cache in self._caches), default=0.0)
 
 
 class _OnceReady:
@@ -137,15 +107,15 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-def _caches(client: Client, settings: Settings, feed: Feed) -> dict[str, Cache]:
+def _caches(client: Client, settings: Settings, feed: Feed) -> tuple[Reflector[Any], ...]:
     jobs = JobRules(scheduler_name=settings.scheduler_name)
-    return {
-        "nodes": Reflector(client, kinds.nodes(settings.node_selector), observer=feed.node),
-        "pods": Reflector(client, kinds.pods(), observer=feed.pod),
-        "TFJobs": Reflector(client, kinds.training_jobs("TFJob", jobs), observer=feed.job),
-        "MXJobs": Reflector(client, kinds.training_jobs("MXJob", jobs), observer=feed.job),
-        "profiles": Reflector(client, kinds.profiles(), observer=feed.profile),
-    }
+    return (
+        Reflector(client, kinds.nodes(settings.node_selector), observer=feed.node),
+        Reflector(client, kinds.pods(), observer=feed.pod),
+        Reflector(client, kinds.training_jobs("TFJob", jobs), observer=feed.job),
+        Reflector(client, kinds.training_jobs("MXJob", jobs), observer=feed.job),
+        Reflector(client, kinds.profiles(), observer=feed.profile),
+    )
 
 
 def _leadership(settings: Settings, client: Client) -> Leadership:
