@@ -1,0 +1,48 @@
+"""The log lines that the user guide shows are read, each as what it says."""
+
+import re
+from typing import Final
+
+import pytest
+
+from scheduling.progress.formats import read_line
+from scheduling.progress.lines import clean
+from scheduling.progress.reading import Reading
+from scheduling.progress.rules import LogRules
+from tests.unit.docs.pages import page, spans
+
+_GUIDE: Final = page("docs/user-guide.md")
+_HEADING: Final = "What your script should print"
+_LINES: Final = [line for row in _GUIDE.rows(_HEADING) for line in spans(row[1]) if re.search(r"\d.* | .*\d", line)]
+
+
+def _read(line: str) -> Reading:
+    reading = read_line(clean(line), LogRules())
+    assert reading is not None, line
+    return reading
+
+
+@pytest.mark.parametrize("line", _LINES)
+def test_a_line_of_the_table_is_read(line: str) -> None:
+    reading = _read(line)
+    assert (reading.saved is not None) == ("ckpt" in line or "heckpoint" in line)
+
+
+def test_the_table_has_a_line_of_each_framework() -> None:
+    assert len(_LINES) >= 7
+
+
+def test_the_line_that_is_advised_tells_everything() -> None:
+    (line,) = (each for each in _GUIDE.code if each.startswith("2026-01-01T"))
+    reading = _read(line)
+    assert (reading.loss, reading.step, reading.epoch) == (0.4123, 1200, 3)
+    assert reading.saved is not None
+    assert reading.saved.step == 1200
+
+
+@pytest.mark.parametrize("name", ["examples/light", "examples/mxnet", "examples/tensorflow"])
+def test_the_lines_that_an_example_prints_are_read(name: str) -> None:
+    printed = [each for each in page(f"{name}/README.md").text.splitlines() if re.search(r"\b(epoch|step)=\d", each)]
+    assert printed
+    for line in printed:
+        assert _read(line.strip()).step is not None
