@@ -169,35 +169,52 @@ class Operator:
         reason = f"{'MPIJob' if rules.kind == 'MXJob' else rules.kind}FailedValidation"
         self._emit(body, rules, "Warning", reason, f"{rules.kind} failed validation because {why}")
 
+    def _tell_once(self, job: Job, reason: str, message: str) -> None:
+        """Say what is wrong with a job's template; the real operator counts the same Event up instead."""
+        key = (job.rules.kind, job.namespace, job.uid)
+        if (key, message) not in self._told_wrong:
+            self._told_wrong.add((key, message))
+            self._emit(job.body, job.rules, "Warning", reason, message)
+
     # --- acting ---------------------------------------------------------------------------------------------------
 
     def _do(self, job: Job, action: Action) -> None:
         core: Any = self._client.core
-        where = f"{job.namespace}/{job.name}"
         match action:
             case CreatePod(body):
-                self._create(f"create a pod of {where}", core.create_namespaced_pod, job.namespace, body)
+                self._create(job, "Pod", core.create_namespaced_pod, body)
             case CreateService(body):
-                self._create(f"create a service of {where}", core.create_namespaced_service, job.namespace, body)
+                self._create(job, "Service", core.create_namespaced_service, body)
             case DeletePod(name, uid):
-                options = {"preconditions": {"uid": uid}}
-                self._delete(f"delete pod {name}", core.delete_namespaced_pod, job.namespace, name, options)
+                self._delete(job, "Pod", core.delete_namespaced_pod, name, {"preconditions": {"uid": uid}})
             case DeleteService(name):
-                self._delete(f"delete service {name}", core.delete_namespaced_service, job.namespace, name, None)
+                self._delete(job, "Service", core.delete_namespaced_service, name, None)
             case WriteStatus(status):
                 self._write_status(job, status)
             case Tell(kind, reason, message):
                 self._emit(job.body, job.rules, kind, reason, message)
 
-    def _create(self, what: str, method: Any, namespace: str, body: Json) -> None:
-        self._client.call(what, method, namespace=namespace, body=body)
-
-    def _delete(self, what: str, method: Any, namespace: str, name: str, options: Json | None) -> None:
+    def _create(self, job: Job, kind: str, method: Any, body: Json) -> None:
+        name = body["metadata"]["name"]
+        what = f"create {kind.lower()} {name} of {job.namespace}/{job.name}"
         try:
-            self._client.call(what, method, name=name, namespace=namespace, body=options)
+            self._client.call(what, method, namespace=job.namespace, body=body)
+        except KubeError as error:
+            if error.kind is not ErrorKind.EXISTS:
+                why = error.sentence.removeprefix(f"cannot {what}: ").rpartition(" (HTTP ")[0]
+                self._tell_once(job, f"FailedCreate{kind}", f"Error creating: {why or error.sentence}")
+            raise
+        self._emit(job.body, job.rules, "Normal", f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name}")
+
+    def _delete(self, job: Job, kind: str, method: Any, name: str, options: Json | None) -> None:
+        try:
+            what = f"delete {kind.lower()} {name} of {job.namespace}/{job.name}"
+            self._client.call(what, method, name=name, namespace=job.namespace, body=options)
         except KubeError as error:
             if error.kind not in (ErrorKind.NOT_FOUND, ErrorKind.CONFLICT):
                 raise
+            return
+        self._emit(job.body, job.rules, "Normal", f"SuccessfulDelete{kind}", f"Deleted {kind.lower()}: {name}")
 
     def _write_status(self, job: Job, status: Json) -> None:
         self._client.call(

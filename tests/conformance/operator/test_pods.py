@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from tests.conformance.api.test_refused_pods import KEY
 from tests.conformance.asking import Json
 from tests.conformance.operator.jobs import LABELS, Job, replicas
 
@@ -193,6 +196,43 @@ class TestMxnet:
         mxjob.create(specs)
         mxjob.wait_pods("scheduler-0", "server-0", "worker-0")
         assert mxjob.environment("server-0", 1) == mxjob.environment("server-0", 0)
+
+
+class TestTelling:
+    """What a user finds in the Events of a job."""
+
+    def test_what_was_made_and_deleted_is_told(self, tfjob: Job) -> None:
+        tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 1)})
+        tfjob.wait_pods("ps-0", "worker-0")
+        made = {("Normal", "SuccessfulCreatePod", f"Created pod: j-{name}") for name in ("ps-0", "worker-0")}
+        made |= {("Normal", "SuccessfulCreateService", f"Created service: j-{name}") for name in ("ps-0", "worker-0")}
+        tfjob.ask.until(lambda: made <= set(tfjob.events()), "Events tell of what was made")
+        tfjob.suspend()
+        tfjob.wait_pods()
+        gone = {("Normal", "SuccessfulDeletePod", f"Deleted pod: j-{name}") for name in ("ps-0", "worker-0")}
+        gone |= {("Normal", "SuccessfulDeleteService", f"Deleted service: j-{name}") for name in ("ps-0", "worker-0")}
+        tfjob.ask.until(lambda: gone <= set(tfjob.events()), f"Events tell of what was deleted ({tfjob.events()})")
+
+    @pytest.mark.parametrize(
+        ("spec", "why"),
+        [
+            pytest.param(
+                {"nodeSelector": {"a b": "c"}},
+                f'spec.nodeSelector: Invalid value: "a b": {KEY}',
+                id="a label of nodes that none can have",
+            ),
+            pytest.param(
+                {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "v", "emptyDir": {}}]},
+                'spec.volumes[1].name: Duplicate value: "v"',
+                id="two volumes of one name",
+            ),
+        ],
+    )
+    def test_a_template_of_which_no_pod_can_be_made_is_told(self, tfjob: Job, spec: Json, why: str) -> None:
+        tfjob.create({"Worker": replicas("TFJob", 1, **spec)})
+        told = ("Warning", "FailedCreatePod", f'Error creating: Pod "j-worker-0" is invalid: {why}')
+        tfjob.ask.until(lambda: told in tfjob.events(), f"an Event says why there is no pod ({tfjob.events()})")
+        assert tfjob.pods() == {}
 
 
 class TestRepair:
