@@ -1,6 +1,7 @@
 """Allocate: what the candidates may share, and who of the waiting jobs is promised room before anyone grows."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.allocation import AllocationProblem, Candidate
@@ -34,7 +35,8 @@ def draw_up(pool: Pool, layout: Layout, rules: IntervalRules, at: float) -> Budg
     ordered = _in_order(standings, capacity, rules, at)
     seated = tuple(each for each in ordered if _fits_now(each, layout))
     candidates = tuple(each.candidate for each in standings if each.candidate is not None)
-    room = _room(pool, layout, frozenset(each.job.uid for each in candidates))
+    open_jobs = frozenset(each.job.uid for each in candidates)
+    room = _room(pool, layout, open_jobs)
     spare = room - total(_least(each) for each in candidates if each.running)
     claims = [each for each in standings if _is_forced(each)]
     claims += [each for each in ordered if each.candidate is None and each not in seated]
@@ -54,7 +56,7 @@ def draw_up(pool: Pool, layout: Layout, rules: IntervalRules, at: float) -> Budg
         if each.measure_at is not None and demand.fits_in(spare):
             room, spare = room - demand, spare - demand
             measured.append(each)
-    problem = AllocationProblem(room, capacity, candidates)
+    problem = AllocationProblem(room, capacity, candidates, _servers(pool, layout, open_jobs))
     return Budget(problem, seated, tuple(promised), tuple(refused), tuple(measured))
 
 
@@ -92,6 +94,18 @@ def _room(pool: Pool, layout: Layout, open_jobs: frozenset[str]) -> Resources:
     free = layout.stock.total_free([node.name for node in layout.nodes if node.name not in names])
     held = [each for uid in sorted(open_jobs) for each in layout.held.get(uid, ())]
     return free + total(each.resources for each in held if each.node in names)
+
+
+def _servers(pool: Pool, layout: Layout, open_jobs: frozenset[str]) -> Mapping[Resources, int]:
+    """How that room lies: what a node has of it, and how many nodes have just that."""
+    stock = layout.stock
+    free = {node.name: stock.free[stock.row_of[node.name]] for node in pool.nodes}
+    for uid in sorted(open_jobs):
+        for each in layout.held.get(uid, ()):
+            asked = stock.vector(each.resources)
+            if each.node in free and asked is not None:
+                free[each.node] = tuple([left + held for left, held in zip(free[each.node], asked, strict=True)])
+    return {stock.resources_of(vector): count for vector, count in Counter(free.values()).items()}
 
 
 def _least(candidate: Candidate) -> Resources:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.allocation import JobHistory, Setback
-from scheduling.interval import Action, IntervalRules, Seen, plan_interval
+from scheduling.interval import Action, Decision, IntervalRules, Seen, plan_interval
 from scheduling.interval.layout import Layout
 from scheduling.jobs import AtTarget, CountBounds, Counts, FixedRole, Job, ReplicaSpec, RescaleRule, Role
 from scheduling.nodes import Node
@@ -35,15 +35,28 @@ def test_a_cordoned_node_is_no_room() -> None:
     assert sum(decided["a"].counts) == 4
 
 
-def test_an_allocation_that_no_node_can_hold_is_trimmed_with_the_reason() -> None:
+def beside_a_wide_one(count: int, cores: int) -> dict[str, Decision]:
+    """Job ``a``, with much to do and workers of 3 cores, and job ``b``, with tasks of one, on so many nodes."""
     wide = ReplicaSpec(Resources(cpu=3000))
-    a = replace(job("a"), worker=wide)
+    a, b = replace(job("a"), worker=wide), job("b")
     pods = [replace(pod, resources=spec.resources) for pod, spec in zip(bind(a, HERE[:2]), (a.ps, wide), strict=True)]
-    snapshot = ClusterSnapshot.of(AT, [a], nodes(3, 5), pods)
-    (decision,) = plan_interval("i7", Seen(snapshot), methods({"a": steps(1000)}), IntervalRules()).decisions
+    snapshot = ClusterSnapshot.of(AT, [a, b], nodes(count, cores), [*pods, *bind(b, ["node-01"] * 2)])
+    known = methods({"a": steps(100_000), "b": steps(1000)})
+    return {each.key.name: each for each in plan_interval("i7", Seen(snapshot), known, IntervalRules()).decisions}
+
+
+def test_an_allocation_that_no_node_can_hold_is_trimmed_with_the_reason() -> None:
+    decision = beside_a_wide_one(4, 4)["a"]
     assert decision.action is Action.GROW
     assert decision.counts.workers == 3
     assert "trimmed from" in decision.reason
+
+
+def test_room_in_pieces_too_small_for_one_job_is_left_to_another() -> None:
+    decided = beside_a_wide_one(6, 5)  # 6 workers of 3 cores find a place, one for each node; the sum would do for 9
+    assert decided["a"].counts.workers == 6
+    assert "worker 7 does not fit: too little cpu, room in one piece for a task of cpu=3000" in decided["a"].reason
+    assert decided["a"].counts.ps + sum(decided["b"].counts) == 2 * 6
 
 
 def test_rooms_are_freed_before_they_are_taken() -> None:
