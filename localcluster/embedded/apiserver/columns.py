@@ -66,7 +66,9 @@ def _conditions(body: Json) -> Mapping[str, str]:
 
 
 def _selector(path: str) -> Cell:
-    return lambda body, _now: ",".join(f"{key}={value}" for key, value in (at_path(body, path) or {}).items()) or _NONE
+    return lambda body, _now: (
+        ",".join(f"{key}={value}" for key, value in sorted((at_path(body, path) or {}).items())) or _NONE
+    )
 
 
 def _containers(field: str) -> Cell:
@@ -232,6 +234,13 @@ BUILT_IN: Mapping[str, tuple[Column, ...]] = {
         ("Current", "integer", 0, _field("status.replicas", 0)),
         ("Ready", "integer", 0, _field("status.readyReplicas", 0)),
         *_words([_AGE, *_TEMPLATE])[1:],
+    ),
+    "priorityclasses": (
+        ("Name", "string", 0, name),
+        ("Value", "integer", 0, _field("value", 0)),
+        ("Global-Default", "boolean", 0, _field("globalDefault", missing=False)),
+        ("Age", "string", 0, age),
+        ("PreemptionPolicy", "string", 0, _field("preemptionPolicy", "PreemptLowerPriority")),
     ),
     "leases": _words([("Holder", _field("spec.holderIdentity", "")), _AGE]),
     "persistentvolumes": _words(

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcluster.embedded.apiserver.kinds import Json, Resource, ScalePaths
 from localcluster.embedded.apiserver.pods import with_condition
-from localcluster.embedded.apiserver.refusals import Problem, invalid_value
+from localcluster.embedded.apiserver.refusals import Problem, invalid_value, required
 
 
 def resources_of(definition: Json) -> Iterator[Resource]:
@@ -65,6 +65,16 @@ def problems(body: Json, _old: Json | None) -> Iterator[Problem]:
     name = body["metadata"]["name"]
     if name != f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}":
         yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    versions = spec.get("versions") or ()
+    if sum(bool(each.get("storage")) for each in versions) != 1:
+        yield invalid_value("spec.versions", versions, "must have exactly one version marked as storage version")
+    for index, each in enumerate(versions):
+        root = (each.get("schema") or {}).get("openAPIV3Schema")
+        place = f"spec.versions[{index}].schema.openAPIV3Schema"
+        if not root:
+            yield required(place)
+        elif root.get("type") != "object":
+            yield invalid_value(f"{place}.type", root.get("type") or "", "must be object at the root")
 
 
 def _scale(scale: Json | None) -> ScalePaths | None:

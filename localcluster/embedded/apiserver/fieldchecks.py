@@ -59,7 +59,7 @@ def declared(resource: Resource, config: Json) -> Json:
     """Return what an applier sent. Raises Refusal for a field that the kind does not have."""
     unknown = sorted(schema.unknown_fields(resource.schema, config)) if resource.schema is not None else []
     if unknown:
-        namespace, name = (config["metadata"].get(key) or "" for key in ("namespace", "name"))
+        namespace, name = ((config.get("metadata") or {}).get(key) or "" for key in ("namespace", "name"))
         about = f"({namespace}/{name}; {resource.api_version}, Kind={resource.kind})"
         raise Refusal(
             500, "", f"failed to create typed patch object {about}: .{unknown[0]}: field not declared in schema"

@@ -4,7 +4,8 @@ background   the owner goes at once, and what it owned after it
 foreground   the owner stays, marked, until those that it owned and that block it are gone
 orphan       those that it owned forget it before it goes
 
-An owner is known by its UID: an object that names one which never was, or which is gone, goes too.
+An owner is known by its UID: an object that names one which never was, or which is gone, goes too. So does one that
+names an owner in another namespace: there it counts for nothing.
 """
 
 from typing import Final, TypeAlias
@@ -72,13 +73,18 @@ class Garbage:
     def _examine(self, target: Target, found: Stored) -> None:
         """Delete an object without a living owner; else let it forget those that are gone."""
         owners = found.body["metadata"].get("ownerReferences") or []
-        living = [each for each in owners if each["uid"] in self._living]
+        living = [each for each in owners if self._lives(each["uid"], found.name[0])]
         if len(living) == len(owners):
             return
         if living:
             quietly(lambda: self._objects.change(target, lambda body: _with_owners(body, living)))
         elif not found.body["metadata"].get("deletionTimestamp"):
             quietly(lambda: self._objects.delete(target, Options(uid=found.uid)))
+
+    def _lives(self, owner: str, namespace: str) -> bool:
+        """Tell whether an owner is where it can own something of a namespace: there, or outside of all namespaces."""
+        place = self._living.get(owner)
+        return place is not None and place[1][0] in {"", namespace}
 
     def _finish(self, target: Target, found: Stored) -> None:
         """Bring the deletion of an owner further that waits for what it owns."""

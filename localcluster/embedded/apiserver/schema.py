@@ -196,11 +196,12 @@ def _number_bounds(schema: Schema, value: float, field: str) -> Iterator[Problem
 
 def _string_bounds(schema: Schema, value: str, field: str) -> Iterator[Problem]:
     shortest, longest, pattern = schema.get("minLength"), schema.get("maxLength"), schema.get("pattern")
-    if shortest is not None and len(value) < shortest:
-        yield invalid_value(field, value, f"{field} in body should be at least {shortest} chars long")
+    # Of several mistakes in one word only the first is told.
     if longest is not None and len(value) > longest:
         yield Problem("FieldValueTooLong", field, f"Too long: may not be more than {longest} bytes")
-    if pattern and not re.search(pattern, value):
+    elif shortest is not None and len(value) < shortest:
+        yield invalid_value(field, value, f"{field} in body should be at least {shortest} chars long")
+    elif pattern and not re.search(pattern, value):
         yield invalid_value(field, value, f"{field} in body should match '{pattern}'")
     if schema.get("format") == "date-time" and not _is_instant(value):
         said = f'Invalid value: "{value}": {field} in body must be of type date-time: "{value}"'

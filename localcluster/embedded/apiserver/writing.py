@@ -114,8 +114,8 @@ def _check_applied(target: Target, config: Any) -> None:
     kind, version = (config.get(key) or "" for key in ("kind", "apiVersion")) if isinstance(config, dict) else ("", "")
     if (kind, version) != (resource.kind, resource.api_version):
         raise bad_request(f"invalid object type: {version if '/' in version else f'/{version}'}, Kind={kind}")
-    must_be_meant(target, config)
-    if config["metadata"].get("managedFields"):
+    must_be_meant(target, config, named=not target.subresource)
+    if (config.get("metadata") or {}).get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     declared(resource, config)
 

@@ -164,6 +164,35 @@ class TestOwners:
         )
         assert ask.core.read_namespaced_config_map("owner", namespace).metadata.uid == owner.metadata.uid
 
+    def test_what_names_an_owner_in_another_namespace_goes(self, ask: Asking, namespace: str) -> None:
+        """An owner that is elsewhere is none: whoever writes such a reference loses the object."""
+        owner = ask.core.create_namespaced_config_map(namespace, config_map("owner"))
+        name = f"owned-{namespace}"
+        ask.core.create_namespaced_config_map("default", self.owned(name, owner))
+        ask.until(
+            lambda: ask.found(lambda: ask.core.read_namespaced_config_map(name, "default")) is None,
+            "the object with an owner elsewhere is gone",
+        )
+
+    def test_what_has_two_owners_goes_with_the_last_of_them(self, ask: Asking, namespace: str) -> None:
+        first, second = (ask.core.create_namespaced_config_map(namespace, config_map(name)) for name in ("a", "b"))
+        body = self.owned("owned", first)
+        others = self.owned("owned", second)["metadata"]["ownerReferences"]  # type: ignore[index]  # JSON
+        body["metadata"]["ownerReferences"] += others  # type: ignore[index]  # JSON
+        ask.core.create_namespaced_config_map(namespace, body)
+        ask.core.delete_namespaced_config_map("a", namespace)
+
+        def owners() -> set[str]:
+            found = ask.core.read_namespaced_config_map("owned", namespace).metadata.owner_references
+            return {each.name for each in found}
+
+        ask.until(lambda: owners() == {"b"}, "it forgets the owner that is gone")
+        ask.core.delete_namespaced_config_map("b", namespace)
+        ask.until(
+            lambda: ask.found(lambda: ask.core.read_namespaced_config_map("owned", namespace)) is None,
+            "it goes with the last one",
+        )
+
     def test_a_namespace_goes_with_all_that_is_in_it(self, ask: Asking) -> None:
         ask.core.create_namespace({"metadata": {"name": "going"}})
         ask.core.create_namespaced_config_map("going", config_map("c"))

@@ -46,7 +46,8 @@ class ApiServer:
             condition["status"] = "Unknown"
 
     def ready(self) -> str:
-        return next(each["status"] for each in self.node["status"]["conditions"] if each["type"] == "Ready")
+        found: str = next(each["status"] for each in self.node["status"]["conditions"] if each["type"] == "Ready")
+        return found
 
     def _reach(self) -> None:
         if not self.answers:
