@@ -15,10 +15,12 @@ import autoscaler.metrics
 import autoscaler.settings
 import extender.settings
 from autoscaler.rescale_words import Outcome
+from cli import job_table, speed_table
 from extender.service import Service
 from kube.contract import Annotation, Phase
 from kube.errors import ErrorKind
 from scheduling.interval.plan import Action
+from scheduling.jobs import Counts
 from scheduling.policies import POLICIES
 from settings import _sentences as sentences_of
 from settings import flag
@@ -253,3 +255,16 @@ def _program(manifest: Any) -> str:
 
 def _arguments(manifest: Any) -> Any:
     return _ours(manifest)["args"]
+
+
+def test_the_columns_of_a_table_of_jobs_are_told_in_their_order() -> None:
+    assert [name for row in _USER.rows("A table of jobs") for name in spans(row[0])] == list(job_table.COLUMNS)
+
+
+def test_the_columns_of_a_table_of_speeds_are_those_that_are_read(tmp_path: Path) -> None:
+    names = [name for row in _USER.rows("A table of speeds") for name in spans(row[0])]
+    table = tmp_path / "speeds.csv"
+    table.write_text("\n".join([",".join(names), *(f"sync,{ps},2,1.5,64" for ps in range(1, 5))]))
+    (read,) = speed_table.read_speed_tables(table).tables
+    assert read.repeats == {Counts(p, 2): (1.5,) for p in range(1, 5)}
+    assert read.batch is not None
