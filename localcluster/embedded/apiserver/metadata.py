@@ -119,8 +119,11 @@ def metadata_problems(body: Json, old: Json | None = None) -> Iterator[Problem]:
     metadata = body.get("metadata") or {}
     if old is not None:
         yield from _changes(metadata, old["metadata"])
-    yield from label_problems(metadata.get("labels") or {}, "metadata.labels")
-    yield from _annotation_problems(metadata.get("annotations") or {})
+    before = old["metadata"] if old is not None else {}
+    if metadata.get("labels") != before.get("labels"):
+        yield from label_problems(metadata.get("labels") or {}, "metadata.labels")
+    if metadata.get("annotations") != before.get("annotations"):
+        yield from _annotation_problems(metadata.get("annotations") or {})
     for index, each in enumerate(metadata.get("finalizers") or ()):
         if "/" not in each and each not in _STANDARD_FINALIZERS:
             said = "name is neither a standard finalizer name nor is it fully qualified"

@@ -103,10 +103,12 @@ class Objects:
         return self.store.put(resource.store_key, body)
 
     def change(self, target: Target, change: Change, options: Options = DEFAULT_OPTIONS) -> Stored:
-        """Replace an object by what `change` makes of it. One that stays the same keeps its version. Raises Refusal."""
+        """Replace an object by what `change` makes of it. One that stays the same keeps its version. Raises Refusal.
+
+        What a caller sent has to have the shape of its kind already.
+        """
         resource, old = target.resource, self.get(target)
         asked = change(old.body)
-        check_shape(resource, asked)
         new = self._merged(target, old, asked)
         problems = [
             *metadata_problems(asked, old.body),

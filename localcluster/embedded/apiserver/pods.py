@@ -160,7 +160,8 @@ def _token_volume(name: str) -> Json:
 
 def problems(pod: Json, old: Json | None) -> Iterator[Problem]:
     """Yield what is wrong with a pod, also with how it changed."""
-    yield from spec_problems(pod.get("spec") or {}, "spec")
+    if old is None or pod["spec"] != old["spec"]:
+        yield from spec_problems(pod.get("spec") or {}, "spec")
     if old is None:
         return
     yield from added_gates(pod["spec"], old["spec"])

@@ -5,6 +5,8 @@ Enough that whatever is stored can be read by everything here; null stands for n
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from localcluster.embedded.apiserver.kinds import Json, Resource
@@ -122,20 +124,42 @@ _SPECS: Final[Mapping[str, Shape]] = {
 _NEED_SPEC: Final = _SPECS.keys() - {"pods", "nodes", "namespaces", "services", "leases"}
 
 
-def check_shape(resource: Resource, body: Json) -> None:
-    """Refuse an object that has something else where an object, a list or a word belongs."""
-    shape: dict[str, Shape] = {"metadata": _METADATA}
-    if not resource.custom:
-        spec = "spec!" if resource.plural in _NEED_SPEC else "spec"
-        shape.update({spec: _SPECS.get(resource.plural, "object"), "status": _STATUS})
-        shape.update({"eventTime": "micro", "firstTimestamp": "time", "lastTimestamp": "time", "count": "int32"})
-        shape.update({"data": _STRINGS, "stringData": _STRINGS, "involvedObject": _REFERENCE})
+@dataclass(frozen=True, slots=True, eq=False)
+class _Keys:
+    """A shape of keys, made ready: looked up for every key of every object that is written."""
+
+    known: Mapping[str, Any]
+    other: Any
+    needed: tuple[str, ...]
+
+
+def _ready(shape: Shape) -> Any:
+    if isinstance(shape, Mapping):
+        known = {key.rstrip("!"): _ready(inner) for key, inner in shape.items()}
+        return _Keys(known, known.get("*"), tuple(key.rstrip("!") for key in shape if key.endswith("!")))
+    return [_ready(shape[0])] if isinstance(shape, list) else shape
+
+
+@cache
+def _shape_of(plural: str, custom: bool) -> Any:
+    if custom:
+        return _ready({"metadata": _METADATA})
+    spec = "spec!" if plural in _NEED_SPEC else "spec"
+    shape: dict[str, Shape] = {"metadata": _METADATA, spec: _SPECS.get(plural, "object"), "status": _STATUS}
+    shape.update({"eventTime": "micro", "firstTimestamp": "time", "lastTimestamp": "time", "count": "int32"})
+    return _ready({**shape, "data": _STRINGS, "stringData": _STRINGS, "involvedObject": _REFERENCE})
+
+
+def check_shape(resource: Resource, body: Json) -> Json:
+    """Return an object. Raises Refusal for one with something else where an object, a list or a word belongs."""
+    shape = _shape_of("" if resource.custom else resource.plural, resource.custom)
     for kind, path, said in _misfits(shape, body, ""):
         if kind == "missing":
             raise invalid(resource, (body.get("metadata") or {}).get("name") or "", [required(path)])
         named = f'{resource.kind} in version "{resource.version}"'
         unread = "json: cannot unmarshal " if kind == "other" else ""
         raise bad_request(f"{named} cannot be handled as a {resource.kind}: {unread}{said}")
+    return body
 
 
 def _misfits(shape: Shape, value: Any, path: str) -> Iterator[tuple[str, str, str]]:
@@ -185,13 +209,15 @@ def _is_amount(value: str | float) -> bool:
     return True
 
 
-def _members(shape: Mapping[str, Shape], value: Json, path: str) -> Iterator[tuple[str, str, str]]:
-    known = {key.rstrip("!"): inner for key, inner in shape.items()}
+def _members(shape: _Keys, value: Json, path: str) -> Iterator[tuple[str, str, str]]:
     for key, each in value.items():
-        yield from _misfits(known.get(key, known.get("*")), each, f"{path}.{key}".strip("."))
-    for key in shape:
-        if key.endswith("!") and value.get(key.rstrip("!")) is None:
-            yield "missing", f"{path}.{key.rstrip('!')}".strip("."), ""
+        inner = shape.known.get(key, shape.other)
+        if inner is None or each is None or (inner == "string" and isinstance(each, str)):
+            continue  # most of what an object has, and told quickly
+        yield from _misfits(inner, each, f"{path}.{key}" if path else key)
+    for key in shape.needed:
+        if value.get(key) is None:
+            yield "missing", f"{path}.{key}" if path else key, ""
 
 
 def _other(value: Any, path: str, wanted: str) -> tuple[str, str, str]:

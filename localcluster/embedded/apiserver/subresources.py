@@ -10,6 +10,7 @@ from localcluster.embedded.apiserver.options import delete_options, write_option
 from localcluster.embedded.apiserver.refusals import bad_request
 from localcluster.embedded.apiserver.requests import Request, decoded, patch_of
 from localcluster.embedded.apiserver.scale import scale_of, scaled
+from localcluster.embedded.apiserver.shapes import check_shape
 from localcluster.embedded.apiserver.writing import patching
 
 _SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -31,7 +32,7 @@ def change_scale(objects: Objects, target: Target, request: Request) -> Answer:
 
     def change(old: Json) -> Json:
         wanted = patched(scale_of(target.resource, old)) if patched else body
-        return scaled(target.resource, old, wanted)
+        return check_shape(target.resource, scaled(target.resource, old, wanted))
 
     return answer(scale_of(target.resource, objects.change(main, change, options).body))
 

@@ -23,6 +23,7 @@ from localcluster.embedded.apiserver.requests import (
     patch_of,
 )
 from localcluster.embedded.apiserver.selectors import parse_selection
+from localcluster.embedded.apiserver.shapes import check_shape
 
 _MADE_BY_PUT: Final = frozenset(
     {"leases", "events", "endpoints", "limitranges", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
@@ -52,6 +53,7 @@ def put(objects: Objects, target: Target, request: Request) -> Answer:
     if there is None:
         raise not_found(target.resource, target.name)
     must_name_version(target.resource, body, target.name)
+    check_shape(target.resource, body)
     return answer(objects.change(target, lambda _: body, options), warnings=check.warnings)
 
 
@@ -106,7 +108,11 @@ def _apply(objects: Objects, target: Target, request: Request, config: Any) -> A
         made = applied(resource, None, config, manager, force, objects.now())
         return answer(objects.create(target, made, options), 201)
     now = objects.now()
-    return answer(objects.change(target, lambda old: applied(resource, old, config, manager, force, now), options))
+
+    def change(old: Json) -> Json:
+        return check_shape(resource, applied(resource, old, config, manager, force, now))
+
+    return answer(objects.change(target, change, options))
 
 
 def _check_applied(target: Target, config: Any) -> None:
