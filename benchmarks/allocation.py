@@ -1,9 +1,11 @@
 """How long one allocation and placement takes, from 100 to 4,000 jobs, and how that grows.
 
-``python -m benchmarks.allocation [--policy NAME] [--repeats N]`` draws the jobs anew from their seed and prints JSON:
-CPU seconds of this process, the best of the repeats; the objective; and the exponent of growth, the slope of log
-seconds over log jobs. The named reference, measured in the same run, is ``heap-and-rows``: the published greedy one
-step at a time in a heap, by cores alone, and nothing placed.
+``python -m benchmarks.allocation [--policy NAME] [--tasks KIND] [--largest] [--repeats N]`` draws the jobs anew from
+their seed and prints JSON: CPU seconds of this process, the best of the repeats; the objective; and the exponent of
+growth, the slope of log seconds over log jobs (none of the largest size alone). Tasks are ``plain`` (whole cores, no
+GPU), ``gpu`` (the same, a GPU a worker) or ``own`` (each job asks for fractions of its own, a third for GPUs). The
+named reference, measured in the same run, is ``heap-and-rows``: the published greedy one step at a time in a heap, by
+cores alone, and nothing placed.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import random
 import tempfile
 import time
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 
 from cli.job_table import TableForecast, read_job_table
@@ -26,25 +29,37 @@ NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
 SIZES = ((100, 400), (250, 1000), (500, 2000), (1000, 4000), (2000, 8000), (4000, 16000))
 
 
-def rows(jobs: int, gpus: int = 0) -> list[str]:
+class Tasks(StrEnum):
+    """What tasks ask for."""
+
+    PLAIN = "plain"
+    GPU = "gpu"
+    OWN = "own"
+
+
+def rows(jobs: int, tasks: Tasks = Tasks.PLAIN) -> list[str]:
     """The jobs of the authors' benchmark inputs, in the order in which they are drawn."""
-    draw = random.Random(9973 + jobs)
+    draw, own = random.Random(9973 + jobs), random.Random(jobs)
     found = []
     for number in range(1, jobs + 1):
         batch = float(draw.choice([32, 64, 128, 256]))
         compute, arrival, steps = draw.uniform(5, 20), round(draw.uniform(0, 1000), 6), draw.randint(10, 200)
         terms = [draw.uniform(*bounds) for bounds in ((0.1, 0.5), (0.2, 0.5), (0.005, 0.02), (0.005, 0.02))]
         ps, worker = draw.choice([2, 3, 4]), draw.choice([1, 2, 3])
-        cells = [number, arrival, steps, batch, compute / batch, *terms, ps, 6, 0, worker, 6, 0, gpus]
+        asked: list[float] = [ps, 6, 0, worker, 6, 0, int(tasks is Tasks.GPU)]
+        if tasks is Tasks.OWN:
+            asked = [round(amount * own.uniform(0.7, 1.3), 2) for amount in asked]
+            asked[-1] = int(own.random() < 1 / 3)
+        cells = [number, arrival, steps, batch, compute / batch, *terms, *asked]
         found.append(",".join(map(repr, cells)))
     return found
 
 
-def drawn(jobs: int) -> tuple[Candidate, ...]:
+def drawn(jobs: int, tasks: Tasks = Tasks.PLAIN) -> tuple[Candidate, ...]:
     """These jobs as ``optimus plan`` reads them."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "jobs.csv"
-        file.write_text("\n".join(rows(jobs)))
+        file.write_text("\n".join(rows(jobs, tasks)))
         return read_job_table(file, NODE)
 
 
@@ -79,13 +94,13 @@ def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
     return tasks
 
 
-def measure(jobs: int, nodes: int, policy: str, repeats: int) -> dict[str, float]:
+def measure(jobs: int, nodes: int, options: argparse.Namespace) -> dict[str, float]:
     """One size: the best of the repeats."""
-    candidates, cluster = drawn(jobs), equal_nodes(nodes, NODE)
+    candidates, cluster, policy = drawn(jobs, options.tasks), equal_nodes(nodes, NODE), options.policy
     begin = time.process_time()
     heap_and_rows(candidates, nodes)
     reference = time.process_time() - begin
-    found = [plan(candidates, cluster, policy_for_tables(policy), PLACED_BY[policy]) for _ in range(repeats)]
+    found = [plan(candidates, cluster, policy_for_tables(policy), PLACED_BY[policy]) for _ in range(options.repeats)]
     best = min(found, key=lambda each: each.allocation_seconds + each.placement_seconds)
     seconds = best.allocation_seconds + best.placement_seconds
     return {
@@ -105,13 +120,18 @@ def main() -> None:
     """Measure all sizes and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--policy", choices=sorted(POLICIES), default="optimus")
+    parser.add_argument("--tasks", type=Tasks, choices=list(Tasks), default=Tasks.PLAIN)
+    parser.add_argument("--largest", action="store_true", help="the largest size alone")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    found = [measure(*size, options.policy, options.repeats) for size in SIZES]
-    print(json.dumps({"policy": options.policy, "growth_exponent": _slope(found), "sizes": found}, indent=2))
+    found = [measure(*size, options) for size in (SIZES[-1:] if options.largest else SIZES)]
+    told = {"policy": options.policy, "tasks": options.tasks, "growth_exponent": _slope(found)}
+    print(json.dumps({**told, "sizes": found}, indent=2))
 
 
-def _slope(found: Sequence[dict[str, float]]) -> float:
+def _slope(found: Sequence[dict[str, float]]) -> float | None:
+    if len(found) < 2:
+        return None
     points = [
         (math.log(each["jobs"]), math.log(each["allocation_seconds"] + each["placement_seconds"])) for each in found
     ]

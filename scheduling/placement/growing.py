@@ -113,6 +113,6 @@ class Tightest:
         slots = np.flatnonzero(able)
         if len(slots) == 0:
             return None
-        left = stock.free_shares()[slots]
+        left = stock.free_shares(slots)
         alike = slots[left == left.min()].tolist()
         return int(min(alike, key=lambda slot: stock.first_rows(slot, 1)[0]))

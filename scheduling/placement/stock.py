@@ -137,10 +137,10 @@ class Stock(Kinds):
                 found[vector] += count - len(self.rows_among(slot, cordoned))
         return {self.resources_of(vector): count for vector, count in found.items() if count}
 
-    def free_shares(self) -> NDArray[np.float64]:
-        """By kind, the sum over the resources of what is free on one node as a share of the cluster."""
+    def free_shares(self, slots: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Of each of these kinds, the sum over the resources of what is free on one node as a share of the cluster."""
         capacity = np.maximum(np.array(self._capacity, dtype=np.float64), 1.0)
-        return np.asarray((self.kinds[: len(self.rows)] / capacity).sum(axis=1))
+        return np.asarray((self.kinds[slots] / capacity).sum(axis=1))
 
     def tell_apart(self, *constraints: NodeConstraints) -> None:
         """From now on nodes are not alike that differ in whether they admit these; numbers the kinds anew."""
