@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -58,16 +59,27 @@ def read_status(layout: Layout) -> ClusterStatus | None:
 
 
 def read_events(layout: Layout, last: int) -> list[dict[str, Any]]:
-    """Return the last events, oldest first."""
+    """Return the last events, oldest first. A line that was cut, by a full disk or a kill, is left out."""
     try:
-        lines = layout.events.read_text().splitlines()[-last:]
+        lines = layout.events.read_text().splitlines()
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in lines]
+    return [each for line in lines[-last:] if (each := _parsed(line)) is not None]
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
 
 
 class Records:
-    """Writes status and events. Every write replaces the status as a whole."""
+    """Writes status and events. Every write replaces the status as a whole.
+
+    What cannot be written, on a full disk, is left out: a cluster that runs must not end for want of a line about it.
+    """
 
     def __init__(self, layout: Layout, supervisor: ProcessId | None) -> None:
         self._layout = layout
@@ -96,9 +108,10 @@ class Records:
         """Append one line to the events, with the time of day in UTC."""
         instant = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"at": instant, "subject": subject, "event": what, "detail": detail}
-        with self._layout.events.open("a") as stream:
+        with suppress(OSError), self._layout.events.open("a") as stream:
             stream.write(json.dumps(line) + "\n")
-        print(f"{instant} {subject}: {what}{': ' if detail else ''}{detail}", flush=True)
+        with suppress(OSError):
+            print(f"{instant} {subject}: {what}{': ' if detail else ''}{detail}", flush=True)
 
     def _write(self) -> None:
         body = {
@@ -107,7 +120,8 @@ class Records:
             "supervisor": self._supervisor.as_json() if self._supervisor else None,
             "components": self._components,
         }
-        write_json(self._layout.status, body)
+        with suppress(OSError):
+            write_json(self._layout.status, body)
 
 
 def _component(name: str, body: Mapping[str, Any]) -> ComponentStatus:
