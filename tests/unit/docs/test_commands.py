@@ -1,0 +1,33 @@
+"""The optimus commands of the README run as they stand."""
+
+import shlex
+from typing import Final
+
+import pytest
+
+from cli.commands import COMMANDS
+from cli.main import _parser, main
+from tests.unit.docs.pages import ROOT, page
+
+_COMMANDS: Final = [line for line in page("README.md").code if line.startswith("optimus ")]
+_LONG: Final = "simulate"
+"""Minutes: only whether its options are right is asked."""
+
+
+def _arguments(command: str) -> list[str]:
+    return shlex.split(command, comments=True)[1:]
+
+
+@pytest.mark.parametrize("command", [each for each in _COMMANDS if _LONG not in each])
+def test_a_command_of_the_readme_answers(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(_arguments(command)) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 1
+
+
+def test_the_options_of_every_command_of_the_readme_are_right() -> None:
+    assert len(_COMMANDS) >= len(COMMANDS)
+    for command in _COMMANDS:
+        _parser(COMMANDS).parse_args(_arguments(command))
