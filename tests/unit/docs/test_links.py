@@ -15,6 +15,8 @@ _FOLDERS: Final = "|".join(sorted(re.escape(path.name) for path in ROOT.iterdir(
 _FILE: Final = re.compile(
     rf"(?<![\w./-])((?:{_FOLDERS}|docs|manifests|scheduler-config|requirements)/[\w./-]*\.(?:py|md|yaml|txt|svg|csv|in))\b"
 )
+_PROGRAM_FILE: Final = re.compile(r"(?<![\w./*-])[\w/]+\.py\b")
+_PROGRAM_FILES: Final = [f"/{path.relative_to(ROOT)}" for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
 _MODULE: Final = re.compile(r"python -m ([a-z_.]+)")
 _MADE: Final = re.compile(r"\bmake ([a-z-]+)$")
 
@@ -34,6 +36,11 @@ def test_every_link_of_a_page_leads_somewhere(each_page: Page) -> None:
 def test_every_file_that_a_page_names_is_there(each_page: Page) -> None:
     named = {name.rstrip(".") for name in _FILE.findall(each_page.text)}
     assert not {name for name in named if not (ROOT / name).exists()}
+
+
+def test_every_program_file_that_a_page_calls_by_the_end_of_its_path_is_there(each_page: Page) -> None:
+    named = {name for code in each_page.code for name in _PROGRAM_FILE.findall(code)}
+    assert not {name for name in named if not any(path.endswith(f"/{name}") for path in _PROGRAM_FILES)}
 
 
 def test_every_module_that_a_page_runs_can_be_run(each_page: Page) -> None:
