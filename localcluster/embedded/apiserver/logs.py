@@ -7,7 +7,7 @@ agent is passed on piece by piece. The agent's certificate is not checked.
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -103,20 +103,33 @@ def _container(pod: Json, asked: str) -> str:
     return asked or main[0]
 
 
-async def fetch(request: LogRequest) -> LogAnswer:
-    """Ask the agent. Raises Refusal where it does not answer."""
+async def fetch(request: LogRequest, patience_seconds: float = _CONNECT_SECONDS) -> LogAnswer:
+    """Ask the agent. Raises Refusal where it does not begin to answer in time."""
+    said = f'Get "https://127.0.0.1:{request.port}{request.path}"'
+    async with _refusing(said, patience_seconds):
+        reader, writer = await asyncio.open_connection("127.0.0.1", request.port, ssl=_trusting())
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection("127.0.0.1", request.port, ssl=_trusting())
+        async with _refusing(said, patience_seconds):
             writer.write(f"GET {request.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    except (OSError, TimeoutError, EOFError) as error:
-        said = f'Get "https://127.0.0.1:{request.port}{request.path}": {error or "no answer"}'
-        raise Refusal(500, "InternalError", f"Internal error occurred: {said}") from None
+    except Refusal:
+        writer.close()
+        raise
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
     chunked = headers.get("transfer-encoding") == "chunked"
     pieces = _pieces(reader, writer, chunked)
     return LogAnswer(int(head[0].split()[1]), headers.get("content-type", "text/plain"), pieces)
+
+
+@asynccontextmanager
+async def _refusing(said: str, patience_seconds: float) -> AsyncGenerator[None, None]:
+    """Turn an agent that does not answer in time into a refusal."""
+    try:
+        async with asyncio.timeout(patience_seconds):
+            yield
+    except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError) as error:
+        why = f"Internal error occurred: {said}: {str(error) or 'no answer'}"
+        raise Refusal(500, "InternalError", why) from None
 
 
 async def _pieces(
