@@ -5,22 +5,29 @@ Logs are followed while the pods run, as `kubectl logs -f` does: a rescale delet
 
 import re
 import threading
+import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import CORE, Api, Json, in_namespace
+from tests.e2e.harness.api import CORE, Json, in_namespace
 from tests.e2e.harness.training_log import Step, parse_log
 from tests.e2e.loop.recording import lines_of
 
 _LABELS = "training.kubeflow.org"
 _GOES_ON = re.compile(r"goes on from checkpoint=(\d+)")
 _SILENCE_SECONDS = 300.0
+_AGAIN_SECONDS = 0.2
+_VAIN_ATTEMPTS = 150
 _BEYOND_ASYNC = 40
 """An asynchronous trainer's own first step may come after so many of the others'."""
+
+Life: TypeAlias = tuple[str, int]
+"""The uid of a trainer's pod, and how often its container had been started before."""
 
 
 @dataclass
@@ -37,24 +44,37 @@ class Run:
         return parse_log("\n".join(self.lines))
 
 
+class Served(Protocol):
+    """What a log book asks for; ``Api`` is one."""
+
+    def get(self, path: str, **query: str) -> Json:
+        """Return an object. Raises ApiException."""
+        ...
+
+    def stream(
+        self, path: str, silence_seconds: float, **query: str
+    ) -> AbstractContextManager[urllib3.BaseHTTPResponse]:
+        """Open an answer that goes on. Raises ApiException, and what urllib3 raises where it is cut."""
+        ...
+
+
 class LogBook:
     """Follows the log of trainer 0 of every job of a namespace, told of each pod as it changes."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: Served, namespace: str) -> None:
         self._api, self._pods = api, in_namespace(CORE, namespace, "pods")
-        self._runs: dict[tuple[str, int], Run] = {}
+        self._runs: dict[Life, Run] = {}
         self._threads: list[threading.Thread] = []
 
     def look(self, pod: Json) -> None:
         """Begin to follow a trainer 0 that has begun to run."""
         labels = pod["metadata"].get("labels") or {}
         is_lead = (labels.get(f"{_LABELS}/replica-type"), labels.get(f"{_LABELS}/replica-index")) == ("worker", "0")
-        for status in pod["status"].get("containerStatuses") or ():
-            key = (pod["metadata"]["uid"], int(status["restartCount"]))
-            if is_lead and "running" in status["state"] and key not in self._runs:
-                self._runs[key] = Run(labels[f"{_LABELS}/job-name"], restarted=key[1] > 0)
-                path = f"{self._pods}/{pod['metadata']['name']}/log"
-                thread = threading.Thread(target=self._follow, args=(path, self._runs[key]), daemon=True)
+        for life, state in _lives(pod).items():
+            if is_lead and "running" in state and life not in self._runs:
+                self._runs[life] = Run(labels[f"{_LABELS}/job-name"], restarted=life[1] > 0)
+                arguments = (f"{self._pods}/{pod['metadata']['name']}", life)
+                thread = threading.Thread(target=self._follow, args=arguments, daemon=True)
                 self._threads.append(thread)
                 thread.start()
 
@@ -67,16 +87,42 @@ class LogBook:
         runs = self.runs(job)
         return runs[-1].steps if runs else ()
 
-    def finish(self) -> None:
-        """Wait a moment for logs whose pods have just gone."""
+    def finish(self, seconds: float = 0.5) -> None:
+        """Wait a moment for each log whose pod has just gone."""
         for thread in self._threads:
-            thread.join(0.5)
+            thread.join(seconds)
 
-    def _follow(self, path: str, run: Run) -> None:
-        gone = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
-        with suppress(*gone), self._api.stream(path, _SILENCE_SECONDS, follow="true") as response:
-            for line in lines_of(response):
-                run.lines.append(line.decode(errors="replace"))
+    def _follow(self, pod: str, life: Life) -> None:
+        """Read the log to its end; one that is cut, as where an API server is killed, is opened anew."""
+        lines, vain = self._runs[life].lines, 0
+        while vain < _VAIN_ATTEMPTS:
+            before = len(lines)
+            if self._is_read(pod, life):
+                return
+            vain = 0 if len(lines) > before else vain + 1
+            time.sleep(_AGAIN_SECONDS)
+
+    def _is_read(self, pod: str, life: Life) -> bool:
+        """Read what there is; tells whether no more will come: the log has ended, or the pod is another by now."""
+        lines = self._runs[life].lines
+        try:
+            if life not in _lives(self._api.get(pod)):
+                return True
+            with self._api.stream(f"{pod}/log", _SILENCE_SECONDS, follow="true") as response:
+                for number, line in enumerate(lines_of(response)):
+                    if number >= len(lines):
+                        lines.append(line.decode(errors="replace"))
+        except ApiException as error:
+            return error.status in (400, 404)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError):
+            return False
+        return True
+
+
+def _lives(pod: Json) -> dict[Life, Json]:
+    """The present life of each of a pod's containers, and its state."""
+    found = pod["status"].get("containerStatuses") or ()
+    return {(pod["metadata"]["uid"], int(each["restartCount"])): each["state"] for each in found}
 
 
 def complaints(runs: Sequence[Run], *, exact: bool) -> list[str]:
