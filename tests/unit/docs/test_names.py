@@ -223,6 +223,15 @@ def test_the_first_job_s_annotation_is_the_same_in_the_readme_and_in_the_guide()
     assert written[0][1] == written[1][1]
 
 
+def test_prometheus_finds_the_ports_that_serve_metrics() -> None:
+    (pattern,) = re.findall(r"regex: (\S+), action: keep", _REFERENCE.text)
+    ports = []
+    for name in ("autoscaler", "scheduler"):
+        manifest = yaml.safe_load((ROOT / f"manifests/{name}.yaml").read_text())
+        ports += [each["name"] for each in _ours(manifest)["ports"] if re.fullmatch(pattern, each["name"])]
+    assert ports == ["http", "health"]
+
+
 def test_the_guide_s_overlay_fits_the_manifests() -> None:
     (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", _OPERATOR.text, re.DOTALL) if "Kustomization" in each)
     overlay = yaml.safe_load(block)
