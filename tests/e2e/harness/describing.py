@@ -10,6 +10,8 @@ from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_nam
 
 UNREADABLE: Final = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
 """What a read meets where there is nothing to read, or no server to ask."""
+_MOST: Final = 60
+"""Lines of one kind: of Events, which begin with their time, the newest."""
 
 
 class Lists(Protocol):
@@ -21,7 +23,7 @@ class Lists(Protocol):
 
 
 def describe(api: Lists, namespace: str) -> str:
-    """Return the pods, jobs, profiles and Events of a namespace, one line each."""
+    """Return the pods, jobs, profiles and Events of a namespace, one line each, in order."""
     return "\n".join(_told(api, namespace))
 
 
@@ -29,7 +31,7 @@ def _told(api: Lists, namespace: str) -> Iterator[str]:
     for heading, (root, plural, line) in _SHOWN.items():
         yield f"--- {heading}"
         try:
-            yield from (line(each) for each in api.items(in_namespace(root, namespace, plural)))
+            yield from sorted(line(each) for each in api.items(in_namespace(root, namespace, plural)))[-_MOST:]
         except UNREADABLE as error:
             yield f"(not to be read: {error})"
 
@@ -58,7 +60,8 @@ def _job(job: Json) -> str:
 
 
 def _profile(profile: Json) -> str:
-    return _line(_name(profile), str(profile.get("status")))
+    status = profile.get("status") or {}
+    return _line(_name(profile), *(f"{key} {value}" for key, value in status.items() if key != "state"))
 
 
 def _event(event: Json) -> str:

@@ -58,3 +58,16 @@ def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest() -> None:
 def test_an_object_that_says_nothing_yet_is_a_line_too() -> None:
     bare = {"metadata": {"name": "job"}, "spec": {}, "status": {}}
     assert "  job, None, no node" in describe(Stored(pods=[bare], tfjobs=[bare], events=[{}]), "space")
+
+
+def test_a_profile_is_told_without_the_autoscalers_memory() -> None:
+    profile = {"metadata": {"name": "job"}, "status": {"phase": "Training", "ps": 1, "state": {"log": "..."}}}
+    assert "  job, phase Training, ps 1\n" in describe(Stored(trainingprofiles=[profile]), "space")
+
+
+def test_of_many_events_the_newest_are_told_in_their_order() -> None:
+    events = [{**_EVENT, "lastTimestamp": f"2026-01-01T00:{minute:02}:00Z"} for minute in reversed(range(60))]
+    told = describe(Stored(events=[*events, _EVENT]), "space").partition("--- events\n")[2].splitlines()
+    assert len(told) == 60
+    assert [line[:18] for line in told[:2]] == ["  2026-01-01T00:00", "  2026-01-01T00:01"]
+    assert told == sorted(told)
