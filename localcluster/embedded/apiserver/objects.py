@@ -212,20 +212,11 @@ class Objects:
         return pods.admitted(filled, account.body if account else None, self._priority(filled), self.suffix())
 
     def _priority(self, pod: Json) -> int:
-        name, given = pod["spec"].get("priorityClassName"), pod["spec"].get("priority")
-        if not name:
-            return self._as_computed(pod, given, 0)
-        found = self.store.find("priorityclasses.scheduling.k8s.io", ("", name))
-        if found is None:
+        name = pod["spec"].get("priorityClassName")
+        found = self.store.find("priorityclasses.scheduling.k8s.io", ("", name)) if name else None
+        if name and found is None:
             raise forbidden(PODS, pod["metadata"]["name"], f"no PriorityClass with name {name} was found")
-        return self._as_computed(pod, given, int(found.body.get("value") or 0))
-
-    def _as_computed(self, pod: Json, given: int | None, computed: int) -> int:
-        if given not in {None, computed}:
-            said = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission"
-            why = f"{said} controller computed {computed} from the given PriorityClass name"
-            raise forbidden(PODS, pod["metadata"]["name"], why)
-        return computed
+        return pods.agreed_priority(pod, int((found.body if found else {}).get("value") or 0))
 
     def _merged(self, target: Target, old: Stored, asked: Json) -> Json:
         """Return what the request may make of the object: the rest stays as it is. Raises Refusal."""

@@ -116,6 +116,16 @@ def admitted(pod: Json, account: Json | None, priority: int, suffix: str) -> Jso
     return {**pod, "spec": _with_token(spec, f"kube-api-access-{suffix}") if wanted else spec}
 
 
+def agreed_priority(pod: Json, computed: int) -> int:
+    """Return the priority of a pod's class, which a pod may repeat and not change. Raises Refusal."""
+    given = pod["spec"].get("priority")
+    if given not in {None, computed}:
+        said = f"the integer value of priority ({given}) must not be provided in pod spec; priority admission"
+        why = f"{said} controller computed {computed} from the given PriorityClass name"
+        raise forbidden(PODS, pod["metadata"]["name"], why)
+    return computed
+
+
 def account_name(pod: Json) -> str:
     """Return the ServiceAccount that a pod runs as."""
     spec = pod.get("spec") or {}

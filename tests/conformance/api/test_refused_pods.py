@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.api.conftest import said
-from tests.conformance.asking import Asking, Json, pod
+from tests.conformance.asking import MERGE, Asking, Json, pod
 
 PODS = "/api/v1/namespaces/{ns}/pods"
 LABEL = (
@@ -97,6 +97,25 @@ def test_a_pod_that_cannot_run_is_refused(ask: Asking, namespace: str, spec: Jso
     path = PODS.format(ns=namespace)
     found = said(ask, 422, f"POST {path}", pod("p", **spec), "")
     assert found == f'Pod "p" is invalid: {message}'
+
+
+def test_a_priority_that_is_not_the_classes_is_refused(ask: Asking, namespace: str) -> None:
+    found = said(ask, 403, f"POST {PODS.format(ns=namespace)}", pod("p", priority=5))
+    assert found == (
+        'pods "p" is forbidden: the integer value of priority (5) must not be provided in pod spec; priority admission'
+        " controller computed 0 from the given PriorityClass name"
+    )
+
+
+def test_a_pod_behind_a_gate_says_so_and_takes_no_further_one(ask: Asking, namespace: str) -> None:
+    path = PODS.format(ns=namespace)
+    made = ask.request("POST", path, pod("p", schedulingGates=[{"name": "test/one"}]))
+    (condition,) = made["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+    more = {"spec": {"schedulingGates": [{"name": "test/one"}, {"name": "test/two"}]}}
+    found = said(ask, 422, f"PATCH {path}/p", more, MERGE)
+    sentence = "only deletion is allowed, but found new scheduling gate 'test/two'"
+    assert found == f'Pod "p" is invalid: spec.schedulingGates[1].name: Forbidden: {sentence}'
 
 
 def test_amounts_are_stored_with_the_largest_unit_that_needs_no_fraction(ask: Asking, namespace: str) -> None:
