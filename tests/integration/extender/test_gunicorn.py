@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
+from extender.wsgi import GRACE_SECONDS
 from health import MOST_CONNECTIONS
 from tests.integration.extender.waiting import wait_until
 
@@ -97,22 +98,22 @@ def api(httpserver: HTTPServer) -> HTTPServer:
 
 
 @pytest.fixture
-def command(api: HTTPServer, tmp_path: Path) -> list[str]:
-    """How an extender is started, at ports of its own."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "c", "cluster": {"server": api.url_for("").rstrip("/")}}],
-                "users": [{"name": "u", "user": {}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "x",
-            }
-        )
-    )
-    addresses = [f"--listen=127.0.0.1:{_free_port()}", f"--health-listen=127.0.0.1:{_free_port()}"]
+def ports() -> Iterator[tuple[int, int]]:
+    """Two ports that stay the test's own: bound, so that nobody else is given them, and listened on by the extender."""
+    with ExitStack() as held:
+        found = [held.enter_context(socket.socket()) for _ in range(2)]
+        for each in found:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind(("127.0.0.1", 0))
+        first, second = (int(each.getsockname()[1]) for each in found)
+        yield first, second
+
+
+@pytest.fixture
+def command(api: HTTPServer, kubeconfig: Path, ports: tuple[int, int]) -> list[str]:
+    """How an extender is started."""
+    del api  # it must be there
+    addresses = [f"--listen=127.0.0.1:{ports[0]}", f"--health-listen=127.0.0.1:{ports[1]}"]
     others = [f"--kubeconfig={kubeconfig}", "--leader-lease=", "--access-log=json"]
     return [sys.executable, "-m", "extender", *addresses, *others]
 
@@ -140,10 +141,12 @@ def extender(command: list[str], tmp_path: Path) -> Iterator[Extender]:
     assert running.process.returncode == 0
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def is_over(process: int) -> bool:
+    """Whether a process has ended, be it that nobody has asked for its end yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].startswith(("Z", "X"))
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def test_many_calls_go_over_one_connection(extender: Extender) -> None:
@@ -199,13 +202,14 @@ def test_a_killed_worker_is_replaced_and_becomes_ready_again(extender: Extender)
 
 def test_a_killed_master_leaves_nothing_in_the_way_of_the_next_one(command: list[str], tmp_path: Path) -> None:
     with started(command, tmp_path / "killed.log") as killed:
-        # A connection that stays open, as kube-scheduler's does.
-        killed.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})
         (worker,) = killed.workers()
-        killed.process.kill()
-        killed.process.wait(10)
-        # Far less than the time that gunicorn's worker gives open connections, and its master a port that is taken.
-        wait_until("its worker ends too", lambda: not Path(f"/proc/{worker}").exists(), seconds=3)
+        with socket.create_connection(("127.0.0.1", killed.port)) as calling:
+            calling.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            assert killed.get("/healthz") == 200  # by now it serves the call that is under way, too
+            killed.process.kill()
+            killed.process.wait(10)
+            # Less than the time that gunicorn's worker gives a call that is under way.
+            wait_until("its worker ends too", lambda: is_over(worker), seconds=GRACE_SECONDS - 2)
         with started(command, tmp_path / "next.log") as following:
             assert following.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})["NodeNames"] == ["n1"]
 

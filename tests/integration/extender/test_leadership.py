@@ -1,6 +1,5 @@
 """Who leads, read from a Lease over real HTTP."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,8 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/optimus-sche
 
 
 @pytest.fixture
-def client(httpserver: HTTPServer, tmp_path: Path) -> Client:
-    path = tmp_path / "kubeconfig"
-    path.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "c", "cluster": {"server": httpserver.url_for("").rstrip("/")}}],
-                "users": [{"name": "u", "user": {}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "x",
-            }
-        )
-    )
-    return connect(path, user_agent="test")
+def client(kubeconfig: Path) -> Client:
+    return connect(kubeconfig, user_agent="test")
 
 
 def reader(client: Client, every_seconds: float = 0.0) -> LeaseReader:
