@@ -1,7 +1,7 @@
 """A worker whose master was killed ends at once.
 
-gunicorn's own worker notices too, but later, and then gives calls that are under way ten seconds: all the while it would
-hold the port that the next master needs, and plan from a ledger beside the next one's.
+gunicorn's own worker notices too, but later, and then gives calls that are under way ten seconds: all that time it
+holds the port that the next master needs, and plans from a ledger beside the next one's.
 """
 
 import logging
