@@ -78,9 +78,12 @@ def main() -> int:
 
 
 def _loss(text: str) -> float:
-    loss = float(text)
+    try:
+        loss = float(text)
+    except ValueError:
+        loss = math.nan
     if not 0 < loss < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no loss; a positive number is")
+        raise argparse.ArgumentTypeError(f"{text!r} is no loss; a positive number is")
     return loss
 
 

@@ -74,7 +74,8 @@ def test_it_gives_up_at_its_limit_and_says_so(tmp_path: Path) -> None:
     assert demo.said.endswith("not every job reached its goal\n")
 
 
-def test_a_goal_that_is_none_is_refused_before_anything_is_started(tmp_path: Path) -> None:
-    with playing(tmp_path, "--target-loss=-1") as demo:
+@pytest.mark.parametrize("loss", ["-1", "low"])
+def test_a_goal_that_is_none_is_refused_before_anything_is_started(tmp_path: Path, loss: str) -> None:
+    with playing(tmp_path, f"--target-loss={loss}") as demo:
         assert (demo.wait_ended(), demo.left()) == (2, []), demo.said
-    assert "-1 is no loss; a positive number is" in demo.said
+    assert f"'{loss}' is no loss; a positive number is" in demo.said
