@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from autoscaler.job_state import JobState
+from scheduling import profiling
 from scheduling.allocation.setbacks import why_barred, why_resting
 from scheduling.interval import Action, Decision
 from scheduling.interval.plan import action_between
@@ -78,14 +79,8 @@ def _why_last_move(state: JobState, decision: Decision, home: Counts) -> str | N
 
 
 def home_of(state: JobState) -> Counts | None:
-    """The counts that its user wants of a job that was moved to be measured, as far as its bounds allow them now.
-
-    ``None`` for a job that is where an interval has put it, or its user.
-    """
-    own = state.deeds.own_counts
-    if own is None or state.job.counts not in state.deeds.profiled:
-        return None
-    return state.job.bounds.clamp(own)
+    """The counts that its user wants of a job that was moved to be measured, if it still is where that has put it."""
+    return profiling.home_of(state.job, state.deeds.own_counts, state.deeds.profiled)
 
 
 def _is_mute(state: JobState, at: float) -> bool:

@@ -5,7 +5,7 @@ that is free now. Once a job has trained for long it is not restarted for a meas
 model is still not identified it may make one exploratory move per interval, right after a checkpoint.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -158,6 +158,14 @@ def no_run_follows(job: Job, measured: Measured, rules: ProfilingRules) -> bool:
         return False
     is_old = history.workload_known or progress.trained_seconds >= rules.trained_limit_seconds
     return is_old or len(history.profiled) >= rules.runs or not _untried(job, measured, rules)
+
+
+def home_of(job: Job, own_counts: Counts | None, profiled: Collection[Counts]) -> Counts | None:
+    """The counts that its user wants of a job that was moved to be measured, as far as its bounds allow them now.
+
+    ``None`` for a job that is where an interval has put it, or its user: only at ``profiled`` counts it is neither.
+    """
+    return None if own_counts is None or job.counts not in profiled else job.bounds.clamp(own_counts)
 
 
 def _oldest_first(jobs: Sequence[Job]) -> list[Job]:

@@ -79,6 +79,7 @@ class JobState:
             measures=self.measures and self.moving_to is not None,
             profiling_since=self.deeds.profiling_since,
             profiled=self.deeds.profiled,
+            own_counts=self.deeds.own_counts if self.job.counts in self.deeds.profiled else None,
         )
 
     @property
@@ -250,7 +251,7 @@ class SimulatedCluster:
         if state.measures:
             state.deeds = replace(deeds, profiling_since=at)
         else:
-            state.deeds = replace(deeds, rescales=deeds.rescales + 1, last_rescaled_at=at)
+            state.deeds = replace(deeds, rescales=deeds.rescales + 1, last_rescaled_at=at, own_counts=None)
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at

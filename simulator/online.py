@@ -17,6 +17,7 @@ from scheduling.placement.order import AGE_LIMIT_SECONDS, WaitingGang, is_entitl
 from scheduling.profiling import (
     Measured,
     ProfilingRules,
+    home_of,
     no_run_follows,
     plan_exploration,
     plan_profiling,
@@ -137,16 +138,16 @@ class Online:
 
     def _home(self, state: JobState, decision: Decision, measured: Measured, noting: Noting) -> Decision:
         """Without a forecast a job does not stay for long where its last profiling run happened to leave it."""
-        deeds, job = state.deeds, state.job
+        job, home = state.job, home_of(state.job, state.deeds.own_counts, state.deeds.profiled)
         moves = state.moving_to is not None or decision.action is not Action.KEEP
-        if deeds.own_counts is None or moves or job.counts == deeds.own_counts or job.counts != deeds.profiled[-1]:
+        if home is None or moves or job.counts == home:
             return decision
         if job.uid in noting.said or not no_run_follows(job, measured, self._rules.profiling):
             return decision
         if job.uid not in self._unforecast:
             self._unforecast.add(job.uid)
             return decision
-        return replace(decision, counts=deeds.own_counts, action=action_between(job.counts, deeds.own_counts))
+        return replace(decision, counts=home, action=action_between(job.counts, home))
 
     def _begin_pending(self, cluster: SimulatedCluster) -> None:
         room = cluster.room(self._methods.placement)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scheduling.allocation import JobHistory, Setback
 from scheduling.jobs import CountBounds, Counts, Job, RescaleRule
 from scheduling.profiling import (
+    home_of,
     no_run_follows,
     run_is_over,
     why_not_profiled,
@@ -231,3 +232,18 @@ def test_whether_a_run_follows(
     given_job: Job, progress: TrainingProgress, history: JobHistory, none_follows: bool
 ) -> None:
     assert no_run_follows(given_job, measured_of({"a": progress}, {"a": history}), RULES) is none_follows
+
+
+@pytest.mark.parametrize(
+    ("counts", "own", "bounds", "home"),
+    [
+        pytest.param((2, 2), Counts(1, 3), CountBounds(), Counts(1, 3), id="it is where a run has put it"),
+        pytest.param((2, 2), Counts(1, 3), CountBounds(max_workers=2), Counts(1, 2), id="its user moved the bounds"),
+        pytest.param((3, 3), Counts(1, 3), CountBounds(), None, id="an interval has put it elsewhere"),
+        pytest.param((2, 2), None, CountBounds(), None, id="an interval has put it there"),
+    ],
+)
+def test_home_is_where_its_user_had_a_job_that_was_moved_to_be_measured(
+    counts: tuple[int, int], own: Counts | None, bounds: CountBounds, home: Counts | None
+) -> None:
+    assert home_of(job("a", counts, bounds=bounds), own, (Counts(2, 1), Counts(2, 2))) == home

@@ -1,5 +1,7 @@
 """The simulated cluster: what a move does to room and training, and when."""
 
+from dataclasses import replace
+
 from scheduling.interval.layout import Held
 from scheduling.jobs import Counts, Role
 from scheduling.placement.theorem1 import Theorem1
@@ -97,6 +99,16 @@ class TestARescale:
         history = state.history
         assert (history.profiling_since, history.rescales, history.last_rescaled_at) == (began + RESCALE, 0, None)
         assert state.deeds.restarts == 1
+
+    def test_where_its_user_had_it_is_told_until_an_interval_moves_it(self) -> None:
+        cluster, state = running()
+        state.deeds = replace(state.deeds, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
+        told = [state.history.own_counts]
+        for measures, node in ((True, "node-1"), (False, "node-0")):
+            cluster.move(state, seats(state, node, node, node), measures=measures)
+            cluster.advance(cluster.now + RESCALE)
+            told.append(state.history.own_counts)
+        assert told == [None, Counts(1, 1), None]
 
 
 class TestAPause:
