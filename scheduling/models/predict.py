@@ -17,7 +17,7 @@ from scheduling.errors import NotReady
 from scheduling.jobs import BatchScope, Goal, Job, TargetLoss, TrainingMode
 from scheduling.models.convergence import MEDIAN_OF, QUIET_EPOCHS, Arrival, LossCurve, LossSeries, PublishedCurve
 from scheduling.models.forecast import JobForecast, Speed
-from scheduling.models.speed import Measured, SpeedModel, needed_counts
+from scheduling.models.speed import Measured, SpeedForm, SpeedModel, SpeedTerms, needed_counts, why_not_ready
 from scheduling.progress.losses import epoch_index
 from scheduling.progress.record import LossPoint, TrainingProgress
 
@@ -198,12 +198,12 @@ def _steps_per_unit(job: Job, progress: TrainingProgress, curve: Curve) -> float
 
 
 def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    model = SpeedModel.fit(progress.samples, job.mode, job.batch, needed=needed_counts(job.bounds))
-    if isinstance(model, NotReady):
-        return model
-    kind = progress.node_kind
-    alike = [sample for sample in progress.samples if sample.node_kind == kind]
-    newest = Measured.of(alike).newest_at(job.counts) or Measured.of(progress.samples).newest_at(job.counts)
+    measured, kind = Measured.of(progress.samples), progress.node_kind
+    refusal = why_not_ready(measured, needed_counts(job.bounds))
+    if refusal is not None:
+        return refusal
+    model = SpeedModel.of(measured, SpeedTerms(job.mode, job.batch, SpeedForm.BLEND))
+    newest = measured.newest_at(job.counts, kind)
     if newest is not None:
         model = model.on(newest.node_kind).anchored(job.counts, newest.steps_per_second)
     return model if kind is None else model.on(kind)

@@ -92,12 +92,15 @@ class Measured:
         """What each entry counts in a fit: 1 for one long run of the usual noise, less than 2 for any number."""
         return (_FORM**2 + _NOISE**2) / (_FORM**2 + self.variance)
 
-    def newest_at(self, counts: Counts) -> "Newest | None":
-        """What was measured at these counts, on the kind of node where that was last; ``None`` if nothing was."""
+    def newest_at(self, counts: Counts, kind: str | None = None) -> "Newest | None":
+        """What was measured at these counts; ``None`` if nothing was.
+
+        On this ``kind`` of node, where it was measured on that; else on the kind where it was measured last.
+        """
         here = [index for index, each in enumerate(self.counts) if each == counts]
         if not here:
             return None
-        newest = max(here, key=lambda index: self.latest[index])
+        newest = max(here, key=lambda index: (self.kinds[index] == kind, self.latest[index]))
         return Newest(float(self.steps_per_second[newest]), self.kinds[newest])
 
 

@@ -67,8 +67,9 @@ class LossCurve:
     @classmethod
     def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
         """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
-        drops = rate_drops(points)
-        series = LossSeries.of(points[drops[-1].index :] if drops else points).rising
+        whole = LossSeries.of(points)
+        drops = rate_drops(points, whole)
+        series = (LossSeries.of(points[drops[-1].index :]) if drops else whole).rising
         refusal = series.refusal(since_drop=bool(drops))
         if refusal is not None:
             return refusal

@@ -62,12 +62,13 @@ class PublishedCurve:
     @classmethod
     def fit(cls, points: Sequence[LossPoint]) -> "PublishedCurve | NotReady":
         """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
-        drops = rate_drops(points)
-        series = LossSeries.of(points[drops[-1].index :] if drops else points).rising
+        whole = LossSeries.of(points)
+        drops = rate_drops(points, whole)
+        series = (LossSeries.of(points[drops[-1].index :]) if drops else whole).rising
         refusal = series.refusal(since_drop=bool(drops))
         if refusal is not None:
             return refusal
-        loss, largest = without_outliers(series.loss), float(LossSeries.of(points).loss.max())
+        loss, largest = without_outliers(series.loss), float(whole.loss.max())
         start = float(series.k[0]) - series.spacing if drops else 0.0
         best = fit_hyperbola(series.k - start, np.maximum(loss / largest, _LEAST))
         curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)

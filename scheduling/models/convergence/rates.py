@@ -36,17 +36,14 @@ class Drop:
     ratio: float | None = None
 
 
-def rate_drops(points: Sequence[LossPoint]) -> list[Drop]:
-    """The drops of the learning rate among points in training order: as the log tells, else as the losses show."""
+def rate_drops(points: Sequence[LossPoint], series: LossSeries | None = None) -> list[Drop]:
+    """The drops of the learning rate among points in training order: as the log tells, else as the losses show.
+
+    ``series`` are the losses of these points, where they are at hand.
+    """
     if all(point.learning_rate is None for point in points):
-        return falls_of_the_loss(points)
+        return _falls_of_the_loss(points, series or LossSeries.of(points))
     return _told(points)
-
-
-def since_rate_drop(points: Sequence[LossPoint]) -> Sequence[LossPoint]:
-    """The points since the learning rate last dropped, all of them where it never did."""
-    drops = rate_drops(points)
-    return points[drops[-1].index :] if drops else points
 
 
 def _told(points: Sequence[LossPoint]) -> list[Drop]:
@@ -67,9 +64,8 @@ def _decays_smoothly(rates: Sequence[float]) -> bool:
     return len(rates) > 1 and rates[1] > _RATE_DROP * rates[0]
 
 
-def falls_of_the_loss(points: Sequence[LossPoint]) -> list[Drop]:
+def _falls_of_the_loss(points: Sequence[LossPoint], series: LossSeries) -> list[Drop]:
     """Drops of the learning rate that the epoch means alone show; none where the log tells no epochs."""
-    series = LossSeries.of(points)
     if not series.in_epochs or len(series.complete_loss) < _BEFORE + _MEDIAN_OF or not (series.loss > 0).all():
         return []
     epochs = [series.k[start] for start in sudden_falls(np.log(series.loss))]

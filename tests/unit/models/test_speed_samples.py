@@ -92,4 +92,6 @@ class TestWorth:
 def test_the_speed_at_counts_is_that_of_their_newest_kind() -> None:
     measured = Measured.of([taken(1.0, at=5.0, kind="slow"), taken(2.0, at=9.0, kind="fast")])
     assert measured.newest_at(HERE) == (2.0, "fast")
+    assert measured.newest_at(HERE, "slow") == (1.0, "slow")
+    assert measured.newest_at(HERE, "another") == (2.0, "fast")
     assert measured.newest_at(THERE) is None
