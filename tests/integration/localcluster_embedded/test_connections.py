@@ -1,16 +1,24 @@
 """Callers that read late or not at all hold up nobody, and lose nothing."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from random import Random
 from urllib.parse import urlsplit
 
 import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.node.api import read_kubeconfig
-from tests.integration.localcluster_embedded.waiting import Core
+from localcluster.ports import pick_ports
+from localcluster.probes import HttpProbe
+from localcluster.supervise import REPOSITORY
+from tests.integration.localcluster_embedded.waiting import Core, until
 
 WATCHERS = 200
 WRITES = 60
@@ -79,3 +87,17 @@ def test_a_half_sent_deletion_deletes_nothing(cluster: LocalCluster, core: Core)
                 pass
     assert core.read_namespaced_config_map("kept", "default").metadata.name == "kept"
     core.delete_namespaced_config_map("kept", "default")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_told_to_end_ends_well_and_its_watches_with_it(number: signal.Signals, tmp_path: Path) -> None:
+    (port,) = pick_ports(1, Random())
+    command = [sys.executable, "-m", "localcluster.embedded.apiserver", "--port", str(port)]
+    with subprocess.Popen([*command, "--journal", str(tmp_path / "journal")], cwd=REPOSITORY) as server:
+        until(lambda: HttpProbe(port, "/readyz").ready(0), "the server answers")
+        with socket.create_connection(("127.0.0.1", port)) as asking, asking.makefile("rb") as stream:
+            asking.sendall(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert stream.readline().startswith(b"HTTP/1.1 200")
+            server.send_signal(number)
+            assert stream.read().endswith(b"0\r\n\r\n"), "the end of the stream is told"
+        assert server.wait(20) == 0
