@@ -38,10 +38,6 @@ class Start:
         """Remaining seconds by row of ``seated``."""
         return remaining_seconds([each.forecast for each in self.seated], self.ps, self.workers)
 
-    def minimum_shares(self) -> NDArray[np.float64]:
-        """The dominant share of each seated candidate at its minimum."""
-        return self.demands.shares(self.demands.at(self.ps, self.workers))
-
     def climb(self, rule: StepRule, order: Sequence[int] | None = None, *, ends_at_misfit: bool = False) -> Climb:
         """Grow from here by a rule; ``order`` lists the rows in which ties are decided (that of seating by default)."""
         room = self.room - self.demands.kept_back

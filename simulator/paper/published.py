@@ -15,9 +15,6 @@ class Ratios(NamedTuple):
     makespan: float
 
 
-JCT_SECONDS: Final = 1161.0
-MAKESPAN_SECONDS: Final = 14_835.0
-
 EVALUATION: Final[Mapping[str, Mapping[str, Ratios]]] = MappingProxyType(
     {
         "testbed": {"drf": Ratios(2.39, 1.63), "tetris": Ratios(1.74, 1.22)},
