@@ -19,7 +19,7 @@ from localcluster.layout import Layout
 from localcluster.progress import Lines
 from localcluster.records import ClusterStatus, read_events, read_status
 from localcluster.specs import NodeSpec, numbered_nodes, parse_capacity
-from localcluster.storage import locked, state_root
+from localcluster.storage import locked, read_json, state_root
 from localcluster.supervise import REPOSITORY
 
 _READY_SECONDS = 180.0
@@ -200,6 +200,9 @@ def _print_status(layout: Layout, status: ClusterStatus) -> None:
     lost = status.phase in {"starting", "running", "stopping"} and not status.supervised
     said = f"{status.phase}, but its supervisor is gone: run `down`, then `up`" if lost else status.phase
     print(f"cluster:    {said}{': ' if status.reason else ''}{status.reason}")
+    plan = read_json(layout.plan)
+    if plan is not None:
+        print(f"back end:   {plan.get('backend')}, {len(plan.get('nodes') or ())} nodes")
     print(f"kubeconfig: {layout.kubeconfig}")
     print(f"{'COMPONENT':<26}{'PHASE':<14}{'PID':<10}{'RESTARTS':<10}LAST EXIT")
     for name, each in status.components.items():

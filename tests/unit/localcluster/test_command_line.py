@@ -75,10 +75,12 @@ def test_a_cluster_whose_supervisor_is_gone_is_told_from_a_running_one(
     status = {"phase": "running", "supervisor": supervisor, "components": {"etcd": component}}
     layout = Layout(tmp_path)
     layout.status.write_text(json.dumps(status))
+    layout.plan.write_text('{"backend": "real", "nodes": [{}, {}]}')
     layout.events.write_text('{"at": "2026-01-01T00:00:00Z", "subject": "etcd", "event": "died", "detail": ""}\n')
     assert main(["status", "--state", str(tmp_path)]) == 3
     said = capsys.readouterr().out
     assert "running, but its supervisor is gone: run `down`, then `up`" in said
+    assert "back end:   real, 2 nodes\n" in said
     assert "etcd                      ready         1         2         was killed by signal 9" in said
     assert said.endswith("2026-01-01T00:00:00Z etcd: died\n")
 
