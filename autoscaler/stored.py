@@ -5,9 +5,10 @@ reads: the log's memory (losses, samples, how far each pod was read) and what wa
 """
 
 import logging
-from collections.abc import Mapping
+import zlib
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,8 @@ from scheduling.jobs import Counts
 from scheduling.progress.state import LogState
 
 _LOG = logging.getLogger(__name__)
+
+_MOST_BYTES: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,12 @@ class Memory:
     deeds: Deeds = field(default_factory=Deeds)
 
 
-def pack(memory: Memory) -> Mapping[str, Any]:
-    """The memory as JSON values."""
-    packed: Mapping[str, Any] = msgspec.to_builtins(memory)
-    return packed
+def pack(memory: Memory) -> str:
+    """The memory as one word: JSON, compressed, since whoever has a profile described has it on the screen."""
+    return b64encode(zlib.compress(msgspec.json.encode(memory))).decode()
 
 
-def unpack(state: Mapping[str, Any] | None, job: object, at: float) -> Memory:
+def unpack(state: str | None, job: object, at: float) -> Memory:
     """The memory in a profile; an unreadable one (of another version, or edited) is given up, and the log says so.
 
     ``at`` is now: what was stored under a clock that has been set back since did not happen in the future.
@@ -67,9 +69,11 @@ def unpack(state: Mapping[str, Any] | None, job: object, at: float) -> Memory:
     if state is None:
         return Memory()
     try:
-        memory = msgspec.convert(state, Memory)
+        # No more than a profile can hold of what is written here: a word that grows without end is not from here.
+        text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
+        memory = msgspec.json.decode(text, type=Memory)
         return replace(memory, deeds=_until(memory.deeds, at))
-    except msgspec.ValidationError as error:
+    except (ValueError, zlib.error, msgspec.MsgspecError) as error:
         _LOG.warning("job %s: what its profile remembers cannot be read (%s); it is learned anew", job, error)
         return Memory()
 

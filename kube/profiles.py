@@ -1,9 +1,7 @@
 """TrainingProfiles: what is known of a job, for its user, for the extender and for the next autoscaler."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -81,7 +79,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     checkpointed_at: str | None = None
     trained_seconds: float = 0.0
     complaint: str = ""
-    state: Mapping[str, Any] | None = None
+    state: str | None = None
 
 
 class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):

@@ -186,7 +186,7 @@ def test_a_profile_lives_and_dies_with_its_job(granted: LocalCluster, namespace:
         steps_per_second=float("nan"),
         remaining_seconds=330,
         rescale=rescale,
-        state={"samples": [{"ps": 1, "speed": 2.5}], "cursor": None},
+        state="eJyrVg==",
     )
     assert isinstance(writer.write_status(profile, status), Written)
     with followed(Reflector(autoscaler, kinds.profiles())) as profiles:

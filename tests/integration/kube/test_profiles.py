@@ -55,12 +55,12 @@ def a_profile(httpserver: HTTPServer, client: Client) -> TrainingProfile:
 def test_a_status_is_replaced_whole_and_holds_no_null(httpserver: HTTPServer, client: Client) -> None:
     profile = a_profile(httpserver, client)
     server = Recorder(httpserver, f"{PROFILES_PATH}/j/status", [stored("4")])
-    status = ProfileStatus(phase=Phase.RESIZING, loss=float("nan"), target_ps=3, state={"samples": []})
+    status = ProfileStatus(phase=Phase.RESIZING, loss=float("nan"), target_ps=3, state="packed")
     assert ProfileWriter(client).write_status(profile, status) == Written("4")
     assert server.requests[0].headers["Content-Type"] == "application/json-patch+json"
     assert server.body() == [
         {"op": "test", "path": "/metadata/uid", "value": "prof"},
-        {"op": "add", "path": "/status", "value": {"phase": "Resizing", "targetPs": 3, "state": {"samples": []}}},
+        {"op": "add", "path": "/status", "value": {"phase": "Resizing", "targetPs": 3, "state": "packed"}},
     ]
 
 

@@ -3,8 +3,11 @@
 import msgspec
 import pytest
 
+from autoscaler.stored import pack, unpack
 from kube.contract import Phase
 from kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
+from scheduling.jobs import Role
+from scheduling.progress.state import PodState
 from tests.unit.autoscaler.mayor import Mayor
 from tests.unit.autoscaler.town import Town
 from tests.unit.autoscaler.trainee import SUSPENDED_BY, Trainee, tf_job
@@ -108,9 +111,9 @@ def test_a_memory_that_is_nonsense_costs_its_own_job_only(town: Town, mayor: May
     mayor.rule(20)
     status = mayor.status("odd")
     assert status.state is not None
-    memory = msgspec.json.decode(msgspec.json.encode(status.state))
-    memory["log"]["pods"] = [{"name": "odd-worker-0", "role": "ps", "index": 0, "tells_loss": True, "step": 1}]
-    town.write_status(town.profiles["odd"], msgspec.structs.replace(status, state=memory))
+    memory = unpack(status.state, "odd", town.at)
+    memory.log.pods = [PodState("odd-worker-0", Role.PS, 0, tells_loss=True, step=1)]
+    town.write_status(town.profiles["odd"], msgspec.structs.replace(status, state=pack(memory)))
     mayor.restart()
     runs = good.runs
     mayor.rule(60)
