@@ -113,12 +113,14 @@ def plan_exploration(
     """The one exploratory move of an interval: for the oldest job whose speed model is still not identified."""
     for job in _oldest_first(snapshot.jobs):
         progress, history = measured.of(job)
-        if _cannot_move(job, snapshot, history) or history.profiling_since is not None or _is_done(job, progress):
+        if _cannot_move(job, snapshot, history) or history.profiling_since is not None:
             continue
         resting = why_resting(history.setbacks, snapshot.at) is not None
         if resting or history.awaits_checkpoint or _is_worn(history, snapshot.at, rules):
             continue
-        if _is_young(progress, history, rules) or not _has_run(job, progress, rules) or _is_identified(job, progress):
+        if _is_young(progress, history, rules) or not _has_run(job, progress, rules):
+            continue
+        if _is_identified(job, progress) or _is_done(job, progress):
             continue
         for move in _next_run(job, measured, room.copy(), rules):
             return ProfilingMove(move.key, move.uid, move.counts, f"to learn its speed: {move.reason}", True)
@@ -139,16 +141,20 @@ def run_is_over(job: Job, at: float, measured: Measured, rules: ProfilingRules) 
 def why_not_profiled(job: Job, snapshot: ClusterSnapshot, measured: Measured, rules: ProfilingRules) -> str | None:
     """Why no profiling run of this job may begin now, as a sentence; ``None`` if one may."""
     progress, history = measured.of(job)
-    reasons = (
-        (_cannot_move(job, snapshot, history), "it may not be rescaled now"),
-        (why_resting(history.setbacks, snapshot.at) is not None, "its pods found no place a while ago"),
-        (_is_done(job, progress), "its goal is met"),
-        (history.workload_known, "its workload is known"),
-        (len(history.profiled) >= rules.runs, f"{rules.runs} profiling runs were made"),
-        (progress.trained_seconds >= rules.trained_limit_seconds, f"it has trained {progress.trained_seconds:.0f} s"),
-        (run_is_over(job, snapshot.at, measured, rules) is None, f"its speed at {job.counts} is being measured"),
-    )
-    return next((reason for applies, reason in reasons if applies), None)
+    if _cannot_move(job, snapshot, history):
+        return "it may not be rescaled now"
+    if why_resting(history.setbacks, snapshot.at) is not None:
+        return "its pods found no place a while ago"
+    if history.workload_known:
+        return "its workload is known"
+    if len(history.profiled) >= rules.runs:
+        return f"{rules.runs} profiling runs were made"
+    if progress.trained_seconds >= rules.trained_limit_seconds:
+        return f"it has trained {progress.trained_seconds:.0f} s"
+    # What follows looks at all losses and samples: of thousands of old jobs, asked every tick, it is not to be asked.
+    if _is_done(job, progress):
+        return "its goal is met"
+    return None if run_is_over(job, snapshot.at, measured, rules) else f"its speed at {job.counts} is being measured"
 
 
 def no_run_follows(job: Job, measured: Measured, rules: ProfilingRules) -> bool:
