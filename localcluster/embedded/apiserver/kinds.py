@@ -78,7 +78,8 @@ class Resource:
         common: Json = {"singularName": self.kind.lower(), "namespaced": self.namespaced, "kind": self.kind}
         short: Json = {"shortNames": list(self.short_names)} if self.short_names else {}
         short.update({"categories": ["all"]} if self.plural in _OF_ALL and not self.custom else {})
-        yield {"name": self.plural, **common, "verbs": list(_CUSTOM_VERBS if self.custom else _VERBS), **short}
+        verbs = [each for each in _VERBS if self.plural != "namespaces" or each != "deletecollection"]
+        yield {"name": self.plural, **common, "verbs": list(_CUSTOM_VERBS) if self.custom else verbs, **short}
         for name in self.served_subresources:
             about, verbs = _SUBRESOURCES.get(name, ({}, ["get", "patch", "update"]))
             yield {"name": f"{self.plural}/{name}", **common, "singularName": "", **about, "verbs": verbs}

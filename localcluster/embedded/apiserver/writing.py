@@ -6,7 +6,7 @@ from typing import Any, Final
 from localcluster.embedded.apiserver.answers import Answer, answer
 from localcluster.embedded.apiserver.apply import applied
 from localcluster.embedded.apiserver.fieldchecks import FieldCheck, declared, unreadable
-from localcluster.embedded.apiserver.kinds import Json, Resource
+from localcluster.embedded.apiserver.kinds import NAMESPACES, Json, Resource
 from localcluster.embedded.apiserver.lists import encoded_list
 from localcluster.embedded.apiserver.objects import Change, Objects, Target, must_be_meant, must_name_version
 from localcluster.embedded.apiserver.options import delete_options, flag, options_refusal, write_options
@@ -133,7 +133,7 @@ def delete(objects: Objects, target: Target, request: Request) -> Answer:
 
 def delete_all(objects: Objects, target: Target, request: Request) -> Answer:
     """Delete all objects of a collection that are selected."""
-    if target.resource.namespaced and not target.namespace:
+    if target.resource is NAMESPACES or (target.resource.namespaced and not target.namespace):
         raise not_allowed()
     selection = parse_selection(target.resource, request.query, target.namespace)
     options = delete_options(request.query, request.body)

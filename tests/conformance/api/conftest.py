@@ -97,7 +97,14 @@ def _definition() -> Json:
     }
 
 
-REASONS = {400: "BadRequest", 403: "Forbidden", 413: "RequestEntityTooLarge", 422: "Invalid", 500: None}
+REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    405: "MethodNotAllowed",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    500: None,
+}
 
 
 def said(ask: Asking, code: int, request: str, body: Any = None, kind: str = "", **query: str) -> str:

@@ -190,6 +190,13 @@ def test_the_namespaces_that_a_cluster_begins_with_stay(ask: Asking) -> None:
     assert message == 'namespaces "default" is forbidden: this namespace may not be deleted'
 
 
+def test_all_namespaces_at_once_cannot_be_deleted(ask: Asking) -> None:
+    message = said(ask, 405, "DELETE /api/v1/namespaces", labelSelector="there=none")
+    assert message == "the server does not allow this method on the requested resource"
+    (verbs,) = [each["verbs"] for each in ask.get("/api/v1")["resources"] if each["name"] == "namespaces"]
+    assert "deletecollection" not in verbs
+
+
 def test_a_body_of_more_than_three_megabytes_is_not_read(ask: Asking, furnished: str) -> None:
     path = f"{MAPS.format(ns=furnished)}/c"
     message = said(ask, 413, f"PATCH {path}", {"data": {"a": "x" * 3_200_000}}, MERGE)
