@@ -21,7 +21,7 @@ from scheduling.models.convergence.arrival import Arrival
 from scheduling.models.convergence.family import PAST_BINS, family
 from scheduling.models.convergence.noise import NOISE_LOOK_BACK, noise_of, pooled
 from scheduling.models.convergence.posterior import INEXACT, Posterior, binned, posterior
-from scheduling.models.convergence.rates import Drop, rate_drops
+from scheduling.models.convergence.rates import Drop, since_last_drop
 from scheduling.models.convergence.series import MEDIAN_OF, NEEDED_POINTS, QUIET_EPOCHS, LossSeries
 from scheduling.models.convergence.steady import SteadyDescent
 from scheduling.models.nnls import Matrix, Vector
@@ -67,12 +67,10 @@ class LossCurve:
     @classmethod
     def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
         """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
-        whole = LossSeries.of(points)
-        drops = rate_drops(points, whole)
-        series = (LossSeries.of(points[drops[-1].index :]) if drops else whole).rising
-        refusal = series.refusal(since_drop=bool(drops))
-        if refusal is not None:
-            return refusal
+        segment = since_last_drop(points)
+        if isinstance(segment, NotReady):
+            return segment
+        series, _, drops = segment
         log_loss, spacing = series.log_loss, series.spacing
         start, seen = float(series.k[0]) - spacing, float(series.k[-1])
         start = start if drops else min(start, 0.0)

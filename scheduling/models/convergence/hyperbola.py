@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scheduling.errors import NotReady
 from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
 from scheduling.models.convergence.arrival import Arrival
-from scheduling.models.convergence.rates import rate_drops
-from scheduling.models.convergence.series import QUIET_EPOCHS, LossSeries
+from scheduling.models.convergence.rates import since_last_drop
+from scheduling.models.convergence.series import QUIET_EPOCHS
 from scheduling.models.nnls import Vector
 from scheduling.progress.record import LossPoint
 
@@ -62,12 +62,10 @@ class PublishedCurve:
     @classmethod
     def fit(cls, points: Sequence[LossPoint]) -> "PublishedCurve | NotReady":
         """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these are known)."""
-        whole = LossSeries.of(points)
-        drops = rate_drops(points, whole)
-        series = (LossSeries.of(points[drops[-1].index :]) if drops else whole).rising
-        refusal = series.refusal(since_drop=bool(drops))
-        if refusal is not None:
-            return refusal
+        segment = since_last_drop(points)
+        if isinstance(segment, NotReady):
+            return segment
+        series, whole, drops = segment
         loss, largest = without_outliers(series.loss), float(whole.loss.max())
         start = float(series.k[0]) - series.spacing if drops else 0.0
         best = fit_hyperbola(series.k - start, np.maximum(loss / largest, _LEAST))

@@ -10,10 +10,11 @@ training down leaves no such mark.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from scheduling.errors import NotReady
 from scheduling.models.convergence.noise import sliding_noise
 from scheduling.models.convergence.series import LossSeries
 from scheduling.models.nnls import Vector
@@ -44,6 +45,22 @@ def rate_drops(points: Sequence[LossPoint], series: LossSeries | None = None) ->
     if all(point.learning_rate is None for point in points):
         return _falls_of_the_loss(points, series or LossSeries.of(points))
     return _told(points)
+
+
+class Segment(NamedTuple):
+    """The ``series`` of losses since the learning rate last dropped, which ends the ``whole``, and all ``drops``."""
+
+    series: LossSeries
+    whole: LossSeries
+    drops: Sequence[Drop]
+
+
+def since_last_drop(points: Sequence[LossPoint]) -> Segment | NotReady:
+    """What a curve is fitted to, of points in training order; not ready with fewer than 5 (complete epochs)."""
+    whole = LossSeries.of(points)
+    drops = rate_drops(points, whole)
+    series = (LossSeries.of(points[drops[-1].index :]) if drops else whole).rising
+    return series.refusal(since_drop=bool(drops)) or Segment(series, whole, drops)
 
 
 def _told(points: Sequence[LossPoint]) -> list[Drop]:
