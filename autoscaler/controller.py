@@ -188,8 +188,10 @@ class Controller:
         since: dict[str, float] = {}
         for uid, pods in observation.pods.items():
             seen = observation.jobs.get(uid)
+            if seen is None or uid in self.fleet.states:
+                continue
             bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
-            if seen is None or uid in self.fleet.states or not any(bound) or all(bound):
+            if not any(bound) or all(bound):
                 continue
             since[uid] = self._unmanaged_since.get(uid, now)
             if now - since[uid] >= self._rhythm.half_bound_seconds:
