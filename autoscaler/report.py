@@ -68,8 +68,14 @@ def _reason(state: JobState) -> str:
         return state.seen.message
     if state.rescale is not None:
         record = state.rescale.record
-        back = "going back: " if record.undoing else ""
-        return f"{back}{record.before} -> {record.aim}: {record.why}"
+        why = f"{record.move}: {record.why}"
+        return f"going back to {record.before} ({why})" if record.undoing else why
+    if state.seen.suspended:
+        # Our mark lies on a job that we suspended; one that its user resumed and suspended again has none.
+        is_ours = state.deeds.suspended_at_target and state.seen.suspended_by is not None
+        return "suspended: its goal is met" if is_ours else "suspended by its user"
+    if state.run is not None and state.deeds.profiling_since is not None:
+        return f"measures its speed at {state.job.counts}"
     if state.decision is not None:
         return state.decision.reason
     return str(state.outlook) if isinstance(state.outlook, NotReady) else ""

@@ -14,7 +14,7 @@ from autoscaler.observation import Observation
 from autoscaler.report import status_of
 from autoscaler.rescale_words import End, Outcome, Tell
 from autoscaler.stored import pack
-from kube.contract import Annotation, Phase
+from kube.contract import Phase
 from kube.errors import ErrorKind
 from kube.events import EventType, Subject
 from kube.outcomes import Refused, Written
@@ -149,10 +149,9 @@ class Reporting:
         self._metrics.rescales.labels(end.outcome.value).inc()
         _LOG.info("job %s: rescale %s ended: %s (%s)", state.job.key, end.record.id, end.outcome.value, end.reason)
         if end.outcome is Outcome.REACHED:
-            message = f"{end.record.before} -> {end.record.target}: {end.reason}"
-            self._emit(state.seen, EventType.NORMAL, "Rescaled", message)
+            self._emit(state.seen, EventType.NORMAL, "Rescaled", f"{end.record.move}: {end.reason}")
         elif end.outcome is Outcome.SUSPENDED:
-            resume = f"set runPolicy.suspend to false and take the annotation {Annotation.SUSPENDED_BY} off to go on"
+            resume = "to let it go on all the same, set runPolicy.suspend to false"
             self._emit(state.seen, EventType.NORMAL, "SuspendedAtTarget", f"its goal is met; {resume}")
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.seen, EventType.NORMAL, "RescaleEnded", end.reason)

@@ -149,7 +149,7 @@ def _at_checkpoint(state: Rescale, seen: _Sight) -> Advance:
     if state.against is not None:
         return _finish(state, Outcome.USER, state.against)
     if not state.needs_checkpoint or seen.at - state.checkpoint_since <= seen.rules.fresh_seconds:
-        state, tell = _told(state, Tell(False, "Rescaling", f"{record.before} -> {record.target}: {record.why}"))
+        state, tell = _told(state, Tell(False, "Rescaling", f"{record.move}: {record.why}"))
         state, then = _go(state, record, Step.SUSPEND, seen.at)
         return state, tell + then
     if seen.at - record.step_at < seen.rules.checkpoint_warning_seconds:
@@ -226,7 +226,8 @@ def _at_start(state: Rescale, seen: _Sight) -> Advance:
     if seen.job.counts != aim:
         return _finish(state, Outcome.USER, "its user resized it")
     if seen.pods.all_started(aim):
-        return _finish(state, Outcome.ROLLED_BACK if record.undoing else Outcome.REACHED, f"{aim} run")
+        took = f"all its pods run, {seen.at - record.started_at:.0f} s after it was decided"
+        return _finish(state, Outcome.ROLLED_BACK if record.undoing else Outcome.REACHED, took)
     waited_seconds = seen.at - record.step_at
     if waited_seconds < seen.rules.start_seconds:
         return state, ()

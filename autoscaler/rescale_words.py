@@ -59,6 +59,11 @@ class RescaleRecord:
         return self.before if self.undoing else self.target
 
     @property
+    def move(self) -> str:
+        """The counts before and after, as users read them."""
+        return f"{self.before} -> {'suspended' if self.target == NO_COUNTS else self.target}"
+
+    @property
     def stays_suspended(self) -> bool:
         """Whether the job is to be suspended for good."""
         return self.target == NO_COUNTS and not self.undoing

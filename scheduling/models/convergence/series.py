@@ -65,7 +65,7 @@ class LossSeries:
         """Why no curve can be fitted to these losses, if so."""
         known = len(self.complete_loss)
         if known < NEEDED_POINTS:
-            of = "complete epochs" if self.in_epochs else "points"
+            of = ("complete epoch" if self.in_epochs else "point") + ("" if known == 1 else "s")
             since = " since the learning rate dropped" if since_drop else ""
             return NotReady(f"the loss is known at {known} {of}{since}, {NEEDED_POINTS} needed")
         if (self.loss < 0).any() or not (self.loss > 0).any():

@@ -62,6 +62,7 @@ class TestSeries:
     ("points", "reason"),
     [
         ([], "the loss is known at 0 points, 5 needed"),
+        (epochs(np.ones(1)), "the loss is known at 1 complete epoch, 5 needed"),
         (epochs(np.ones(3)), "the loss is known at 3 complete epochs, 5 needed"),
         (epochs(np.array([1, 0.5, 0.2, -0.1, -0.4])), "the loss is not positive"),
         (epochs(np.zeros(6)), "the loss is not positive"),
