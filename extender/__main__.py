@@ -6,6 +6,7 @@ import sys
 
 from extender.settings import parse
 from extender.wsgi import serve
+from kube.client import connect
 from kube.errors import KubeError
 from settings import SettingsError
 
@@ -21,6 +22,8 @@ def main() -> int:
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     try:
+        # The worker connects for itself, but what is wrong there would be told as a traceback.
+        connect(settings.kubeconfig, user_agent="optimus-extender").close()
         serve(settings)
     except KubeError as error:
         print(f"extender: {error.sentence}", file=sys.stderr)

@@ -156,6 +156,8 @@ def connect(
     Raises:
         KubeError: no usable configuration; the sentence says where it was looked for.
     """
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise KubeError(ErrorKind.INVALID, f"there is no kubeconfig file {kubeconfig}")
     configuration = api.Configuration()
     configuration.keep_alive = True
     configuration.connection_pool_maxsize = _CONNECTIONS
