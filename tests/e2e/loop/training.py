@@ -5,7 +5,6 @@ Logs are followed while the pods run, as `kubectl logs -f` does: a rescale delet
 
 import re
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -65,6 +64,7 @@ class LogBook:
         self._api, self._pods = api, in_namespace(CORE, namespace, "pods")
         self._runs: dict[Life, Run] = {}
         self._threads: list[threading.Thread] = []
+        self._finished = threading.Event()
 
     def look(self, pod: Json) -> None:
         """Begin to follow a trainer 0 that has begun to run."""
@@ -88,19 +88,20 @@ class LogBook:
         return runs[-1].steps if runs else ()
 
     def finish(self, seconds: float = 0.5) -> None:
-        """Wait a moment for each log whose pod has just gone."""
+        """Wait a moment for each log whose pod has just gone; none is opened anew from then on."""
         for thread in self._threads:
             thread.join(seconds)
+        self._finished.set()
 
     def _follow(self, pod: str, life: Life) -> None:
         """Read the log to its end; one that is cut, as where an API server is killed, is opened anew."""
         lines, vain = self._runs[life].lines, 0
-        while vain < _VAIN_ATTEMPTS:
+        while vain < _VAIN_ATTEMPTS and not self._finished.is_set():
             before = len(lines)
             if self._is_read(pod, life):
                 return
             vain = 0 if len(lines) > before else vain + 1
-            time.sleep(_AGAIN_SECONDS)
+            self._finished.wait(_AGAIN_SECONDS)
 
     def _is_read(self, pod: str, life: Life) -> bool:
         """Read what there is; tells whether no more will come: the log has ended, or the pod is another by now."""

@@ -45,7 +45,7 @@ class Stage(Scene):
 
     def _told(self) -> Iterator[str]:
         yield describe(self.api, self.namespace)
-        for process in self.product.processes:
+        for process in (*self.product.processes, SCHEDULER):
             yield f"--- {process}\n" + "\n".join(self.product.log(process).splitlines()[-40:])
         for process, proxy in self.product.proxies.items():
             yield f"--- calls of {process} that met a fault"
@@ -61,7 +61,7 @@ class Stage(Scene):
         proxy.inject(trouble.fault)
         if trouble.cut:
             proxy.cut_streams()
-        with self.product.standing_still(SCHEDULER) if trouble.tells else nullcontext():
+        with self.product.scheduler.standing_still() if trouble.tells else nullcontext():
             rescaled = self.rescale(job)
             if trouble.tells:
                 self._wait_spent(proxy, 30)

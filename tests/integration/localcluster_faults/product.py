@@ -1,7 +1,6 @@
 """The autoscaler and the extender as processes of this test, each behind a proxy of its own, and their scheduler."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -20,6 +20,7 @@ from localcluster.faults.proxy import FaultProxy
 from tests.conformance.backends import scheduler_command
 from tests.e2e.harness.api import CORE, Api, in_namespace
 from tests.e2e.harness.stack import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
+from tests.integration.localcluster_faults.keeping import Kept, Process, end
 
 AUTOSCALER, EXTENDER, SCHEDULER = "autoscaler", "extender", "scheduler"
 TUNING = Tuning(
@@ -38,9 +39,10 @@ _READY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Product:
-    """The running processes by name, and the proxies before the API server that they talk to."""
+    """The running processes by name, the proxies before the API server that they talk to, and their scheduler."""
 
-    processes: Mapping[str, "subprocess.Popen[bytes]"]
+    processes: Mapping[str, Process]
+    scheduler: Kept
     proxies: Mapping[str, FaultProxy]
     folder: Path
 
@@ -52,15 +54,6 @@ class Product:
         lines = [each for each in self.log(name).splitlines() if " ERROR " in each or each.startswith("Traceback")]
         ended = self.processes[name].poll()
         return lines if ended is None else [*lines, f"{name} has ended with {ended}"]
-
-    @contextmanager
-    def standing_still(self, name: str) -> Iterator[None]:
-        """Let the process do nothing for the length of the block."""
-        self.processes[name].send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.processes[name].send_signal(signal.SIGCONT)
 
 
 @contextmanager
@@ -75,12 +68,13 @@ def product(cluster: LocalCluster, api: Api, folder: Path) -> Iterator[Product]:
         commands = {
             EXTENDER: _process(EXTENDER, folder, ports, TUNING.extender),
             AUTOSCALER: _process(AUTOSCALER, folder, ports, TUNING.autoscaler),
-            SCHEDULER: _scheduler(cluster, folder, ports[EXTENDER]),
         }
+        scheduler = Kept(partial(_started, SCHEDULER, folder, _scheduler(cluster, folder, ports[EXTENDER])))
+        stack.callback(scheduler.stop)
         started = {name: stack.enter_context(_running(name, folder, each)) for name, each in commands.items()}
         for name, port in ports.items():
             _wait_ready(name, port, folder)
-        yield Product(started, proxies, folder)
+        yield Product(started, scheduler, proxies, folder)
 
 
 def _account(cluster: LocalCluster, api: Api, account: str, folder: Path) -> Path:
@@ -118,19 +112,18 @@ def _scheduler(cluster: LocalCluster, folder: Path, port: int) -> Sequence[str]:
 
 
 @contextmanager
-def _running(name: str, folder: Path, command: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
-    with (folder / f"{name}.log").open("wb") as log:
-        environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY, env=environ)
+def _running(name: str, folder: Path, command: Sequence[str]) -> Iterator[Process]:
+    process = _started(name, folder, command)
     try:
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
+
+
+def _started(name: str, folder: Path, command: Sequence[str]) -> Process:
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    with (folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY, env=environ)
 
 
 def _wait_ready(name: str, port: int, folder: Path) -> None:

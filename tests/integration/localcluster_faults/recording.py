@@ -44,6 +44,7 @@ class Recorder:
                 response.shutdown()
         for thread in self._threads:
             thread.join(10)
+        self.logs.finish()
 
     def _follow(self, path: str, take: Callable[[Json], None]) -> None:
         # Each watch begins with what is there, so an object may come twice: nothing below counts them.
