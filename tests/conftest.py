@@ -17,6 +17,7 @@ _LONGEST_FIRST = (
     "e2e/faults",
     "e2e/frameworks",
     "integration/localcluster_faults",
+    "integration/demo",
     "conformance/scheduler embedded",
     "integration/examples_frameworks",
 )

@@ -10,8 +10,8 @@ import pytest
 
 from localcluster.specs import Backend
 from tests.clusters import Shown
-from tests.e2e.harness.scene import Scene, scene
-from tests.e2e.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
+from tests.harness.scene import Scene, scene
+from tests.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
 
 TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "2"})
 # A process that was killed is started again at once: a kubelet's usual back-off is not what is tested here.

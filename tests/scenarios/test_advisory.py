@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import Optimus
+from tests.harness.brute_force import complaints
+from tests.harness.jobs import LightJob
+from tests.harness.scene import Scene
+from tests.harness.stack import Optimus
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from localcluster.node.processes import PORTS_ANNOTATION
-from tests.e2e.harness.api import CORE
-from tests.e2e.harness.jobs import POOL, SLEEP, LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import SCHEDULER
+from tests.harness.api import CORE
+from tests.harness.jobs import POOL, SLEEP, LightJob
+from tests.harness.scene import Scene
+from tests.harness.stack import SCHEDULER
 
 
 def warnings(stage: Scene, name: str) -> list[str]:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.containers import container_process, kill_process
-from tests.e2e.harness.history import Change
-from tests.e2e.harness.jobs import SLEEP, LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import SCHEDULER
+from tests.harness.brute_force import complaints
+from tests.harness.containers import container_process, kill_process
+from tests.harness.history import Change
+from tests.harness.jobs import SLEEP, LightJob
+from tests.harness.scene import Scene
+from tests.harness.stack import SCHEDULER
 
 TINY = {"cpu": "400m", "memory": "16Mi"}
 

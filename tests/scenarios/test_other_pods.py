@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.e2e.harness.api import CORE
-from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.jobs import LightJob, plain_pod
-from tests.e2e.harness.scene import Scene
+from tests.harness.api import CORE
+from tests.harness.brute_force import complaints
+from tests.harness.jobs import LightJob, plain_pod
+from tests.harness.scene import Scene
 
 
 def test_a_pod_that_no_training_job_controls_passes_through(stage: Scene) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.e2e.harness.api import CORE
-from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.jobs import SLEEP, Kind, LightJob, plain_pod
-from tests.e2e.harness.scene import Scene
+from tests.harness.api import CORE
+from tests.harness.brute_force import complaints
+from tests.harness.jobs import SLEEP, Kind, LightJob, plain_pod
+from tests.harness.scene import Scene
 
 SMALL = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "500m", "memory": "64Mi"}}
 MIXED = {"PS": {"cpu": "300m", "memory": "64Mi"}, "Worker": {"cpu": "1", "memory": "128Mi"}}

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.jobs import Kind, LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.chronicle import Chronicle
-from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
+from tests.harness.api import Json
+from tests.harness.brute_force import complaints
+from tests.harness.chronicle import Chronicle
+from tests.harness.jobs import Kind, LightJob
+from tests.harness.scene import Scene
+from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 
 BEFORE, AFTER = (1, 2), (2, 3)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.jobs import Kind, LightJob
-from tests.e2e.harness.scene import Scene
+from tests.harness.brute_force import complaints
+from tests.harness.jobs import Kind, LightJob
+from tests.harness.scene import Scene
 
 # Four nodes of four CPUs: a worker takes most of one, so four workers take them all.
 WIDE = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "2500m", "memory": "64Mi"}}

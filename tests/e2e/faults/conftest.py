@@ -6,7 +6,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from tests.clusters import Shown
-from tests.e2e.harness.stack import training_nodes
+from tests.harness.stack import training_nodes
 from tests.integration.localcluster_faults.acting import Stage
 from tests.integration.localcluster_faults.staging import staged
 

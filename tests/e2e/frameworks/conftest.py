@@ -11,9 +11,9 @@ import pytest
 from tests.clusters import Shown
 from tests.e2e.frameworks.jobs import MXNET_ASYNC, MXNET_SYNC, TENSORFLOW, FrameworkJob
 from tests.e2e.frameworks.story import Narrator, Story
-from tests.e2e.harness.api import CORE, Api, Json, in_namespace
-from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
+from tests.harness.api import CORE, Api, Json, in_namespace
+from tests.harness.scene import Scene
+from tests.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
 
 _NAMESPACE = "frameworks"
 _STORY_SECONDS = 900

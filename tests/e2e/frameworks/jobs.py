@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.jobs import Kind
+from tests.harness.api import Json
+from tests.harness.jobs import Kind
 
 EXAMPLES: Final = Path(__file__).resolve().parents[3] / "examples"
 

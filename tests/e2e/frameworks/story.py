@@ -7,9 +7,9 @@ from typing import Final, TypeVar
 
 from tests.e2e.frameworks.jobs import Counts, FrameworkJob, bounds
 from tests.e2e.frameworks.trainer_log import TrainerLog, job_losses
-from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
-from tests.e2e.harness.following import FollowedLog, LogFollower
-from tests.e2e.harness.scene import Scene
+from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
+from tests.harness.following import FollowedLog, LogFollower
+from tests.harness.scene import Scene
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.frameworks.jobs import FrameworkJob
 from tests.e2e.frameworks.story import Story
 from tests.e2e.frameworks.trainer_log import present_losses, steps_per_second
-from tests.e2e.harness.api import Json
+from tests.harness.api import Json
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]  # the first test waits for the whole story
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from localcluster.cluster import LocalCluster
-from tests.e2e.harness.waiting import wait_until
 from tests.e2e.localcluster_node.pods import Namespace, container, pod
+from tests.harness.waiting import wait_until
 
 
 def test_a_pod_runs_and_its_log_is_read_through_the_api_server(space: Namespace) -> None:

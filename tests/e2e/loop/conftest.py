@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.clusters import Shown
-from tests.e2e.harness.scene import Scene, scene
-from tests.e2e.harness.stack import QUICK_TUNING, Optimus, Tuning, optimus_cluster, training_nodes
+from tests.harness.scene import Scene, scene
+from tests.harness.stack import QUICK_TUNING, Optimus, Tuning, optimus_cluster, training_nodes
 
 TUNING = Tuning(
     autoscaler={

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.brute_force import complaints as misplacements
-from tests.e2e.harness.history import Change
-from tests.e2e.harness.jobs import Kind, LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.chronicle import Chronicle
-from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
-from tests.e2e.loop.killing import Killer
+from tests.harness.api import Json
+from tests.harness.brute_force import complaints as misplacements
+from tests.harness.chronicle import Chronicle
+from tests.harness.history import Change
+from tests.harness.jobs import Kind, LightJob
+from tests.harness.killing import Killer
+from tests.harness.scene import Scene
+from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 
 BEFORE, AFTER = (1, 2), (2, 3)
 

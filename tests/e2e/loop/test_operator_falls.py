@@ -1,9 +1,9 @@
 """A job that the real training-operator falls over, again and again, disturbs nobody else's."""
 
-from tests.e2e.harness.api import KUBEFLOW, Json
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER
+from tests.harness.api import KUBEFLOW, Json
+from tests.harness.jobs import LightJob
+from tests.harness.scene import Scene
+from tests.harness.stack import AUTOSCALER, SCHEDULER
 
 PROCESSES = ((SCHEDULER, "extender"), (SCHEDULER, "kube-scheduler"), (AUTOSCALER, "autoscaler"))
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.brute_force import complaints
-from tests.e2e.harness.jobs import SLEEP, LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.chronicle import Chronicle
-from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
-from tests.e2e.loop.killing import Killer
+from tests.harness.api import Json
+from tests.harness.brute_force import complaints
+from tests.harness.chronicle import Chronicle
+from tests.harness.jobs import SLEEP, LightJob
+from tests.harness.killing import Killer
+from tests.harness.scene import Scene
+from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 
 BEFORE, AFTER = (1, 2), (2, 4)
 # Two nodes of four CPUs. The rescaled job takes 3 of them before and 6 afterwards, the waiting one wants 6.

@@ -10,12 +10,12 @@ from collections import Counter
 
 import pytest
 
-from tests.e2e.harness.api import CORE
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.chronicle import Chronicle, Rescale
-from tests.e2e.loop.placements import placed_gangs
-from tests.e2e.loop.training import epoch_losses
+from tests.harness.api import CORE
+from tests.harness.chronicle import Chronicle, Rescale
+from tests.harness.jobs import LightJob
+from tests.harness.placements import placed_gangs
+from tests.harness.scene import Scene
+from tests.harness.training import epoch_losses
 
 # Two nodes of four CPUs: the first job at its most leaves half a CPU on each, where the second does not fit.
 # Stated costs: a worker more and a PS more each save a good tenth of the first job's time.

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.chronicle import Chronicle
-from tests.e2e.loop.jobs import at, set_bounds, small_job, wait_training
+from tests.harness.api import Json
+from tests.harness.chronicle import Chronicle
+from tests.harness.jobs import LightJob
+from tests.harness.scene import Scene
+from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 
 pytestmark = pytest.mark.timeout(300)
 

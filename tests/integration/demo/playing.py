@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster.supervise import REPOSITORY
-from tests.e2e.harness.waiting import wait_until
+from tests.harness.waiting import wait_until
 
 _END_SECONDS = 60.0
 

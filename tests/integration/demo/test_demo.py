@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness.waiting import wait_until
+from tests.harness.waiting import wait_until
 from tests.integration.demo.playing import Playing, playing
 
 INTERRUPTED = 130

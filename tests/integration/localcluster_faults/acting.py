@@ -5,13 +5,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from localcluster.faults.proxy import FaultProxy
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.describing import describe
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.chronicle import Counts
-from tests.e2e.loop.jobs import at, set_bounds, small_job
-from tests.e2e.loop.training import complaints
+from tests.harness.api import Json
+from tests.harness.chronicle import Counts
+from tests.harness.describing import describe
+from tests.harness.jobs import LightJob
+from tests.harness.scene import Scene
+from tests.harness.small_jobs import at, set_bounds, small_job
+from tests.harness.training import complaints
 from tests.integration.localcluster_faults.product import AUTOSCALER, SCHEDULER, Product
 from tests.integration.localcluster_faults.recording import GONE, Recorder
 from tests.integration.localcluster_faults.troubles import Trouble

@@ -18,8 +18,8 @@ from localcluster.cluster import LocalCluster
 from localcluster.faults.cluster import before
 from localcluster.faults.proxy import FaultProxy
 from tests.conformance.backends import scheduler_command
-from tests.e2e.harness.api import CORE, Api, in_namespace
-from tests.e2e.harness.stack import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
+from tests.harness.api import CORE, Api, in_namespace
+from tests.harness.stack import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
 from tests.integration.localcluster_faults.keeping import Kept, Process, end
 
 AUTOSCALER, EXTENDER, SCHEDULER = "autoscaler", "extender", "scheduler"

@@ -9,9 +9,9 @@ from typing import Final
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, Json, in_namespace
-from tests.e2e.loop.recording import lines_of
-from tests.e2e.loop.training import LogBook
+from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, Api, Json, in_namespace
+from tests.harness.recording import lines_of
+from tests.harness.training import LogBook
 
 _WATCH_SECONDS = 600
 GONE: Final = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)

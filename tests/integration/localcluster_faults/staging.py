@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from localcluster.cluster import LocalCluster
-from tests.e2e.harness.api import OPTIMUS, Api
-from tests.e2e.harness.scene import scene
-from tests.e2e.harness.stack import REPOSITORY, Optimus
-from tests.e2e.harness.waiting import wait_until
+from tests.harness.api import OPTIMUS, Api
+from tests.harness.scene import scene
+from tests.harness.stack import REPOSITORY, Optimus
+from tests.harness.waiting import wait_until
 from tests.integration.localcluster_faults.acting import Stage
 from tests.integration.localcluster_faults.product import TUNING, product
 from tests.integration.localcluster_faults.recording import recorder

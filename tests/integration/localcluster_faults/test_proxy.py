@@ -18,7 +18,7 @@ from localcluster.faults.cluster import before
 from localcluster.faults.faults import Answer, Call, Calls, Compact, Cut, Drop, Effect, EndStream, Fault, Hang
 from localcluster.faults.proxy import FaultProxy
 from localcluster.node.api import Api, Credentials, read_kubeconfig
-from tests.e2e.harness.api import Json
+from tests.harness.api import Json
 
 ANY = Calls("GET", "")
 CUT = (ConnectionError, http.client.HTTPException)

@@ -5,11 +5,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Self
 
-from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.recording import Recording
-from tests.e2e.loop.training import LogBook, complaints
+from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
+from tests.harness.jobs import LightJob
+from tests.harness.recording import Recording
+from tests.harness.scene import Scene
+from tests.harness.training import LogBook, complaints
 
 Counts = tuple[int, int]
 """PSs and workers."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.training_log import Step, parse_log
-from tests.e2e.harness.waiting import wait_until
+from tests.harness.jobs import LightJob
+from tests.harness.training_log import Step, parse_log
+from tests.harness.waiting import wait_until
 
 LOG = """2026-01-01T00:00:00.000Z trainer 0 of 2, 1 PSs, sync
 2026-01-01T00:00:00.123Z epoch=3 step=1200 loss=0.412300 samples_per_sec=812.5 checkpoint=1180

@@ -9,7 +9,7 @@ from typing import Self
 
 import urllib3
 
-from tests.e2e.harness.api import Api, Json
+from tests.harness.api import Api, Json
 
 _WATCH_SECONDS = 900
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.harness.brute_force import Demand, Observed, complaints, even_deals, fewest_servers
+from tests.harness.brute_force import Demand, Observed, complaints, even_deals, fewest_servers
 
 ONE_CPU = {"cpu": 1000}
 Free = dict[str, dict[str, int]]

@@ -7,8 +7,8 @@ import pytest
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import Json
-from tests.e2e.loop.training import LogBook
+from tests.harness.api import Json
+from tests.harness.training import LogBook
 
 ENDED = "end"
 CUT = "cut"

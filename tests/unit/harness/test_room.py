@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness.room import admits, amount, asks, free_room
+from tests.harness.room import admits, amount, asks, free_room
 
 
 @pytest.mark.parametrize(

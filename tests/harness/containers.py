@@ -7,7 +7,7 @@ from pathlib import Path
 from localcluster.cluster import LocalCluster
 from localcluster.components import AGENT
 from localcluster.node.launch import MARKER
-from tests.e2e.harness.api import Json
+from tests.harness.api import Json
 
 
 def container_process(cluster: LocalCluster, pod: Json, part_of_command: str) -> int:

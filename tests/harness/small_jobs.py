@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.e2e.harness.jobs import Kind, LightJob
-from tests.e2e.harness.scene import Scene
-from tests.e2e.loop.chronicle import Chronicle, Counts
+from tests.harness.chronicle import Chronicle, Counts
+from tests.harness.jobs import Kind, LightJob
+from tests.harness.scene import Scene
 
 SMALL: Final = {"cpu": "200m", "memory": "64Mi"}
 _ENDLESS: Final = {"--epochs": "0", "--examples-per-epoch": "640"}

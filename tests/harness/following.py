@@ -9,7 +9,7 @@ from typing import Self
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import CORE, Api, Json, in_namespace
+from tests.harness.api import CORE, Api, Json, in_namespace
 
 _LOOK_SECONDS = 0.5
 _SILENCE_SECONDS = 300.0

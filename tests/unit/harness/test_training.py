@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.e2e.loop.training import Run, complaints, epoch_losses
+from tests.harness.training import Run, complaints, epoch_losses
 
 T = "2026-01-01T00:00:00.000Z "
 

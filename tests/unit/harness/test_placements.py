@@ -3,10 +3,10 @@
 import json
 from collections.abc import Sequence
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.jobs import POOL, LightJob
-from tests.e2e.loop.placements import PlacedGang, placed_gangs
-from tests.e2e.loop.recording import Change
+from tests.harness.api import Json
+from tests.harness.jobs import POOL, LightJob
+from tests.harness.placements import PlacedGang, placed_gangs
+from tests.harness.recording import Change
 
 CPU = {"PS": {"cpu": "1"}, "Worker": {"cpu": "1"}}
 FIRST, SECOND = LightJob("TFJob", "first", 1, 1, requests=CPU), LightJob("TFJob", "second", 1, 1, requests=CPU)

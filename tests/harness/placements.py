@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.brute_force import Observed, complaints, fewest_servers
-from tests.e2e.harness.jobs import LightJob
-from tests.e2e.harness.room import free_room
-from tests.e2e.loop.chronicle import Counts
-from tests.e2e.loop.jobs import at
-from tests.e2e.loop.recording import Change
+from tests.harness.api import Json
+from tests.harness.brute_force import Observed, complaints, fewest_servers
+from tests.harness.chronicle import Counts
+from tests.harness.jobs import LightJob
+from tests.harness.recording import Change
+from tests.harness.room import free_room
+from tests.harness.small_jobs import at
 
 _LABELS = "training.kubeflow.org"
 _ROLES = {"server": "ps"}

@@ -13,9 +13,9 @@ from typing import Protocol, TypeAlias
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import CORE, Json, in_namespace
-from tests.e2e.harness.training_log import Step, parse_log
-from tests.e2e.loop.recording import lines_of
+from tests.harness.api import CORE, Json, in_namespace
+from tests.harness.recording import lines_of
+from tests.harness.training_log import Step, parse_log
 
 _LABELS = "training.kubeflow.org"
 _GOES_ON = re.compile(r"goes on from checkpoint=(\d+)")

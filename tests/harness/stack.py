@@ -17,11 +17,11 @@ from kubernetes.client.exceptions import ApiException
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import NodeSpec, Taint
-from tests.e2e.harness.api import CORE, Api, Json, in_namespace
-from tests.e2e.harness.jobs import POOL
-from tests.e2e.harness.waiting import wait_until
+from tests.harness.api import CORE, Api, Json, in_namespace
+from tests.harness.jobs import POOL
+from tests.harness.waiting import wait_until
 
-REPOSITORY: Final = Path(__file__).resolve().parents[3]
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
 SYSTEM_NAMESPACE: Final = "optimus-system"
 SCHEDULER: Final = "optimus-scheduler"
 AUTOSCALER: Final = "optimus-autoscaler"

@@ -2,8 +2,8 @@
 
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.describing import describe
+from tests.harness.api import Json
+from tests.harness.describing import describe
 
 _POD = {
     "metadata": {"name": "job-worker-0", "deletionTimestamp": "2026-01-01T00:00:00Z"},

@@ -10,7 +10,7 @@ from typing import Self
 
 import urllib3
 
-from tests.e2e.harness.api import CORE, Api, Json, in_namespace
+from tests.harness.api import CORE, Api, Json, in_namespace
 
 _WATCH_SECONDS = 300
 _JOB = "training.kubeflow.org/job-name"

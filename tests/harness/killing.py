@@ -1,8 +1,8 @@
 """Kills one of the two processes of Optimus, -9, at an instant that a test chooses."""
 
-from tests.e2e.harness.containers import container_process, kill_process
-from tests.e2e.harness.scene import Scene
-from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER
+from tests.harness.containers import container_process, kill_process
+from tests.harness.scene import Scene
+from tests.harness.stack import AUTOSCALER, SCHEDULER
 
 PROCESSES = {"autoscaler": (AUTOSCALER, "-m autoscaler"), "extender": (SCHEDULER, "-m extender")}
 

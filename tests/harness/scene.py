@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
-from tests.e2e.harness.brute_force import Observed
-from tests.e2e.harness.describing import describe
-from tests.e2e.harness.history import Change, PodHistory
-from tests.e2e.harness.jobs import CLAIM, LightJob
-from tests.e2e.harness.room import free_room
-from tests.e2e.harness.stack import AUTOSCALER, SCHEDULER, Optimus
-from tests.e2e.harness.training_log import Step, parse_log
-from tests.e2e.harness.waiting import holds_for, wait_until
+from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
+from tests.harness.brute_force import Observed
+from tests.harness.describing import describe
+from tests.harness.history import Change, PodHistory
+from tests.harness.jobs import CLAIM, LightJob
+from tests.harness.room import free_room
+from tests.harness.stack import AUTOSCALER, SCHEDULER, Optimus
+from tests.harness.training_log import Step, parse_log
+from tests.harness.waiting import holds_for, wait_until
 
 T = TypeVar("T")
 

@@ -9,11 +9,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import yaml
 
-from tests.e2e.harness.api import Json
-from tests.e2e.harness.brute_force import Demand
-from tests.e2e.harness.room import asks
+from tests.harness.api import Json
+from tests.harness.brute_force import Demand
+from tests.harness.room import asks
 
-EXAMPLES: Final = Path(__file__).resolve().parents[3] / "examples" / "light"
+EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "light"
 CLAIM: Final = "light-checkpoints"
 """The PersistentVolumeClaim that the examples mount."""
 

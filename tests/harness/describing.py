@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
+from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
 
 UNREADABLE: Final = (ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
 """What a read meets where there is nothing to read, or no server to ask."""
