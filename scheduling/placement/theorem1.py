@@ -63,7 +63,7 @@ class Theorem1:
         rows = _seats(gang, fixed[0], room) if fixed else []
         ways = [self._attempts(gang, room, row, may_be_even) for row in (None, *rows)]
         # Most often the roomiest seat does; the others are looked at when nothing else is left.
-        first = heapq.merge(*ways[:2], key=lambda attempt: len(attempt.servers))
+        first = heapq.merge(*ways[:2], key=lambda attempt: attempt.order)
         for attempt in chain(first, *ways[2:]):
             whole = _complete(gang, attempt)
             if whole is not None:
@@ -115,29 +115,29 @@ class Theorem1:
             if seated is not None:
                 seated[_id(gang, largest)] = left.names[row]
         if seated is not None:
-            for servers in self._plans(gang, left, may_be_even):
-                yield _Attempt(servers, left, seated)
+            for beside, servers in self._plans(gang, left, may_be_even):
+                yield _Attempt((not beside, len(servers)), servers, left, seated)
 
-    def _plans(self, gang: Gang, room: Room, may_be_even: bool) -> Iterator[list[Server]]:
-        """Ways to place PSs and workers, best first."""
+    def _plans(self, gang: Gang, room: Room, may_be_even: bool) -> Iterator[tuple[bool, list[Server]]]:
+        """Ways to place PSs and workers, best first; with each whether it is even and puts PSs beside workers."""
         hosting = Hosting(room, Tasks.of(gang, Role.PS, room), Tasks.of(gang, Role.WORKER, room))
         tasks = hosting.ps.count + hosting.workers.count
         if tasks == 0:
-            yield []
+            yield True, []
             return
         fewest, most = _fewest(hosting), min(tasks, len(room.names))
         # One replica on each server is even, and yet no PS lies beside a worker: that is worth no further server.
         together = tasks - 1 if hosting.ps.count and hosting.workers.count else tasks
         if may_be_even:
-            yield from _dealt(hosting, fewest, min(together, most))
+            yield from ((True, dealt) for dealt in _dealt(hosting, fewest, min(together, most)))
         squeezed = squeeze(hosting, self.transfer)
         for dealt in _dealt(hosting, max(fewest, together + 1), most):
             if squeezed is not None and len(squeezed) < len(dealt):
-                yield squeezed
+                yield False, squeezed
                 squeezed = None
-            yield dealt
+            yield False, dealt
         if squeezed is not None:
-            yield squeezed
+            yield False, squeezed
 
 
 def _dealt(hosting: Hosting, fewest: int, most: int) -> Iterator[list[Server]]:
@@ -175,8 +175,12 @@ _Nodes = dict[ReplicaId, str]
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """PSs and workers by server, on the room that is left beside the replicas that are seated already."""
+    """PSs and workers by server, on the room that is left beside the replicas that are seated already.
 
+    ``order``: even deals that put PSs beside workers come before all others, then fewer servers before more.
+    """
+
+    order: tuple[bool, int]
     servers: list[Server]
     left: Room
     seated: _Nodes

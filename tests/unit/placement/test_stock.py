@@ -207,3 +207,26 @@ def _job() -> Job:
     return Job(
         key=JobKey("ns", "job"), uid="uid", kind="TFJob", created_at=0.0, counts=Counts(1, 1), ps=task, worker=task
     )
+
+
+def test_an_even_deal_is_not_passed_over_for_fewer_servers_that_a_chief_is_seated_on_first() -> None:
+    """Found at random: the chief fits beside an uneven plan on three servers, and an even one has four and its own."""
+    room = {"a1": (1, 2), "a2": (1, 2), "a3": (1, 2), "b1": (3, 2), "b2": (6, 1)}
+    free = {name: Resources(cpu=cpu, memory=memory) for name, (cpu, memory) in room.items()}
+    nodes = [Node(name, free[name], {"pool": name[0]}) for name in free]
+    job = Job(
+        key=JobKey("ns", "job"),
+        uid="uid",
+        kind="TFJob",
+        created_at=0.0,
+        counts=Counts(4, 3),
+        ps=ReplicaSpec(Resources(cpu=1)),
+        worker=ReplicaSpec(Resources(memory=1), NodeConstraints((("pool", "a"),))),
+        fixed=(FixedRole(Role.CHIEF, 1, ReplicaSpec(Resources(memory=2))),),
+    )
+    found = placed_one_way(Theorem1(), job, (nodes, free))
+    assert found == placed_the_other(Theorem1(), job, Stock(nodes, free))
+    assert isinstance(found, Counter)
+    assert [found[Role.PS, name] for name in room] == [1, 1, 1, 0, 1]
+    assert [found[Role.WORKER, name] for name in room] == [1, 1, 1, 0, 0]
+    assert found[Role.CHIEF, "b1"] == 1
