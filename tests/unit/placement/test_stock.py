@@ -210,7 +210,7 @@ def _job() -> Job:
 
 
 def test_an_even_deal_is_not_passed_over_for_fewer_servers_that_a_chief_is_seated_on_first() -> None:
-    """Found at random: an uneven plan needs three servers beside the one that the chief was given first, an even one four."""
+    """Found at random: an uneven plan needs three servers beside the one that the chief is on, an even one four."""
     room = {"a1": (1, 2), "a2": (1, 2), "a3": (1, 2), "b1": (3, 2), "b2": (6, 1)}
     free = {name: Resources(cpu=cpu, memory=memory) for name, (cpu, memory) in room.items()}
     nodes = [Node(name, free[name], {"pool": name[0]}) for name in free]
