@@ -27,6 +27,10 @@ from localcluster.demo.watching import Watching
 from localcluster.errors import LocalClusterError
 from localcluster.specs import Backend
 
+_WHAT = (
+    "Two jobs train under Optimus on a cluster of this machine, and a table shows what becomes of them: measured, "
+    "forecast, grown and shrunk, until both have reached their goals."
+)
 _LOOK_SECONDS = 0.5
 _SECOND_JOB_SECONDS = 30.0
 _PLAIN_COLUMNS = 140
@@ -43,7 +47,7 @@ class Play:
 
 def main() -> int:
     """Play the demo; returns 0 when both jobs reached their goals, 130 when it was interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m localcluster.demo", description=scenario.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m localcluster.demo", description=_WHAT)
     parser.add_argument(
         "--cluster",
         type=Backend,
