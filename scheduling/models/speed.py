@@ -122,7 +122,8 @@ def why_not_ready(measured: Measured, needed: int = NEEDED_COUNTS) -> NotReady |
     """Why no model can be fitted to what was measured; ``None`` if one can."""
     different = set(measured.counts)
     if len(different) < max(needed, 1):
-        return NotReady(f"speed was measured at {len(different)} different counts, {needed} needed")
+        pairs = f"{len(different)} pair{'s' if len(different) != 1 else ''} of counts"
+        return NotReady(f"speed was measured at {pairs}, {needed} needed")
     if needed > 1 and all(counts.ps == counts.workers for counts in different):
         return NotReady("speed was measured only with as many PSs as workers, which cannot tell the two apart")
     return None

@@ -118,7 +118,7 @@ class TestNotReady:
         assert self.reason(after(3)) == "the loss is known at 3 complete epochs, 5 needed"
 
     def test_too_few_speeds(self) -> None:
-        assert "2 different counts, 3 needed" in self.reason(after(9, samples=samples(Counts(1, 1), Counts(1, 2))))
+        assert "2 pairs of counts, 3 needed" in self.reason(after(9, samples=samples(Counts(1, 1), Counts(1, 2))))
 
     def test_a_target_out_of_reach(self) -> None:
         assert "not reachable at this rate" in self.reason(after(30), TargetLoss(0.01))

@@ -142,11 +142,11 @@ class TestNotReady:
     @pytest.mark.parametrize(
         ("samples", "reason"),
         [
-            ([], "speed was measured at 0 different counts, 3 needed"),
-            ([sample(Counts(1, 2), 1.0), sample(Counts(1, 2), 1.1)], "speed was measured at 1 different counts"),
+            ([], "speed was measured at 0 pairs of counts, 3 needed"),
+            ([sample(Counts(1, 2), 1.0), sample(Counts(1, 2), 1.1)], "speed was measured at 1 pair of counts"),
             ([sample(Counts(n, n), 1.0) for n in (1, 2, 3, 4)], "only with as many PSs as workers"),
-            ([sample(Counts(n, 1), 0.0) for n in (1, 2, 3)], "speed was measured at 0 different counts"),
-            ([sample(Counts(n, 1), float("nan")) for n in (1, 2, 3)], "speed was measured at 0 different counts"),
+            ([sample(Counts(n, 1), 0.0) for n in (1, 2, 3)], "speed was measured at 0 pairs of counts"),
+            ([sample(Counts(n, 1), float("nan")) for n in (1, 2, 3)], "speed was measured at 0 pairs of counts"),
         ],
     )
     def test_says_why(self, samples: list[SpeedSample], reason: str) -> None:
