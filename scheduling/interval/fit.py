@@ -203,14 +203,14 @@ class _Stage:
 
     def _accept(self, candidate: Candidate, counts: Counts, growing: Growing, whole: bool) -> bool:
         """Keep what was added, unless only a part found a place that makes the job no faster."""
-        uid, job = candidate.job.uid, candidate.job
-        before = self.counts[uid]
-        self.layout.seated[uid] = Seated(job, growing.seats)
-        if whole or candidate.forecast.at(counts) < candidate.forecast.at(before):
+        uid, before = candidate.job.uid, self.layout.seated[candidate.job.uid]
+        self.layout.seated[uid] = Seated(candidate.job, growing.seats)
+        if whole or candidate.forecast.at(counts) < candidate.forecast.at(self.counts[uid]):
             self.counts[uid] = counts
             return True
         self.layout.release(uid)
-        assert self.layout.seat(job, before) is None, "what fitted a moment ago fits"
+        # Where it was: placed anew it might find no place beside what others have added since.
+        self.layout.put_back(before)
         return False
 
 

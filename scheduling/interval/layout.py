@@ -98,6 +98,11 @@ class Layout:
         if seated is not None:
             seated.seats.give_back_to(self.stock, seated.job)
 
+    def put_back(self, seated: Seated) -> None:
+        """Seat a job, whose room was given back, where it was."""
+        seated.seats.take_from(self.stock, seated.job)
+        self.seated[seated.job.uid] = seated
+
     def fits(self, job: Job, counts: Counts) -> bool:
         """Whether ``move`` would find a place; changes nothing."""
         mark, bound, seated = self.stock.mark(), self.bound.get(job.uid), self.seated.get(job.uid)

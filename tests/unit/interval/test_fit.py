@@ -112,3 +112,27 @@ def test_cordoned_nodes_get_nothing() -> None:
     found = fitted([candidate("a")], cluster, OptimusPolicy())
     assert sum(found.counts["a"]) == 8
     assert {held.node for held in found.layout.held["a"]} == {"n1"}
+
+
+def test_a_job_that_only_a_part_would_be_added_to_stays_where_it_is() -> None:
+    """Found at random: placed anew, beside what others had added meanwhile, it found no place any more."""
+    speed, seconds = PaperSpeed(1.0, 1.0, 0.0, 0.03125, 0.03125), 10.0
+    asks = [(500, 0, 1), (500, 0, 1), (500, 1, 1), (1000, 1, 2), (2000, 0, 1)]
+    several = [
+        candidate(
+            f"job-{index}",
+            speed,
+            seconds,
+            ps=Resources(cpu=500),
+            worker=Resources(cpu=cpu, gpu=gpu),
+            bounds=CountBounds(1, None, least),
+            created_at=float(index % 2),
+        )
+        for index, (cpu, gpu, least) in enumerate(asks)
+    ]
+    rooms = [(1000, 0), (2000, 1), (8000, 2), (6000, 1), (8000, 1)]
+    cluster = [Node(f"n{at}", Resources(cpu=cpu, gpu=gpu)) for at, (cpu, gpu) in enumerate(rooms)]
+    found = fitted(several, cluster, POLICIES["tetris"]())
+    assert len(found.counts) == len(several)
+    for uid, counts in found.counts.items():
+        assert len(found.layout.held[uid]) == sum(counts)
