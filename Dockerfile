@@ -16,16 +16,13 @@ LABEL org.opencontainers.image.title="Optimus on Kubernetes" \
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /opt/optimus
 COPY LICENSE ./
-COPY scheduling scheduling
-COPY settings settings
-COPY health health
-COPY kube kube
+COPY optimus optimus
 COPY extender extender
 COPY autoscaler autoscaler
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONPATH=/opt/optimus \
     PYTHONUNBUFFERED=1
 # Compiled now: at run time the file system is read-only, and every start would compile anew.
-RUN python -m compileall -q scheduling settings health kube extender autoscaler
+RUN python -m compileall -q optimus extender autoscaler
 USER 65532:65532
 CMD ["python", "-m", "autoscaler", "--help"]

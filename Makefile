@@ -23,10 +23,10 @@ define MAKE_VENV
 endef
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt pyproject.toml localcluster/pyproject.toml
 	$(MAKE_VENV)
 	$(INSTALL) --require-hashes -r requirements/dev.txt
-	$(INSTALL) --no-deps --no-build-isolation --no-index -e . # the optimus command
+	$(INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster # the commands and their packages
 	@touch $@
 
 $(DEMO_READY): requirements/demo.txt # a part of dev.txt, in the same versions: a newcomer need not wait for the rest
@@ -35,17 +35,20 @@ $(DEMO_READY): requirements/demo.txt # a part of dev.txt, in the same versions: 
 	@touch $@
 
 demo: $(DEMO_READY) ## two jobs train under Optimus on this machine; CLUSTER=real: on a real control plane
-	$(BIN)/python -m localcluster.demo --cluster $(CLUSTER)
+	PYTHONPATH=localcluster/src $(BIN)/python -m examples.demo --cluster $(CLUSTER)
 
 check: $(READY) ## format, lint, types, import contracts, unit tests, both processes on the embedded control plane
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd localcluster && ../$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) -m "not e2e and not slow" tests/unit tests/scenarios
+	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/unit
 
 test: check ## everything: the checks, then integration, conformance and end-to-end tests on a real control plane
-	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/scenarios tests/e2e
+	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
+	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
 
 format: $(READY) ## rewrite the code as the formatter wants it
 	$(BIN)/ruff format .

@@ -13,37 +13,39 @@ from typing import Any
 from autoscaler.clocks import Clocks
 from autoscaler.cluster import Caches
 from autoscaler.controller import Controller, Parts, Rhythm
-from autoscaler.deciding import Deciding, DecisionRules
-from autoscaler.log_reading import LogReading
+from autoscaler.decide import Deciding, DecisionRules
+from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
-from autoscaler.reporting import Reporting
-from autoscaler.rescale_words import RescaleRules
-from autoscaler.rescaling import Hooks, Rescaling
+from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.rescale.executor import Hooks, RescaleExecutor
+from autoscaler.rescale.types import RescaleRules
 from autoscaler.settings import Settings, parse
 from autoscaler.web import create_app
-from health import HealthServer
-from kube.caches import Reflector
-from kube.client import Client, connect
-from kube.errors import KubeError
-from kube.events import EventWriter
-from kube.left_alone import JobRules
-from kube.listing import DirectReader
-from kube.logs import LogReader
-from kube.profiles import ProfileWriter
-from kube.writer import JobWriter
-from scheduling.interval import IntervalPlan, IntervalRules
-from scheduling.models.predict import forecast_job
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.policies import POLICIES
-from scheduling.profiling import ProfilingRules
-from settings import SettingsError, address
+from optimus.interval import IntervalConfig, IntervalPlan
+from optimus.interval.profiling import ProfilingRules
+from optimus.kube.client import Client, connect
+from optimus.kube.eligibility import JobRules
+from optimus.kube.errors import KubeError
+from optimus.kube.events import EventWriter
+from optimus.kube.live_reader import LiveReader
+from optimus.kube.logs import LogReader
+from optimus.kube.profiles import ProfileWriter
+from optimus.kube.reflector import Reflector
+from optimus.kube.writer import JobWriter
+from optimus.models.predict import forecast_job
+from optimus.placement.theorem1 import Theorem1
+from optimus.policies import POLICIES
+from optimus.runtime.health import HealthServer
+from optimus.runtime.settings import SettingsError, address
 
 _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
 _STUCK_TICKS = 60
-"""After so many ticks' time without a tick the process says that it is not healthy, and is restarted."""
+"""After so many ticks' time without a tick the process says that it is not healthy, and is
+restarted."""
 _ROOM_TICKS = 10
-"""In one-shot mode: for so many ticks after the last rescale has ended, the room of the next may still become free."""
+"""In one-shot mode: for so many ticks after the last rescale has ended, the room of the next may
+still become free."""
 
 
 def main(arguments: list[str]) -> int:
@@ -53,7 +55,9 @@ def main(arguments: list[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # probes every few seconds are no news
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -69,7 +73,9 @@ def main(arguments: list[str]) -> int:
 def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
     rules = _job_rules(settings)
     metrics = Metrics()
-    logs = LogReading(LogReader(client), readers=settings.log_readers, poll_seconds=settings.log_poll_seconds)
+    logs = LogPoller(
+        LogReader(client), readers=settings.log_readers, poll_seconds=settings.log_poll_seconds
+    )
     with Caches(client, rules, settings.node_selector, settings.node_kind_label) as caches:
         controller = _controller(settings, client, caches, logs, metrics)
         for cache in caches.all:
@@ -83,7 +89,9 @@ def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
                 logs.close()
 
 
-def _loop(settings: Settings, controller: Controller, caches: Caches, stopping: threading.Event) -> int:
+def _loop(
+    settings: Settings, controller: Controller, caches: Caches, stopping: threading.Event
+) -> int:
     told_at = time.monotonic()
     while not caches.wait_synced(1.0):
         if stopping.is_set():
@@ -104,7 +112,9 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
     if plan is not None:
         _print(plan)
     waited = 0
-    while (controller.is_busy or (controller.awaits_room and waited < _ROOM_TICKS)) and not settings.dry_run:
+    while (
+        controller.is_busy or (controller.awaits_room and waited < _ROOM_TICKS)
+    ) and not settings.dry_run:
         if stopping.wait(settings.tick_seconds):
             break
         controller.tick(decides=False)
@@ -115,13 +125,16 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
 def _print(plan: IntervalPlan) -> None:
     for decision in plan.decisions:
         sys.stdout.write(
-            f"{decision.key}\t{decision.action}\t{decision.current} -> {decision.counts}\t{decision.reason}\n"
+            f"{decision.key}\t{decision.action}\t{decision.current} -> "
+            f"{decision.counts}\t{decision.reason}\n"
         )
 
 
-def _controller(settings: Settings, client: Client, caches: Caches, logs: LogReading, metrics: Metrics) -> Controller:
+def _controller(
+    settings: Settings, client: Client, caches: Caches, logs: LogPoller, metrics: Metrics
+) -> Controller:
     clocks = Clocks()
-    reporting = Reporting(
+    reporting = ProfileRecorder(
         ProfileWriter(client),
         EventWriter(client, "optimus-autoscaler"),
         metrics,
@@ -133,8 +146,8 @@ def _controller(settings: Settings, client: Client, caches: Caches, logs: LogRea
         read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
         ended=reporting.ended,
     )
-    rescaling = Rescaling(
-        DirectReader(client, _job_rules(settings)), JobWriter(client), hooks, _rescale_rules(settings)
+    rescaling = RescaleExecutor(
+        LiveReader(client, _job_rules(settings)), JobWriter(client), hooks, _rescale_rules(settings)
     )
     deciding = Deciding(_decision_rules(settings), metrics, dry_run=settings.dry_run)
     parts = Parts(caches, logs, deciding, rescaling, reporting, metrics)
@@ -153,7 +166,7 @@ def _job_rules(settings: Settings) -> JobRules:
 
 
 def _decision_rules(settings: Settings) -> DecisionRules:
-    interval = IntervalRules(
+    interval = IntervalConfig(
         rescale_seconds=settings.rescale_cost_seconds,
         hysteresis_fraction=settings.least_gain_percent / 100,
         least_seconds_between_rescales=settings.rescale_spacing_seconds,
@@ -193,7 +206,10 @@ def _silence(cache: Reflector[Any]) -> float:
 def _healthy(controller: Controller, settings: Settings) -> Callable[[], str | None]:
     def verdict() -> str | None:
         last = controller.last_tick_at
-        if last is None or time.monotonic() - last < _STUCK_TICKS * settings.tick_seconds + _SYNC_SECONDS:
+        if (
+            last is None
+            or time.monotonic() - last < _STUCK_TICKS * settings.tick_seconds + _SYNC_SECONDS
+        ):
             return None
         return f"no tick for {time.monotonic() - last:.0f} s"
 

@@ -8,13 +8,16 @@ _SLEW: Final = 0.1
 
 
 class Clocks:
-    """``timer`` never goes back; ``now`` is the time of day, seconds since the epoch, UTC, and never jumps.
+    """``timer`` never goes back; ``now`` is the time of day, seconds since the epoch, UTC, and
+    never jumps.
 
-    A wall clock that is set forward or back is followed at most a tenth faster or slower than time passes: what is
-    waited for takes as long as it should, and stored instants are right again in the end.
-    """
+    A wall clock that is set forward or back is followed at most a tenth faster or slower than time
+    passes: what is waited for takes as long as it should, and stored instants are right again in
+    the end."""
 
-    def __init__(self, wall: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, wall: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic
+    ) -> None:
         self._wall = wall
         self.timer = timer
         self._now, self._timed_at = wall(), timer()

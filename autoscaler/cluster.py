@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from autoscaler.observation import Observation
-from kube import kinds
-from kube.caches import Reflector
-from kube.client import Client
-from kube.left_alone import JobRules
-from kube.readiness import missing
+from optimus.kube import kinds
+from optimus.kube.client import Client
+from optimus.kube.eligibility import JobRules
+from optimus.kube.readiness import missing
+from optimus.kube.reflector import Reflector
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,7 +19,9 @@ _LOG = logging.getLogger(__name__)
 class Caches:
     """Copies of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
 
-    def __init__(self, client: Client, rules: JobRules, node_selector: str, node_kind_label: str) -> None:
+    def __init__(
+        self, client: Client, rules: JobRules, node_selector: str, node_kind_label: str
+    ) -> None:
         self._node_kind_label = node_kind_label
         self._tf_jobs = Reflector(client, kinds.training_jobs("TFJob", rules))
         self._mx_jobs = Reflector(client, kinds.training_jobs("MXJob", rules))
@@ -38,7 +40,10 @@ class Caches:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for cache in self.all:
             cache.stop()

@@ -1,7 +1,8 @@
-"""The autoscaler's loop: observe, read logs, move rescales, decide, report; one tick every two seconds.
+"""The autoscaler's loop: observe, read logs, move rescales, decide, report; one tick every two
+seconds.
 
-Each tick works on one frozen observation. What concerns a single job is guarded, so that a fault there costs that
-job one tick and nobody else anything.
+Each tick works on one frozen observation. What concerns a single job is guarded, so that a fault
+there costs that job one tick and nobody else anything.
 """
 
 import logging
@@ -11,20 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autoscaler.clocks import Clocks
-from autoscaler.deciding import Deciding
-from autoscaler.fleet import Fleet
+from autoscaler.decide import Deciding
 from autoscaler.job_state import TAKE_BACK_PREFIX, JobState
-from autoscaler.log_reading import LogReading, run_of
+from autoscaler.logs.poller import LogPoller, run_of
+from autoscaler.managed_jobs import ManagedJobs
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation, Observer
-from autoscaler.report import phase_of
-from autoscaler.reporting import Reporting
-from autoscaler.rescale_words import NO_COUNTS, RescaleRecord, Step
-from autoscaler.rescaling import Rescaling
-from scheduling.interval import IntervalPlan
-from scheduling.jobs import RescaleRule
-from scheduling.models.predict import JobOutlook
-from scheduling.nodes import Node
+from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.status import phase_of
+from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.rescale.types import NO_COUNTS, RescaleRecord, Step
+from optimus.interval import IntervalPlan
+from optimus.jobs import RescaleRule
+from optimus.models.predict import JobOutlook
+from optimus.nodes import Node
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,10 +46,10 @@ class Parts:
     """What a controller works with."""
 
     observer: Observer
-    logs: LogReading
+    logs: LogPoller
     deciding: Deciding
-    rescaling: Rescaling
-    reporting: Reporting
+    rescaling: RescaleExecutor
+    reporting: ProfileRecorder
     metrics: Metrics
 
 
@@ -56,7 +57,7 @@ class Controller:
     """Runs the loop; ``tick`` is one turn of it, for tests and one-shot runs."""
 
     def __init__(self, parts: Parts, rhythm: Rhythm, clocks: Clocks, *, dry_run: bool) -> None:
-        self.fleet = Fleet(self._guard, dry_run=dry_run)
+        self.fleet = ManagedJobs(self._guard, dry_run=dry_run)
         self.last_tick_at: float | None = None
         self._parts = parts
         self._rhythm = rhythm
@@ -74,7 +75,8 @@ class Controller:
                 self.tick()
 
     def tick(self, *, decides: bool = True) -> IntervalPlan | None:
-        """One turn; returns the plan where an interval was due. One that ``decides`` not only carries on."""
+        """One turn; returns the plan where an interval was due. One that ``decides`` not only
+        carries on."""
         now = self._clocks.now()
         observation = self._parts.observer.observe(now)
         leaving = self.fleet.look(observation)
@@ -117,7 +119,12 @@ class Controller:
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
         since, limit_seconds = state.half_bound_since, self._rhythm.half_bound_seconds
-        if self._dry_run or since is None or state.rescale is not None or now - since < limit_seconds:
+        if (
+            self._dry_run
+            or since is None
+            or state.rescale is not None
+            or now - since < limit_seconds
+        ):
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
         if state.was_whole or trained_at > since or state.job.rescale is RescaleRule.NEVER:
@@ -126,7 +133,9 @@ class Controller:
             return
         counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
-        record = RescaleRecord(f"{TAKE_BACK_PREFIX}{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now)
+        record = RescaleRecord(
+            f"{TAKE_BACK_PREFIX}{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now
+        )
         state.begin(record)
 
     def _decide(self, observation: Observation) -> IntervalPlan | None:
@@ -149,7 +158,8 @@ class Controller:
         return self._occasion(observation) != self._planned_for
 
     def _occasion(self, observation: Observation) -> object:
-        """What, when it changes, is worth an early interval: jobs, their bounds and readiness, and the nodes."""
+        """What, when it changes, is worth an early interval: jobs, their bounds and readiness, and
+        the nodes."""
         nodes: tuple[Node, ...] = observation.snapshot.nodes
         jobs = tuple((job.uid, job.bounds, job.goal, job.suspended and not self._is_ours(job.uid))
                      for job in observation.snapshot.jobs)  # fmt: skip
@@ -161,7 +171,11 @@ class Controller:
 
     @staticmethod
     def _readiness(state: JobState, at: float) -> object:
-        is_measured = bool(state.deeds.profiled) and state.deeds.profiling_since is None and state.rescale is None
+        is_measured = (
+            bool(state.deeds.profiled)
+            and state.deeds.profiling_since is None
+            and state.rescale is None
+        )
         goal_met = isinstance(state.outlook, JobOutlook) and state.outlook.goal_met
         return state.job.uid, is_measured, goal_met, state.awaits_checkpoint(at)
 
@@ -172,7 +186,9 @@ class Controller:
         began = time.monotonic()
         for state in sorted(states, key=_longest_unwritten):
             if time.monotonic() - began > self._rhythm.tick_seconds:
-                break  # an API server that hangs must not keep rescales waiting; the others are written next time
+                # an API server that hangs must not keep rescales waiting; the others are written
+                # next time
+                break
             with self._guard("report", state):
                 reporting.report(state, now)
         with self._guard("report"):
@@ -180,7 +196,8 @@ class Controller:
             metrics.left_alone.set(reporting.left_alone(observation, moving))
             self._report_half_bound(observation, now)
         metrics.count_phases(
-            phase_of(state, state.outlook if isinstance(state.outlook, JobOutlook) else None) for state in self.fleet
+            phase_of(state, state.outlook if isinstance(state.outlook, JobOutlook) else None)
+            for state in self.fleet
         )
 
     def _report_half_bound(self, observation: Observation, now: float) -> None:

@@ -5,23 +5,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from autoscaler.log_reading import Run, run_of
+from autoscaler.logs.poller import Run, run_of
 from autoscaler.observation import Observation
-from autoscaler.rescale import Rescale
-from autoscaler.rescale_words import NO_COUNTS, End, Outcome, RescaleRecord
-from autoscaler.stored import Deeds, Memory, unpack, unpack_rescale
-from kube.pods import Pod
-from kube.profiles import ProfileStatus, TrainingProfile
-from kube.training_jobs import TrainingJob
-from scheduling.allocation import JobHistory, Setback
-from scheduling.allocation.setbacks import kept
-from scheduling.errors import NotReady
-from scheduling.interval import Decision
-from scheduling.jobs import AtTarget, Counts, Job, RescaleRule
-from scheduling.models.predict import JobOutlook
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import TrainingProgress
-from scheduling.progress.rules import LogRules
+from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
+from autoscaler.rescale.machine import Rescale
+from autoscaler.rescale.types import NO_COUNTS, End, Outcome, RescaleRecord
+from optimus.allocation import JobHistory, PlacementFailure
+from optimus.allocation.placement_failures import kept
+from optimus.errors import NotReady
+from optimus.interval import Decision
+from optimus.jobs import AtTarget, Counts, Job, RescaleRule
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import ProfileStatus, TrainingProfile
+from optimus.kube.training_jobs import TrainingJob
+from optimus.models.predict import JobOutlook
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import TrainingProgress
 
 PROFILING_PREFIX: Final = "profiling-"
 """How the id of a rescale begins that only measures a young job's speed."""
@@ -30,15 +30,16 @@ EXPLORING_PREFIX: Final = "explore-"
 """How the id of a rescale begins that measures an older job's speed."""
 
 SETTLING_PREFIX: Final = "measured-"
-"""How the id of a rescale begins that ends the profiling of a job whose log shows no checkpoints."""
+"""How the id of a rescale begins that ends the profiling of a job whose log shows no
+checkpoints."""
 
 TAKE_BACK_PREFIX: Final = "half-placed-"
 """How the id of a rescale begins that takes back a gang of which only a part could be placed."""
 
 
 FRESH_SECONDS: Final = 90.0
-"""So long after a job's checkpoint is heard of, an interval may begin to move it: the least time between two of them,
-and a few looks at the log."""
+"""So long after a job's checkpoint is heard of, an interval may begin to move it: the least time
+between two of them, and a few looks at the log."""
 
 
 _MOST_KNOWN: Final = 16
@@ -54,19 +55,22 @@ def measures(record: RescaleRecord) -> bool:
 class JobState:
     """One managed job.
 
-    ``seen`` is the job as last observed, ``job`` the valid part of it. ``decision`` is the last interval's, made at
-    ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory in it.
-    ``half_bound_since``: since when some pods, but not all, have a node; ``was_whole``: all had one before, in the same
-    run. ``name_taken_at``: when another job's profile
-    was found last to hold the name. ``goal_moved``: its user set another goal since the rescale under way began.
-    ``checkpoint_at`` is the last checkpoint of a job that waited for one in vain, by the kubelet's clock, minus
-    infinity before its first; ``checkpoint_told_at`` is when we heard of it.
+    ``seen`` is the job as last observed, ``job`` the valid part of it. ``decision`` is the last
+    interval's, made at
+    ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory
+    in it.
+    ``half_bound_since``: since when some pods, but not all, have a node; ``was_whole``: all had one
+    before, in the same run. ``name_taken_at``: when another job's profile
+    was found last to hold the name. ``goal_moved``: its user set another goal since the rescale
+    under way began.
+    ``checkpoint_at`` is the last checkpoint of a job that waited for one in vain, by the kubelet's
+    clock, minus infinity before its first; ``checkpoint_told_at`` is when we heard of it.
     """
 
     seen: TrainingJob
     job: Job
     log: ProgressLog
-    deeds: Deeds = field(default_factory=Deeds)
+    deeds: JobRecord = field(default_factory=JobRecord)
     rescale: Rescale | None = None
     run: Run | None = None
     profile: TrainingProfile | None = None
@@ -84,9 +88,12 @@ class JobState:
     checkpoint_told_at: float | None = None
 
     @classmethod
-    def first_seen(cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, at: float) -> Self:
-        """The state of a job that is new to this process at an instant; its profile tells what an earlier one knew."""
-        rules = LogRules.of(job)
+    def first_seen(
+        cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
+    ) -> Self:
+        """The state of a job that is new to this process at an instant; its profile tells what an
+        earlier one knew."""
+        rules = LogFormatOptions.of(job)
         if profile is None:
             return cls(seen, job, ProgressLog(rules))
         memory = unpack(profile.status.state, job.key, at)
@@ -104,7 +111,9 @@ class JobState:
         self._listen_for_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
-        self._look_at_gang([pod for pod in pods if not pod.leaving and not pod.finished], observation.at)
+        self._look_at_gang(
+            [pod for pod in pods if not pod.leaving and not pod.finished], observation.at
+        )
 
     def renew(self, seen: TrainingJob) -> None:
         """Take in the job as it is stored now."""
@@ -112,7 +121,7 @@ class JobState:
         if seen.active is None:
             return
         if seen.active != self.job:
-            self.log.rules = LogRules.of(seen.active)
+            self.log.rules = LogFormatOptions.of(seen.active)
         if seen.active.goal != self.job.goal:
             # Another goal is not met yet: what was suspended for the old one may go on.
             self.deeds, self.goal_moved = replace(self.deeds, suspended_at_target=False), True
@@ -120,7 +129,9 @@ class JobState:
 
     def _look_at_gang(self, pods: Sequence[Pod], at: float) -> None:
         bound = [pod.node is not None for pod in pods]
-        self.half_bound_since = (self.half_bound_since or at) if any(bound) and not all(bound) else None
+        self.half_bound_since = (
+            (self.half_bound_since or at) if any(bound) and not all(bound) else None
+        )
         wanted = sum(self.job.counts) + sum(role.count for role in self.job.fixed)
         whole = tuple(pod.uid for pod in pods)[:_MOST_KNOWN]
         if all(bound) and len(pods) >= wanted and whole != self.deeds.whole:
@@ -138,24 +149,30 @@ class JobState:
     def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
         """Whether this rescale has to wait for a checkpoint now.
 
-        Not where there is nothing to lose, and no log in which one could show. Nor when it only measures a young job's
-        speed or ends that, or takes back a gang that never became whole.
+        Not where there is nothing to lose, and no log in which one could show. Nor when it only
+        measures a young job's speed or ends that, or takes back a gang that never became whole.
         """
         if self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
             return False
         return not record.id.startswith((PROFILING_PREFIX, SETTLING_PREFIX, TAKE_BACK_PREFIX))
 
     def awaits_checkpoint(self, at: float) -> bool:
-        """Whether the job is not moved before its next checkpoint, since one was waited for in vain.
+        """Whether the job is not moved before its next checkpoint, since one was waited for in
+        vain.
 
-        Once may be bad luck; but room that is kept for a job that never prints such a line is lost to everybody.
-        """
-        if not self.deeds.waited_in_vain or self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
+        Once may be bad luck; but room that is kept for a job that never prints such a line is lost
+        to everybody."""
+        if (
+            not self.deeds.waited_in_vain
+            or self.job.rescale is not RescaleRule.CHECKPOINT
+            or not self._may_train(at)
+        ):
             return False
         return self.checkpoint_told_at is None or at - self.checkpoint_told_at > FRESH_SECONDS
 
     def _may_train(self, at: float) -> bool:
-        """Whether its pods train, as far as anybody can tell: a part of a gang that never was whole must show it."""
+        """Whether its pods train, as far as anybody can tell: a part of a gang that never was whole
+        must show it."""
         if self.run is None:
             return False
         if self.half_bound_since is None or self.was_whole:
@@ -164,7 +181,8 @@ class JobState:
         return any(sample.at > made_at for sample in self.progress(at).samples)
 
     def why_against(self, before: Counts, target: Counts) -> str | None:
-        """Why a rescale is not what the job's user wants by now, as a sentence; ``None`` if nothing speaks against it.
+        """Why a rescale is not what the job's user wants by now, as a sentence; ``None`` if nothing
+        speaks against it.
 
         Where the counts stay there is nothing to take back.
         """
@@ -177,12 +195,14 @@ class JobState:
         if target == NO_COUNTS:
             stays = self.goal_moved or self.job.at_target is not AtTarget.SUSPEND
             return "its user changed its goal, or what happens there" if stays else None
-        return None if self.job.bounds.allow(target) else f"its bounds do not allow {target} any more"
+        return (
+            None if self.job.bounds.allow(target) else f"its bounds do not allow {target} any more"
+        )
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> SavedState:
         """What the next autoscaler is to know."""
-        return Memory(self.log.to_state(), self.deeds)
+        return SavedState(self.log.to_state(), self.deeds)
 
     @property
     def rescaling_to(self) -> Counts | None:
@@ -217,7 +237,7 @@ class JobState:
         """Take note that the target of the rescale under way found no place."""
         if self.rescale is not None:
             record = self.rescale.record
-            setback = Setback(record.target, record.before, at, waited_seconds)
+            setback = PlacementFailure(record.target, record.before, at, waited_seconds)
             self.deeds = replace(self.deeds, setbacks=kept((*self.deeds.setbacks, setback), at))
 
     def rescale_ended(self, end: End, at: float) -> None:
@@ -229,7 +249,8 @@ class JobState:
         settles = reached and not is_profiling and not end.record.id.startswith(EXPLORING_PREFIX)
         self.deeds = replace(
             self.deeds,
-            # Profiling runs have a budget of their own and do not count against the cap on rescales.
+            # Profiling runs have a budget of their own and do not count against the cap on
+            # rescales.
             rescales=self.deeds.rescales + (happened and not is_profiling),
             last_rescaled_at=at if happened and not is_profiling else self.deeds.last_rescaled_at,
             profiling_since=at if is_profiling and reached else None,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from kube.contract import Phase
+from optimus.kube.contract import Phase
 
 
 class Metrics:
@@ -18,7 +18,9 @@ class Metrics:
         self.planning_seconds = Histogram(
             prefix + "planning_seconds", "Time to plan one interval.", registry=self.registry
         )
-        self.tick_seconds = Histogram(prefix + "tick_seconds", "Time of one tick.", registry=self.registry)
+        self.tick_seconds = Histogram(
+            prefix + "tick_seconds", "Time of one tick.", registry=self.registry
+        )
         self.decisions = Counter(
             prefix + "decisions", "Decisions, by what they do.", ["action"], registry=self.registry
         )
@@ -26,14 +28,24 @@ class Metrics:
             prefix + "rescales", "Rescales that ended, by how.", ["outcome"], registry=self.registry
         )
         self.faults = Counter(
-            prefix + "faults", "Errors of this software's own, by where.", ["where"], registry=self.registry
+            prefix + "faults",
+            "Errors of this software's own, by where.",
+            ["where"],
+            registry=self.registry,
         )
         self.refusals = Counter(
-            prefix + "api_refusals", "Writes that the API server did not do, by kind.", ["kind"], registry=self.registry
+            prefix + "api_refusals",
+            "Writes that the API server did not do, by kind.",
+            ["kind"],
+            registry=self.registry,
         )
-        self.jobs = Gauge(prefix + "jobs", "Managed jobs, by phase.", ["phase"], registry=self.registry)
+        self.jobs = Gauge(
+            prefix + "jobs", "Managed jobs, by phase.", ["phase"], registry=self.registry
+        )
         self.left_alone = Gauge(
-            prefix + "jobs_left_alone", "Jobs that ask for management and do not get it.", registry=self.registry
+            prefix + "jobs_left_alone",
+            "Jobs that ask for management and do not get it.",
+            registry=self.registry,
         )
         self.cache_silence = Gauge(
             prefix + "cache_silence_seconds",

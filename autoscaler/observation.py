@@ -1,24 +1,25 @@
 """Observe: what the caches hold at one instant, frozen.
 
-The caches of jobs and of pods are separate copies that may be of slightly different ages; whatever decides on an
-observation must not rely on them agreeing. What must be certain (that no pod of a job is left) is asked of the API
-server directly, by the rescale.
+The caches of jobs and of pods are separate copies that may be of slightly different ages; whatever
+decides on an observation must not rely on them agreeing. What must be certain (that no pod of a job
+is left) is asked of the API server directly, by the rescale.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kube.nodes import ClusterNode
-from kube.pods import Pod
-from kube.profiles import TrainingProfile
-from kube.training_jobs import TrainingJob
-from scheduling.snapshot import ClusterSnapshot
+from optimus.kube.nodes import ClusterNode
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import TrainingProfile
+from optimus.kube.training_jobs import TrainingJob
+from optimus.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The cluster as seen at ``at``, seconds since the epoch, UTC; ``pods`` and ``profiles`` are by job UID.
+    """The cluster as seen at ``at``, seconds since the epoch, UTC; ``pods`` and ``profiles`` are by
+    job UID.
 
     ``node_kinds`` are by a node's name; a node without the label of kinds has none.
     """
@@ -57,16 +58,25 @@ class Observation:
             snapshot,
             by_uid,
             {uid: tuple(found) for uid, found in by_job.items()},
-            {profile.job.uid: profile for profile in profiles if _is_about(profile, by_uid.get(profile.job.uid))},
+            {
+                profile.job.uid: profile
+                for profile in profiles
+                if _is_about(profile, by_uid.get(profile.job.uid))
+            },
             {node.name: kind for node in nodes if (kind := node.node.labels.get(node_kind_label))},
         )
 
 
 def _is_about(profile: TrainingProfile, job: TrainingJob | None) -> bool:
-    """Whether a profile is the job's own: a name and UID in its spec alone are anybody's to write."""
+    """Whether a profile is the job's own: a name and UID in its spec alone are anybody's to
+    write."""
     if job is None:
         return False
-    return (profile.namespace, profile.name, profile.job.kind) == (job.namespace, job.name, job.kind)
+    return (profile.namespace, profile.name, profile.job.kind) == (
+        job.namespace,
+        job.name,
+        job.kind,
+    )
 
 
 class Observer(Protocol):

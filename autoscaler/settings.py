@@ -4,9 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kube.contract import SCHEDULER_NAME
-from scheduling.policies import POLICIES
-from settings import LOG_LEVELS, Program, not_a_label, not_a_selector, not_an_address, not_one_of, not_positive
+from optimus.kube.contract import SCHEDULER_NAME
+from optimus.policies import POLICIES
+from optimus.runtime.settings import (
+    LOG_LEVELS,
+    Program,
+    not_a_label,
+    not_a_selector,
+    not_an_address,
+    not_one_of,
+    not_positive,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +31,16 @@ class Settings:
     """Only jobs whose pods name this scheduler are managed."""
 
     node_selector: str = ""
-    """Label selector (key=value,...) of the nodes whose capacity is given out. Default: every node."""
+    """Label selector (key=value,...) of the nodes whose capacity is given out. Default: every
+    node."""
 
     node_kind_label: str = "node.kubernetes.io/instance-type"
-    """The label that tells kinds of nodes apart: a job may train faster on one kind than on another. Nodes without it
-    are of one kind."""
+    """The label that tells kinds of nodes apart: a job may train faster on one kind than on
+    another. Nodes without it are of one kind."""
 
     operator_version: str = "1.7.0"
-    """The training-operator's version, which decides what it can do: before 1.8.1 it never finishes suspending a job
-    with ttlSecondsAfterFinished, and such a job is left alone."""
+    """The training-operator's version, which decides what it can do: before 1.8.1 it never finishes
+    suspending a job with ttlSecondsAfterFinished, and such a job is left alone."""
 
     policy: str = "optimus"
     """The allocation policy."""
@@ -64,7 +73,8 @@ class Settings:
     """Configurations measured before a job's speed model is used (Optimus, section 6.1: 5)."""
 
     profiling_lifetime_seconds: float = 600.0
-    """A job that has trained longer is not profiled any more: this bounds what profiling can lose."""
+    """A job that has trained longer is not profiled any more: this bounds what profiling can
+    lose."""
 
     rescale_cost_seconds: float = 60.0
     """What a rescale is taken to cost a job, until its own rescales have shown it."""
@@ -92,18 +102,24 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         SettingsError: naming every value that is wrong, and what would be right.
     """
     description = "Sets each TFJob's and MXJob's number of PSs and workers."
-    return Program("python -m autoscaler", description, Settings, "OPTIMUS_", _contradictions).parse(
-        arguments, environment
-    )
+    return Program(
+        "python -m autoscaler", description, Settings, "OPTIMUS_", _contradictions
+    ).parse(arguments, environment)
 
 
 def _contradictions(settings: Settings) -> list[str]:
     version = settings.operator_version
     return [
         *not_one_of("policy", settings.policy, sorted(POLICIES)),
-        *not_positive(settings, "tick_seconds", "log_readers", "interval_seconds", "start_timeout_seconds"),
+        *not_positive(
+            settings, "tick_seconds", "log_readers", "interval_seconds", "start_timeout_seconds"
+        ),
         *not_an_address("listen", settings.listen),
-        *([] if _is_version(version) else [f"--operator-version {version!r}: a version such as 1.8.1 is expected"]),
+        *(
+            []
+            if _is_version(version)
+            else [f"--operator-version {version!r}: a version such as 1.8.1 is expected"]
+        ),
         *not_a_selector("node_selector", settings.node_selector),
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),

@@ -1,15 +1,16 @@
-"""Which part of the paper's system does what, and why ratios differ: ``python -m benchmarks.ablation [--seeds 10]``.
+"""Which part of the paper's system does what, and why ratios differ:
+``python -m benchmarks.ablation [--seeds 10]``.
 
-``ablation`` exchanges one part at a time: allocation, placement, the assignment of parameters (Optimus, EuroSys 2018,
-section 6.3). ``causes`` repeats the testbed's ratios with what the paper leaves open exchanged one at a time. JSON on
-the standard output.
+``ablation`` exchanges one part at a time: allocation, placement, the assignment of parameters
+(Optimus, EuroSys 2018, section 6.3). ``causes`` repeats the testbed's ratios with what the paper
+leaves open exchanged one at a time. JSON on the standard output.
 """
 
 import argparse
 import json
 
 from benchmarks.paper_evaluation import with_dots
-from simulator.paper.evaluation import (
+from optimus.simulator.paper.evaluation import (
     CAUSES,
     SETTINGS,
     allocation_ways,
@@ -19,9 +20,9 @@ from simulator.paper.evaluation import (
     placement_ways,
     with_shared_links,
 )
-from simulator.paper.published import ALLOCATION_ONLY, EVALUATION, PLACEMENT_ONLY, Ratios
-from simulator.paper.telling import absolute, told
-from simulator.paper.ways import looking_past_plateaus
+from optimus.simulator.paper.published import ALLOCATION_ONLY, EVALUATION, PLACEMENT_ONLY, Ratios
+from optimus.simulator.paper.report import absolute, told
+from optimus.simulator.paper.setups import looking_past_plateaus
 
 _PLACED_BY = {"spread": "drf", "pack": "tetris"}
 
@@ -30,7 +31,9 @@ def main() -> None:
     """Run both parts, or the one asked for, and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds, from 1 on")
-    parser.add_argument("--parts", nargs="+", choices=("ablation", "causes"), default=("ablation", "causes"))
+    parser.add_argument(
+        "--parts", nargs="+", choices=("ablation", "causes"), default=("ablation", "causes")
+    )
     parser.add_argument("--causes", nargs="*", choices=tuple(CAUSES), default=tuple(CAUSES))
     options = parser.parse_args()
     seeds = range(1, options.seeds + 1)
@@ -60,7 +63,9 @@ def ablation(seeds: range) -> dict[str, object]:
 
 def placement(seeds: range, setting: str | None = None) -> dict[str, object]:
     """The paper's allocation with the baselines' placements, by the baseline's name."""
-    found = compare(CAUSES[setting] if setting else SETTINGS["testbed"], placement_ways(), seeds, with_dots)
+    found = compare(
+        CAUSES[setting] if setting else SETTINGS["testbed"], placement_ways(), seeds, with_dots
+    )
     published = {each.policy: _published_placement(each.policy) for each in found[1:]}
     return {
         each.policy: told([found[0], each], {"optimus-paper": published[each.policy]})[each.policy]
@@ -86,7 +91,9 @@ def cause(name: str, seeds: range) -> dict[str, object]:
 
 def shared(seeds: range) -> dict[str, object]:
     """The testbed's ratios where tasks share the links of their servers, in the mean."""
-    ways = with_shared_links([*evaluation_ways()[:3], *allocation_ways()[1:], *placement_ways()[1:]], seeds, with_dots)
+    ways = with_shared_links(
+        [*evaluation_ways()[:3], *allocation_ways()[1:], *placement_ways()[1:]], seeds, with_dots
+    )
     whole = compare(SETTINGS["testbed"], ways, seeds, with_dots)
     links = {each.name: each.hardware.sync.ps_mb_per_second for each in ways if each.hardware}
     return {"optimus-paper": absolute(whole[0]), "ps_mb_per_second": links, "all": told(whole, {})}

@@ -1,12 +1,12 @@
 """How long one allocation and placement takes, from 100 to 4,000 jobs, and how that grows.
 
-``python -m benchmarks.allocation [--policy NAME] [--tasks KIND] [--largest] [--repeats N]`` draws the jobs anew from
-their seed and prints JSON: CPU seconds of this process, the best of the repeats; the objective; and the exponent of
-growth, the slope of log seconds over log jobs (none of the largest size alone). Tasks are ``plain`` (whole cores, no
-GPU), ``gpu`` (the same, a GPU a worker) or ``own`` (each job asks for fractions of its own, a third for GPUs). The
-named reference, measured in the same run, is ``heap-and-rows``: the published greedy one step at a time in a heap, by
-cores alone, and nothing placed.
-"""
+``python -m benchmarks.allocation [--policy NAME] [--tasks KIND] [--largest] [--repeats N]`` draws
+the jobs anew from their seed and prints JSON: CPU seconds of this process, the best of the repeats;
+the objective; and the exponent of growth, the slope of log seconds over log jobs (none of the
+largest size alone). Tasks are ``plain`` (whole cores, no GPU), ``gpu`` (the same, a GPU a worker)
+or ``own`` (each job asks for fractions of its own, a third for GPUs). The named reference, measured
+in the same run, is ``heap-and-rows``: the published greedy one step at a time in a heap, by cores
+alone, and nothing placed."""
 
 import argparse
 import heapq
@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from cli.job_table import TableForecast, read_job_table
-from cli.plan import equal_nodes, plan, policy_for_tables
-from scheduling.allocation import Candidate
-from scheduling.policies import PLACED_BY, POLICIES
-from scheduling.resources import Resources
+from optimus.allocation import Candidate
+from optimus.cli.job_table import TableForecast, read_job_table
+from optimus.cli.plan import equal_nodes, plan, policy_for_tables
+from optimus.policies import PLACED_BY, POLICIES
+from optimus.resources import Resources
 
 NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
 SIZES = ((100, 400), (250, 1000), (500, 2000), (1000, 4000), (2000, 8000), (4000, 16000))
@@ -43,8 +43,15 @@ def rows(jobs: int, tasks: Tasks = Tasks.PLAIN) -> list[str]:
     found = []
     for number in range(1, jobs + 1):
         batch = float(draw.choice([32, 64, 128, 256]))
-        compute, arrival, steps = draw.uniform(5, 20), round(draw.uniform(0, 1000), 6), draw.randint(10, 200)
-        terms = [draw.uniform(*bounds) for bounds in ((0.1, 0.5), (0.2, 0.5), (0.005, 0.02), (0.005, 0.02))]
+        compute, arrival, steps = (
+            draw.uniform(5, 20),
+            round(draw.uniform(0, 1000), 6),
+            draw.randint(10, 200),
+        )
+        terms = [
+            draw.uniform(*bounds)
+            for bounds in ((0.1, 0.5), (0.2, 0.5), (0.005, 0.02), (0.005, 0.02))
+        ]
         ps, worker = draw.choice([2, 3, 4]), draw.choice([1, 2, 3])
         asked: list[float] = [ps, 6, 0, worker, 6, 0, int(tasks is Tasks.GPU)]
         if tasks is Tasks.OWN:
@@ -67,7 +74,9 @@ def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
     """The reference: how many tasks the published rule hands out, by cores alone."""
     room = NODE["cpu"] * nodes
     heap: list[tuple[float, int, int, int, int]] = []
-    costs = [(each.job.ps.resources["cpu"], each.job.worker.resources["cpu"]) for each in candidates]
+    costs = [
+        (each.job.ps.resources["cpu"], each.job.worker.resources["cpu"]) for each in candidates
+    ]
 
     def push(row: int, ps: int, workers: int) -> None:
         forecast = candidates[row].forecast
@@ -96,11 +105,18 @@ def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
 
 def measure(jobs: int, nodes: int, options: argparse.Namespace) -> dict[str, float]:
     """One size: the best of the repeats."""
-    candidates, cluster, policy = drawn(jobs, options.tasks), equal_nodes(nodes, NODE), options.policy
+    candidates, cluster, policy = (
+        drawn(jobs, options.tasks),
+        equal_nodes(nodes, NODE),
+        options.policy,
+    )
     begin = time.process_time()
     heap_and_rows(candidates, nodes)
     reference = time.process_time() - begin
-    found = [plan(candidates, cluster, policy_for_tables(policy), PLACED_BY[policy]) for _ in range(options.repeats)]
+    found = [
+        plan(candidates, cluster, policy_for_tables(policy), PLACED_BY[policy])
+        for _ in range(options.repeats)
+    ]
     best = min(found, key=lambda each: each.allocation_seconds + each.placement_seconds)
     seconds = best.allocation_seconds + best.placement_seconds
     return {
@@ -133,10 +149,14 @@ def _slope(found: Sequence[dict[str, float]]) -> float | None:
     if len(found) < 2:
         return None
     points = [
-        (math.log(each["jobs"]), math.log(each["allocation_seconds"] + each["placement_seconds"])) for each in found
+        (math.log(each["jobs"]), math.log(each["allocation_seconds"] + each["placement_seconds"]))
+        for each in found
     ]
     x_mean, y_mean = (sum(column) / len(points) for column in zip(*points, strict=True))
-    return float(sum((x - x_mean) * (y - y_mean) for x, y in points) / sum((x - x_mean) ** 2 for x, _ in points))
+    return float(
+        sum((x - x_mean) * (y - y_mean) for x, y in points)
+        / sum((x - x_mean) ** 2 for x, _ in points)
+    )
 
 
 if __name__ == "__main__":

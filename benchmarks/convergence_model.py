@@ -1,10 +1,11 @@
-"""How well epochs are foretold: ``python -m benchmarks.convergence_model [LOG ..] [--runs 30] [--output FILE.json]``.
+"""How well epochs are foretold:
+``python -m benchmarks.convergence_model [LOG ..] [--runs 30] [--output FILE.json]``.
 
-As ``optimus evaluate convergence`` does it, on the logs given (the recorded ones by default), on networks that are
-trained for it (``benchmarks.trained_runs``) and on formulas with noise: from 30 % and 50 % of a run, and from 5 epochs
-after each drop of the learning rate; also for targets that are never reached, at 0.8 of a run's smallest loss. The
-paper's curve (Optimus, section 3.1) sees the same; ratios are of its mean error in the same run.
-"""
+As ``optimus evaluate convergence`` does it, on the logs given (the recorded ones by default), on
+networks that are trained for it (``benchmarks.trained_runs``) and on formulas with noise: from 30 %
+and 50 % of a run, and from 5 epochs after each drop of the learning rate; also for targets that are
+never reached, at 0.8 of a run's smallest loss. The paper's curve (Optimus, section 3.1) sees the
+same; ratios are of its mean error in the same run."""
 
 import argparse
 import json
@@ -16,7 +17,7 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks.trained_runs import train
-from cli.convergence_judging import (
+from optimus.cli.convergence_evaluation import (
     Prediction,
     Question,
     predict,
@@ -25,9 +26,9 @@ from cli.convergence_judging import (
     separation,
     unreachable,
 )
-from cli.training_log import read_training_log
-from scheduling.models.convergence.rates import rate_drops
-from scheduling.progress.record import LossPoint
+from optimus.cli.training_log import read_training_log
+from optimus.models.convergence.rates import rate_drops
+from optimus.progress.types import LossPoint
 
 PARTS, TARGETS, AFTER_DROP, UNREACHABLE = (0.3, 0.5), (0.6, 0.75, 0.9), 5, 0.8
 RECORDED = Path(__file__).parents[1] / "tests" / "data" / "curves"
@@ -71,7 +72,8 @@ def trained(seed: int, number: int, *, stepped: bool) -> Iterator[Run]:
 
 
 def formulas(seed: int, noise: float) -> Iterator[Run]:
-    """Hyperbolas, exponentials, powers and stretched exponentials, with and without a floor, and noise."""
+    """Hyperbolas, exponentials, powers and stretched exponentials, with and without a floor, and
+    noise."""
     rng, k = np.random.default_rng([seed, round(1000 * noise)]), np.arange(1.0, 121)
     for floor in (0.0, 0.1):
         for tau in (10.0, 30.0):
@@ -86,7 +88,8 @@ def formulas(seed: int, noise: float) -> Iterator[Run]:
 
 
 def judge(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
-    """What the predictions of these runs were worth, from each origin; before a drop they are told apart."""
+    """What the predictions of these runs were worth, from each origin; before a drop they are told
+    apart."""
     asked: dict[str, list[tuple[Run, Question]]] = {}
     for run in runs:
         losses = [point.loss for point in run]
@@ -96,7 +99,10 @@ def judge(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
             asked.setdefault(drops + question.origin, []).append((run, question))
         for question in questions_after_drops(run, AFTER_DROP, TARGETS):
             asked.setdefault(f"from {question.origin}", []).append((run, question))
-    return {origin: sum_up([predict(*each) for each in of_origin]) for origin, of_origin in sorted(asked.items())}
+    return {
+        origin: sum_up([predict(*each) for each in of_origin])
+        for origin, of_origin in sorted(asked.items())
+    }
 
 
 def sum_up(predictions: Sequence[Prediction]) -> Mapping[str, object]:
@@ -104,7 +110,9 @@ def sum_up(predictions: Sequence[Prediction]) -> Mapping[str, object]:
     known = [each for each in predictions if each.question.true is not None]
     error, paper, twice = (
         fmean(each for each in errors if each is not None)
-        for errors in zip(*((each.error, each.paper_error, each.twice_error) for each in known), strict=True)
+        for errors in zip(
+            *((each.error, each.paper_error, each.twice_error) for each in known), strict=True
+        )
     )
     return {
         "predictions": len(known),

@@ -1,9 +1,10 @@
-"""What the embedded API server sustains: ``python -m benchmarks.embedded_writes [--rate 1000] [--watchers 20]``.
+"""What the embedded API server sustains:
+``python -m benchmarks.embedded_writes [--rate 1000] [--watchers 20]``.
 
-Pods are created and their status patched, over a few connections, at a steady rate (0: as fast as it goes), while
-watchers in a process of their own follow all pods. Every object carries the instant of its write, so that a watcher
-can tell how late it heard of it. The result is one JSON object; it says how much of the server's time was used.
-"""
+Pods are created and their status patched, over a few connections, at a steady rate (0: as fast as
+it goes), while watchers in a process of their own follow all pods. Every object carries the instant
+of its write, so that a watcher can tell how late it heard of it. The result is one JSON object; it
+says how much of the server's time was used."""
 
 import argparse
 import asyncio
@@ -36,14 +37,18 @@ _SETTLE_SECONDS: Final = 1.0
 def main() -> None:
     """Run once and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rate", type=float, default=1000.0, help="writes a second; 0 for as many as it takes")
+    parser.add_argument(
+        "--rate", type=float, default=1000.0, help="writes a second; 0 for as many as it takes"
+    )
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--watchers", type=int, default=20)
     parser.add_argument("--connections", type=int, default=16)
     options = parser.parse_args()
     with served() as (port, process):
         ours, theirs = multiprocessing.Pipe()
-        watching = multiprocessing.Process(target=watch, args=(port, options.watchers, theirs), daemon=True)
+        watching = multiprocessing.Process(
+            target=watch, args=(port, options.watchers, theirs), daemon=True
+        )
         watching.start()
         ours.recv()
         before = cpu_seconds(process.pid)
@@ -66,7 +71,9 @@ class Written:
     latencies_seconds: list[float] = field(default_factory=list)
 
 
-def result(options: argparse.Namespace, written: Written, heard: dict[str, Any], used_seconds: float) -> dict[str, Any]:
+def result(
+    options: argparse.Namespace, written: Written, heard: dict[str, Any], used_seconds: float
+) -> dict[str, Any]:
     """Return the figures by name; milliseconds are rounded to hundredths."""
     return {
         "asked_rate": options.rate,
@@ -95,7 +102,9 @@ def percentile(seconds: list[float], which: float) -> float | None:
 def served() -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
     """Run a server of its own for the time of the block."""
     (port,) = pick_ports(1, random.Random())
-    process = subprocess.Popen([sys.executable, "-m", "localcluster.embedded.apiserver", "--port", str(port)])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "localcluster.embedded.apiserver", "--port", str(port)]
+    )
     try:
         wait_ready(port)
         yield port, process
@@ -128,12 +137,16 @@ async def write(port: int, rate: float, seconds: float, connections: int) -> Wri
     written = Written()
     began = time.monotonic()
     share = connections / rate if rate else 0.0
-    await asyncio.gather(*(_writer(port, number, share, began + seconds, written) for number in range(connections)))
+    await asyncio.gather(
+        *(_writer(port, number, share, began + seconds, written) for number in range(connections))
+    )
     written.seconds = time.monotonic() - began
     return written
 
 
-async def _writer(port: int, number: int, pause_seconds: float, until: float, written: Written) -> None:
+async def _writer(
+    port: int, number: int, pause_seconds: float, until: float, written: Written
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     due, turn = time.monotonic(), 0
     while time.monotonic() < until:
@@ -152,12 +165,28 @@ async def _writer(port: int, number: int, pause_seconds: float, until: float, wr
 def _request(name: str, *, patch: bool) -> bytes:
     metadata = {"name": name, "annotations": {"written-at": f"{time.monotonic():.6f}"}}
     if patch:
-        conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}]
+        conditions = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "no room",
+            }
+        ]
         body: dict[str, Any] = {"metadata": metadata, "status": {"conditions": conditions}}
         head = f"PATCH {_PODS}/{name}/status HTTP/1.1\r\nContent-Type: application/merge-patch+json"
     else:
-        container = {"name": "c", "image": "busybox:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+        container = {
+            "name": "c",
+            "image": "busybox:1",
+            "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {"containers": [container]},
+        }
         head = f"POST {_PODS} HTTP/1.1\r\nContent-Type: application/json"
     data = json.dumps(body).encode()
     return f"{head}\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
@@ -165,7 +194,9 @@ def _request(name: str, *, patch: bool) -> bytes:
 
 async def _answered(reader: asyncio.StreamReader) -> bool:
     head = await reader.readuntil(b"\r\n\r\n")
-    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    length = next(
+        line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+    )
     await reader.readexactly(int(length.partition(b":")[2]))
     return head.split(b" ", 2)[1] in {b"200", b"201"}
 
@@ -177,7 +208,9 @@ def watch(port: int, watchers: int, pipe: Connection) -> None:
 
 async def _watch(port: int, watchers: int, pipe: Connection) -> None:
     heard: dict[str, Any] = {"events": 0, "delays_seconds": []}
-    opened = [await asyncio.open_connection("127.0.0.1", port, limit=1 << 24) for _ in range(watchers)]
+    opened = [
+        await asyncio.open_connection("127.0.0.1", port, limit=1 << 24) for _ in range(watchers)
+    ]
     for _, writer in opened:
         writer.write(f"GET {_PODS}?watch=true HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     for reader, _ in opened:

@@ -1,9 +1,10 @@
-"""How many pods a second the extender decides: ``python -m benchmarks.extender_throughput [--nodes 5000]``.
+"""How many pods a second the extender decides:
+``python -m benchmarks.extender_throughput [--nodes 5000]``.
 
-Gangs of 40 pods are filtered as kube-scheduler does it, one call per pod with the names of all nodes that have
-room, through the WSGI application (decode, decide, encode; the network is left out), and are shown to the placer
-as bound after each answer. A second round offers each pod its nominated node alone, as happens once a plan is told.
-"""
+Gangs of 40 pods are filtered as kube-scheduler does it, one call per pod with the names of all
+nodes that have room, through the WSGI application (decode, decide, encode; the network is left
+out), and are shown to the placer as bound after each answer. A second round offers each pod its
+nominated node alone, as happens once a plan is told."""
 
 import argparse
 import io
@@ -14,13 +15,13 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from extender.app import Endpoints, create_app
+from extender.http.app import Endpoints, create_app
 from extender.metrics import Metrics
 from extender.placer import Placer
 from extender.planner import Rules
-from kube.pods import Pod, decode_pod
-from scheduling.nodes import Node
-from scheduling.resources import Resources
+from optimus.kube.pods import Pod, decode_pod
+from optimus.nodes import Node
+from optimus.resources import Resources
 
 SCHEDULER = "optimus-scheduler"
 NODE = Resources(cpu=16_000, memory=64 << 30, pods=110)
@@ -35,7 +36,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=24)
     options = parser.parse_args()
     shape = options.ps, options.workers
-    every, nominated = (figures(options.nodes, options.gangs, shape, told=told) for told in (False, True))
+    every, nominated = (
+        figures(options.nodes, options.gangs, shape, told=told) for told in (False, True)
+    )
     found = {
         "nodes": options.nodes,
         "gangs": options.gangs,
@@ -85,7 +88,9 @@ def calls(nodes: int, gangs: int, shape: tuple[int, int], *, told: bool) -> Iter
 def decide(app: object, placer: Placer, raw: bytes, pod: Pod, offered: list[str]) -> float:
     """Filter one pod and bind it to the answer; returns the seconds of the call."""
     if len(offered) == 1:
-        raw = raw.replace(b'"status":{', b'"status":{"nominatedNodeName":"%s",' % offered[0].encode())
+        raw = raw.replace(
+            b'"status":{', b'"status":{"nominatedNodeName":"%s",' % offered[0].encode()
+        )
     body = b'{"Pod":' + raw + b',"Nodes":null,"NodeNames":' + msgspec.json.encode(offered) + b"}"
     environ = {
         "REQUEST_METHOD": "POST",
@@ -111,16 +116,33 @@ def pod_json(job: str, role: str, index: int, shape: tuple[int, int]) -> bytes:
         name: [f"{job}-{name}-{at}.ns.svc:2222" for at in range(count)]
         for name, count in zip(("ps", "worker"), shape, strict=True)
     }
-    config = msgspec.json.encode({"cluster": cluster, "task": {"type": role, "index": index}}).decode()
+    config = msgspec.json.encode(
+        {"cluster": cluster, "task": {"type": role, "index": index}}
+    ).decode()
     container = {
         "name": "tensorflow",
         "env": [{"name": "TF_CONFIG", "value": config}],
         "resources": {"requests": {"cpu": "2", "memory": "4Gi"}},
     }
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job, "uid": job, "controller": True}
-    labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": str(index)}
+    owner = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "name": job,
+        "uid": job,
+        "controller": True,
+    }
+    labels = {
+        "training.kubeflow.org/replica-type": role,
+        "training.kubeflow.org/replica-index": str(index),
+    }
     name = f"{job}-{role}-{index}"
-    metadata = {"name": name, "namespace": "ns", "uid": name, "labels": labels, "ownerReferences": [owner]}
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "uid": name,
+        "labels": labels,
+        "ownerReferences": [owner],
+    }
     spec = {"schedulerName": SCHEDULER, "containers": [container]}
     return msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
 

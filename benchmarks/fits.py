@@ -1,9 +1,10 @@
-"""What fitting costs: ``python -m benchmarks.fits [--jobs 4000] [--samples 20] [--points 200] [--output FILE.json]``.
+"""What fitting costs:
+``python -m benchmarks.fits [--jobs 4000] [--samples 20] [--points 200] [--output FILE.json]``.
 
-Each job has so many samples of its speed and so many losses, and is fitted from scratch by ``forecast_job``, as in an
-interval in which all of them have something new to tell. The reference in the same run is the same call with the
-paper's curve (Optimus, section 3.1) for the losses, on every tenth job.
-"""
+Each job has so many samples of its speed and so many losses, and is fitted from scratch by
+``forecast_job``, as in an interval in which all of them have something new to tell. The reference
+in the same run is the same call with the paper's curve (Optimus, section 3.1) for the losses, on
+every tenth job."""
 
 import argparse
 import json
@@ -13,11 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduling.errors import NotReady
-from scheduling.jobs import Batch, BatchScope, Counts, Job, JobKey, ReplicaSpec, TargetLoss, TrainingMode
-from scheduling.models.convergence import LossCurve, PublishedCurve
-from scheduling.models.predict import CurveFit, forecast_job
-from scheduling.progress.record import LossPoint, SpeedSample, TrainingProgress
+from optimus.errors import NotReady
+from optimus.jobs import (
+    Batch,
+    BatchScope,
+    Counts,
+    Job,
+    JobKey,
+    ReplicaSpec,
+    TargetLoss,
+    TrainingMode,
+)
+from optimus.models.convergence import LossCurve, PublishedCurve
+from optimus.models.predict import CurveFit, forecast_job
+from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
 
 _STEPS_PER_EPOCH = 50
 _EVERY = 10
@@ -29,11 +39,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=4000)
     parser.add_argument("--samples", type=int, default=20, help="speeds measured of each job")
-    parser.add_argument("--points", type=int, default=200, help="losses of each job, one for each epoch")
+    parser.add_argument(
+        "--points", type=int, default=200, help="losses of each job, one for each epoch"
+    )
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     rng = np.random.default_rng(1)
-    cases = [draw_case(number, options.samples, options.points, rng) for number in range(options.jobs)]
+    cases = [
+        draw_case(number, options.samples, options.points, rng) for number in range(options.jobs)
+    ]
     ours, ready = fit_all(cases, LossCurve.fit)
     some = cases[::_EVERY]
     published, _ = fit_all(some, PublishedCurve.fit)
@@ -59,7 +73,9 @@ def draw_case(number: int, samples: int, points: int, rng: np.random.Generator) 
     k = np.arange(1, points + 1)
     course = rng.uniform(0.5, 3) / (rng.uniform(0.02, 0.3) * k + 1) + rng.uniform(0, 0.3)
     losses = course * np.exp(0.02 * rng.standard_normal(points))
-    counts = [Counts(ps, workers) for ps in range(1, samples + 1) for workers in range(1, samples + 1)]
+    counts = [
+        Counts(ps, workers) for ps in range(1, samples + 1) for workers in range(1, samples + 1)
+    ]
     chosen = rng.choice(len(counts), samples, replace=False)
     job = Job(
         key=JobKey("team", f"job-{number}"), uid=f"uid-{number}", kind="MXJob", created_at=0.0, counts=Counts(1, 1),
@@ -67,10 +83,18 @@ def draw_case(number: int, samples: int, points: int, rng: np.random.Generator) 
         goal=TargetLoss(0.9 * float(losses.min())),
     )  # fmt: skip
     measured = tuple(
-        SpeedSample(counts[place], _speed(counts[place]) * float(np.exp(0.03 * rng.standard_normal())), 60.0, float(n))
+        SpeedSample(
+            counts[place],
+            _speed(counts[place]) * float(np.exp(0.03 * rng.standard_normal())),
+            60.0,
+            float(n),
+        )
         for n, place in enumerate(chosen)
     )
-    seen = tuple(LossPoint(float(y), float(n), int(n) * _STEPS_PER_EPOCH) for n, y in zip(k, losses, strict=True))
+    seen = tuple(
+        LossPoint(float(y), float(n), int(n) * _STEPS_PER_EPOCH)
+        for n, y in zip(k, losses, strict=True)
+    )
     steps = points * _STEPS_PER_EPOCH
     return job, TrainingProgress(seen, float(points), steps, float(_STEPS_PER_EPOCH), measured)
 
@@ -81,7 +105,8 @@ def _speed(counts: Counts) -> float:
 
 
 def fit_all(cases: Sequence[Case], fit: CurveFit) -> tuple[float, int]:
-    """CPU seconds for one forecast of each job, and how many had an answer other than "not reachable"."""
+    """CPU seconds for one forecast of each job, and how many had an answer other than "not
+    reachable"."""
     forecast_job(*cases[0], fit=fit)  # the tables are laid out once per process
     begun, ready = time.process_time(), 0
     for job, progress in cases:

@@ -1,11 +1,12 @@
-"""What one whole interval costs, by its parts: ``python -m benchmarks.interval [--jobs 4000] [--nodes 16000]``.
+"""What one whole interval costs, by its parts:
+``python -m benchmarks.interval [--jobs 4000] [--nodes 16000]``.
 
-All jobs run and all have something new to tell: 20 speeds and 200 losses each, as in ``benchmarks.fits``. Two intervals
-are planned on what ``plan_interval`` is given on a cluster: the first finds every job at one PS and one worker, the
-second where the first one has put it. CPU seconds of this process: ``fit`` is spent in forecasts, ``allocation`` in the
-policy, ``placement`` in all else. The reference, in the same run, is ``heap-and-rows`` of ``benchmarks.allocation``:
-the published greedy one step at a time, without a fit and without a place.
-"""
+All jobs run and all have something new to tell: 20 speeds and 200 losses each, as in
+``benchmarks.fits``. Two intervals are planned on what ``plan_interval`` is given on a cluster: the
+first finds every job at one PS and one worker, the second where the first one has put it. CPU
+seconds of this process: ``fit`` is spent in forecasts, ``allocation`` in the policy, ``placement``
+in all else. The reference, in the same run, is ``heap-and-rows`` of ``benchmarks.allocation``: the
+published greedy one step at a time, without a fit and without a place."""
 
 import argparse
 import json
@@ -18,19 +19,27 @@ import numpy as np
 
 from benchmarks.allocation import NODE, drawn, heap_and_rows
 from benchmarks.fits import draw_case
-from cli.plan import equal_nodes
-from scheduling.allocation import Allocation, AllocationPolicy, AllocationProblem
-from scheduling.errors import NotReady
-from scheduling.interval import Action, IntervalPlan, IntervalRules, Methods, Prediction, Seen, plan_interval
-from scheduling.interval.layout import Layout
-from scheduling.interval.plan import Forecaster
-from scheduling.jobs import Job
-from scheduling.models.predict import forecast_job
-from scheduling.nodes import Node
-from scheduling.placement.rules import PLACEMENTS
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.progress.record import TrainingProgress
-from scheduling.snapshot import BoundPod, ClusterSnapshot, ReplicaId
+from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem
+from optimus.cli.plan import equal_nodes
+from optimus.errors import NotReady
+from optimus.interval import (
+    Action,
+    IntervalConfig,
+    IntervalInput,
+    IntervalPlan,
+    Prediction,
+    Strategies,
+    plan_interval,
+)
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.plan import Forecaster
+from optimus.jobs import Job
+from optimus.models.predict import forecast_job
+from optimus.nodes import Node
+from optimus.placement.rules import PLACEMENTS
+from optimus.policies.optimus import OptimusPolicy
+from optimus.progress.types import TrainingProgress
+from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
 _SAMPLES, _POINTS = 20, 200
 _RULE = PLACEMENTS["theorem1"]
@@ -83,7 +92,7 @@ def main() -> None:
     reference = _seconds_of_reference(options.jobs, options.nodes)
     jobs, progress = draw_jobs(options.jobs)
     nodes = equal_nodes(options.nodes, NODE)
-    seen = Seen(snapshot_of(jobs, nodes), progress)
+    seen = IntervalInput(snapshot_of(jobs, nodes), progress)
     first, plan = measure("first", seen)
     again, _ = measure("again", replace(seen, snapshot=snapshot_of(carried_out(jobs, plan), nodes)))
     for found in (first, again):
@@ -103,7 +112,8 @@ def _seconds_of_reference(jobs: int, nodes: int) -> float:
 
 
 def draw_jobs(count: int) -> tuple[list[Job], dict[str, TrainingProgress]]:
-    """Running jobs with the amounts of ``benchmarks.allocation``, and what is known of each, by UID."""
+    """Running jobs with the amounts of ``benchmarks.allocation``, and what is known of each, by
+    UID."""
     rng = np.random.default_rng(1)
     jobs, progress = [], {}
     for number, candidate in enumerate(drawn(count)):
@@ -115,7 +125,7 @@ def draw_jobs(count: int) -> tuple[list[Job], dict[str, TrainingProgress]]:
 
 def snapshot_of(jobs: Sequence[Job], nodes: Sequence[Node]) -> ClusterSnapshot:
     """All pods of the jobs bound, where the rule places them on empty nodes."""
-    layout = Layout.of(ClusterSnapshot(_AT, (), tuple(nodes), ()), _RULE)
+    layout = CapacityPlan.of(ClusterSnapshot(_AT, (), tuple(nodes), ()), _RULE)
     for job in jobs:
         refusal = layout.seat(job, job.counts)
         assert refusal is None, refusal
@@ -129,18 +139,21 @@ def _uid(replica: ReplicaId) -> str:
 
 
 def carried_out(jobs: Sequence[Job], plan: IntervalPlan) -> list[Job]:
-    """The jobs at the counts that were decided, those that ask for most first: what is large is placed first."""
+    """The jobs at the counts that were decided, those that ask for most first: what is large is
+    placed first."""
     counts = {each.uid: each.counts for each in plan.decisions}
     there = [replace(job, counts=counts[job.uid]) for job in jobs]
     return sorted(there, key=lambda job: -sum(job.counts))
 
 
-def measure(name: str, seen: Seen) -> tuple[dict[str, float | str], IntervalPlan]:
+def measure(name: str, seen: IntervalInput) -> tuple[dict[str, float | str], IntervalPlan]:
     """One interval: CPU seconds by part, and what was decided."""
     watch = Watch()
-    methods = Methods(_TimedPolicy(OptimusPolicy(), watch), _RULE, _TimedForecaster(forecast_job, watch))
+    methods = Strategies(
+        _TimedPolicy(OptimusPolicy(), watch), _RULE, _TimedForecaster(forecast_job, watch)
+    )
     begun = time.process_time()
-    plan = plan_interval(name, seen, methods, IntervalRules())
+    plan = plan_interval(name, seen, methods, IntervalConfig())
     seconds = time.process_time() - begun
     return {
         "interval": name,

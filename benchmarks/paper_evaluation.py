@@ -1,22 +1,27 @@
-"""The paper's evaluation, simulated: ``python -m benchmarks.paper_evaluation [--seeds 10] [--forecasts published]``.
+"""The paper's evaluation, simulated:
+``python -m benchmarks.paper_evaluation [--seeds 10] [--forecasts published]``.
 
-DRF and Tetris to the paper's own policy in the five settings of Optimus (EuroSys 2018), sections 6.2 and 6.3, beside
-the published ratios; with ``--ours`` the product's policy too. JSON on the standard output.
-"""
+DRF and Tetris to the paper's own policy in the five settings of Optimus (EuroSys 2018), sections
+6.2 and 6.3, beside the published ratios; with ``--ours`` the product's policy too. JSON on the
+standard output."""
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
 
-from simulator.forecasts import Fitted, ForecastSource, Truth
-from simulator.paper.evaluation import SETTINGS, Task, compare, evaluation_ways
-from simulator.paper.published import EVALUATION
-from simulator.paper.telling import absolute, told
-from simulator.paper.ways import PUBLISHED_ERRORS
-from simulator.results import Simulation
+from optimus.simulator.forecasts import Fitted, ForecastSource, Truth
+from optimus.simulator.paper.evaluation import SETTINGS, Task, compare, evaluation_ways
+from optimus.simulator.paper.published import EVALUATION
+from optimus.simulator.paper.report import absolute, told
+from optimus.simulator.paper.setups import PUBLISHED_ERRORS
+from optimus.simulator.results import Simulation
 
-FORECASTS: dict[str, ForecastSource] = {"published": PUBLISHED_ERRORS, "truth": Truth(), "fitted": Fitted()}
+FORECASTS: dict[str, ForecastSource] = {
+    "published": PUBLISHED_ERRORS,
+    "truth": Truth(),
+    "fitted": Fitted(),
+}
 
 
 def main() -> None:
@@ -26,9 +31,15 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", choices=tuple(SETTINGS), default=tuple(SETTINGS))
     parser.add_argument("--forecasts", choices=tuple(FORECASTS), default="published")
     parser.add_argument("--ours", action="store_true", help="the product's own policy, too")
-    parser.add_argument("--only-ours", action="store_true", help="the product's own policy and the paper's, no other")
+    parser.add_argument(
+        "--only-ours",
+        action="store_true",
+        help="the product's own policy and the paper's, no other",
+    )
     options = parser.parse_args()
-    names = {"optimus-paper", "optimus"} if options.only_ours else {"optimus-paper", "drf", "tetris"}
+    names = (
+        {"optimus-paper", "optimus"} if options.only_ours else {"optimus-paper", "drf", "tetris"}
+    )
     names |= {"optimus"} if options.ours else set()
     ways = [each for each in evaluation_ways(FORECASTS[options.forecasts]) if each.name in names]
     answer: dict[str, object] = {"seeds": options.seeds, "forecasts": options.forecasts}

@@ -1,9 +1,10 @@
-"""How long the whole comparison takes: ``python -m benchmarks.simulator [--jobs 60] [--seeds 3]``, JSON.
+"""How long the whole comparison takes: ``python -m benchmarks.simulator [--jobs 60] [--seeds 3]``,
+JSON.
 
-Five policies, three seeds, 60 jobs of the paper's workload, one after the other in this process; seconds are CPU
-seconds. The named reference is ``drf`` in the same run: it asks for no forecast, so that what the others take more is
-models and searches. Run twice, the results must be the same bytes: ``sha256`` tells them.
-"""
+Five policies, three seeds, 60 jobs of the paper's workload, one after the other in this process;
+seconds are CPU seconds. The named reference is ``drf`` in the same run: it asks for no forecast, so
+that what the others take more is models and searches. Run twice, the results must be the same
+bytes: ``sha256`` tells them."""
 
 import argparse
 import hashlib
@@ -14,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cli.simulate import USUAL_POLICIES
-from simulator.approaches import approach
-from simulator.engine import simulate
-from simulator.files import write
-from simulator.results import Simulation
-from simulator.streams import Purpose, stream
-from simulator.workload import WORKLOADS
+from optimus.cli.simulate import USUAL_POLICIES
+from optimus.simulator.engine import simulate
+from optimus.simulator.files import write
+from optimus.simulator.presets import approach
+from optimus.simulator.results import Simulation
+from optimus.simulator.streams import Purpose, stream
+from optimus.simulator.workload import WORKLOADS
 
 REFERENCE = "drf"
 
@@ -44,7 +45,8 @@ def main() -> None:
 
 
 def answer(found: Sequence[Simulation], taken: dict[str, float]) -> dict[str, object]:
-    """What was measured: CPU seconds in all and by policy, against the reference, and the digest of the results."""
+    """What was measured: CPU seconds in all and by policy, against the reference, and the digest of
+    the results."""
     simulated = sum(each.makespan_seconds for each in found)
     return {
         "policies": len(taken),
@@ -53,14 +55,18 @@ def answer(found: Sequence[Simulation], taken: dict[str, float]) -> dict[str, ob
         "cpu_seconds": round(sum(taken.values()), 2),
         "simulated_hours": round(simulated / 3600, 1),
         "cpu_seconds_by_policy": {policy: round(seconds, 2) for policy, seconds in taken.items()},
-        f"ratio_to_{REFERENCE}": {policy: round(seconds / taken[REFERENCE], 1) for policy, seconds in taken.items()},
+        f"ratio_to_{REFERENCE}": {
+            policy: round(seconds / taken[REFERENCE], 1) for policy, seconds in taken.items()
+        },
         "sha256": _digest(found),
     }
 
 
 def _digest(found: Sequence[Simulation]) -> str:
     with TemporaryDirectory() as folder:
-        return hashlib.sha256(b"".join(path.read_bytes() for path in write(found, Path(folder)))).hexdigest()
+        return hashlib.sha256(
+            b"".join(path.read_bytes() for path in write(found, Path(folder)))
+        ).hexdigest()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""How well speeds are predicted: ``python -m benchmarks.speed_model [FILE.csv ..] [--worlds 12] [--output FILE.json]``.
+"""How well speeds are predicted:
+``python -m benchmarks.speed_model [FILE.csv ..] [--worlds 12] [--output FILE.json]``.
 
-On made-up clusters (``benchmarks.speed_worlds``) and on tables of measured speeds, as ``optimus evaluate speed`` does
-it: samples chosen one by one, one repeat drawn for each, the model held against what it has not seen. Three models
-side by side, on the same tables: ours; one knee; and, as the reference that ratios are of, the paper's form (Optimus,
-section 3.2), with samples chosen for it by the same design, and with random ones as in the paper. Also what part of
-the truth lies within the told uncertainty, and CPU seconds for 4,000 fits of 20 samples.
-"""
+On made-up clusters (``benchmarks.speed_worlds``) and on tables of measured speeds, as
+``optimus evaluate speed`` does it: samples chosen one by one, one repeat drawn for each, the model
+held against what it has not seen. Three models side by side, on the same tables: ours; one knee;
+and, as the reference that ratios are of, the paper's form (Optimus, section 3.2), with samples
+chosen for it by the same design, and with random ones as in the paper. Also what part of the truth
+lies within the told uncertainty, and CPU seconds for 4,000 fits of 20 samples."""
 
 import argparse
 import json
@@ -20,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.speed_worlds import KINDS, World, draw_world
-from cli.speed_judging import Judgement, Score, judge
-from cli.speed_table import SpeedTable, read_speed_tables
-from scheduling.errors import NotReady
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
-from scheduling.models.speed import SpeedForm, SpeedModel
-from scheduling.progress.record import SpeedSample
+from optimus.cli.speed_evaluation import Judgement, Score, judge
+from optimus.cli.speed_table import SpeedTable, read_speed_tables
+from optimus.errors import NotReady
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.speed.model import SpeedForm, SpeedModel
+from optimus.progress.types import SpeedSample
 
 BUDGETS = (5, 10)
 MODELS = {"ours": SpeedForm.BLEND, "one knee": SpeedForm.KNEE, "paper": SpeedForm.PAPER}
@@ -81,14 +82,19 @@ def main() -> None:
     print(text)
 
 
-def suites(worlds: int, seed: int, only: Sequence[str] = tuple(SUITES)) -> Iterator[tuple[str, list[Case]]]:
+def suites(
+    worlds: int, seed: int, only: Sequence[str] = tuple(SUITES)
+) -> Iterator[tuple[str, list[Case]]]:
     """The suites by name and kind of job."""
     for place, (suite, fixed) in enumerate(SUITES.items()):
         if suite not in only:
             continue
         for which, kind in enumerate(KINDS):
             few = max(worlds // 3, 2) if fixed.get("side") else worlds
-            yield f"{suite}: {kind}", [_case(kind, fixed, (seed, place, which, index)) for index in range(few)]
+            yield (
+                f"{suite}: {kind}",
+                [_case(kind, fixed, (seed, place, which, index)) for index in range(few)],
+            )
 
 
 def _case(kind: str, fixed: Mapping[str, object], seed: tuple[int, ...]) -> Case:
@@ -102,15 +108,20 @@ def report(cases: Sequence[Case]) -> Report:
     answer: Report = {}
     for budget in BUDGETS:
         scores = {
-            name: _average([Score.of([_judged(case, form, budget)]) for case in cases]) for name, form in MODELS.items()
+            name: _average([Score.of([_judged(case, form, budget)]) for case in cases])
+            for name, form in MODELS.items()
         }
         scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
         entry: dict[str, Any] = {"tables": len(cases), **scores}
         for reference in ("paper", RANDOM):
-            entry[f"ours / {reference}"] = round(scores["ours"]["mean"] / scores[reference]["mean"], 3)
+            entry[f"ours / {reference}"] = round(
+                scores["ours"]["mean"] / scores[reference]["mean"], 3
+            )
         known = [case for case in cases if case.world is not None]
         if known:
-            entry["chosen, knowing the truth"] = round(float(np.mean([_best_choice(case) for case in known])), 3)
+            entry["chosen, knowing the truth"] = round(
+                float(np.mean([_best_choice(case) for case in known])), 3
+            )
             entry |= _coverage(known, budget)
         answer[str(budget)] = entry
     return answer
@@ -123,21 +134,28 @@ def together(reports: Mapping[str, Report]) -> Report:
         entries = [report[budget] for report in reports.values()]
         names = [*MODELS, RANDOM]
         means = {
-            name: {key: round(float(np.mean([each[name][key] for each in entries])), 4) for key in entries[0][name]}
+            name: {
+                key: round(float(np.mean([each[name][key] for each in entries])), 4)
+                for key in entries[0][name]
+            }
             for name in names
         }
         entry: dict[str, Any] = {"tables": sum(each["tables"] for each in entries), **means}
         for key in ("within 80 %", "within 90 %", "chosen, knowing the truth"):
             entry[key] = round(float(np.mean([each[key] for each in entries])), 3)
         for reference in ("paper", RANDOM):
-            entry[f"ours / {reference}"] = round(means["ours"]["mean"] / means[reference]["mean"], 3)
+            entry[f"ours / {reference}"] = round(
+                means["ours"]["mean"] / means[reference]["mean"], 3
+            )
         answer[budget] = entry
     return answer
 
 
 def _average(scores: Sequence[Score]) -> dict[str, float]:
     return {
-        "mean": round(float(np.mean([score.mean for score in scores if score.mean is not None])), 4),
+        "mean": round(
+            float(np.mean([score.mean for score in scores if score.mean is not None])), 4
+        ),
         "p90": round(float(np.mean([score.p90 for score in scores if score.p90 is not None])), 4),
         "chosen_ratio": round(float(np.mean([score.chosen_ratio for score in scores])), 4),
     }
@@ -150,7 +168,8 @@ def _judged(case: Case, form: SpeedForm, budget: int) -> Judgement:
 
 
 def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Judgement]:
-    """The paper's form on samples drawn at random, (1, 1) first; a draw that identifies nothing is drawn again."""
+    """The paper's form on samples drawn at random, (1, 1) first; a draw that identifies nothing is
+    drawn again."""
     generator = np.random.default_rng([2, *case.seed])
     counts = tuple(case.table.repeats)
     ps, workers = np.array(counts).T
@@ -159,25 +178,34 @@ def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Judgement]:
     while made < draws:
         others = generator.permutation(np.arange(1, len(counts)))[: budget - 1]
         chosen = [counts[index] for index in (0, *others.tolist())]
-        samples = [_sample(each, float(generator.choice(case.table.repeats[each]))) for each in chosen]
+        samples = [
+            _sample(each, float(generator.choice(case.table.repeats[each]))) for each in chosen
+        ]
         model = SpeedModel.fit(samples, case.table.mode, case.table.batch, SpeedForm.PAPER)
         if isinstance(model, SpeedModel):
             seen = tuple(each in chosen for each in counts)
-            yield Judgement(tuple(chosen), counts, model.steps_per_second(ps, workers), measured, seen)
+            yield Judgement(
+                tuple(chosen), counts, model.steps_per_second(ps, workers), measured, seen
+            )
             made += 1
 
 
 def _best_choice(case: Case) -> float:
-    """The measured speed at the truly fastest counts / the best measured speed: what noise leaves to be had."""
+    """The measured speed at the truly fastest counts / the best measured speed: what noise leaves
+    to be had."""
     assert case.world is not None
     measured = {counts: float(np.mean(runs)) for counts, runs in case.table.repeats.items()}
     return measured[max(measured, key=case.world.speed)] / max(measured.values())
 
 
 def _coverage(cases: Sequence[Case], budget: int) -> dict[str, float]:
-    """How much of the truth lies within 1.28 (80 %) and 1.64 (90 %) of the told standard deviations."""
+    """How much of the truth lies within 1.28 (80 %) and 1.64 (90 %) of the told standard
+    deviations."""
     found = np.concatenate([np.abs(_deviations(case, budget)) for case in cases])
-    return {f"within {part} %": round(float(np.mean(found < times)), 3) for part, times in ((80, 1.28), (90, 1.64))}
+    return {
+        f"within {part} %": round(float(np.mean(found < times)), 3)
+        for part, times in ((80, 1.28), (90, 1.64))
+    }
 
 
 def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
@@ -188,7 +216,9 @@ def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
     samples = [_sample(counts, drawn[counts]) for counts in judgement.samples]
     model = SpeedModel.fit(samples, case.table.mode, case.table.batch)
     assert isinstance(model, SpeedModel)
-    hidden = [counts for counts, seen in zip(judgement.counts, judgement.seen, strict=True) if not seen]
+    hidden = [
+        counts for counts, seen in zip(judgement.counts, judgement.seen, strict=True) if not seen
+    ]
     ps, workers = np.array(hidden).T
     true = np.array([case.world.speed(counts) for counts in hidden])
     logs = np.log(model.steps_per_second(ps, workers) / true)
@@ -200,7 +230,8 @@ def _sample(counts: Counts, speed: float) -> SpeedSample:
 
 
 def time_fits(jobs: int = 4000, samples: int = 20) -> dict[str, float]:
-    """CPU seconds of fitting every job once, and of asking for 8 x 8 pairs of counts, on one core."""
+    """CPU seconds of fitting every job once, and of asking for 8 x 8 pairs of counts, on one
+    core."""
     generator = np.random.default_rng(0)
     worlds = [draw_world("sync", generator, repeats=1) for _ in range(40)]
     sets = []
@@ -212,7 +243,9 @@ def time_fits(jobs: int = 4000, samples: int = 20) -> dict[str, float]:
     batch = Batch(64, BatchScope.JOB)
     grid = np.arange(1, 9)[:, None], np.arange(1, 9)[None, :]
     start = time.process_time()
-    models = [SpeedModel.fit(sets[job % len(sets)], TrainingMode.SYNC, batch) for job in range(jobs)]
+    models = [
+        SpeedModel.fit(sets[job % len(sets)], TrainingMode.SYNC, batch) for job in range(jobs)
+    ]
     fitted = time.process_time()
     for model in models:
         assert isinstance(model, SpeedModel)

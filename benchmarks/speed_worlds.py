@@ -1,10 +1,11 @@
-"""Made-up clusters and models whose training speed is known, to judge the speed model on: not made of its terms.
+"""Made-up clusters and models whose training speed is known, to judge the speed model on: not made
+of its terms.
 
-A step is played through: a worker computes its part of the batch (a whole number of examples, slower where processes
-share cores), the model travels over its own link and over the PSs' links, which all workers share and which hold
-unequal parts of the model; part of the computation overlaps with that; each PS adds up what workers push and, in
-sync training, updates once; a barrier waits for the slowest worker. In async training the PSs are queues.
-"""
+A step is played through: a worker computes its part of the batch (a whole number of examples,
+slower where processes share cores), the model travels over its own link and over the PSs' links,
+which all workers share and which hold unequal parts of the model; part of the computation overlaps
+with that; each PS adds up what workers push and, in sync training, updates once; a barrier waits
+for the slowest worker. In async training the PSs are queues."""
 
 import math
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One model on one cluster. Seconds are those of one step; the computation of a whole batch takes 1."""
+    """One model on one cluster. Seconds are those of one step; the computation of a whole batch
+    takes 1."""
 
     mode: TrainingMode
     batch: Batch
@@ -56,15 +58,28 @@ class World:
 
     def table(self, generator: np.random.Generator) -> dict[Counts, tuple[float, ...]]:
         """Measured speeds at all counts."""
-        counts = [Counts(ps, workers) for ps in range(1, self.side + 1) for workers in range(1, self.side + 1)]
+        counts = [
+            Counts(ps, workers)
+            for ps in range(1, self.side + 1)
+            for workers in range(1, self.side + 1)
+        ]
         noise = np.exp(generator.normal(0, self.noise, (len(counts), self.repeats)))
-        return {each: tuple((self.speed(each) * runs).tolist()) for each, runs in zip(counts, noise, strict=True)}
+        return {
+            each: tuple((self.speed(each) * runs).tolist())
+            for each, runs in zip(counts, noise, strict=True)
+        }
 
     def _sync(self, counts: Counts) -> float:
         compute = self._compute(counts.workers)
-        servers = ((self.transfer + self.push) * counts.workers + self.update) / counts.ps * self._fullest(counts.ps)
+        servers = (
+            ((self.transfer + self.push) * counts.workers + self.update)
+            / counts.ps
+            * self._fullest(counts.ps)
+        )
         travel = self._either(servers, self.own_link)
-        seconds = self.fixed + compute * (1 - self.overlap) + self._either(compute * self.overlap, travel)
+        seconds = (
+            self.fixed + compute * (1 - self.overlap) + self._either(compute * self.overlap, travel)
+        )
         seconds += self.per_worker * counts.workers + self.per_ps * counts.ps
         slowest = 1 + self.straggling * math.sqrt(2 * math.log(counts.workers))
         return 1 / (seconds * slowest)
@@ -98,10 +113,13 @@ KINDS: Final[Mapping[str, tuple[TrainingMode, BatchScope]]] = MappingProxyType(
 
 
 def draw_world(kind: str, generator: np.random.Generator, side: int = 6, **fixed: Any) -> World:
-    """A world drawn at random; what is given in ``fixed`` is not drawn, ``links`` sets own link / PS's transfer."""
+    """A world drawn at random; what is given in ``fixed`` is not drawn, ``links`` sets own link /
+    PS's transfer."""
     mode, scope = KINDS[kind]
     own = scope is BatchScope.WORKER
-    transfer = fixed.pop("transfer", None) or _between(generator, *((0.05, 2.0) if own else (0.02, 1.0)))
+    transfer = fixed.pop("transfer", None) or _between(
+        generator, *((0.05, 2.0) if own else (0.02, 1.0))
+    )
     links = fixed.pop("links", None) or _between(generator, 0.4, 2.5)
     spread = float(generator.choice([0.02, 0.1]))
     drawn = World(

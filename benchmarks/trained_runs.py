@@ -1,8 +1,9 @@
-"""Losses of networks that are really trained, small enough for seconds: softmax regressions and perceptrons by SGD.
+"""Losses of networks that are really trained, small enough for seconds: softmax regressions and
+perceptrons by SGD.
 
-Classes are overlapping Gaussian clusters with some labels wrong. Data, network, batch, learning rate, momentum and its
-schedule (constant, or times 0.1 to 0.5 at one or two epochs) are drawn; the same seed gives the same run.
-"""
+Classes are overlapping Gaussian clusters with some labels wrong. Data, network, batch, learning
+rate, momentum and its schedule (constant, or times 0.1 to 0.5 at one or two epochs) are drawn; the
+same seed gives the same run."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.progress.record import LossPoint
+from optimus.progress.types import LossPoint
 
 Array = NDArray[np.float64]
 _EXAMPLES: Final = 1200
@@ -20,7 +21,8 @@ _SCHEDULES: Final = ((0.3, 0.65), (0.4, 0.75), (0.5,), (0.6,))
 
 @dataclass(slots=True)
 class Network:
-    """Dense layers with ReLU between and softmax at the end, and the velocities of their weights."""
+    """Dense layers with ReLU between and softmax at the end, and the velocities of their
+    weights."""
 
     layers: list[tuple[Array, Array]]
     velocities: list[tuple[Array, Array]]
@@ -32,7 +34,9 @@ class Network:
         for a, b in pairwise(widths):
             end = np.sqrt(6 / (a + b))
             layers.append((rng.uniform(-end, end, (a, b)), np.zeros(b)))
-        return cls(layers, [(np.zeros_like(weights), np.zeros_like(bias)) for weights, bias in layers])
+        return cls(
+            layers, [(np.zeros_like(weights), np.zeros_like(bias)) for weights, bias in layers]
+        )
 
     def step(self, inputs: Array, labels: NDArray[np.intp], rate: float, momentum: float) -> float:
         """One step of SGD on a batch; its loss (cross-entropy) before the step."""
@@ -54,7 +58,9 @@ class Network:
             error = below
         return loss
 
-    def _move(self, place: int, gradients: tuple[Array, Array], rate: float, momentum: float) -> None:
+    def _move(
+        self, place: int, gradients: tuple[Array, Array], rate: float, momentum: float
+    ) -> None:
         former = self.velocities[place]
         weights, bias = (momentum * v - rate * g for v, g in zip(former, gradients, strict=True))
         self.velocities[place] = weights, bias
@@ -62,7 +68,8 @@ class Network:
 
 
 def train(seed: int, *, stepped: bool) -> tuple[LossPoint, ...] | None:
-    """One run's epoch means with their learning rates; ``None`` where the drawn rate makes it diverge."""
+    """One run's epoch means with their learning rates; ``None`` where the drawn rate makes it
+    diverge."""
     rng = np.random.default_rng([seed, stepped])
     classes, features = int(rng.choice([2, 5, 10])), int(rng.choice([10, 30, 60]))
     centres = rng.standard_normal((classes, features)) * rng.uniform(0.3, 1.0)
@@ -72,16 +79,26 @@ def train(seed: int, *, stepped: bool) -> tuple[LossPoint, ...] | None:
     labels = np.where(wrong, rng.integers(0, classes, _EXAMPLES), labels)
     hidden = [[], [32], [64], [64, 32]][int(rng.integers(4))]
     network = Network.draw([features, *hidden, classes], rng)
-    momentum, batch, epochs = float(rng.choice([0.0, 0.9])), int(rng.choice([32, 64])), int(rng.choice([80, 120, 150]))
+    momentum, batch, epochs = (
+        float(rng.choice([0.0, 0.9])),
+        int(rng.choice([32, 64])),
+        int(rng.choice([80, 120, 150])),
+    )
     rate = float(10 ** rng.uniform(-2.2, -0.5)) * (1 - momentum) * (2 if stepped else 1)
-    drops = [int(part * epochs) for part in _SCHEDULES[int(rng.integers(len(_SCHEDULES)))]] if stepped else []
+    drops = (
+        [int(part * epochs) for part in _SCHEDULES[int(rng.integers(len(_SCHEDULES)))]]
+        if stepped
+        else []
+    )
     ratio = float(rng.choice([0.1, 0.1, 0.2, 0.5]))
     points: list[LossPoint] = []
     for epoch in range(epochs):
         rate *= ratio if epoch in drops else 1.0
         order = rng.permutation(_EXAMPLES)
         parts = [order[begin : begin + batch] for begin in range(0, _EXAMPLES, batch)]
-        mean = float(np.mean([network.step(inputs[part], labels[part], rate, momentum) for part in parts]))
+        mean = float(
+            np.mean([network.step(inputs[part], labels[part], rate, momentum) for part in parts])
+        )
         if not np.isfinite(mean) or mean > 10 * np.log(classes) + 10:
             return None
         points.append(LossPoint(mean, epoch + 1.0, learning_rate=rate))

@@ -1,1 +1,2 @@
-"""Training programs that run under Optimus: each takes its role from the environment that the operator sets."""
+"""Training programs that run under Optimus: each takes its role from the environment that the
+operator sets."""

@@ -4,11 +4,11 @@ import logging
 import os
 import sys
 
+from extender.http.wsgi import serve
 from extender.settings import parse
-from extender.wsgi import serve
-from kube.client import connect
-from kube.errors import KubeError
-from settings import SettingsError
+from optimus.kube.client import connect
+from optimus.kube.errors import KubeError
+from optimus.runtime.settings import SettingsError
 
 
 def main() -> int:
@@ -19,7 +19,9 @@ def main() -> int:
         print(f"extender: {error}", file=sys.stderr)
         return 2
     logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
     )
     try:
         # The worker connects for itself, but what is wrong there would be told as a traceback.

@@ -1,23 +1,23 @@
 """The answer about one pod: where it may go, or why nowhere.
 
-kube-scheduler asks about one pod at a time; the answer is always part of a plan for the whole gang (or no plan, and
-a refusal that says why).
+kube-scheduler asks about one pod at a time; the answer is always part of a plan for the whole gang
+(or no plan, and a refusal that says why).
 """
 
 import logging
 from collections.abc import Sequence
 from typing import Final
 
-from extender.cluster import Cluster
 from extender.gangs import Assembly, shape_of
-from extender.others import pass_through, scores_by_room
+from extender.passthrough import pass_through, scores_by_room
 from extender.planner import Now, Planner
-from extender.verdicts import Verdict, refuse
-from kube.pods import Pod
-from scheduling.jobs import Counts, Role
-from scheduling.placement.ledger import Reservation
-from scheduling.placement.scoring import MOST, planned_scores
-from scheduling.snapshot import ReplicaId
+from extender.results import FilterResult, refuse
+from extender.state.cluster import Cluster
+from optimus.jobs import Counts, Role
+from optimus.kube.pods import Pod
+from optimus.placement.ledger import Reservation
+from optimus.placement.scoring import MOST, planned_scores
+from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,7 +33,8 @@ class Answers:
         self._told_to_wait: dict[str, Pod] = {}
 
     def answered_at(self, pod: Pod) -> float:
-        """When kube-scheduler was last told where a waiting pod goes (monotonic, in seconds), or ``NEVER``."""
+        """When kube-scheduler was last told where a waiting pod goes (monotonic, in seconds), or
+        ``NEVER``."""
         return self._answered.get(pod.uid, NEVER)
 
     def forget(self, pod: Pod) -> None:
@@ -42,7 +43,8 @@ class Answers:
         self._told_to_wait.pop(pod.uid, None)
 
     def misinformed(self) -> tuple[Pod, ...]:
-        """Pods whose users read that the gang is not whole, while by now it is and does not fit; told once."""
+        """Pods whose users read that the gang is not whole, while by now it is and does not fit;
+        told once."""
         found = [
             pod
             for pod in self._told_to_wait.values()
@@ -52,13 +54,14 @@ class Answers:
             del self._told_to_wait[pod.uid]
         return tuple(found)
 
-    def filter(self, pod: Pod, names: Sequence[str], now: Now) -> Verdict:
-        """Which of the offered nodes the pod may go to: exactly one for a planned member of a gang."""
+    def filter(self, pod: Pod, names: Sequence[str], now: Now) -> FilterResult:
+        """Which of the offered nodes the pod may go to: exactly one for a planned member of a
+        gang."""
         if pod.replica is None:
             return pass_through(pod, names, self._cluster, self._promises)
         return self._place(pod, pod.replica, names, now)
 
-    def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> Verdict:
+    def _place(self, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Now) -> FilterResult:
         self._told_to_wait.pop(pod.uid, None)
         self._planner.asked(replica.job_uid)
         # Asked again: whatever was answered before did not come to a binding.
@@ -67,16 +70,29 @@ class Answers:
         if known is not None and known.node is not None:
             return refuse(names, "the pod has been bound already", "bound")
         if self._planner.rescales.takes_away(replica.job_uid, now.at):
-            return refuse(names, f"job {_job(pod)} is being suspended, to go on with other counts", "rescaling")
+            return refuse(
+                names,
+                f"job {_job(pod)} is being suspended, to go on with other counts",
+                "rescaling",
+            )
         held = self._held_for(pod, replica)
         if list(names) == [pod.nominated_node]:
             if held is not None and held.node == names[0]:
                 return self._answer(pod, held, names, now)
-            return refuse(names, f"the plan of job {_job(pod)} has changed since the pod was nominated", "probe")
+            return refuse(
+                names,
+                f"the plan of job {_job(pod)} has changed since the pod was nominated",
+                "probe",
+            )
         if held is not None:
             if held.node in names:
                 return self._answer(pod, held, names, now)
-            _LOG.info("pod %s/%s may not go to %s as planned: planned again", pod.namespace, pod.name, held.node)
+            _LOG.info(
+                "pod %s/%s may not go to %s as planned: planned again",
+                pod.namespace,
+                pod.name,
+                held.node,
+            )
             self._planner.bar(replica, held.node, now)
             self._planner.break_plan(replica.job_uid)
         if not self._cluster.knows_gang_of(pod):
@@ -93,14 +109,19 @@ class Answers:
             return None
         rescale = self._cluster.rescales.get(replica.job_uid)
         counts = shape_of(pod, self._cluster.jobs.get(replica.job_uid))
-        other = rescale is not None and Counts(counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) != rescale.target
+        other = (
+            rescale is not None
+            and Counts(counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) != rescale.target
+        )
         if other or not pod.resources.fits_in(held.resources):
             # Held for other counts or another template than the pod was made with.
             self._planner.break_plan(replica.job_uid)
             return None
         return held
 
-    def _plan(self, pod: Pod, replica: ReplicaId, assembly: Assembly, names: Sequence[str], now: Now) -> Verdict:
+    def _plan(
+        self, pod: Pod, replica: ReplicaId, assembly: Assembly, names: Sequence[str], now: Now
+    ) -> FilterResult:
         refused = self._planner.plan_in_turn(now, assembly)
         if refused is not None:
             return refuse(names, refused.reason, "no room")
@@ -108,30 +129,39 @@ class Answers:
         assert held is not None
         if held.node in names:
             return self._answer(pod, held, names, now)
-        # kube-scheduler knows of reasons that a plan cannot know (ports, volumes): plan on what it offers.
+        # kube-scheduler knows of reasons that a plan cannot know (ports, volumes): plan on what it
+        # offers.
         self._planner.bar(replica, held.node, now)
         self._planner.break_plan(replica.job_uid)
         absent = frozenset(self._cluster.nodes) - frozenset(names)
-        held = self._promises.ledger.get(replica) if self._replan(pod, replica, absent, now) else None
+        held = (
+            self._promises.ledger.get(replica) if self._replan(pod, replica, absent, now) else None
+        )
         if held is None:
-            return refuse(names, f"job {_job(pod)} does not fit as a whole on the nodes offered", "not offered")
+            return refuse(
+                names,
+                f"job {_job(pod)} does not fit as a whole on the nodes offered",
+                "not offered",
+            )
         return self._answer(pod, held, names, now)
 
     def _replan(self, pod: Pod, replica: ReplicaId, absent: frozenset[str], now: Now) -> bool:
         return self._planner.plan_apart(self._planner.assemble(pod), absent, replica, now)
 
-    def _answer(self, pod: Pod, held: Reservation, names: Sequence[str], now: Now) -> Verdict:
+    def _answer(self, pod: Pod, held: Reservation, names: Sequence[str], now: Now) -> FilterResult:
         self._answered[pod.uid] = now.at
         self._planner.sent(held)
-        refused = dict.fromkeys(names, f"job {_job(pod)} is planned on other nodes for this replica")
+        refused = dict.fromkeys(
+            names, f"job {_job(pod)} is planned on other nodes for this replica"
+        )
         refused.pop(held.node, None)
-        return Verdict((held.node,), refused)
+        return FilterResult((held.node,), refused)
 
     def prioritize(self, pod: Pod, names: Sequence[str], now: Now) -> dict[str, int]:
         """0 to 10 for each offered node; the planned node gets 10.
 
-        Without the filter (placement by score alone) this is where a gang gets its plan, with its first pod.
-        """
+        Without the filter (placement by score alone) this is where a gang gets its plan, with its
+        first pod."""
         if pod.replica is None:
             full = pass_through(pod, names, self._cluster, self._promises).refused
             return {name: 0 if name in full else MOST for name in names}

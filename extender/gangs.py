@@ -1,17 +1,18 @@
-"""Who belongs to a gang: the replicas that a pod's own TF_CONFIG or MX_CONFIG lists, and the pods that are there.
+"""Who belongs to a gang: the replicas that a pod's own TF_CONFIG or MX_CONFIG lists, and the pods
+that are there.
 
-The list is fixed when a pod is made, so it says of which generation the pod is; the job's spec may be ahead of
-the pods or behind them. It is used where a pod carries no list (a single replica, dynamic workers), and for
-TensorFlow's Evaluators, which no list names.
+The list is fixed when a pod is made, so it says of which generation the pod is; the job's spec may
+be ahead of the pods or behind them. It is used where a pod carries no list (a single replica,
+dynamic workers), and for TensorFlow's Evaluators, which no list names.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kube.pods import Pod
-from scheduling.jobs import Job, JobKey, ReplicaSpec, Role
-from scheduling.placement.gang import Gang, Member
-from scheduling.snapshot import ReplicaId
+from optimus.jobs import Job, JobKey, ReplicaSpec, Role
+from optimus.kube.pods import Pod
+from optimus.placement.gang import Gang, Member
+from optimus.snapshot import ReplicaId
 
 Barred = Mapping[ReplicaId, frozenset[str]]
 
@@ -35,11 +36,14 @@ class Assembly:
 
 
 def assemble(pod: Pod, others: Iterable[Pod], job: Job | None, barred: Barred) -> Assembly:
-    """The gang that ``pod`` belongs to. Replicas without a pod get the specification of their type, as far as known."""
+    """The gang that ``pod`` belongs to. Replicas without a pod get the specification of their type,
+    as far as known."""
     assert pod.replica is not None
     assert pod.job_key is not None
     job_uid = pod.replica.job_uid
-    present = {other.replica: other for other in others if other.replica is not None and not other.leaving}
+    present = {
+        other.replica: other for other in others if other.replica is not None and not other.leaving
+    }
     present[pod.replica] = pod
     missing: list[ReplicaId] = []
     known = True
@@ -52,10 +56,16 @@ def assemble(pod: Pod, others: Iterable[Pod], job: Job | None, barred: Barred) -
             if found is None:
                 missing.append(replica)
                 known &= template is not None
-            spec = template or ReplicaSpec() if found is None else ReplicaSpec(found.resources, found.constraints)
+            spec = (
+                template or ReplicaSpec()
+                if found is None
+                else ReplicaSpec(found.resources, found.constraints)
+            )
             node = None if found is None else found.node
             members.append(Member(role, index, spec, node, barred.get(replica, frozenset())))
-    return Assembly(Gang(JobKey(*pod.job_key), job_uid, tuple(members)), tuple(missing), present, known)
+    return Assembly(
+        Gang(JobKey(*pod.job_key), job_uid, tuple(members)), tuple(missing), present, known
+    )
 
 
 def shape_of(pod: Pod, job: Job | None) -> dict[Role, int]:
@@ -83,5 +93,7 @@ def _template(role: Role, present: Mapping[ReplicaId, Pod], job: Job | None) -> 
         return ReplicaSpec(present[alike].resources, present[alike].constraints)
     if job is None:
         return None
-    specs = {Role.PS: job.ps, Role.WORKER: job.worker} | {fixed.role: fixed.spec for fixed in job.fixed}
+    specs = {Role.PS: job.ps, Role.WORKER: job.worker} | {
+        fixed.role: fixed.spec for fixed in job.fixed
+    }
     return specs.get(role)

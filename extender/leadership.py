@@ -1,7 +1,7 @@
 """Whether the kube-scheduler beside this process leads, read from its Lease.
 
-kube-scheduler calls itself host name, underscore, a random part. Where several replicas run, only the leader's
-extender is asked, and only it may tell pods where they are planned.
+kube-scheduler calls itself host name, underscore, a random part. Where several replicas run, only
+the leader's extender is asked, and only it may tell pods where they are planned.
 """
 
 import logging
@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from kube.client import Client
-from kube.errors import ErrorKind, KubeError
+from optimus.kube.client import Client
+from optimus.kube.errors import ErrorKind, KubeError
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,9 +42,12 @@ class _Lease(msgspec.Struct):
 
 
 class LeaseReader:
-    """Reads the Lease at most every ``every_seconds``; what it said last holds while it cannot be read."""
+    """Reads the Lease at most every ``every_seconds``; what it said last holds while it cannot be
+    read."""
 
-    def __init__(self, client: Client, lease: str, identity: str, every_seconds: float = 2.0) -> None:
+    def __init__(
+        self, client: Client, lease: str, identity: str, every_seconds: float = 2.0
+    ) -> None:
         """``lease`` is NAMESPACE/NAME, ``identity`` what the holder must begin with."""
         self._client, self._identity, self._every_seconds = client, identity, every_seconds
         self._namespace, self._name = lease.split("/")
@@ -77,5 +80,9 @@ class LeaseReader:
             return self._leads
         leads = holder == self._identity or holder.startswith(f"{self._identity}_")
         if leads != self._leads:
-            _LOG.info("kube-scheduler %s leads: plans are %s here", holder or "(none)", "made" if leads else "not made")
+            _LOG.info(
+                "kube-scheduler %s leads: plans are %s here",
+                holder or "(none)",
+                "made" if leads else "not made",
+            )
         return leads

@@ -22,10 +22,17 @@ class Metrics:
             registry=registry,
         )
         self.errors = Counter(
-            "optimus_extender_errors_total", "Calls that were answered with an error.", ["verb"], registry=registry
+            "optimus_extender_errors_total",
+            "Calls that were answered with an error.",
+            ["verb"],
+            registry=registry,
         )
-        self.nodes_in = Counter("optimus_extender_nodes_offered_total", "Nodes offered to filter.", registry=registry)
-        self.nodes_out = Counter("optimus_extender_nodes_kept_total", "Nodes left by filter.", registry=registry)
+        self.nodes_in = Counter(
+            "optimus_extender_nodes_offered_total", "Nodes offered to filter.", registry=registry
+        )
+        self.nodes_out = Counter(
+            "optimus_extender_nodes_kept_total", "Nodes left by filter.", registry=registry
+        )
         self.refusals = Counter(
             "optimus_extender_refusals_total",
             "Pods refused by filter, by cause.",
@@ -39,7 +46,10 @@ class Metrics:
             registry=registry,
         )
         self.nominations = Counter(
-            "optimus_extender_nominations_total", "Pods told where they are planned.", ["outcome"], registry=registry
+            "optimus_extender_nominations_total",
+            "Pods told where they are planned.",
+            ["outcome"],
+            registry=registry,
         )
 
     def watch(self, name: str, text: str, read: Callable[[], float]) -> None:

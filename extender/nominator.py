@@ -1,9 +1,9 @@
 """The background thread: plans gangs as the cluster changes, and tells their pods.
 
-A nomination wakes a refused pod, lets kube-scheduler look at that one node first, and is a reservation in its own
-books. kube-scheduler clears it whenever an attempt fails, so live plans are told again, at most once a second per
-pod; what is told and no longer planned is cleared. Everything holds without it, only later: pods are then woken by
-an annotation.
+A nomination wakes a refused pod, lets kube-scheduler look at that one node first, and is a
+reservation in its own books. kube-scheduler clears it whenever an attempt fails, so live plans are
+told again, at most once a second per pod; what is told and no longer planned is cleared. Everything
+holds without it, only later: pods are then woken by an annotation.
 """
 
 import logging
@@ -15,23 +15,24 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from extender.leadership import Leadership
-from extender.verdicts import Wish
-from kube.errors import ErrorKind
-from kube.outcomes import Refused, Written
-from kube.pods import Pod
-from kube.store import Changes
+from extender.results import PendingNomination
+from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, Written
+from optimus.kube.store import Changes
 
 _LOG = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.02
-"""Between two looks: hundreds of events a second are looked at together, and filter is not kept waiting."""
+"""Between two looks: hundreds of events a second are looked at together, and filter is not kept
+waiting."""
 
 AGAIN_SECONDS = 1.0
 """A pod is told at most this often."""
 
 
 class Teller(Protocol):
-    """Writes to pending pods; ``kube.writer.PodWriter`` is one."""
+    """Writes to pending pods; ``optimus.kube.writer.PodWriter`` is one."""
 
     def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
         """Set the pod's nominated node, or clear it."""
@@ -51,7 +52,7 @@ class Plans(Protocol):
         """Plan what can be planned now; returns pods whose refusal should be told anew."""
         ...
 
-    def wishes(self) -> tuple[Wish, ...]:
+    def wishes(self) -> tuple[PendingNomination, ...]:
         """The pods that are planned and wait."""
         ...
 
@@ -60,7 +61,8 @@ class Plans(Protocol):
         ...
 
     def rebuild(self) -> tuple[Pod, ...]:
-        """Take plans over from an earlier process; returns the pods whose nominations are of no use."""
+        """Take plans over from an earlier process; returns the pods whose nominations are of no
+        use."""
         ...
 
     def let_go(self) -> None:
@@ -76,7 +78,8 @@ class _Told:
 
 
 class Nominator:
-    """One thread. ``round`` is one look; ``start`` repeats it whenever something changed, at least every second."""
+    """One thread. ``round`` is one look; ``start`` repeats it whenever something changed, at least
+    every second."""
 
     def __init__(
         self,
@@ -88,7 +91,8 @@ class Nominator:
         told: Callable[[str], None] = lambda _: None,
         executor: Executor | None = None,
     ) -> None:
-        """``told`` is told each write's outcome; patches run on ``executor``, one after the other without one."""
+        """``told`` is told each write's outcome; patches run on ``executor``, one after the other
+        without one."""
         self._plans, self._teller, self._leadership = plans, teller, leadership
         self._nominate, self._count, self._executor = nominate, told, executor
         self._told: dict[str, _Told] = {}
@@ -135,14 +139,16 @@ class Nominator:
         self._each([wish for wish in wishes.values() if self._is_due(wish, now)], now)
         self._clear(wishes)
 
-    def _is_due(self, wish: Wish, now: float) -> bool:
+    def _is_due(self, wish: PendingNomination, now: float) -> bool:
         told = self._told.get(wish.pod.uid)
-        if now - wish.answered_at < AGAIN_SECONDS or (told is not None and now - told.at < AGAIN_SECONDS):
+        if now - wish.answered_at < AGAIN_SECONDS or (
+            told is not None and now - told.at < AGAIN_SECONDS
+        ):
             # kube-scheduler is busy with it, or it has just been told.
             return told is not None and told.node != wish.node
         return not self._nominate or wish.pod.nominated_node != wish.node
 
-    def _each(self, wishes: list[Wish], now: float) -> None:
+    def _each(self, wishes: list[PendingNomination], now: float) -> None:
         if self._executor is None:
             outcomes = [self._tell(wish, now) for wish in wishes]
         else:
@@ -151,14 +157,14 @@ class Nominator:
             if isinstance(outcome, Written) or outcome.kind is ErrorKind.TRANSIENT:
                 self._told[wish.pod.uid] = _Told(wish.pod, wish.node, now)
 
-    def _tell(self, wish: Wish, now: float) -> Written | Refused:
+    def _tell(self, wish: PendingNomination, now: float) -> Written | Refused:
         if self._nominate:
             outcome = self._teller.nominate(wish.pod, wish.node)
         else:
             outcome = self._teller.wake(wish.pod, f"planned on {wish.node} at {now:.1f}")
         return self._counted(wish.pod, outcome)
 
-    def _clear(self, wishes: Mapping[str, Wish]) -> None:
+    def _clear(self, wishes: Mapping[str, PendingNomination]) -> None:
         """Take back what is told and no longer planned; forget pods that are bound or gone."""
         for uid, told in list(self._told.items()):
             if uid in wishes:
@@ -175,8 +181,15 @@ class Nominator:
     def _counted(self, pod: Pod, outcome: Written | Refused) -> Written | Refused:
         self._count("written" if isinstance(outcome, Written) else str(outcome.kind))
         if isinstance(outcome, Refused):
-            # Bound, gone or made anew since it was looked at: nothing is wrong, the watch will tell.
+            # Bound, gone or made anew since it was looked at: nothing is wrong, the watch will
+            # tell.
             moved_on = outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.CONFLICT)
             level = logging.DEBUG if moved_on else logging.WARNING
-            _LOG.log(level, "pod %s/%s is not told its node: %s", pod.namespace, pod.name, outcome.sentence)
+            _LOG.log(
+                level,
+                "pod %s/%s is not told its node: %s",
+                pod.namespace,
+                pod.name,
+                outcome.sentence,
+            )
         return outcome

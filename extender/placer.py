@@ -1,6 +1,8 @@
-"""What is planned, behind one lock: the watch tells of changes, kube-scheduler asks, a thread plans and tells.
+"""What is planned, behind one lock: the watch tells of changes, kube-scheduler asks, a thread plans
+and tells.
 
-Nothing here talks to the API server: the watch feeds ``pod_changed`` and its like, kube-scheduler's calls end in
+Nothing here talks to the API server: the watch feeds ``pod_changed`` and its like, kube-scheduler's
+calls end in
 ``filter`` and ``prioritize``, a background thread calls ``advance`` and reads ``wishes``.
 """
 
@@ -10,16 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 
 from extender.answers import NEVER, Answers
-from extender.cluster import Cluster, Rescale, is_waiting
 from extender.planner import Now, Planner, Rules
-from extender.verdicts import Verdict, Wish
-from kube.pods import Pod
-from kube.store import Changes
-from scheduling.jobs import Job
-from scheduling.nodes import Node
-from scheduling.placement.ledger import Reservation
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.snapshot import ReplicaId
+from extender.results import FilterResult, PendingNomination
+from extender.state.cluster import Cluster, Rescale, is_waiting
+from optimus.jobs import Job
+from optimus.kube.pods import Pod
+from optimus.kube.store import Changes
+from optimus.nodes import Node
+from optimus.placement.ledger import Reservation
+from optimus.placement.theorem1 import Theorem1
+from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +51,8 @@ class Placer:
         self._answers = Answers(self._cluster, self._planner)
         self.changes = Changes()
 
-    # --- what the watch tells ---------------------------------------------------------------------------------
+    # --- what the watch tells
+    # ---------------------------------------------------------------------------------
 
     def node_changed(self, name: str, node: Node | None) -> None:
         """A node was added, changed (``node`` is its state now) or removed (``None``)."""
@@ -69,7 +72,11 @@ class Placer:
             assert pod is not None
             if pod.replica is not None:
                 self._member_changed(pod.replica, before, after)
-            if before is not None and before.bound() is not None and (after is None or after.bound() is None):
+            if (
+                before is not None
+                and before.bound() is not None
+                and (after is None or after.bound() is None)
+            ):
                 self._planner.room_grew()
             if after is not None and after.node is not None:
                 self._keep_within(after.node)
@@ -95,7 +102,8 @@ class Placer:
             self._planner.room_grew()
 
     def _is_old(self, pod: Pod) -> bool:
-        """Whether the pod is one that a rescale takes away: then what is held is for its successor."""
+        """Whether the pod is one that a rescale takes away: then what is held is for its
+        successor."""
         assert pod.replica is not None
         rescale = self._cluster.rescales.get(pod.replica.job_uid)
         return pod.leaving or (rescale is not None and rescale.leaving)
@@ -105,7 +113,8 @@ class Placer:
         self._promises.ledger.extend(job_uid, until)
 
     def job_changed(self, uid: str, job: Job | None, *, is_there: bool = False) -> None:
-        """A job was added or changed; ``None``: it is gone or has ended, or ``is_there`` and cannot be read."""
+        """A job was added or changed; ``None``: it is gone or has ended, or ``is_there`` and cannot
+        be read."""
         with self._lock:
             if job is not None and self._cluster.jobs.get(uid) == job:
                 return
@@ -116,8 +125,11 @@ class Placer:
                 self._planner.job_changed(uid)
         self.changes.tell()
 
-    def rescale_changed(self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False) -> None:
-        """A job's rescale began, went a step further, or ended (``None``); ``has_run``: it has trained before."""
+    def rescale_changed(
+        self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False
+    ) -> None:
+        """A job's rescale began, went a step further, or ended (``None``); ``has_run``: it has
+        trained before."""
         with self._lock:
             if has_run:
                 self._cluster.have_run.add(job_uid)
@@ -127,20 +139,29 @@ class Placer:
         self.changes.tell()
 
     def _keep_within(self, node: str) -> None:
-        """What others took of a node may leave less than is promised there: then those plans are made again.
+        """What others took of a node may leave less than is promised there: then those plans are
+        made again.
 
-        What kube-scheduler is about to bind goes last: it may have failed, or it binds and shows in the cluster then.
-        """
+        What kube-scheduler is about to bind goes last: it may have failed, or it binds and shows in
+        the cluster then."""
         for sent_too in (False, True):
-            for job_uid in self._promises.ledger.jobs_on(node) if self._promises.is_overdrawn(node) else ():
+            for job_uid in (
+                self._promises.ledger.jobs_on(node) if self._promises.is_overdrawn(node) else ()
+            ):
                 if self._promises.is_overdrawn(node):
-                    _LOG.info("node %s has no room left for what was planned on it: %s is planned again", node, job_uid)
+                    _LOG.info(
+                        "node %s has no room left for what was planned on it: %s is planned again",
+                        node,
+                        job_uid,
+                    )
                     self._planner.break_plan(job_uid, sent_too=sent_too)
 
-    # --- what kube-scheduler asks -----------------------------------------------------------------------------
+    # --- what kube-scheduler asks
+    # -----------------------------------------------------------------------------
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> Verdict:
-        """Which of the offered nodes the pod may go to: exactly one for a planned member of a gang."""
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
+        """Which of the offered nodes the pod may go to: exactly one for a planned member of a
+        gang."""
         with self._lock:
             now = self._clock()
             self._expire(now)
@@ -159,13 +180,15 @@ class Placer:
             self._assert_invariants()
             return scores
 
-    # --- what the background thread does ----------------------------------------------------------------------
+    # --- what the background thread does
+    # ----------------------------------------------------------------------
 
     def advance(self) -> tuple[Pod, ...]:
-        """Hold room for rescales and plan every gang that waits, in order; nothing happens where nothing changed.
+        """Hold room for rescales and plan every gang that waits, in order; nothing happens where
+        nothing changed.
 
-        Returns pods whose users still read that the gang is not whole, while by now it is and does not fit.
-        """
+        Returns pods whose users still read that the gang is not whole, while by now it is and does
+        not fit."""
         with self._lock:
             now = self._clock()
             self._expire(now)
@@ -181,7 +204,11 @@ class Placer:
     def _give_up(self, over: Reservation, now: Now) -> None:
         """A replica that was asked about and yet did not bind in time is tried elsewhere first."""
         for pod in self._cluster.pods_of(over.replica.job_uid).values():
-            if pod.replica == over.replica and is_waiting(pod) and self._answers.answered_at(pod) > NEVER:
+            if (
+                pod.replica == over.replica
+                and is_waiting(pod)
+                and self._answers.answered_at(pod) > NEVER
+            ):
                 self._planner.bar(over.replica, over.node, now)
 
     def rebuild(self) -> tuple[Pod, ...]:
@@ -201,7 +228,11 @@ class Placer:
     def waiting(self, pod: Pod) -> Pod | None:
         """The pod as it is now, if it still needs a node."""
         with self._lock:
-            known = None if pod.replica is None else self._cluster.pods_of(pod.replica.job_uid).get(pod.uid)
+            known = (
+                None
+                if pod.replica is None
+                else self._cluster.pods_of(pod.replica.job_uid).get(pod.uid)
+            )
             return known if known is not None and is_waiting(known) else None
 
     def let_go(self) -> None:
@@ -210,17 +241,23 @@ class Placer:
             for job_uid in self._promises.ledger.jobs():
                 self._planner.break_plan(job_uid)
 
-    def wishes(self) -> tuple[Wish, ...]:
+    def wishes(self) -> tuple[PendingNomination, ...]:
         """The pods that are planned and wait, with their nodes."""
         with self._lock:
-            found: list[Wish] = []
+            found: list[PendingNomination] = []
             now = self._clock().at
             for job_uid in self._promises.ledger.jobs():
                 if self._planner.rescales.takes_away(job_uid, now):
                     continue
-                pods = {pod.replica: pod for pod in self._cluster.pods_of(job_uid).values() if is_waiting(pod)}
+                pods = {
+                    pod.replica: pod
+                    for pod in self._cluster.pods_of(job_uid).values()
+                    if is_waiting(pod)
+                }
                 found += [
-                    Wish(pods[held.replica], held.node, self._answers.answered_at(pods[held.replica]))
+                    PendingNomination(
+                        pods[held.replica], held.node, self._answers.answered_at(pods[held.replica])
+                    )
                     for held in self._promises.ledger.of_job(job_uid)
                     if held.replica in pods
                 ]

@@ -1,31 +1,31 @@
 """Which gang is planned when, and on what room: turns, and refusals that are remembered.
 
-One gang is planned at a time, whole, in the order of ``scheduling.placement.order``. A gang that has waited past
-the age limit, does not fit yet but could, keeps the nodes that it could use closed to those behind it, so that room
-gathers for it. A refusal is remembered until room can have grown: while a job waits, each of its pods asks again
-and again.
+One gang is planned at a time, whole, in the order of ``optimus.placement.queue_order``. A gang that
+has waited past the age limit, does not fit yet but could, keeps the nodes that it could use closed
+to those behind it, so that room gathers for it. A refusal is remembered until room can have grown:
+while a job waits, each of its pods asks again and again.
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from extender.bars import Bars
-from extender.cluster import Cluster, is_waiting
-from extender.could_fit import CouldFit
+from extender.feasibility import Feasibility
+from extender.gang_queue import Turn, in_order, without
 from extender.gangs import Assembly, assemble
-from extender.in_flight import InFlight
-from extender.promises import Promises
 from extender.rescales import RescaleHolds
-from extender.turns import Turn, in_order, without
-from kube.pods import Pod
-from scheduling.placement.gang import DoesNotFit, Gang, Placement
-from scheduling.placement.ledger import Reservation
-from scheduling.placement.order import is_entitled
-from scheduling.placement.refusals import shape
-from scheduling.placement.room import Rows
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.snapshot import ReplicaId
+from extender.state.assumed import AssumedPods
+from extender.state.cluster import Cluster, is_waiting
+from extender.state.exclusions import Exclusions
+from extender.state.reservations import Reservations
+from optimus.kube.pods import Pod
+from optimus.placement.free_matrix import Rows
+from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.placement.ledger import Reservation
+from optimus.placement.queue_order import is_entitled
+from optimus.placement.reasons import shape
+from optimus.placement.theorem1 import Theorem1
+from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """One instant on both clocks: ``at`` is monotonic and times what is held, ``epoch`` tells the age of pods."""
+    """One instant on both clocks: ``at`` is monotonic and times what is held, ``epoch`` tells the
+    age of pods."""
 
     at: float
     epoch: float
@@ -53,22 +54,29 @@ class Planner:
     """Plans gangs on one cluster. Not thread-safe: the placer's lock guards it."""
 
     def __init__(
-        self, cluster: Cluster, rules: Rules, rule: Theorem1, planned: Callable[[float], None] = lambda _: None
+        self,
+        cluster: Cluster,
+        rules: Rules,
+        rule: Theorem1,
+        planned: Callable[[float], None] = lambda _: None,
     ) -> None:
         """``planned`` is told how many seconds a gang had waited when it got its plan."""
         self.cluster, self.rules = cluster, rules
-        self.promises = Promises(cluster)
+        self.promises = Reservations(cluster)
         self._rule, self._planned = rule, planned
-        self._bars = Bars()
+        self._bars = Exclusions()
         self._growth = 0
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
-        self._could_fit = CouldFit(cluster, rule)
-        self._in_flight = InFlight()
+        self._could_fit = Feasibility(cluster, rule)
+        self._in_flight = AssumedPods()
         self._waiting: dict[str, Turn | None] = {}
         self._idle: set[str] = set()
-        self.rescales = RescaleHolds(cluster, self.promises, rule, rules.rescale_hold_seconds, self._in_flight)
+        self.rescales = RescaleHolds(
+            cluster, self.promises, rule, rules.rescale_hold_seconds, self._in_flight
+        )
 
-    # --- what has changed -------------------------------------------------------------------------------------
+    # --- what has changed
+    # -------------------------------------------------------------------------------------
 
     def room_grew(self) -> None:
         """Forget every refusal: room may have become free."""
@@ -92,7 +100,8 @@ class Planner:
         self.room_grew()
 
     def asked(self, job_uid: str) -> None:
-        """kube-scheduler asks about a job's pod, so nothing that it knows keeps the pod from every node."""
+        """kube-scheduler asks about a job's pod, so nothing that it knows keeps the pod from every
+        node."""
         self._idle.discard(job_uid)
 
     def is_refused(self, job_uid: str) -> bool:
@@ -104,7 +113,8 @@ class Planner:
         return refused if growth == self._growth else None
 
     def sent(self, held: Reservation) -> None:
-        """kube-scheduler was told to bind a replica: until it asks again or binds, the replica counts as placed."""
+        """kube-scheduler was told to bind a replica: until it asks again or binds, the replica
+        counts as placed."""
         self._in_flight.add(held.replica, held.node)
         self._waiting.pop(held.replica.job_uid, None)
 
@@ -116,8 +126,8 @@ class Planner:
     def break_plan(self, job_uid: str, *, sent_too: bool = False) -> None:
         """What is held for a job is of no use any more; it is planned again in its turn.
 
-        What kube-scheduler is about to bind stays held, and the rest is planned around it, unless ``sent_too``.
-        """
+        What kube-scheduler is about to bind stays held, and the rest is planned around it, unless
+        ``sent_too``."""
         for held in self.promises.ledger.of_job(job_uid):
             if sent_too:
                 self.landed(held.replica)
@@ -147,16 +157,19 @@ class Planner:
         for job_uid in {reservation.replica.job_uid for reservation in over}:
             _LOG.warning("job %s: its pods did not bind in time, its room is free again", job_uid)
             self.rescales.plan_again(job_uid)
-            # Perhaps kube-scheduler never will (a volume is missing): then it must not hold room again and again.
+            # Perhaps kube-scheduler never will (a volume is missing): then it must not hold room
+            # again and again.
             self._idle.add(job_uid)
         return over
 
     def hold_rescales(self, now: Now) -> None:
-        """Hold room for the target counts of every job that is being rescaled; let go where that has ended."""
+        """Hold room for the target counts of every job that is being rescaled; let go where that
+        has ended."""
         if self.rescales.update(now.at):
             self.room_grew()
 
-    # --- gangs ------------------------------------------------------------------------------------------------
+    # --- gangs
+    # ------------------------------------------------------------------------------------------------
 
     def assemble(self, pod: Pod) -> Assembly:
         """The gang of a pod, from the pods that are there."""
@@ -189,14 +202,20 @@ class Planner:
         turns = [] if asker is None else [self._with_past(Turn.of(asker))]
         for job_uid in self.cluster.unplaced_jobs():
             leaves = self.rescales.takes_away(job_uid, now.at)
-            if leaves or job_uid in self._idle or (asker is not None and job_uid == asker.gang.job_uid):
+            if (
+                leaves
+                or job_uid in self._idle
+                or (asker is not None and job_uid == asker.gang.job_uid)
+            ):
                 continue
             turn = self._turn_of(job_uid)
             if turn is not None and turn.assembly.complete and not self._is_held(turn.assembly):
                 turns.append(self._with_past(turn))
         if len(turns) < 2:
             return turns
-        return in_order(turns, self.promises.room().capacity, now.epoch, self.rules.age_limit_seconds)
+        return in_order(
+            turns, self.promises.room().capacity, now.epoch, self.rules.age_limit_seconds
+        )
 
     def _with_past(self, turn: Turn) -> Turn:
         return turn.that_ran() if turn.job_uid in self.cluster.have_run else turn
@@ -209,7 +228,11 @@ class Planner:
 
     def _assemble_anew(self, job_uid: str) -> Assembly | None:
         ours = self.rules.scheduler_name
-        pods = [pod for pod in self.cluster.pods_of(job_uid).values() if is_waiting(pod) and pod.scheduler_name == ours]
+        pods = [
+            pod
+            for pod in self.cluster.pods_of(job_uid).values()
+            if is_waiting(pod) and pod.scheduler_name == ours
+        ]
         pods = [pod for pod in pods if self.cluster.knows_gang_of(pod)]
         # The newest pod's list is that of the generation that waits.
         newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
@@ -243,11 +266,17 @@ class Planner:
             self._hold(gang, answer, now)
             return None
         if closed is not None and isinstance(self._rule.place_in(gang, room), Placement):
-            return DoesNotFit(f"job {gang.key} ({shape(gang)}) waits its turn: a job that waits longer needs the room")
+            return DoesNotFit(
+                f"job {gang.key} ({shape(gang)}) waits its turn: a job that waits longer needs "
+                "the room"
+            )
         return answer
 
-    def plan_apart(self, assembly: Assembly, avoid: frozenset[str], replica: ReplicaId, now: Now) -> bool:
-        """Plan a gang again at once, with one of its types kept off some nodes; returns whether it fits so."""
+    def plan_apart(
+        self, assembly: Assembly, avoid: frozenset[str], replica: ReplicaId, now: Now
+    ) -> bool:
+        """Plan a gang again at once, with one of its types kept off some nodes; returns whether it
+        fits so."""
         gang = assembly.gang
         members = tuple(
             replace(member, barred=member.barred | avoid)
@@ -264,10 +293,16 @@ class Planner:
     def _hold(self, gang: Gang, placement: Placement, now: Now) -> None:
         self.promises.hold(gang, placement, now.at + self.rules.reservation_seconds)
         self.job_changed(gang.job_uid)
-        _LOG.info("job %s (%s) is planned on %s", gang.key, shape(gang), ", ".join(sorted({*placement.nodes.values()})))
+        _LOG.info(
+            "job %s (%s) is planned on %s",
+            gang.key,
+            shape(gang),
+            ", ".join(sorted({*placement.nodes.values()})),
+        )
 
     def adopt(self, job_uid: str, now: Now) -> tuple[Pod, ...]:
-        """Take over the plan that a gang's nominations tell of, if it is whole and there is room for it.
+        """Take over the plan that a gang's nominations tell of, if it is whole and there is room
+        for it.
 
         Returns the pods whose nominations are of no use.
         """

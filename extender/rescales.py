@@ -1,7 +1,7 @@
 """Room for jobs that are being rescaled, so that they cannot lose their place to a waiting one.
 
-From the first step of a rescale until its pods are bound, room is held for the job's target counts, planned on
-what is free and on what the job's own pods are about to leave; at most for ten minutes.
+From the first step of a rescale until its pods are bound, room is held for the job's target counts,
+planned on what is free and on what the job's own pods are about to leave; at most for ten minutes.
 """
 
 import logging
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.cluster import Cluster, Rescale, is_waiting
-from extender.in_flight import InFlight
-from extender.promises import Promises
-from scheduling.jobs import ReplicaSpec
-from scheduling.placement.gang import DoesNotFit, Gang
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import NONE, Resources
-from scheduling.snapshot import ReplicaId
+from extender.state.assumed import AssumedPods
+from extender.state.cluster import Cluster, Rescale, is_waiting
+from extender.state.reservations import Reservations
+from optimus.jobs import ReplicaSpec
+from optimus.placement.gang import DoesNotFit, Gang
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import NONE, Resources
+from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 _SUSPENSION_SECONDS: Final = 30.0
@@ -34,16 +34,24 @@ class RescaleHolds:
     """What is held for rescales. Not thread-safe."""
 
     def __init__(
-        self, cluster: Cluster, promises: Promises, rule: Theorem1, seconds: float, in_flight: InFlight
+        self,
+        cluster: Cluster,
+        promises: Reservations,
+        rule: Theorem1,
+        seconds: float,
+        in_flight: AssumedPods,
     ) -> None:
         self._cluster, self._promises, self._rule = cluster, promises, rule
         self._seconds, self._in_flight = seconds, in_flight
         self._known: dict[str, _Known] = {}
 
     def update(self, now: float) -> bool:
-        """Hold room where a rescale begins or goes on, let go where one has ended; returns whether room grew."""
+        """Hold room where a rescale begins or goes on, let go where one has ended; returns whether
+        room grew."""
         grew = False
-        for job_uid in [job_uid for job_uid in self._known if job_uid not in self._cluster.rescales]:
+        for job_uid in [
+            job_uid for job_uid in self._known if job_uid not in self._cluster.rescales
+        ]:
             del self._known[job_uid]
             grew |= self._settle(job_uid)
         for job_uid, rescale in sorted(self._cluster.rescales.items()):
@@ -57,15 +65,17 @@ class RescaleHolds:
     def takes_away(self, job_uid: str, now: float) -> bool:
         """Whether the job's pods are about to go: what is made now is of the counts that it leaves.
 
-        A profile may stay at that for ever, its autoscaler gone: not for longer than room is held, and not much longer
-        than a suspension takes where the job is not suspended.
+        A profile may stay at that for ever, its autoscaler gone: not for longer than room is held,
+        and not much longer than a suspension takes where the job is not suspended.
         """
         known = self._known.get(job_uid)
         if known is None or not known.rescale.leaving:
             return False
         job = self._cluster.jobs.get(job_uid)
         resumed = job is not None and not job.suspended
-        return now - known.since <= (min(_SUSPENSION_SECONDS, self._seconds) if resumed else self._seconds)
+        return now - known.since <= (
+            min(_SUSPENSION_SECONDS, self._seconds) if resumed else self._seconds
+        )
 
     def plan_again(self, job_uid: str) -> None:
         """What was held for a job is of no use any more."""
@@ -75,7 +85,10 @@ class RescaleHolds:
 
     def _step(self, job_uid: str, rescale: Rescale, now: float) -> bool:
         known = self._known.get(job_uid)
-        if known is None or (known.rescale.id, known.rescale.target) != (rescale.id, rescale.target):
+        if known is None or (known.rescale.id, known.rescale.target) != (
+            rescale.id,
+            rescale.target,
+        ):
             known = _Known(rescale, now, held=False)
         leaving = self._leaving(rescale)
         if now - known.since > self._seconds:
@@ -110,15 +123,28 @@ class RescaleHolds:
         return True
 
     def _as_admitted(self, gang: Gang) -> Gang:
-        """Each replica asks for what a pod of its type does: admission may have made more of the job's template."""
-        pods = sorted(self._cluster.pods_of(gang.job_uid).values(), key=lambda pod: (not pod.leaving, pod.uid))
-        specs = {pod.replica.role: ReplicaSpec(pod.resources, pod.constraints) for pod in pods if pod.replica}
-        members = tuple(replace(member, spec=specs.get(member.role, member.spec)) for member in gang.members)
+        """Each replica asks for what a pod of its type does: admission may have made more of the
+        job's template."""
+        pods = sorted(
+            self._cluster.pods_of(gang.job_uid).values(), key=lambda pod: (not pod.leaving, pod.uid)
+        )
+        specs = {
+            pod.replica.role: ReplicaSpec(pod.resources, pod.constraints)
+            for pod in pods
+            if pod.replica
+        }
+        members = tuple(
+            replace(member, spec=specs.get(member.role, member.spec)) for member in gang.members
+        )
         return replace(gang, members=members)
 
     def _with_bound(self, gang: Gang) -> Gang:
         """The gang with what its new pods are bound to; until the old ones go they do not count."""
-        there = {pod.replica: pod.node for pod in self._cluster.pods_of(gang.job_uid).values() if not pod.leaving}
+        there = {
+            pod.replica: pod.node
+            for pod in self._cluster.pods_of(gang.job_uid).values()
+            if not pod.leaving
+        }
         members = tuple(
             replace(member, node=there.get(ReplicaId(gang.job_uid, member.role, member.index)))
             for member in gang.members
@@ -127,8 +153,12 @@ class RescaleHolds:
 
     def _settle(self, job_uid: str) -> bool:
         """Let go of what is held for replicas that have no pod."""
-        waiting = {pod.replica for pod in self._cluster.pods_of(job_uid).values() if is_waiting(pod)}
-        idle = [held for held in self._promises.ledger.of_job(job_uid) if held.replica not in waiting]
+        waiting = {
+            pod.replica for pod in self._cluster.pods_of(job_uid).values() if is_waiting(pod)
+        }
+        idle = [
+            held for held in self._promises.ledger.of_job(job_uid) if held.replica not in waiting
+        ]
         for held in idle:
             self._promises.release(held.replica)
         return bool(idle)

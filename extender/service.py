@@ -7,22 +7,22 @@ from typing import Any, Final
 
 from flask import Flask
 
-from extender.app import Endpoints, create_app, create_health_app
-from extender.feed import Feed
+from extender.http.app import Endpoints, create_app, create_health_app
 from extender.leadership import Always, Leadership, LeaseReader
 from extender.metrics import Metrics
 from extender.nominator import Nominator
 from extender.placer import Placer
 from extender.planner import Rules
 from extender.settings import Settings
-from health import HealthServer
-from kube import kinds
-from kube.caches import Reflector
-from kube.client import Client, connect
-from kube.left_alone import JobRules
-from kube.readiness import missing
-from kube.writer import PodWriter
-from settings import address
+from extender.state.event_handlers import EventHandlers
+from optimus.kube import kinds
+from optimus.kube.client import Client, connect
+from optimus.kube.eligibility import JobRules
+from optimus.kube.readiness import missing
+from optimus.kube.reflector import Reflector
+from optimus.kube.writer import PodWriter
+from optimus.runtime.health import HealthServer
+from optimus.runtime.settings import address
 
 _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is told in some tens of milliseconds."""
@@ -35,9 +35,11 @@ class Service:
         self.metrics = Metrics()
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
         self._placer = Placer(
-            rules_of(settings), planned=self.metrics.gang_wait.observe, check_invariants=settings.check_invariants
+            rules_of(settings),
+            planned=self.metrics.gang_wait.observe,
+            check_invariants=settings.check_invariants,
         )
-        self._caches = _caches(self._client, settings, Feed(self._placer))
+        self._caches = _caches(self._client, settings, EventHandlers(self._placer))
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="tell")
         self._nominator = Nominator(
             self._placer,
@@ -47,13 +49,21 @@ class Service:
             told=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
             executor=self._executor,
         )
-        self._endpoints = Endpoints(self._placer, self.missing, self.metrics, settings.max_body_bytes)
+        self._endpoints = Endpoints(
+            self._placer, self.missing, self.metrics, settings.max_body_bytes
+        )
         self._health = None
         if settings.health_listen:
-            self._health = HealthServer(create_health_app(self._endpoints), *address(settings.health_listen))
-        self.metrics.watch("reservations", "Replicas that room is held for.", self._placer.reservations)
+            self._health = HealthServer(
+                create_health_app(self._endpoints), *address(settings.health_listen)
+            )
         self.metrics.watch(
-            "cache_age_seconds", "Since the API server was last heard of, in the oldest cache.", self._cache_age
+            "reservations", "Replicas that room is held for.", self._placer.reservations
+        )
+        self.metrics.watch(
+            "cache_age_seconds",
+            "Since the API server was last heard of, in the oldest cache.",
+            self._cache_age,
         )
 
     def app(self) -> Flask:
@@ -79,7 +89,8 @@ class Service:
         self._client.close()
 
     def missing(self) -> str | None:
-        """What has not been read from the API server yet, as a sentence; ``None`` once everything has."""
+        """What has not been read from the API server yet, as a sentence; ``None`` once everything
+        has."""
         return missing(self._caches)
 
     def _cache_age(self) -> float:
@@ -107,7 +118,7 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-def _caches(client: Client, settings: Settings, feed: Feed) -> tuple[Reflector[Any], ...]:
+def _caches(client: Client, settings: Settings, feed: EventHandlers) -> tuple[Reflector[Any], ...]:
     jobs = JobRules(scheduler_name=settings.scheduler_name)
     return (
         Reflector(client, kinds.nodes(settings.node_selector), observer=feed.node),
@@ -121,4 +132,6 @@ def _caches(client: Client, settings: Settings, feed: Feed) -> tuple[Reflector[A
 def _leadership(settings: Settings, client: Client) -> Leadership:
     if not settings.leader_lease:
         return Always()
-    return LeaseReader(client, settings.leader_lease, settings.leader_identity or socket.gethostname())
+    return LeaseReader(
+        client, settings.leader_lease, settings.leader_identity or socket.gethostname()
+    )

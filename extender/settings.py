@@ -4,8 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kube.contract import SCHEDULER_NAME
-from settings import LOG_LEVELS, Program, not_a_selector, not_an_address, not_one_of, not_positive
+from optimus.kube.contract import SCHEDULER_NAME
+from optimus.runtime.settings import (
+    LOG_LEVELS,
+    Program,
+    not_a_selector,
+    not_an_address,
+    not_one_of,
+    not_positive,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,33 +23,38 @@ class Settings:
     """Path of a kubeconfig. Default: the pod's own service account."""
 
     listen: str = "127.0.0.1:8888"
-    """Address and port of /filter and /prioritize. Loopback: whoever reaches it can hold the cluster's room."""
+    """Address and port of /filter and /prioritize. Loopback: whoever reaches it can hold the
+    cluster's room."""
 
     health_listen: str = ""
-    """A second address and port that serves /healthz, /readyz and /metrics alone; in a pod, its own address."""
+    """A second address and port that serves /healthz, /readyz and /metrics alone; in a pod, its own
+    address."""
 
     scheduler_name: str = SCHEDULER_NAME
     """Pods that name this scheduler are planned and told where they go."""
 
     node_selector: str = ""
-    """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: every node."""
+    """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: every
+    node."""
 
     nominate: bool = True
     """Write status.nominatedNodeName of planned pods; false: wake them by an annotation instead."""
 
     leader_lease: str = "kube-system/optimus-scheduler"
-    """Namespace/name of kube-scheduler's Lease: plans are made only while the kube-scheduler beside this process
-    leads. Empty: it is the only one."""
+    """Namespace/name of kube-scheduler's Lease: plans are made only while the kube-scheduler beside
+    this process leads. Empty: it is the only one."""
 
     leader_identity: str = ""
-    """What the Lease's holder begins with when it is the kube-scheduler beside this process. Default: the host name."""
+    """What the Lease's holder begins with when it is the kube-scheduler beside this process.
+    Default: the host name."""
 
     reservation_seconds: float = 60.0
-    """How long room is held for planned pods that do not bind; every pod of the gang that binds starts it anew."""
+    """How long room is held for planned pods that do not bind; every pod of the gang that binds
+    starts it anew."""
 
     barred_seconds: float = 60.0
-    """How long at most a replica is kept off a node that kube-scheduler did not let it go to: a second the first time,
-    then twice as long each time, until the node changes."""
+    """How long at most a replica is kept off a node that kube-scheduler did not let it go to: a
+    second the first time, then twice as long each time, until the node changes."""
 
     rescale_hold_seconds: float = 600.0
     """How long room is held at most for a job that is being rescaled."""
@@ -51,7 +63,8 @@ class Settings:
     """A gang that has waited longer goes first, and nodes that it may use are kept for it."""
 
     threads: int = 8
-    """Requests served at the same time; kube-scheduler sends one, the others are for health and metrics."""
+    """Requests served at the same time; kube-scheduler sends one, the others are for health and
+    metrics."""
 
     max_body_bytes: int = 33_554_432
     """Largest request body. 5,000 node names are 160 kB; whole nodes are about 14 kB each."""
@@ -72,10 +85,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     Raises:
         SettingsError: naming every value that is wrong, and what would be right.
     """
-    description = "The kube-scheduler extender of Optimus: which node each pod of a training job goes to."
-    return Program("python -m extender", description, Settings, "OPTIMUS_EXTENDER_", _contradictions).parse(
-        arguments, environment
+    description = (
+        "The kube-scheduler extender of Optimus: which node each pod of a training job goes to."
     )
+    return Program(
+        "python -m extender", description, Settings, "OPTIMUS_EXTENDER_", _contradictions
+    ).parse(arguments, environment)
 
 
 def _contradictions(settings: Settings) -> list[str]:
@@ -85,7 +100,10 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_positive(settings, *_POSITIVE),
         *not_an_address("listen", settings.listen),
         *(not_an_address("health_listen", health) if health else ()),
-        *_told(settings.listen != health, f"--health-listen {health!r}: an address other than that of --listen"),
+        *_told(
+            settings.listen != health,
+            f"--health-listen {health!r}: an address other than that of --listen",
+        ),
         *_told(is_lease, f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing,"),
         *not_a_selector("node_selector", settings.node_selector),
         *not_one_of("access_log", settings.access_log, ("off", "plain", "json")),

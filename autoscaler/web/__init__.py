@@ -9,7 +9,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 def create_app(
     registry: CollectorRegistry, healthy: Callable[[], str | None], ready: Callable[[], str | None]
 ) -> Flask:
-    """The web application; ``healthy`` and ``ready`` return ``None`` or a sentence that says what is wrong."""
+    """The web application; ``healthy`` and ``ready`` return ``None`` or a sentence that says what
+    is wrong."""
     app = Flask(__name__)
 
     @app.get("/metrics")
@@ -28,4 +29,8 @@ def create_app(
 
 
 def _verdict(complaint: str | None) -> Response:
-    return Response((complaint or "ok") + "\n", status=200 if complaint is None else 503, content_type="text/plain")
+    return Response(
+        (complaint or "ok") + "\n",
+        status=200 if complaint is None else 503,
+        content_type="text/plain",
+    )

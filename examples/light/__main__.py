@@ -1,4 +1,5 @@
-"""Start one task of a training job: `python -m examples.light [flags]`; the role comes from the environment."""
+"""Start one task of a training job: `python -m examples.light [flags]`; the role comes from the
+environment."""
 
 import os
 import signal
@@ -6,7 +7,9 @@ import sys
 from types import FrameType
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # before numpy loads: the products are tiny, more threads only burn CPU
+    os.environ.setdefault(
+        _name, "1"
+    )  # before numpy loads: the products are tiny, more threads only burn CPU
 
 
 def _die(number: int, _frame: FrameType | None) -> None:
@@ -15,7 +18,8 @@ def _die(number: int, _frame: FrameType | None) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the task to its end; the exit code is 0 done, 1 a peer stayed away, 2 a wrong flag or environment."""
+    """Run the task to its end; the exit code is 0 done, 1 a peer stayed away, 2 a wrong flag or
+    environment."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _die)
     from examples.light.roles import run_task

@@ -1,7 +1,8 @@
-"""Which task of which job this process is: TF_CONFIG of a TFJob, or DMLC_* and MX_CONFIG of an MXJob.
+"""Which task of which job this process is: TF_CONFIG of a TFJob, or DMLC_* and MX_CONFIG of an
+MXJob.
 
-A chief (or master) trains as trainer 0 and the workers follow it; without one, worker 0 is trainer 0, which
-loads and saves the checkpoints.
+A chief (or master) trains as trainer 0 and the workers follow it; without one, worker 0 is trainer
+0, which loads and saves the checkpoints.
 """
 
 import ipaddress
@@ -53,12 +54,14 @@ def read_task(environment: Mapping[str, str]) -> Task:
     if environment.get("TF_CONFIG"):
         return _tensorflow_task(environment)
     raise BadEnvironment(
-        "neither TF_CONFIG nor DMLC_ROLE is set: a task of a TFJob with a PS and a worker, or of an MXJob, has one"
+        "neither TF_CONFIG nor DMLC_ROLE is set: a task of a TFJob with a PS and a worker, or of "
+        "an MXJob, has one"
     )
 
 
 def bind_host(task: Task, wanted: str, own_name: str | None, resolve: Resolve) -> str | None:
-    """Choose the address to listen on: as wanted, the node's, loopback if the own name means it; None: all."""
+    """Choose the address to listen on: as wanted, the node's, loopback if the own name means it;
+    None: all."""
     if wanted or task.node_host:
         return wanted or task.node_host
     address = resolve(own_name) if own_name else None
@@ -76,23 +79,37 @@ def resolve_ipv4(name: str) -> str | None:
 def _tensorflow_task(environment: Mapping[str, str]) -> Task:
     config = _json_object("TF_CONFIG", environment["TF_CONFIG"])
     try:
-        cluster, kind, index = config["cluster"], str(config["task"]["type"]).lower(), int(config["task"]["index"])
+        cluster, kind, index = (
+            config["cluster"],
+            str(config["task"]["type"]).lower(),
+            int(config["task"]["index"]),
+        )
         if any(isinstance(entries, dict) for entries in cluster.values()):
             raise BadEnvironment(
-                "TF_CONFIG lists only a part of the cluster (enableDynamicWorker): all tasks are needed"
+                "TF_CONFIG lists only a part of the cluster (enableDynamicWorker): all tasks are "
+                "needed"
             )
-        tasks = {str(role).lower(): [_address(entry) for entry in entries] for role, entries in cluster.items()}
+        tasks = {
+            str(role).lower(): [_address(entry) for entry in entries]
+            for role, entries in cluster.items()
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadEnvironment(f"TF_CONFIG does not list a cluster and a task: {error!r}") from error
     chiefs = len(tasks.get("chief", [])) + len(tasks.get("master", []))
     trainers = chiefs + len(tasks.get("worker", []))
     ps = tuple(tasks.get("ps", []))
     if not ps or not trainers:
-        raise BadEnvironment(f"TF_CONFIG lists {len(ps)} PSs and {trainers} workers: training needs one of each")
+        raise BadEnvironment(
+            f"TF_CONFIG lists {len(ps)} PSs and {trainers} workers: training needs one of each"
+        )
     if kind not in {"ps", "chief", "master", "worker"}:
-        raise BadEnvironment(f"the role {kind!r} of TF_CONFIG has no part in this trainer: ps, worker or chief has")
+        raise BadEnvironment(
+            f"the role {kind!r} of TF_CONFIG has no part in this trainer: ps, worker or chief has"
+        )
     if not 0 <= index < len(tasks.get(kind, [])):
-        raise BadEnvironment(f"TF_CONFIG gives this task index {index} among {len(tasks.get(kind, []))} {kind} tasks")
+        raise BadEnvironment(
+            f"TF_CONFIG gives this task index {index} among {len(tasks.get(kind, []))} {kind} tasks"
+        )
     place = index + chiefs if kind == "worker" else index
     role = "ps" if kind == "ps" else "trainer"
     return Task(role, place, len(ps), trainers, ps, node_host=environment.get("DMLC_NODE_HOST", ""))
@@ -108,13 +125,21 @@ def _mxnet_task(environment: Mapping[str, str]) -> Task:
         servers, workers = int(environment["DMLC_NUM_SERVER"]), int(environment["DMLC_NUM_WORKER"])
         index = _mxnet_index(environment, kind)
     except KeyError as error:
-        raise BadEnvironment(f"{error.args[0]} is missing from the environment of this {kind}") from error
+        raise BadEnvironment(
+            f"{error.args[0]} is missing from the environment of this {kind}"
+        ) from error
     except (TypeError, ValueError) as error:
-        raise BadEnvironment(f"a DMLC_* variable or MX_CONFIG is no number where one is due: {error}") from error
+        raise BadEnvironment(
+            f"a DMLC_* variable or MX_CONFIG is no number where one is due: {error}"
+        ) from error
     if servers < 1 or workers < 1:
-        raise BadEnvironment(f"the job has {servers} servers and {workers} workers: training needs one of each")
+        raise BadEnvironment(
+            f"the job has {servers} servers and {workers} workers: training needs one of each"
+        )
     if kind == "worker" and (index is None or not 0 <= index < workers):
-        raise BadEnvironment(f"this worker's index among {workers} is {index}: DMLC_WORKER_ID or MX_CONFIG gives it")
+        raise BadEnvironment(
+            f"this worker's index among {workers} is {index}: DMLC_WORKER_ID or MX_CONFIG gives it"
+        )
     node_host = environment.get("DMLC_NODE_HOST", "")
     return Task(roles[kind], index, servers, workers, scheduler=root, node_host=node_host)
 

@@ -1,16 +1,17 @@
 """The stated costs: what compute and transfers take, slept beside the real (tiny) work.
 
-Optimus, EuroSys 2018, section 3.2. Every task has one link, which carries one transfer after the other; a
-transfer of n bytes holds it for n * 8 / rate + message_seconds. In one synchronous step the parameters
-(S bytes) go from p PSs to w workers and the gradients back, M examples are computed by w workers, so
+Optimus, EuroSys 2018, section 3.2. Every task has one link, which carries one transfer after the
+other; a transfer of n bytes holds it for n * 8 / rate + message_seconds. In one synchronous step
+the parameters (S bytes) go from p PSs to w workers and the gradients back, M examples are computed
+by w workers, so
 
     step_seconds(p, w) = example_seconds * M/w                compute, t0 of eq 4
                        + step_seconds + 2 * S*8/link          constant and the worker's own link, t1
-                       + 2 * S*8/link * w/p                   the PS's link, shared by all workers, t2
-                       + 2 * message_seconds * (w + p)        handling of messages, t3 and t4
+                       + 2 * S*8/link * w/p                   the PS's link, shared by all workers,
+                       t2 + 2 * message_seconds * (w + p)        handling of messages, t3 and t4
 
-which is eq 4 term by term: more workers help until the links of the PSs bind. Asynchronous workers pay the
-same parts without waiting for each other, except for the queue at the PSs' links (eq 3).
+which is eq 4 term by term: more workers help until the links of the PSs bind. Asynchronous workers
+pay the same parts without waiting for each other, except for the queue at the PSs' links (eq 3).
 """
 
 import time
@@ -60,7 +61,8 @@ class Link:
         self.held_seconds = 0.0
 
     def carry(self, ready_at_seconds: float, size_bytes: float, messages: int = 1) -> float:
-        """Queue a transfer that is ready at that instant; return the instant (same clock) at which it is over."""
+        """Queue a transfer that is ready at that instant; return the instant (same clock) at which
+        it is over."""
         hold = self._costs.hold_seconds(size_bytes, messages)
         self._free_at_seconds = max(ready_at_seconds, self._free_at_seconds) + hold
         self.held_seconds += hold

@@ -1,8 +1,8 @@
 """What travels between tasks: one fixed header and a bounded payload per message.
 
-A frame is magic, version, kind, sender, run, step, examples, loss and the payload's length, in network byte
-order, then the payload: float64 values (little endian), or JSON where tasks find each other.
-"""
+A frame is magic, version, kind, sender, run, step, examples, loss and the payload's length, in
+network byte order, then the payload: float64 values (little endian), or JSON where tasks find each
+other."""
 
 import asyncio
 import json
@@ -41,14 +41,17 @@ class Kind(IntEnum):
     STALE = 7
     """The run or step that you speak of is not the present one: pull again."""
     FORGET = 8
-    """Shards disagree: drop your values, so that trainer 0 starts again from the checkpoint. Answered by STATE."""
+    """Shards disagree: drop your values, so that trainer 0 starts again from the checkpoint.
+    Answered by STATE."""
     OVER = 9
-    """Training has ended: told by trainer 0 (answered by STATE), then the answer to everyone else."""
+    """Training has ended: told by trainer 0 (answered by STATE), then the answer to everyone
+    else."""
     REGISTER = 10
     """Server or worker to scheduler. Answered by ADDRESSES once all servers are known."""
     ADDRESSES = 11
     FINISHED = 12
-    """Worker to scheduler: I have ended. Answered by SHUTDOWN, as are the servers once all workers have."""
+    """Worker to scheduler: I have ended. Answered by SHUTDOWN, as are the servers once all workers
+    have."""
     SHUTDOWN = 13
 
 
@@ -87,7 +90,9 @@ class Frame:
     def values(self) -> Vector:
         """Read the payload as float64 values; BadFrame if it cannot be."""
         if len(self.payload) % 8:
-            raise BadFrame(f"a payload of {len(self.payload)} bytes holds no whole number of float64 values")
+            raise BadFrame(
+                f"a payload of {len(self.payload)} bytes holds no whole number of float64 values"
+            )
         return np.frombuffer(self.payload, dtype="<f8").astype(np.float64)
 
     def document(self) -> dict[str, object]:
@@ -112,10 +117,13 @@ def pack_document(document: dict[str, object]) -> bytes:
 
 
 def decode_header(header: bytes) -> tuple[Frame, int]:
-    """Read a header of HEADER_BYTES bytes: the frame without its payload, and the payload's length in bytes."""
+    """Read a header of HEADER_BYTES bytes: the frame without its payload, and the payload's length
+    in bytes."""
     magic, version, kind, sender, run, step, examples, loss, length = _HEADER.unpack(header)
     if magic != _MAGIC or version != _VERSION:
-        raise BadFrame(f"the connection starts with {bytes(header[:5])!r}, not with a frame of this trainer")
+        raise BadFrame(
+            f"the connection starts with {bytes(header[:5])!r}, not with a frame of this trainer"
+        )
     if kind not in _KNOWN_KINDS:
         raise BadFrame(f"frames of kind {kind} are not known")
     if length > MAX_PAYLOAD_BYTES:
@@ -129,7 +137,9 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
         header = await reader.readexactly(HEADER_BYTES)
     except asyncio.IncompleteReadError as error:
         if error.partial:
-            raise BadFrame(f"the connection ended within a header, after {len(error.partial)} bytes") from error
+            raise BadFrame(
+                f"the connection ended within a header, after {len(error.partial)} bytes"
+            ) from error
         return None
     frame, length = decode_header(header)
     return with_payload(frame, await reader.readexactly(length)) if length else frame
@@ -137,4 +147,6 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
 
 def with_payload(frame: Frame, payload: bytes) -> Frame:
     """Complete a decoded header by its payload."""
-    return Frame(frame.kind, frame.sender, frame.run, frame.step, frame.examples, frame.loss, payload)
+    return Frame(
+        frame.kind, frame.sender, frame.run, frame.step, frame.examples, frame.loss, payload
+    )

@@ -1,7 +1,7 @@
 """The log lines of a trainer, in Katib's name=value form, with a UTC time in front.
 
-A line's loss is the mean over the steps since the line before; lines come on the first step of a run, every
-so many steps or seconds, and at the end of an epoch. Epochs count from 1.
+A line's loss is the mean over the steps since the line before; lines come on the first step of a
+run, every so many steps or seconds, and at the end of an epoch. Epochs count from 1.
 """
 
 import time
@@ -74,7 +74,10 @@ class Journal:
         speed = self._own_examples / max(now - self._line_at_seconds, 1e-6)
         saved = "" if self.checkpoint_step is None else f" checkpoint={self.checkpoint_step}"
         loss = self._line_loss.take()
-        self._write(f"epoch={self._epoch(step)} step={step} loss={loss:.6f} samples_per_sec={speed:.1f}{saved}")
+        self._write(
+            f"epoch={self._epoch(step)} step={step} loss={loss:.6f} "
+            f"samples_per_sec={speed:.1f}{saved}"
+        )
         self._own_examples, self._line_at_seconds = 0, now
 
     def _epochs_done(self, step: int) -> int:

@@ -1,4 +1,5 @@
-"""A trainer's connections: blocking, with time-outs; to one task, and to all PSs of the job at once."""
+"""A trainer's connections: blocking, with time-outs; to one task, and to all PSs of the job at
+once."""
 
 import secrets
 import socket
@@ -10,7 +11,15 @@ from typing import Self
 import numpy as np
 
 from examples.light.cluster import Address
-from examples.light.frames import HEADER_BYTES, BadFrame, Frame, Kind, decode_header, pack_values, with_payload
+from examples.light.frames import (
+    HEADER_BYTES,
+    BadFrame,
+    Frame,
+    Kind,
+    decode_header,
+    pack_values,
+    with_payload,
+)
 from examples.light.problem import Gradient, Vector
 from examples.light.sharding import even_slices
 
@@ -26,7 +35,8 @@ class PeerAway(Exception):
 
 
 class Patience:
-    """Waits between tries, 0.05 s at first and up to 1 s, until a peer has been away for too long."""
+    """Waits between tries, 0.05 s at first and up to 1 s, until a peer has been away for too
+    long."""
 
     def __init__(self, limit_seconds: float) -> None:
         self._limit_seconds = limit_seconds
@@ -83,12 +93,15 @@ class Connection:
             raise PeerLost(f"lost {self._address} while sending: {error}") from error
 
     def receive(self) -> Frame:
-        """Wait for a frame; PeerLost where the connection broke, PeerAway where nothing came in time."""
+        """Wait for a frame; PeerLost where the connection broke, PeerAway where nothing came in
+        time."""
         try:
             frame, length = decode_header(self._read(HEADER_BYTES))
             return with_payload(frame, self._read(length))
         except TimeoutError as error:
-            raise PeerAway(f"{self._address} gave no answer for {self._silence_seconds:g} s") from error
+            raise PeerAway(
+                f"{self._address} gave no answer for {self._silence_seconds:g} s"
+            ) from error
         except (OSError, BadFrame) as error:
             raise PeerLost(f"lost {self._address} while it was to answer: {error}") from error
 
@@ -103,9 +116,12 @@ class Connection:
 
 
 class PsGroup:
-    """All PSs of a job, each with its slice of the parameters; a question goes to all before one answer is read."""
+    """All PSs of a job, each with its slice of the parameters; a question goes to all before one
+    answer is read."""
 
-    def __init__(self, addresses: Sequence[Address], parameter_count: int, silence_seconds: float) -> None:
+    def __init__(
+        self, addresses: Sequence[Address], parameter_count: int, silence_seconds: float
+    ) -> None:
         self._slices = even_slices(parameter_count, len(addresses))
         self._connections: list[Connection] = []
         try:
@@ -121,7 +137,12 @@ class PsGroup:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -141,13 +162,17 @@ class PsGroup:
         """Start a new run at that step."""
         run = secrets.randbits(63) | 1
         pieces = [pack_values(parameters[piece]) for piece in self._slices]
-        self._ask_all([Frame(Kind.INITIALISE, run=run, step=step, payload=piece) for piece in pieces])
+        self._ask_all(
+            [Frame(Kind.INITIALISE, run=run, step=step, payload=piece) for piece in pieces]
+        )
 
     def push(self, sender: int, run: int, step: int, gradient: Gradient) -> list[Frame]:
         """Send each PS its slice of a gradient; the answers come when the update is made."""
         examples, loss = gradient.examples, gradient.loss
         pieces = [pack_values(gradient.values[piece]) for piece in self._slices]
-        return self._ask_all([Frame(Kind.PUSH, sender, run, step, examples, loss, piece) for piece in pieces])
+        return self._ask_all(
+            [Frame(Kind.PUSH, sender, run, step, examples, loss, piece) for piece in pieces]
+        )
 
     def forget(self, seen: Sequence[Frame]) -> None:
         """Make the PSs drop the runs that were seen of them."""

@@ -1,11 +1,12 @@
-"""The training problem: least squares on synthetic, seeded data whose loss falls as eq 1 of the paper says.
+"""The training problem: least squares on synthetic, seeded data whose loss falls as eq 1 of the
+paper says.
 
-Optimus, EuroSys 2018, section 3.1: SGD losses follow l = 1/(b0*k + b1) + b2. For least squares under gradient
-descent with rate h, the part of the loss along an eigenvector with eigenvalue v shrinks by (1 - h*v)^2 per
-step. Equal parts along eigenvalues that are the quantiles of an exponential distribution with mean 1 sum up to
-the Laplace transform of that distribution: 1 / (1 + 2*h*k). So the features get these variances, the true
-weights equal parts, and the labels noise, which is the floor b2.
-"""
+Optimus, EuroSys 2018, section 3.1: SGD losses follow l = 1/(b0*k + b1) + b2. For least squares
+under gradient descent with rate h, the part of the loss along an eigenvector with eigenvalue v
+shrinks by (1 - h*v)^2 per step. Equal parts along eigenvalues that are the quantiles of an
+exponential distribution with mean 1 sum up to the Laplace transform of that distribution: 1 / (1 +
+2*h*k). So the features get these variances, the true weights equal parts, and the labels noise,
+which is the floor b2."""
 
 from dataclasses import dataclass
 
@@ -29,7 +30,8 @@ class Gradient:
 
 
 class Problem:
-    """The data, the order in which it is read, the loss (half the mean squared error) and its gradient."""
+    """The data, the order in which it is read, the loss (half the mean squared error) and its
+    gradient."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -47,7 +49,8 @@ class Problem:
         return np.zeros(FEATURES)
 
     def gradient(self, parameters: Vector, first_example: int, examples: int) -> Gradient:
-        """Sum loss and gradient over the examples numbered from `first_example` since the start of training."""
+        """Sum loss and gradient over the examples numbered from `first_example` since the start of
+        training."""
         rows = self._rows(first_example, examples)
         inputs = self._inputs[rows]
         errors = inputs @ parameters - self._labels[rows]

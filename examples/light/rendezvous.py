@@ -1,8 +1,9 @@
-"""How the tasks of an MXJob find each other and end, as in ps-lite: all know only the scheduler's address.
+"""How the tasks of an MXJob find each other and end, as in ps-lite: all know only the scheduler's
+address.
 
-Servers register with the address that they listen on and keep the connection; workers ask for the servers'
-addresses; both are answered once all servers are known. A worker that ends says so; when all have, the
-scheduler releases the servers and everyone exits with 0.
+Servers register with the address that they listen on and keep the connection; workers ask for the
+servers' addresses; both are answered once all servers are known. A worker that ends says so; when
+all have, the scheduler releases the servers and everyone exits with 0.
 """
 
 import asyncio
@@ -30,7 +31,9 @@ class Scheduler:
         """Set when every worker has ended."""
         self._servers: set[asyncio.StreamWriter] = set()
 
-    async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """Answer one task until it goes."""
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
@@ -51,7 +54,9 @@ class Scheduler:
             writer.write(Frame(Kind.SHUTDOWN).encode())
             await writer.drain()
 
-    async def _answer(self, frame: Frame, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, frame: Frame, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         if frame.kind is Kind.FINISHED:
             self._finish(frame.sender)
             await _send(writer, Frame(Kind.SHUTDOWN))
@@ -71,7 +76,10 @@ class Scheduler:
             self.ended.set()
 
     async def _keep_server(
-        self, document: dict[str, object], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        document: dict[str, object],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         slot, address = self._take_slot(document)
         self._servers.add(writer)
@@ -79,7 +87,9 @@ class Scheduler:
             await self._complete.wait()
             await _send(writer, self._addresses())
             while await read_frame(reader):
-                pass  # a registered server says nothing more; the end of its connection is what is waited for
+                # a registered server says nothing more; the end of its connection is what is waited
+                # for
+                pass
         finally:
             self._servers.discard(writer)
             if self._slots[slot] == address:
@@ -90,7 +100,11 @@ class Scheduler:
         host, port, wanted = document.get("host"), document.get("port"), document.get("index")
         if not isinstance(host, str) or not isinstance(port, int):
             raise BadFrame("a server registers with a host and a port")
-        slot = wanted if isinstance(wanted, int) else next((i for i, a in enumerate(self._slots) if a is None), -1)
+        slot = (
+            wanted
+            if isinstance(wanted, int)
+            else next((i for i, a in enumerate(self._slots) if a is None), -1)
+        )
         if not 0 <= slot < len(self._slots):
             raise BadFrame(f"there is no place for another server among {len(self._slots)}")
         address = self._slots[slot] = Address(host, port)
@@ -108,8 +122,8 @@ async def stay_registered(
 ) -> bool:
     """Register a server and wait for its release; False where the scheduler was away for too long.
 
-    Without a `host` of its own the server is known by the address from which it reaches the scheduler.
-    """
+    Without a `host` of its own the server is known by the address from which it reaches the
+    scheduler."""
     loop = asyncio.get_running_loop()
     last_seen_seconds = loop.time()
     while loop.time() - last_seen_seconds < away_seconds:
@@ -131,13 +145,16 @@ async def stay_registered(
 
 
 def find_servers(scheduler: Address, silence_seconds: float) -> list[Address]:
-    """Ask the scheduler for the servers' addresses; PeerLost where it does not answer as it should."""
+    """Ask the scheduler for the servers' addresses; PeerLost where it does not answer as it
+    should."""
     connection = Connection(scheduler, silence_seconds)
     try:
         answer = connection.ask(Frame(Kind.REGISTER, payload=pack_document({"role": "worker"})))
         return _read_addresses(answer.document())
     except BadFrame as error:
-        raise PeerLost(f"the scheduler at {scheduler} did not answer with addresses: {error}") from error
+        raise PeerLost(
+            f"the scheduler at {scheduler} did not answer with addresses: {error}"
+        ) from error
     finally:
         connection.close()
 

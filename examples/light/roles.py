@@ -15,13 +15,16 @@ from examples.light.trainer import Trainer
 
 
 def run_task(arguments: list[str], environment: Mapping[str, str]) -> int:
-    """Run one task to its end and return its exit code, with a sentence on stderr where it is not 0."""
+    """Run one task to its end and return its exit code, with a sentence on stderr where it is not
+    0."""
     settings = parse_settings(arguments)
     try:
         task = read_task(environment)
         if task.role == "trainer":
             return _run_trainer(task, settings)
-        return asyncio.run(_run_server(task, settings) if task.role == "ps" else _run_scheduler(task, settings))
+        return asyncio.run(
+            _run_server(task, settings) if task.role == "ps" else _run_scheduler(task, settings)
+        )
     except BadEnvironment as error:
         return _refuse(2, str(error))
     except PeerAway as error:
@@ -40,7 +43,9 @@ def _run_trainer(task: Task, settings: Settings) -> int:
     def find_ps() -> list[Address]:
         return find_servers(scheduler, silence_seconds) if scheduler else list(task.ps_addresses)
 
-    print_line(f"trainer {task.index} of {task.trainer_count}, {task.ps_count} PSs, {settings.mode}")
+    print_line(
+        f"trainer {task.index} of {task.trainer_count}, {task.ps_count} PSs, {settings.mode}"
+    )
     Trainer(task.index, task.trainer_count, settings, find_ps).run()
     if scheduler is not None:
         _report_end(scheduler, task.index, silence_seconds)
@@ -64,11 +69,15 @@ async def _run_server(task: Task, settings: Settings) -> int:
     own = task.ps_addresses[task.index or 0] if task.ps_addresses else None
     host = bind_host(task, settings.bind, own.host if own else None, resolve_ipv4)
     try:
-        listening = await asyncio.start_server(server.serve_connection, host, own.port if own else 0)
+        listening = await asyncio.start_server(
+            server.serve_connection, host, own.port if own else 0
+        )
     except OSError as error:
         return _refuse(1, f"cannot listen on {host or 'all addresses'}: {error}")
     port = listening.sockets[0].getsockname()[1]
-    print_line(f"PS of {task.trainer_count} trainers listens on {host or 'all addresses'}, port {port}")
+    print_line(
+        f"PS of {task.trainer_count} trainers listens on {host or 'all addresses'}, port {port}"
+    )
     if task.scheduler is None:
         await listening.serve_forever()  # a TFJob's PSs serve until their pods are deleted
         return 0
@@ -84,8 +93,13 @@ async def _run_scheduler(task: Task, settings: Settings) -> int:
     try:
         await asyncio.start_server(scheduler.serve_connection, host, task.scheduler.port)
     except OSError as error:
-        return _refuse(1, f"cannot listen on {host or 'all addresses'}, port {task.scheduler.port}: {error}")
-    print_line(f"scheduler of {task.ps_count} servers and {task.trainer_count} workers, port {task.scheduler.port}")
+        return _refuse(
+            1, f"cannot listen on {host or 'all addresses'}, port {task.scheduler.port}: {error}"
+        )
+    print_line(
+        f"scheduler of {task.ps_count} servers and {task.trainer_count} workers, port "
+        f"{task.scheduler.port}"
+    )
     await scheduler.ended.wait()
     await scheduler.release_servers()
     return 0

@@ -1,8 +1,8 @@
 """A parameter server: answers frames about its shard and spends the stated time of its link.
 
-All connections are served by one asyncio loop. In sync mode the last push of a step makes the update, and the
-new values leave for all workers together: they share the link, so all of them have them at the same instant,
-as in eq 2 of the paper (bandwidth B/w' for each of w' workers).
+All connections are served by one asyncio loop. In sync mode the last push of a step makes the
+update, and the new values leave for all workers together: they share the link, so all of them have
+them at the same instant, as in eq 2 of the paper (bandwidth B/w' for each of w' workers).
 """
 
 import asyncio
@@ -21,7 +21,9 @@ _Answer = tuple[Frame, float]
 class ParameterServer:
     """One shard behind a socket; instants are those of the loop's (monotonic) clock, in seconds."""
 
-    def __init__(self, shard: Shard, costs: Costs, ps_count: int, idle_seconds: float, note: Note) -> None:
+    def __init__(
+        self, shard: Shard, costs: Costs, ps_count: int, idle_seconds: float, note: Note
+    ) -> None:
         self._shard = shard
         self._shard_bytes = costs.model_bytes / ps_count
         self._link = Link(costs)
@@ -30,8 +32,11 @@ class ParameterServer:
         self._initialised = asyncio.Event()
         self._turn: asyncio.Future[_Answer] | None = None
 
-    async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one peer's frames until it goes; what is no frame costs it the connection and one log line."""
+    async def serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer one peer's frames until it goes; what is no frame costs it the connection and one
+        log line."""
         peer = writer.get_extra_info("peername")
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
@@ -78,7 +83,10 @@ class ParameterServer:
         self._shard.initialise(frame.run, frame.step, frame.values())
         self._release_waiting((Frame(Kind.STALE), 0.0))
         self._initialised.set()
-        self._note(f"run {frame.run:x} starts at step {frame.step} with {self._shard.values.size} parameters")
+        self._note(
+            f"run {frame.run:x} starts at step {frame.step} with {self._shard.values.size} "
+            "parameters"
+        )
         return self._state()
 
     def _forget(self, frame: Frame) -> _Answer:
@@ -105,7 +113,9 @@ class ParameterServer:
         if self._shard.over:
             return Frame(Kind.OVER), 0.0
         if frame.sender >= self._shard.trainer_count:
-            raise BadFrame(f"trainer {frame.sender} is not one of the {self._shard.trainer_count} of this job")
+            raise BadFrame(
+                f"trainer {frame.sender} is not one of the {self._shard.trainer_count} of this job"
+            )
         if not self._shard.accepts(frame.run, frame.step, values.size):
             return Frame(Kind.STALE), 0.0
         arrived_at_seconds = self._link.carry(_now_seconds(), self._shard_bytes)
@@ -114,7 +124,9 @@ class ParameterServer:
             return await self._push_alone(frame, gradient, arrived_at_seconds)
         return await self._push_in_step(frame.sender, gradient)
 
-    async def _push_alone(self, frame: Frame, gradient: Gradient, arrived_at_seconds: float) -> _Answer:
+    async def _push_alone(
+        self, frame: Frame, gradient: Gradient, arrived_at_seconds: float
+    ) -> _Answer:
         await asyncio.sleep(arrived_at_seconds - _now_seconds())
         if not self._shard.accepts(frame.run, frame.step, gradient.values.size):
             return Frame(Kind.STALE), 0.0
@@ -138,7 +150,11 @@ class ParameterServer:
     def _parameters(self) -> Frame:
         shard = self._shard
         return Frame(
-            Kind.PARAMETERS, run=shard.run, step=shard.step, loss=shard.loss, payload=pack_values(shard.values)
+            Kind.PARAMETERS,
+            run=shard.run,
+            step=shard.step,
+            loss=shard.loss,
+            payload=pack_values(shard.values),
         )
 
 

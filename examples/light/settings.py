@@ -16,7 +16,8 @@ class Settings:
     """What one job trains, and how; every field is a flag of the same name."""
 
     mode: str
-    """`sync`: one update per step from all workers' shares; `async`: one per worker's batch, at once."""
+    """`sync`: one update per step from all workers' shares; `async`: one per worker's batch, at
+    once."""
     global_batch_size: int
     """Examples per update in sync mode, whatever the number of workers (M of the paper)."""
     worker_batch_size: int
@@ -74,7 +75,10 @@ def parse_settings(arguments: list[str]) -> Settings:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "examples.light", description="One task of a parameter-server training job; the role is in TF_CONFIG or DMLC_*."
+        "examples.light",
+        description=(
+            "One task of a parameter-server training job; the role is in TF_CONFIG or DMLC_*."
+        ),
     )
     add = parser.add_argument
     add("--mode", choices=["sync", "async"], default="sync")
@@ -82,12 +86,19 @@ def _parser() -> argparse.ArgumentParser:
     add("--worker-batch-size", type=int, default=16, help="examples per update, async (default 16)")
     add("--examples-per-epoch", type=int, default=1280)
     add("--epochs", type=int, default=0, help="end after so many; 0: run until told")
-    add("--target-loss", type=float, default=0.0, help="end when an epoch's mean loss is at most this; 0: never")
+    add(
+        "--target-loss",
+        type=float,
+        default=0.0,
+        help="end when an epoch's mean loss is at most this; 0: never",
+    )
     add("--learning-rate", type=float, default=0.01)
     add("--seed", type=int, default=1)
     add("--example-seconds", type=float, default=0.0, help="stated compute time of one example")
     add("--step-seconds", type=float, default=0.0, help="stated constant time of a worker's step")
-    add("--link-mbit", type=float, default=0.0, help="stated rate of each task's link; 0: unlimited")
+    add(
+        "--link-mbit", type=float, default=0.0, help="stated rate of each task's link; 0: unlimited"
+    )
     add("--message-seconds", type=float, default=0.0, help="stated time to handle a message")
     add("--model-mbytes", type=float, default=0.0, help="stated size of the model that is moved")
     add("--checkpoint-dir", type=Path, default=None)
@@ -106,7 +117,9 @@ def _problems(given: argparse.Namespace) -> list[str]:
         for name, value in vars(given).items()
         if isinstance(value, int | float) and (value < 0 or not math.isfinite(value))
     ]
-    problems += [f"{_flag(name)} must be more than 0" for name in _POSITIVE if vars(given)[name] == 0]
+    problems += [
+        f"{_flag(name)} must be more than 0" for name in _POSITIVE if vars(given)[name] == 0
+    ]
     if (given.checkpoint_steps or given.checkpoint_seconds) and given.checkpoint_dir is None:
         problems.append("--checkpoint-steps and --checkpoint-seconds need --checkpoint-dir")
     return problems

@@ -1,9 +1,9 @@
 """One PS's share of the parameters and the rules of its updates: no I/O, no clock.
 
-Synchronous: the pushes of a step are kept, by worker, until all have come; then their mean is applied once.
-Sums are formed in the order of the workers' indices, so that the result does not depend on who came first.
-Asynchronous: every push is applied at once. A push that speaks of another run or step is stale.
-"""
+Synchronous: the pushes of a step are kept, by worker, until all have come; then their mean is
+applied once. Sums are formed in the order of the workers' indices, so that the result does not
+depend on who came first. Asynchronous: every push is applied at once. A push that speaks of another
+run or step is stale."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,8 @@ from examples.light.problem import Gradient, Vector
 
 @dataclass
 class Shard:
-    """Parameters, the run that they belong to (0: none yet) and the number of updates made to them."""
+    """Parameters, the run that they belong to (0: none yet) and the number of updates made to
+    them."""
 
     synchronous: bool
     trainer_count: int
@@ -42,7 +43,8 @@ class Shard:
         return run != 0 and run == self.run and in_step and size == self.values.size
 
     def push(self, sender: int, gradient: Gradient) -> bool:
-        """Take an accepted push in; True when an update was made. A worker's second push replaces its first."""
+        """Take an accepted push in; True when an update was made. A worker's second push replaces
+        its first."""
         self._waiting[sender] = gradient
         if self.synchronous and len(self._waiting) < self.trainer_count:
             return False

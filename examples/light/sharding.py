@@ -1,4 +1,5 @@
-"""Even, contiguous shares: of the parameters over the PSs, and of a global batch over the workers."""
+"""Even, contiguous shares: of the parameters over the PSs, and of a global batch over the
+workers."""
 
 import itertools
 

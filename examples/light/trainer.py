@@ -1,10 +1,11 @@
-"""A worker (or chief): pulls parameters, computes the gradient of its examples, pushes it, and so on.
+"""A worker (or chief): pulls parameters, computes the gradient of its examples, pushes it, and so
+on.
 
-The order of the data is a function of the global step in sync mode: step s reads the M examples after s*M,
-and each of w workers an even share of them, so the result does not depend on the counts. Trainer 0 also
-starts a run from the newest checkpoint, saves, and says when the training is over. Whenever PSs and workers
-do not agree on run and step (a PS has lost its memory, a worker died between two pushes), the PSs forget,
-and trainer 0 begins a new run from the checkpoint.
+The order of the data is a function of the global step in sync mode: step s reads the M examples
+after s*M, and each of w workers an even share of them, so the result does not depend on the counts.
+Trainer 0 also starts a run from the newest checkpoint, saves, and says when the training is over.
+Whenever PSs and workers do not agree on run and step (a PS has lost its memory, a worker died
+between two pushes), the PSs forget, and trainer 0 begins a new run from the checkpoint.
 """
 
 import time
@@ -36,18 +37,26 @@ class Position:
 
 
 def agree(frames: Sequence[Frame], synchronous: bool) -> Position | None:
-    """Put the PSs' answers together; None where they are not of one run (and, in sync mode, one step)."""
+    """Put the PSs' answers together; None where they are not of one run (and, in sync mode, one
+    step)."""
     runs = {frame.run for frame in frames if frame.kind is Kind.PARAMETERS}
     steps = {frame.step for frame in frames} if synchronous else set()
-    if any(frame.kind is not Kind.PARAMETERS for frame in frames) or len(runs) > 1 or len(steps) > 1:
+    if (
+        any(frame.kind is not Kind.PARAMETERS for frame in frames)
+        or len(runs) > 1
+        or len(steps) > 1
+    ):
         return None
     return Position(frames[0].run, frames[0].step, join_parameters(frames), frames[0].loss)
 
 
 class Trainer:
-    """One of `count` trainers; `find_ps` tells where the PSs are (PeerLost where that is not known now)."""
+    """One of `count` trainers; `find_ps` tells where the PSs are (PeerLost where that is not known
+    now)."""
 
-    def __init__(self, index: int, count: int, settings: Settings, find_ps: FindPs, write: Print = print_line) -> None:
+    def __init__(
+        self, index: int, count: int, settings: Settings, find_ps: FindPs, write: Print = print_line
+    ) -> None:
         self._index, self._count = index, count
         self._settings = settings
         self._find_ps = find_ps
@@ -57,14 +66,19 @@ class Trainer:
         self._synchronous = settings.mode == "sync"
         self._journal: Journal | None = None
         self._saved_step, self._saved_at_seconds = 0, time.monotonic()
-        self._first_batch, self._batches_done = 0, 0  # async: this trainer's own way through the data
+        self._first_batch, self._batches_done = (
+            0,
+            0,
+        )  # async: this trainer's own way through the data
 
     def run(self) -> None:
         """Train to the end; PeerAway where a peer stays away for too long."""
         patience = Patience(self._settings.peer_timeout_seconds)
         while True:
             try:
-                with PsGroup(self._find_ps(), FEATURES, self._settings.peer_timeout_seconds) as group:
+                with PsGroup(
+                    self._find_ps(), FEATURES, self._settings.peer_timeout_seconds
+                ) as group:
                     self._train(group, patience)
                 return
             except PeerLost as loss:
@@ -84,7 +98,8 @@ class Trainer:
         self._write("training is over")
 
     def _join(self, group: PsGroup) -> Position | None:
-        """Find the position that all PSs agree on, starting a run where it takes one; None: training is over."""
+        """Find the position that all PSs agree on, starting a run where it takes one; None:
+        training is over."""
         while True:
             if self._index == 0 and any(state.run == 0 for state in group.status()):
                 self._start_run(group)
@@ -103,7 +118,9 @@ class Trainer:
     def _begin(self, position: Position) -> None:
         folder = self._settings.checkpoint_dir
         if self._journal is None and self._index == 0 and folder is not None:
-            newest = restore(folder, FEATURES).checkpoint  # this process may have been started into a running job
+            newest = restore(
+                folder, FEATURES
+            ).checkpoint  # this process may have been started into a running job
             self._saved_step = newest.step if newest else 0
         self._journal = Journal(self._settings, position.step, self._write)
         self._journal.checkpoint_step = self._saved_step or None
@@ -152,7 +169,8 @@ class Trainer:
         return place * batch, batch
 
     def _note_step(self, reached: Position, gradient: Gradient) -> bool:
-        """Log and save what is due; False where the target is met and trainer 0 is to end the training."""
+        """Log and save what is due; False where the target is met and trainer 0 is to end the
+        training."""
         assert self._journal is not None
         loss = reached.loss if self._synchronous else gradient.loss / gradient.examples
         epoch_loss = self._journal.record(reached.step, loss, gradient.examples)

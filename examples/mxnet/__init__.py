@@ -1,1 +1,2 @@
-"""A real Apache MXNet parameter-server job: Module and a distributed kvstore, resumable after a rescale."""
+"""A real Apache MXNet parameter-server job: Module and a distributed kvstore, resumable after a
+rescale."""

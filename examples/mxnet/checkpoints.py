@@ -1,7 +1,8 @@
-"""Checkpoints in MXNet's own files, named by step, that exist under their name only when they are complete.
+"""Checkpoints in MXNet's own files, named by step, that exist under their name only when they are
+complete.
 
-`<folder>/<prefix>-<step>.params` is written under another name, flushed to the disk and renamed. A process
-that is killed while it writes leaves a file that nobody takes for a checkpoint.
+`<folder>/<prefix>-<step>.params` is written under another name, flushed to the disk and renamed. A
+process that is killed while it writes leaves a file that nobody takes for a checkpoint.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class CheckpointFolder:
         return max(self.all(), default=None)
 
     def save(self, step: int, write: Callable[[Path], None]) -> Path:
-        """Let `write` fill a file and give it its name once it is on the disk; old ones go. Returns the name."""
+        """Let `write` fill a file and give it its name once it is on the disk; old ones go. Returns
+        the name."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{self._prefix}-{step:04d}.params"
         unfinished = self._unfinished(path)

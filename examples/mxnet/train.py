@@ -1,7 +1,8 @@
-"""Entry point of every role of the MXNet example: `python -m examples.mxnet.train`, role from DMLC_ROLE.
+"""Entry point of every role of the MXNet example: `python -m examples.mxnet.train`, role from
+DMLC_ROLE.
 
-MXNet runs a server's or a scheduler's whole life inside `import mxnet` and exits there, so the signal
-handling has to stand before that import, and only workers get past it.
+MXNet runs a server's or a scheduler's whole life inside `import mxnet` and exits there, so the
+signal handling has to stand before that import, and only workers get past it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from pathlib import Path
 
 
 def exit_promptly_on_sigterm() -> None:
-    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is doing.
+    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is
+    doing.
 
-    A Python handler would wait until MXNet's C code returns, which a server's never does, and without one
-    the kernel drops the signal for process 1 of a container. A thread that waits for it has neither flaw.
-    """
+    A Python handler would wait until MXNet's C code returns, which a server's never does, and
+    without one the kernel drops the signal for process 1 of a container. A thread that waits for it
+    has neither flaw."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
     def wait() -> None:
@@ -38,25 +40,53 @@ def positive(text: str) -> int:
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line; every role gets the same one. Ends the process, with a sentence, on a bad one."""
+    """Read the command line; every role gets the same one. Ends the process, with a sentence, on a
+    bad one."""
     parser = argparse.ArgumentParser(prog="examples.mxnet.train", description=__doc__)
     add = parser.add_argument
     add("--kvstore", choices=("dist_sync", "dist_async"), default="dist_sync")
     add("--checkpoint-dir", type=Path, required=True, help="a folder that all workers share")
     add("--prefix", default="model", help="how checkpoint files begin")
-    add("--global-batch", type=positive, default=128, help="examples per step of the whole job (dist_sync)")
-    add("--worker-batch", type=positive, default=32, help="examples per step of one worker (dist_async)")
+    add(
+        "--global-batch",
+        type=positive,
+        default=128,
+        help="examples per step of the whole job (dist_sync)",
+    )
+    add(
+        "--worker-batch",
+        type=positive,
+        default=32,
+        help="examples per step of one worker (dist_async)",
+    )
     add("--examples", type=positive, default=6400, help="size of the data set")
     add("--steps", type=positive, default=600, help="steps of the whole job, all restarts together")
-    add("--checkpoint-steps", type=positive, default=50, help="steps from one checkpoint to the next")
-    add("--log-steps", type=positive, default=10, help="batches of one worker from one Speedometer line to the next")
+    add(
+        "--checkpoint-steps",
+        type=positive,
+        default=50,
+        help="steps from one checkpoint to the next",
+    )
+    add(
+        "--log-steps",
+        type=positive,
+        default=10,
+        help="batches of one worker from one Speedometer line to the next",
+    )
     add("--learning-rate", type=float, default=0.1)
     add("--hidden", type=positive, default=48, help="width of the hidden layer")
     add("--seed", type=int, default=1)
-    add("--step-seconds", type=float, default=0.0, help="stated time of one whole batch on one worker, slept")
+    add(
+        "--step-seconds",
+        type=float,
+        default=0.0,
+        help="stated time of one whole batch on one worker, slept",
+    )
     settings = parser.parse_args(arguments)
     if (batch := max(settings.global_batch, settings.worker_batch)) > settings.examples:
-        parser.error(f"a batch of {batch} is larger than the data set of {settings.examples} examples")
+        parser.error(
+            f"a batch of {batch} is larger than the data set of {settings.examples} examples"
+        )
     return settings
 
 

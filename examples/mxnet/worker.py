@@ -1,14 +1,15 @@
-"""The training loop of one MXNet worker: a small MLP in a Module, its gradients in a distributed kvstore.
+"""The training loop of one MXNet worker: a small MLP in a Module, its gradients in a distributed
+kvstore.
 
-The servers apply plain SGD, which keeps no state of its own, so the parameters alone are the whole state
-and a resumed job goes on exactly where its checkpoint stands. The gradient of a step is the sum over its
-examples divided by the batch of the whole job: with `dist_sync` the number of workers does not change
-what is computed.
+The servers apply plain SGD, which keeps no state of its own, so the parameters alone are the whole
+state and a resumed job goes on exactly where its checkpoint stands. The gradient of a step is the
+sum over its examples divided by the batch of the whole job: with `dist_sync` the number of workers
+does not change what is computed.
 
 A step is one update of the job's parameters. With `dist_sync` all workers make it together. With
-`dist_async` nobody counts the updates of all workers, so they take turns in the numbering: of w workers
-the i-th numbers its batches s+i+1, s+i+1+w, ... after a checkpoint of s steps, which is the number of
-updates as long as the workers keep the same pace.
+`dist_async` nobody counts the updates of all workers, so they take turns in the numbering: of w
+workers the i-th numbers its batches s+i+1, s+i+1+w, ... after a checkpoint of s steps, which is the
+number of updates as long as the workers keep the same pace.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _LOG = logging.getLogger()  # the root, as MXNet's own lines: INFO:root:
 
 @dataclass(frozen=True)
 class Part:
-    """What this worker does of the job: `worker` of `workers`, and its examples within a step's batch."""
+    """What this worker does of the job: `worker` of `workers`, and its examples within a step's
+    batch."""
 
     worker: int
     workers: int
@@ -57,7 +59,8 @@ class Part:
 
 def part_of(kvstore: Any, settings: argparse.Namespace) -> Part:
     """This worker's part, from the kvstore and the index that the job's controller gave it."""
-    # ps-lite ranks workers in the order in which they arrive; the index is the one users know the pod by.
+    # ps-lite ranks workers in the order in which they arrive; the index is the one users know the
+    # pod by.
     worker = int(os.environ.get("DMLC_WORKER_ID", kvstore.rank))
     if "_async" in kvstore.type:
         whole = slice(0, settings.worker_batch)
@@ -69,17 +72,22 @@ def part_of(kvstore: Any, settings: argparse.Namespace) -> Part:
 def make_module(hidden: int, batch: int) -> Any:
     """A bound Module: one hidden layer of the given width and a softmax output."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=hidden, name="fc1")
-    net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="relu"), num_hidden=CLASSES, name="fc2")
+    net = mx.sym.FullyConnected(
+        mx.sym.Activation(net, act_type="relu"), num_hidden=CLASSES, name="fc2"
+    )
     module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"), context=mx.cpu())
     module.bind([("data", (batch, FEATURES))], [("softmax_label", (batch,))])
     return module
 
 
 class Progress:
-    """Prints what training logs are read for: Speedometer and epoch lines, and one name=value line a step."""
+    """Prints what training logs are read for: Speedometer and epoch lines, and one name=value line
+    a step."""
 
     def __init__(self, batch: int, frequent: int) -> None:
-        self._metric = mx.metric.CompositeEvalMetric([mx.metric.Accuracy(), mx.metric.CrossEntropy()])
+        self._metric = mx.metric.CompositeEvalMetric(
+            [mx.metric.Accuracy(), mx.metric.CrossEntropy()]
+        )
         self._speedometer = mx.callback.Speedometer(batch, frequent)
         self._epoch: int | None = None
         self._epoch_began = 0.0
@@ -124,7 +132,8 @@ class Worker:
         self._saved = self._done
 
     def _restore(self) -> int:
-        """Set the parameters: the newest checkpoint's, or fresh ones. Returns the steps done so far."""
+        """Set the parameters: the newest checkpoint's, or fresh ones. Returns the steps done so
+        far."""
         newest = self._folder.newest()
         if newest is None:
             mx.random.seed(self._settings.seed)
@@ -133,15 +142,26 @@ class Worker:
             return 0
         try:
             stored = mx.nd.load(str(newest.path))
-            self._module.init_params(arg_params={name.removeprefix("arg:"): stored[name] for name in stored})
+            self._module.init_params(
+                arg_params={name.removeprefix("arg:"): stored[name] for name in stored}
+            )
         except (mx.MXNetError, RuntimeError, AttributeError, TypeError) as wrong:
-            message = f"the checkpoint {newest.path} does not hold this model's parameters; use another folder"
+            message = (
+                f"the checkpoint {newest.path} does not hold this model's parameters; use "
+                "another folder"
+            )
             raise ValueError(message) from wrong
-        _LOG.info('Resumed from "%s" of step %d: the next step is %d', newest.path, newest.step, newest.step + 1)
+        _LOG.info(
+            'Resumed from "%s" of step %d: the next step is %d',
+            newest.path,
+            newest.step,
+            newest.step + 1,
+        )
         return newest.step
 
     def run(self) -> None:
-        """Train this worker's part of the remaining steps; worker 0 saves checkpoints on the way."""
+        """Train this worker's part of the remaining steps; worker 0 saves checkpoints on the
+        way."""
         part, settings = self._part, self._settings
         if part.worker == 0:
             self._folder.forget_unfinished()
@@ -154,10 +174,13 @@ class Worker:
         progress.epoch_done()
 
     def _train(self, step: int) -> Any:
-        """Compute and push the gradient of this worker's examples of a step; returns their labels."""
+        """Compute and push the gradient of this worker's examples of a step; returns their
+        labels."""
         chosen = self._data.of_step(step, self._part.step_batch)[self._part.examples]
         label = mx.nd.array(self._data.labels[chosen])
-        self._module.forward_backward(mx.io.DataBatch([mx.nd.array(self._data.features[chosen])], [label]))
+        self._module.forward_backward(
+            mx.io.DataBatch([mx.nd.array(self._data.features[chosen])], [label])
+        )
         time.sleep(self._settings.step_seconds * self._part.batch / self._part.step_batch)
         self._module.update()
         return label
@@ -174,7 +197,10 @@ class Worker:
 
 
 def train(settings: argparse.Namespace) -> None:
-    """Take part in the job as a worker until its last step. Raises ValueError where it cannot be shared out."""
+    """Take part in the job as a worker until its last step. Raises ValueError where it cannot be
+    shared out."""
     kvstore = mx.kv.create(settings.kvstore)
-    _LOG.info("worker %s of %d", os.environ.get("DMLC_WORKER_ID", kvstore.rank), kvstore.num_workers)
+    _LOG.info(
+        "worker %s of %d", os.environ.get("DMLC_WORKER_ID", kvstore.rank), kvstore.num_workers
+    )
     Worker(settings, kvstore).run()

@@ -1,1 +1,2 @@
-"""A real TensorFlow 2 parameter-server job: a ClusterCoordinator loop, resumable after a rescale."""
+"""A real TensorFlow 2 parameter-server job: a ClusterCoordinator loop, resumable after a
+rescale."""

@@ -1,9 +1,10 @@
-"""The chief: ParameterServerStrategy and a ClusterCoordinator loop, with checkpoints by global step.
+"""The chief: ParameterServerStrategy and a ClusterCoordinator loop, with checkpoints by global
+step.
 
 The chief keeps a few steps per worker in flight and takes their losses in the order in which it
-scheduled them. Workers apply their gradients without waiting for one another (asynchronous training).
-Before a checkpoint it lets the steps in flight end, so that a checkpoint of step n holds the updates of
-steps 1 to n and of no other, and the step after a restart is n + 1.
+scheduled them. Workers apply their gradients without waiting for one another (asynchronous
+training). Before a checkpoint it lets the steps in flight end, so that a checkpoint of step n holds
+the updates of steps 1 to n and of no other, and the step after a restart is n + 1.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _CHIEF = "/job:chief/replica:0/task:0/device:CPU:0"
 class StallWatch:
     """Ends the process, with a sentence, when nothing is reported for too long.
 
-    The coordinator waits for ever for a worker that does not come back, inside C++ code that no Python
-    signal or exception reaches; so this watches from a thread of its own.
+    The coordinator waits for ever for a worker that does not come back, inside C++ code that no
+    Python signal or exception reaches; so this watches from a thread of its own.
     """
 
     def __init__(self, startup_seconds: float, stall_seconds: float) -> None:
@@ -47,7 +48,8 @@ class StallWatch:
         while (left := self._since + self._seconds - time.monotonic()) > 0:
             time.sleep(min(left, 1.0))
         print(
-            f"giving up: waited {self._seconds:.0f} s for {self._doing}; is a worker or parameter server gone?",
+            f"giving up: waited {self._seconds:.0f} s for {self._doing}; is a worker or parameter "
+            "server gone?",
             file=sys.stderr,
             flush=True,
         )
@@ -59,7 +61,8 @@ def _paced(step_seconds: float) -> Any:
     ticks = tf.data.Dataset.range(1).repeat()
     if step_seconds <= 0:
         return ticks
-    # tf.data has a sleeping stage but gives it no public Python name; nothing else sleeps on a remote worker.
+    # tf.data has a sleeping stage but gives it no public Python name; nothing else sleeps on a
+    # remote worker.
     sleeping = tf.raw_ops.SleepDataset(
         input_dataset=tf.data.experimental.to_variant(ticks),
         sleep_microseconds=tf.constant(int(step_seconds * 1e6), tf.int64),
@@ -70,7 +73,8 @@ def _paced(step_seconds: float) -> Any:
 
 
 class Chief:
-    """The job's one driver: schedules steps, prints their losses, saves and restores checkpoints."""
+    """The job's one driver: schedules steps, prints their losses, saves and restores
+    checkpoints."""
 
     def __init__(self, settings: argparse.Namespace) -> None:
         self._settings = settings
@@ -87,8 +91,11 @@ class Chief:
         self._pace = iter(pace)
         self._step_saved = tf.Variable(0, dtype=tf.int64)
         checkpoint = tf.train.Checkpoint(model=self._model, step=self._step_saved)
-        self._manager = tf.train.CheckpointManager(checkpoint, str(settings.checkpoint_dir), max_to_keep=3)
-        # The chief alone touches files; by default each parameter server writes its own part to its own disk.
+        self._manager = tf.train.CheckpointManager(
+            checkpoint, str(settings.checkpoint_dir), max_to_keep=3
+        )
+        # The chief alone touches files; by default each parameter server writes its own part to its
+        # own disk.
         self._options = tf.train.CheckpointOptions(experimental_io_device=_CHIEF)
 
     def restore(self) -> int:
@@ -104,14 +111,19 @@ class Chief:
         return done
 
     def _check(self, checkpoint: str) -> None:
-        """Raise ValueError, with a sentence, where a checkpoint is not of this model: a restore would not notice."""
+        """Raise ValueError, with a sentence, where a checkpoint is not of this model: a restore
+        would not notice."""
         try:
             shapes = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
         except (tf.errors.OpError, RuntimeError, ValueError) as wrong:
-            raise ValueError(f"the checkpoint {checkpoint} cannot be read; use another folder") from wrong
+            raise ValueError(
+                f"the checkpoint {checkpoint} cannot be read; use another folder"
+            ) from wrong
         stored = sorted(shape for name, shape in shapes.items() if name.startswith("model/"))
         if stored != sorted(variable.shape.as_list() for variable in self._model.variables):
-            raise ValueError(f"the checkpoint {checkpoint} is of a model of another size; use another folder")
+            raise ValueError(
+                f"the checkpoint {checkpoint} is of a model of another size; use another folder"
+            )
 
     def train(self) -> None:
         """Train from the newest checkpoint to the last step."""
@@ -151,7 +163,10 @@ class Chief:
         """Save a checkpoint; the line is printed once it is complete."""
         self._step_saved.assign(step)
         self._manager.save(checkpoint_number=step, options=self._options)
-        print(f"epoch={self._data.epoch_of(step)} step={step} loss={loss:.6f} checkpoint={step}", flush=True)
+        print(
+            f"epoch={self._data.epoch_of(step)} step={step} loss={loss:.6f} checkpoint={step}",
+            flush=True,
+        )
         self._watch.progressed(f"step {step + 1}")
 
 
@@ -163,13 +178,19 @@ def _oldest(running: deque[tuple[int, Any]]) -> tuple[int, float]:
 
 def train(settings: argparse.Namespace) -> int:
     """Drive the job to its last step; the exit status."""
-    tf.get_logger().setLevel("ERROR")  # each save is a new function to TensorFlow, which it warns about
+    tf.get_logger().setLevel(
+        "ERROR"
+    )  # each save is a new function to TensorFlow, which it warns about
     try:
         Chief(settings).train()
     except ValueError as refused:
         print(f"cannot train: {refused}", file=sys.stderr, flush=True)
         return 2
     except tf.errors.OpError as lost:
-        print(f"giving up: a parameter server or worker failed: {lost.message}", file=sys.stderr, flush=True)
+        print(
+            f"giving up: a parameter server or worker failed: {lost.message}",
+            file=sys.stderr,
+            flush=True,
+        )
         return 1
     return 0

@@ -1,8 +1,9 @@
-"""The model and its data: a small MLP on a synthetic classification problem that is made in the process.
+"""The model and its data: a small MLP on a synthetic classification problem that is made in the
+process.
 
-Which examples make up a step follows from the step's number and the seed alone, so a job that goes on
-from a checkpoint sees the data in the order in which it would have seen them without the interruption.
-"""
+Which examples make up a step follows from the step's number and the seed alone, so a job that goes
+on from a checkpoint sees the data in the order in which it would have seen them without the
+interruption."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _LABEL_NOISE = 0.4
 
 
 class Mlp(tf.Module):  # type: ignore[misc]  # tf.Module is Any where TensorFlow is not installed
-    """One hidden layer. Its variables live on the parameter servers, its gradients are computed by workers."""
+    """One hidden layer. Its variables live on the parameter servers, its gradients are computed by
+    workers."""
 
     def __init__(self, hidden: int, seed: int) -> None:
         super().__init__()
@@ -36,7 +38,8 @@ class Mlp(tf.Module):  # type: ignore[misc]  # tf.Module is Any where TensorFlow
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
 
     def descend(self, features: Any, labels: Any, learning_rate: float) -> Any:
-        """One step of gradient descent; returns the loss before it. Plain SGD: the variables are the whole state."""
+        """One step of gradient descent; returns the loss before it. Plain SGD: the variables are
+        the whole state."""
         with tf.GradientTape() as tape:
             loss = self.loss(features, labels)
         variables = self.trainable_variables
@@ -67,7 +70,9 @@ class Dataset:
         epoch, nth = (step - 1) // self.steps_per_epoch, (step - 1) % self.steps_per_epoch
         places = nth * self._batch + tf.range(self._batch, dtype=tf.int64)
         seed = tf.stack([tf.constant(self._seed, tf.int64), epoch])
-        chosen = tf.random.experimental.index_shuffle(places, seed, tf.constant(self._examples - 1, tf.int64))
+        chosen = tf.random.experimental.index_shuffle(
+            places, seed, tf.constant(self._examples - 1, tf.int64)
+        )
         return tf.gather(self._features, chosen), tf.gather(self._labels, chosen)
 
 

@@ -1,4 +1,5 @@
-"""A worker or a parameter server: TensorFlow's own server, which does what the chief asks of it until it is ended."""
+"""A worker or a parameter server: TensorFlow's own server, which does what the chief asks of it
+until it is ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Entry point of every role of the TensorFlow example: `python -m examples.tensorflow.train`, role from TF_CONFIG.
+"""Entry point of every role of the TensorFlow example: `python -m examples.tensorflow.train`, role
+from TF_CONFIG.
 
-Workers and parameter servers serve until they are ended; the chief drives the training and ends the job.
-"""
+Workers and parameter servers serve until they are ended; the chief drives the training and ends the
+job."""
 
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ _ROLES = ("chief", "worker", "ps")
 
 
 def exit_promptly_on_sigterm() -> None:
-    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is doing.
+    """Leave at once, with the status of a process that SIGTERM ended, whatever the main thread is
+    doing.
 
-    A Python handler would wait until TensorFlow's C++ code returns, which a server's never does, and
-    without one the kernel drops the signal for process 1 of a container. A thread that waits has neither flaw.
-    """
+    A Python handler would wait until TensorFlow's C++ code returns, which a server's never does,
+    and without one the kernel drops the signal for process 1 of a container. A thread that waits
+    has neither flaw."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
     def wait() -> None:
@@ -39,38 +41,73 @@ def positive(text: str) -> int:
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line; every role gets the same one. Ends the process, with a sentence, on a bad one."""
+    """Read the command line; every role gets the same one. Ends the process, with a sentence, on a
+    bad one."""
     parser = argparse.ArgumentParser(prog="examples.tensorflow.train", description=__doc__)
     add = parser.add_argument
     add("--checkpoint-dir", type=Path, required=True, help="a folder that outlives the chief's pod")
-    add("--batch", type=positive, default=64, help="examples per step: what one worker computes at a time")
+    add(
+        "--batch",
+        type=positive,
+        default=64,
+        help="examples per step: what one worker computes at a time",
+    )
     add("--examples", type=positive, default=6400, help="size of the data set")
     add("--steps", type=positive, default=600, help="steps of the whole job, all restarts together")
-    add("--checkpoint-steps", type=positive, default=50, help="steps from one checkpoint to the next")
+    add(
+        "--checkpoint-steps",
+        type=positive,
+        default=50,
+        help="steps from one checkpoint to the next",
+    )
     add("--learning-rate", type=float, default=0.1)
     add("--hidden", type=positive, default=48, help="width of the hidden layer")
     add("--seed", type=int, default=1)
-    add("--step-seconds", type=float, default=0.0, help="stated time of one step on one worker, slept")
-    add("--startup-seconds", type=float, default=600.0, help="the chief gives up when no first step ends for so long")
-    add("--stall-seconds", type=float, default=120.0, help="the chief gives up when no later step ends for so long")
+    add(
+        "--step-seconds",
+        type=float,
+        default=0.0,
+        help="stated time of one step on one worker, slept",
+    )
+    add(
+        "--startup-seconds",
+        type=float,
+        default=600.0,
+        help="the chief gives up when no first step ends for so long",
+    )
+    add(
+        "--stall-seconds",
+        type=float,
+        default=120.0,
+        help="the chief gives up when no later step ends for so long",
+    )
     settings = parser.parse_args(arguments)
     if settings.batch > settings.examples:
-        parser.error(f"a batch of {settings.batch} is larger than the data set of {settings.examples} examples")
+        parser.error(
+            f"a batch of {settings.batch} is larger than the data set of {settings.examples} "
+            "examples"
+        )
     return settings
 
 
 def read_role(text: str) -> str:
-    """This process's role in the cluster of TF_CONFIG. Raises ValueError, with a sentence, where it has none here."""
+    """This process's role in the cluster of TF_CONFIG. Raises ValueError, with a sentence, where it
+    has none here."""
     try:
         config = json.loads(text)
         role, cluster = config["task"]["type"], dict(config["cluster"])
     except (ValueError, TypeError, KeyError) as wrong:
         raise ValueError("TF_CONFIG does not describe a cluster and this process's task") from wrong
     if role not in _ROLES:
-        raise ValueError(f'TF_CONFIG gives this process the role "{role}"; this example knows {", ".join(_ROLES)}')
+        raise ValueError(
+            f'TF_CONFIG gives this process the role "{role}"; this example knows '
+            f"{', '.join(_ROLES)}"
+        )
     lacking = [name for name in _ROLES if not cluster.get(name)]
     if lacking:
-        raise ValueError(f"TF_CONFIG lists no {' and no '.join(lacking)}; the job needs one of each")
+        raise ValueError(
+            f"TF_CONFIG lists no {' and no '.join(lacking)}; the job needs one of each"
+        )
     return str(role)
 
 

@@ -1,1 +1,2 @@
-"""What scenarios are written with: a cluster under Optimus, jobs, what there is to read of them, an oracle."""
+"""What scenarios are written with: a cluster under Optimus, jobs, what there is to read of them, an
+oracle."""

@@ -1,7 +1,8 @@
-"""Reads and writes of plain JSON objects on the cluster's API server, with a time-out on every call.
+"""Reads and writes of plain JSON objects on the cluster's API server, with a time-out on every
+call.
 
-Scenarios look at what any user could see, as it is stored, so nothing here goes through the code under test.
-"""
+Scenarios look at what any user could see, as it is stored, so nothing here goes through the code
+under test."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -79,7 +80,9 @@ class Api:
             yield response
 
     @contextmanager
-    def stream(self, path: str, silence_seconds: float, **query: str) -> Iterator[urllib3.BaseHTTPResponse]:
+    def stream(
+        self, path: str, silence_seconds: float, **query: str
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
         """Open an answer that goes on, such as a followed log, until nothing comes for so long."""
         response = self._open("GET", path, None, None, query, (5.0, silence_seconds))
         try:
@@ -100,7 +103,12 @@ class Api:
         return answer
 
     def _read(
-        self, method: str, path: str, body: Json | None, content_type: str | None, query: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        body: Json | None,
+        content_type: str | None,
+        query: Mapping[str, str],
     ) -> bytes:
         response = self._open(method, path, body, content_type, query, _TIMEOUT_SECONDS)
         try:
@@ -118,7 +126,9 @@ class Api:
         query: Mapping[str, str],
         timeout_seconds: tuple[float, float],
     ) -> urllib3.BaseHTTPResponse:
-        headers = {"Accept": "application/json, */*"} | ({"Content-Type": content_type} if content_type else {})
+        headers = {"Accept": "application/json, */*"} | (
+            {"Content-Type": content_type} if content_type else {}
+        )
         request = self._client.param_serialize(
             method,
             path,

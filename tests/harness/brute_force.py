@@ -1,9 +1,9 @@
 """The oracle of placement: every way to put a job on servers is tried, fewest servers first.
 
-Written without a look at the code under test, from the statement alone (Optimus, section 4.2, Theorem 1): the
-fewest servers that hold the job with PSs and workers spread such that their counts per server differ by at most one.
-Room is worked out from API objects by `room`. Only for a handful of nodes: the number of ways is exponential.
-"""
+Written without a look at the code under test, from the statement alone (Optimus, section 4.2,
+Theorem 1): the fewest servers that hold the job with PSs and workers spread such that their counts
+per server differ by at most one. FreeMatrix is worked out from API objects by `room`. Only for a
+handful of nodes: the number of ways is exponential."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,8 @@ Observed: TypeAlias = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Demand:
-    """A job's pods: how many PSs and workers and what each asks for; further (fixed) roles: how many, and what each."""
+    """A job's pods: how many PSs and workers and what each asks for; further (fixed) roles: how
+    many, and what each."""
 
     ps: int
     workers: int
@@ -32,7 +33,8 @@ class Demand:
 
 
 def fewest_servers(demand: Demand, free: Mapping[str, Amounts]) -> int | None:
-    """Return the smallest number of servers that holds the job evenly; None where no number does."""
+    """Return the smallest number of servers that holds the job evenly; None where no number
+    does."""
     for servers in range(1, min(len(free), demand.ps + demand.workers) + 1):
         if any(True for _ in even_deals(demand, free, servers)):
             return servers
@@ -40,20 +42,30 @@ def fewest_servers(demand: Demand, free: Mapping[str, Amounts]) -> int | None:
 
 
 def even_deals(demand: Demand, free: Mapping[str, Amounts], servers: int) -> Iterator[Deal]:
-    """Yield every even way to deal the job over exactly so many servers that leaves its fixed pods a place."""
+    """Yield every even way to deal the job over exactly so many servers that leaves its fixed pods
+    a place."""
     for chosen in combinations(sorted(free), servers):
         for ps in _even_counts(demand.ps, chosen):
             for workers in _even_counts(demand.workers, chosen):
                 deal = {node: (ps[node], workers[node]) for node in chosen}
                 left = _after(demand, free, deal)
-                if left is not None and all(sum(counts) for counts in deal.values()) and _seated(demand, left):
+                if (
+                    left is not None
+                    and all(sum(counts) for counts in deal.values())
+                    and _seated(demand, left)
+                ):
                     yield deal
 
 
 def complaints(demand: Demand, free: Mapping[str, Amounts], observed: Observed) -> list[str]:
-    """Return what is wrong with a placement, one sentence each; nothing where it is as the theorem says."""
+    """Return what is wrong with a placement, one sentence each; nothing where it is as the theorem
+    says."""
     found = _miscounted(demand, observed) + _overfull(demand, free, observed)
-    holding = {node: roles for node, roles in observed.items() if roles.get("ps", 0) or roles.get("worker", 0)}
+    holding = {
+        node: roles
+        for node, roles in observed.items()
+        if roles.get("ps", 0) or roles.get("worker", 0)
+    }
     fewest = fewest_servers(demand, free)
     if found or fewest is None:
         return found or ["no number of servers holds this job evenly: the case proves nothing"]
@@ -72,7 +84,9 @@ def _even_counts(total: int, nodes: Sequence[str]) -> Iterator[dict[str, int]]:
         yield {node: each + (node in fuller) for node in nodes}
 
 
-def _after(demand: Demand, free: Mapping[str, Amounts], deal: Deal) -> dict[str, dict[str, int]] | None:
+def _after(
+    demand: Demand, free: Mapping[str, Amounts], deal: Deal
+) -> dict[str, dict[str, int]] | None:
     """Return what is left of every node, or None where one of them would hold too much."""
     left = {node: dict(amounts) for node, amounts in free.items()}
     for node, (ps, workers) in deal.items():
@@ -93,25 +107,43 @@ def _seat(asks: list[Amounts], left: Mapping[str, Mapping[str, int]]) -> bool:
     first, rest = asks[0], asks[1:]
     for node, amounts in left.items():
         if _fits(first, amounts):
-            taken = {resource: amounts.get(resource, 0) - first.get(resource, 0) for resource in amounts}
+            taken = {
+                resource: amounts.get(resource, 0) - first.get(resource, 0) for resource in amounts
+            }
             if _seat(rest, {**left, node: taken}):
                 return True
     return False
 
 
-def _apart(demand: Demand, free: Mapping[str, Amounts], observed: Observed, servers: frozenset[str]) -> list[str]:
-    """A fixed pod may lie on a server of its own only where none of the job's servers has room left for it."""
+def _apart(
+    demand: Demand, free: Mapping[str, Amounts], observed: Observed, servers: frozenset[str]
+) -> list[str]:
+    """A fixed pod may lie on a server of its own only where none of the job's servers has room left
+    for it."""
     found = []
     for role, (_, asks) in demand.fixed.items():
-        alone = [node for node, roles in observed.items() if roles.get(role) and node not in servers]
-        roomy = [node for node in sorted(servers) if _fits(asks, _left_on(demand, free[node], observed[node]))]
+        alone = [
+            node for node, roles in observed.items() if roles.get(role) and node not in servers
+        ]
+        roomy = [
+            node
+            for node in sorted(servers)
+            if _fits(asks, _left_on(demand, free[node], observed[node]))
+        ]
         if alone and roomy:
-            found.append(f"the {role} lies apart on {', '.join(alone)} though {', '.join(roomy)} has room for it")
+            found.append(
+                f"the {role} lies apart on {', '.join(alone)} though {', '.join(roomy)} has room "
+                "for it"
+            )
     return found
 
 
 def _left_on(demand: Demand, free: Amounts, roles: Mapping[str, int]) -> dict[str, int]:
-    each = {"ps": demand.ps_asks, "worker": demand.worker_asks, **{r: asks for r, (_, asks) in demand.fixed.items()}}
+    each = {
+        "ps": demand.ps_asks,
+        "worker": demand.worker_asks,
+        **{r: asks for r, (_, asks) in demand.fixed.items()},
+    }
     left = dict(free)
     for role, count in roles.items():
         for resource, amount in each[role].items():
@@ -137,5 +169,9 @@ def _overfull(demand: Demand, free: Mapping[str, Amounts], observed: Observed) -
     unknown = sorted(node for node in observed if node not in free)
     if unknown:
         return [f"pods lie on {', '.join(unknown)}, where none of the job may go"]
-    crowded = [node for node, roles in observed.items() if min(_left_on(demand, free[node], roles).values()) < 0]
+    crowded = [
+        node
+        for node, roles in observed.items()
+        if min(_left_on(demand, free[node], roles).values()) < 0
+    ]
     return [f"{node} holds more than it has room for" for node in sorted(crowded)]

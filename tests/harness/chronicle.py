@@ -1,4 +1,5 @@
-"""All that happens to the jobs of a scene: their profiles, their conditions and their training logs, from watches."""
+"""All that happens to the jobs of a scene: their profiles, their conditions and their training
+logs, from watches."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -64,14 +65,19 @@ def _nothing(_: Json) -> None:
 
 
 class Chronicle:
-    """Records from entering to leaving the `with` block; `on_profile` is called in the instant of a change."""
+    """Records from entering to leaving the `with` block; `on_profile` is called in the instant of a
+    change."""
 
     def __init__(self, stage: Scene, on_profile: Callable[[Json], None] = _nothing) -> None:
         api, namespace = stage.api, stage.namespace
         self.logs = LogBook(api, namespace)
         self._stage = stage
-        self._profiles = Recording(api, in_namespace(OPTIMUS, namespace, "trainingprofiles"), on_profile)
-        self._jobs = [Recording(api, in_namespace(KUBEFLOW, namespace, each)) for each in PLURALS.values()]
+        self._profiles = Recording(
+            api, in_namespace(OPTIMUS, namespace, "trainingprofiles"), on_profile
+        )
+        self._jobs = [
+            Recording(api, in_namespace(KUBEFLOW, namespace, each)) for each in PLURALS.values()
+        ]
         self.pods = Recording(api, in_namespace(CORE, namespace, "pods"), self.logs.look)
         self._stack = ExitStack()
 
@@ -99,10 +105,15 @@ class Chronicle:
         return str(self.status(job).get("phase", ""))
 
     def is_quiet_at(self, job: LightJob, *counts: Counts) -> bool:
-        """Whether the job trains at one of these counts (any, if none is named) and no rescale is under way."""
+        """Whether the job trains at one of these counts (any, if none is named) and no rescale is
+        under way."""
         status = self.status(job)
         now = (status.get("ps"), status.get("workers"))
-        return status.get("phase") == "Training" and "rescale" not in status and (not counts or now in counts)
+        return (
+            status.get("phase") == "Training"
+            and "rescale" not in status
+            and (not counts or now in counts)
+        )
 
     def rescales(self, job: LightJob) -> list[Rescale]:
         """Return every rescale of the job in its order."""
@@ -111,7 +122,12 @@ class Chronicle:
             record = status.get("rescale")
             if record:
                 before = (record["fromPs"], record["fromWorkers"])
-                rescale = Rescale(record["id"], before, (record["toPs"], record["toWorkers"]), record.get("why", ""))
+                rescale = Rescale(
+                    record["id"],
+                    before,
+                    (record["toPs"], record["toWorkers"]),
+                    record.get("why", ""),
+                )
                 phases = found.setdefault(rescale.id, rescale).phases
                 if status["phase"] not in phases:
                     phases.append(status["phase"])
@@ -125,7 +141,9 @@ class Chronicle:
     def ever_failed(self, job: LightJob) -> bool:
         """Whether the job was Failed at any instant."""
         conditions = [
-            each for stored in self.stored(job) for each in (stored.get("status") or {}).get("conditions", ())
+            each
+            for stored in self.stored(job)
+            for each in (stored.get("status") or {}).get("conditions", ())
         ]
         return any(each["type"] == "Failed" and each["status"] == "True" for each in conditions)
 
@@ -144,7 +162,10 @@ class Chronicle:
             for number, run in enumerate(self.logs.runs(name), start=1):
                 steps = run.steps
                 yield (
-                    f"  run {number}: {len(run.lines)} lines, steps {steps[0].step} to {steps[-1].step}"
+                    (
+                        f"  run {number}: {len(run.lines)} lines, steps {steps[0].step} to "
+                        f"{steps[-1].step}"
+                    )
                     if steps
                     else (f"  run {number}: {run.lines}")
                 )

@@ -1,4 +1,5 @@
-"""The processes behind a container on a process node, so that a scenario can kill exactly that one."""
+"""The processes behind a container on a process node, so that a scenario can kill exactly that
+one."""
 
 import os
 import signal
@@ -11,14 +12,21 @@ from tests.harness.api import Json
 
 
 def container_process(cluster: LocalCluster, pod: Json, part_of_command: str) -> int:
-    """Return the pid of a container's first process: the one of this pod whose command line holds this part.
+    """Return the pid of a container's first process: the one of this pod whose command line holds
+    this part.
 
-    Every process of a pod carries the node agent's mark in its environment, and a container's first process leads
-    its session. Raises AssertionError where there is not exactly one.
+    Every process of a pod carries the node agent's mark in its environment, and a container's first
+    process leads its session. Raises AssertionError where there is not exactly one.
     """
     mark = f"{MARKER}={cluster.layout.data / AGENT}/{pod['metadata']['uid']}".encode()
-    found = [pid for pid in _processes() if _is_first(pid) and _carries(pid, mark) and part_of_command in _command(pid)]
-    assert len(found) == 1, f"{len(found)} first processes of {pod['metadata']['name']} run {part_of_command!r}"
+    found = [
+        pid
+        for pid in _processes()
+        if _is_first(pid) and _carries(pid, mark) and part_of_command in _command(pid)
+    ]
+    assert len(found) == 1, (
+        f"{len(found)} first processes of {pod['metadata']['name']} run {part_of_command!r}"
+    )
     return found[0]
 
 
@@ -47,6 +55,8 @@ def _carries(pid: int, mark: bytes) -> bool:
 
 def _command(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     except OSError:
         return ""

@@ -1,4 +1,5 @@
-"""What stands in a namespace, in words for the reader of a failed test; needs no kubectl and never fails itself."""
+"""What stands in a namespace, in words for the reader of a failed test; needs no kubectl and never
+fails itself."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
@@ -31,14 +32,19 @@ def _told(api: Lists, namespace: str) -> Iterator[str]:
     for heading, (root, plural, line) in _SHOWN.items():
         yield f"--- {heading}"
         try:
-            yield from sorted(line(each) for each in api.items(in_namespace(root, namespace, plural)))[-_MOST:]
+            yield from sorted(
+                line(each) for each in api.items(in_namespace(root, namespace, plural))
+            )[-_MOST:]
         except UNREADABLE as error:
             yield f"(not to be read: {error})"
 
 
 def _pod(pod: Json) -> str:
     status = pod["status"]
-    states = (f"{each['name']} {_said(each.get('state') or {})}" for each in status.get("containerStatuses") or ())
+    states = (
+        f"{each['name']} {_said(each.get('state') or {})}"
+        for each in status.get("containerStatuses") or ()
+    )
     why = [
         each["message"]
         for each in status.get("conditions") or ()
@@ -46,7 +52,9 @@ def _pod(pod: Json) -> str:
     ]
     goes = "is being deleted" if pod["metadata"].get("deletionTimestamp") else ""
     node = pod["spec"].get("nodeName") or "no node"
-    nominated = f"nominated to {status['nominatedNodeName']}" if status.get("nominatedNodeName") else ""
+    nominated = (
+        f"nominated to {status['nominatedNodeName']}" if status.get("nominatedNodeName") else ""
+    )
     return _line(_name(pod), str(status.get("phase")), node, nominated, goes, *states, *why)
 
 
@@ -56,18 +64,30 @@ def _job(job: Json) -> str:
     counts = (f"{role} {each.get('replicas')}" for role, each in roles.items())
     held = "suspend" if (spec.get("runPolicy") or {}).get("suspend") else ""
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return _line(_name(job), *counts, held, *(each["type"] for each in conditions if each["status"] == "True"))
+    return _line(
+        _name(job),
+        *counts,
+        held,
+        *(each["type"] for each in conditions if each["status"] == "True"),
+    )
 
 
 def _profile(profile: Json) -> str:
     status = profile.get("status") or {}
-    return _line(_name(profile), *(f"{key} {value}" for key, value in status.items() if key != "state"))
+    return _line(
+        _name(profile), *(f"{key} {value}" for key, value in status.items() if key != "state")
+    )
 
 
 def _event(event: Json) -> str:
     at = event.get("lastTimestamp") or event.get("eventTime") or ""
     about = event.get("involvedObject") or {}
-    return _line(at, f"{about.get('kind')}/{about.get('name')}", event.get("reason") or "", event.get("message") or "")
+    return _line(
+        at,
+        f"{about.get('kind')}/{about.get('name')}",
+        event.get("reason") or "",
+        event.get("message") or "",
+    )
 
 
 _SHOWN: Final[Mapping[str, tuple[str, str, Callable[[Json], str]]]] = {

@@ -1,4 +1,5 @@
-"""The logs of a job's pods, whole: followed from the moment a pod runs, since they go when the pod goes."""
+"""The logs of a job's pods, whole: followed from the moment a pod runs, since they go when the pod
+goes."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -32,7 +33,8 @@ class FollowedLog:
 
 
 class LogFollower:
-    """Follows every pod that `pods` returns, from entering to leaving the `with` block, in threads of its own."""
+    """Follows every pod that `pods` returns, from entering to leaving the `with` block, in threads
+    of its own."""
 
     def __init__(self, api: Api, pods: Callable[[], Sequence[Json]]) -> None:
         self._api, self._pods = api, pods
@@ -64,21 +66,30 @@ class LogFollower:
 
     def _look(self) -> None:
         while not self._stop.wait(_LOOK_SECONDS):
-            with suppress(ApiException, urllib3.exceptions.HTTPError, OSError):  # looked for again in a moment
+            with suppress(
+                ApiException, urllib3.exceptions.HTTPError, OSError
+            ):  # looked for again in a moment
                 for pod in self._pods():
-                    if pod["metadata"]["uid"] not in self._logs and pod["status"].get("phase") in _STARTED:
+                    if (
+                        pod["metadata"]["uid"] not in self._logs
+                        and pod["status"].get("phase") in _STARTED
+                    ):
                         self._follow(pod["metadata"])
 
     def _follow(self, meta: Json) -> None:
         log = self._logs[meta["uid"]] = FollowedLog(meta["name"], meta["uid"])
         path = in_namespace(CORE, meta["namespace"], "pods", meta["name"]) + "/log"
-        reader = threading.Thread(target=self._read, args=(path, log), name=f"log of {log.pod}", daemon=True)
+        reader = threading.Thread(
+            target=self._read, args=(path, log), name=f"log of {log.pod}", daemon=True
+        )
         self._readers.append(reader)
         reader.start()
 
     def _read(self, path: str, log: FollowedLog) -> None:
         try:
-            with self._api.stream(path, _SILENCE_SECONDS, follow="true", timestamps="true") as response:
+            with self._api.stream(
+                path, _SILENCE_SECONDS, follow="true", timestamps="true"
+            ) as response:
                 for piece in response.stream():
                     log.pieces.append(piece)
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:

@@ -1,4 +1,5 @@
-"""Everything that happened to the pods of a namespace, in order: read from a watch, so that no instant is missed."""
+"""Everything that happened to the pods of a namespace, in order: read from a watch, so that no
+instant is missed."""
 
 import json
 import threading
@@ -27,10 +28,12 @@ class Change:
 class PodHistory:
     """Records from entering to leaving the `with` block, in a thread of its own.
 
-    `on_change` is called on that thread after each change, for what has to be done in that very instant.
-    """
+    `on_change` is called on that thread after each change, for what has to be done in that very
+    instant."""
 
-    def __init__(self, api: Api, namespace: str, on_change: Callable[[Change], None] = lambda _: None) -> None:
+    def __init__(
+        self, api: Api, namespace: str, on_change: Callable[[Change], None] = lambda _: None
+    ) -> None:
         self._on_change = on_change
         self._api, self._path = api, in_namespace(CORE, namespace, "pods")
         self._thread = threading.Thread(target=self._record, name="pod-history", daemon=True)
@@ -47,7 +50,8 @@ class PodHistory:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End the watch. Raises AssertionError where it had ended before: then the record has holes."""
+        """End the watch. Raises AssertionError where it had ended before: then the record has
+        holes."""
         early = None if self._thread.is_alive() else self._end
         if isinstance(self._response, urllib3.HTTPResponse):
             with suppress(OSError):  # it has just ended by itself
@@ -63,7 +67,11 @@ class PodHistory:
                 for line in _lines(response):
                     self._take(json.loads(line))
             self._end = "the server closed it"
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # what a shut-down stream ends with
+        except (
+            urllib3.exceptions.HTTPError,
+            OSError,
+            ValueError,
+        ) as error:  # what a shut-down stream ends with
             self._end = repr(error)
 
     def _take(self, event: Json) -> None:
@@ -73,7 +81,8 @@ class PodHistory:
         self._on_change(change)
 
     def bound_at_each_instant(self) -> list[dict[str, frozenset[str]]]:
-        """Return, after each change, which pods of each job lay on a node then (job name to pod names)."""
+        """Return, after each change, which pods of each job lay on a node then (job name to pod
+        names)."""
         bound: dict[str, dict[str, str]] = {}
         instants: list[dict[str, frozenset[str]]] = []
         for change in list(self.changes):
@@ -84,7 +93,9 @@ class PodHistory:
                 pods.pop(meta["uid"], None)
             else:
                 pods[meta["uid"]] = meta["name"]
-            instants.append({name: frozenset(found.values()) for name, found in bound.items() if found})
+            instants.append(
+                {name: frozenset(found.values()) for name, found in bound.items() if found}
+            )
         return instants
 
     def bound_now(self) -> dict[str, frozenset[str]]:
@@ -92,7 +103,8 @@ class PodHistory:
         return (self.bound_at_each_instant() or [{}])[-1]
 
     def refusals(self) -> dict[str, set[str]]:
-        """Return, for each pod, every sentence with which kube-scheduler left it without a node, at any instant."""
+        """Return, for each pod, every sentence with which kube-scheduler left it without a node, at
+        any instant."""
         said: dict[str, set[str]] = {}
         for change in list(self.changes):
             for each in change.pod["status"].get("conditions") or ():
@@ -101,12 +113,15 @@ class PodHistory:
         return said
 
     def nominations(self) -> dict[str, tuple[str, str]]:
-        """Return, for each pod that was nominated, the node it was last nominated to and the one it was bound to."""
+        """Return, for each pod that was nominated, the node it was last nominated to and the one it
+        was bound to."""
         nominated: dict[str, str] = {}
         bound: dict[str, str] = {}
         for change in list(self.changes):
             name = change.pod["metadata"]["name"]
-            nominated[name] = change.pod["status"].get("nominatedNodeName") or nominated.get(name, "")
+            nominated[name] = change.pod["status"].get("nominatedNodeName") or nominated.get(
+                name, ""
+            )
             bound[name] = change.pod["spec"].get("nodeName") or ""
         return {name: (node, bound[name]) for name, node in nominated.items() if node}
 

@@ -1,4 +1,5 @@
-"""Light training jobs for scenarios: the manifests of `examples/light`, with other counts, flags and annotations."""
+"""Light training jobs for scenarios: the manifests of `examples/light`, with other counts, flags
+and annotations."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -40,11 +41,11 @@ QUICK: Final[Mapping[str, str]] = {
 class LightJob:
     """A light job as a scenario wants it; whatever is not said is as in the example.
 
-    `annotations` None: none at all. `requests` maps a role (`PS`, `Worker`, and `Scheduler` of an MXJob; `Server`
-    is written `PS`) to its resource requests. `flags` replace or add flags of the trainer. `fixed` adds roles of a
-    TFJob that are neither PS nor worker, such as a Chief, made like its workers. With `script` its pods
-    run that shell script instead of training; `SLEEP` is for gangs that only have to lie somewhere.
-    """
+    `annotations` None: none at all. `requests` maps a role (`PS`, `Worker`, and `Scheduler` of an
+    MXJob; `Server` is written `PS`) to its resource requests. `flags` replace or add flags of the
+    trainer. `fixed` adds roles of a TFJob that are neither PS nor worker, such as a Chief, made
+    like its workers. With `script` its pods run that shell script instead of training; `SLEEP` is
+    for gangs that only have to lie somewhere."""
 
     kind: Kind
     name: str
@@ -61,7 +62,11 @@ class LightJob:
     def manifest(self, namespace: str) -> Json:
         """Return the object to create."""
         body: Json = copy.deepcopy(_example(self.kind))
-        body["metadata"] = {"name": self.name, "namespace": namespace, "annotations": dict(self.annotations or {})}
+        body["metadata"] = {
+            "name": self.name,
+            "namespace": namespace,
+            "annotations": dict(self.annotations or {}),
+        }
         specs: Json = body["spec"][_SPECS[self.kind]]
         for role, count in self.fixed.items():
             specs[role] = {**copy.deepcopy(specs["Worker"]), "replicas": count}
@@ -78,12 +83,17 @@ class LightJob:
             for role, spec in templates.items()
             if role not in ("PS", "Worker")
         }
-        return Demand(self.ps, self.workers, asks(templates["PS"]), asks(templates["Worker"]), fixed)
+        return Demand(
+            self.ps, self.workers, asks(templates["PS"]), asks(templates["Worker"]), fixed
+        )
 
     def templates(self) -> dict[str, Json]:
         """Return the pod spec of each role; `Server` is called `PS`."""
         specs: Json = self.manifest("any")["spec"][_SPECS[self.kind]]
-        return {("PS" if role == "Server" else role): spec["template"]["spec"] for role, spec in specs.items()}
+        return {
+            ("PS" if role == "Server" else role): spec["template"]["spec"]
+            for role, spec in specs.items()
+        }
 
     @property
     def pods(self) -> int:
@@ -99,7 +109,9 @@ class LightJob:
         if self.node_selector:
             spec["nodeSelector"] = dict(self.node_selector)
         container = spec["containers"][0]
-        container["args"] = _with_flags(container["args"], {**QUICK, **self._checkpoints(), **self.flags})
+        container["args"] = _with_flags(
+            container["args"], {**QUICK, **self._checkpoints(), **self.flags}
+        )
         if self.script:
             spec["terminationGracePeriodSeconds"] = 1
             container.update(image="busybox", command=["sh", "-c"], args=[self.script])
@@ -123,7 +135,8 @@ def _example(kind: Kind) -> Json:
 
 
 def _with_flags(args: Sequence[str], flags: Mapping[str, str]) -> list[str]:
-    """Return the arguments with these flags; a path stands as an argument of its own, as in the example."""
+    """Return the arguments with these flags; a path stands as an argument of its own, as in the
+    example."""
     merged = {**_read_flags(args), **flags}
     rendered: list[str] = []
     for flag, value in merged.items():
@@ -147,7 +160,8 @@ def _read_flags(args: Sequence[str]) -> dict[str, str]:
 
 
 def plain_pod(name: str, namespace: str, cpu: str, **spec: Any) -> Json:
-    """Return a pod of nobody's that sleeps and asks for so much CPU, on the training nodes unless told otherwise."""
+    """Return a pod of nobody's that sleeps and asks for so much CPU, on the training nodes unless
+    told otherwise."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -13,7 +13,9 @@ class Killer:
     def __init__(self, stage: Scene, process: str) -> None:
         self._stage, self._container = stage, process
         self._deployment, part_of_command = PROCESSES[process]
-        self._victim = container_process(stage.optimus.cluster, stage.optimus.pod_of(self._deployment), part_of_command)
+        self._victim = container_process(
+            stage.optimus.cluster, stage.optimus.pod_of(self._deployment), part_of_command
+        )
         self._restarts = stage.restarts(self._deployment, process)
         self.has_killed = False
 
@@ -27,6 +29,7 @@ class Killer:
         """Wait until the kubelet's restart of it serves."""
         restarts = (self._deployment, self._container)
         self._stage.wait(
-            lambda: self._stage.restarts(*restarts) > self._restarts, f"{self._container} is started again"
+            lambda: self._stage.restarts(*restarts) > self._restarts,
+            f"{self._container} is started again",
         )
         self._stage.optimus.wait_rolled_out(self._deployment)

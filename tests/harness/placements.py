@@ -1,8 +1,9 @@
-"""Every gang of a recorded namespace held against the oracle, wherever nothing else moved while it was placed.
+"""Every gang of a recorded namespace held against the oracle, wherever nothing else moved while it
+was placed.
 
-The record says when a job's pods appear and when each gets its node. Where another job's pods came or went in
-between, or it was itself on the way to its pods, the room that the placement was made in is not known; such gangs
-are passed over.
+The record says when a job's pods appear and when each gets its node. Where another job's pods came
+or went in between, or it was itself on the way to its pods, the room that the placement was made in
+is not known; such gangs are passed over.
 """
 
 import json
@@ -34,7 +35,11 @@ class PlacedGang:
     def complaints(self) -> list[str]:
         """What is wrong with it; nothing either where no number of servers holds it evenly."""
         demand = self.job.demand()
-        return complaints(demand, self.free, self.observed) if fewest_servers(demand, self.free) else []
+        return (
+            complaints(demand, self.free, self.observed)
+            if fewest_servers(demand, self.free)
+            else []
+        )
 
 
 @dataclass
@@ -48,11 +53,18 @@ class _Gang:
     @property
     def is_whole(self) -> bool:
         pods = list(self.pods.values())
-        return bool(pods) and len(pods) == _size(pods[0]) and all(_node(pod) and not _leaves(pod) for pod in pods)
+        return (
+            bool(pods)
+            and len(pods) == _size(pods[0])
+            and all(_node(pod) and not _leaves(pod) for pod in pods)
+        )
 
 
-def placed_gangs(changes: Sequence[Change], nodes: Sequence[Json], jobs: Sequence[LightJob]) -> list[PlacedGang]:
-    """Return the gangs of these jobs of which the room is known, in the order in which they were placed."""
+def placed_gangs(
+    changes: Sequence[Change], nodes: Sequence[Json], jobs: Sequence[LightJob]
+) -> list[PlacedGang]:
+    """Return the gangs of these jobs of which the room is known, in the order in which they were
+    placed."""
     replay = _Replay(changes, nodes, {job.name: job for job in jobs})
     for index in range(len(changes)):
         replay.take(index)
@@ -60,11 +72,17 @@ def placed_gangs(changes: Sequence[Change], nodes: Sequence[Json], jobs: Sequenc
 
 
 class _Replay:
-    def __init__(self, changes: Sequence[Change], nodes: Sequence[Json], jobs: Mapping[str, LightJob]) -> None:
+    def __init__(
+        self, changes: Sequence[Change], nodes: Sequence[Json], jobs: Mapping[str, LightJob]
+    ) -> None:
         self._changes, self._nodes, self._jobs = changes, nodes, jobs
         self._gangs = {name: _Gang() for name in jobs}
         names = [_job_of(change.object) for change in changes]
-        self._life = {name: (names.index(name), len(names) - names[::-1].index(name)) for name in jobs if name in names}
+        self._life = {
+            name: (names.index(name), len(names) - names[::-1].index(name))
+            for name in jobs
+            if name in names
+        }
         self.found: list[PlacedGang] = []
 
     def take(self, index: int) -> None:
@@ -100,7 +118,12 @@ class _Replay:
 
     def _seen(self, name: str) -> PlacedGang:
         pods = list(self._gangs[name].pods.values())
-        others = [pod for other, gang in self._gangs.items() if other != name for pod in gang.pods.values()]
+        others = [
+            pod
+            for other, gang in self._gangs.items()
+            if other != name
+            for pod in gang.pods.values()
+        ]
         observed: dict[str, Counter[str]] = {}
         for pod in pods:
             observed.setdefault(_node(pod), Counter())[_role(pod)] += 1
@@ -124,8 +147,12 @@ def _node(pod: Json) -> str:
 
 
 def _leaves(pod: Json) -> bool:
-    """Whether its room is about to be free: kube-scheduler counts an ended pod as gone before it is."""
-    return bool(pod["metadata"].get("deletionTimestamp")) or pod["status"].get("phase") in ("Succeeded", "Failed")
+    """Whether its room is about to be free: kube-scheduler counts an ended pod as gone before it
+    is."""
+    return bool(pod["metadata"].get("deletionTimestamp")) or pod["status"].get("phase") in (
+        "Succeeded",
+        "Failed",
+    )
 
 
 def _state(pod: Json) -> tuple[str, bool]:
@@ -134,6 +161,8 @@ def _state(pod: Json) -> tuple[str, bool]:
 
 def _size(pod: Json) -> int:
     """How many pods the gang has, as the pod itself lists them."""
-    environment = {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+    environment = {
+        each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]
+    }
     config: Json = json.loads(environment.get("TF_CONFIG") or environment["MX_CONFIG"])
     return sum(len(tasks) for tasks in config["cluster"].values())

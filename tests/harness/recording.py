@@ -1,4 +1,5 @@
-"""Every change of a collection of objects, in order: read from a watch, so that no instant is missed."""
+"""Every change of a collection of objects, in order: read from a watch, so that no instant is
+missed."""
 
 import json
 import threading
@@ -23,13 +24,16 @@ class Change:
 
 
 class Recording:
-    """Records from entering to leaving the `with` block, in a thread of its own; begins with what is there already.
+    """Records from entering to leaving the `with` block, in a thread of its own; begins with what
+    is there already.
 
-    `on_change` is called on that thread with each object as it has become, for what has to be done in that very
-    instant. What it raises is raised again when the block is left.
+    `on_change` is called on that thread with each object as it has become, for what has to be done
+    in that very instant. What it raises is raised again when the block is left.
     """
 
-    def __init__(self, api: Api, path: str, on_change: Callable[[Json], None] = lambda _: None) -> None:
+    def __init__(
+        self, api: Api, path: str, on_change: Callable[[Json], None] = lambda _: None
+    ) -> None:
         self._api, self._path, self._on_change = api, path, on_change
         self._thread = threading.Thread(target=self._record, name=f"recording {path}", daemon=True)
         self._response: urllib3.BaseHTTPResponse | None = None
@@ -44,7 +48,8 @@ class Recording:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End the watch. Raises AssertionError where it had ended before: then the record has holes."""
+        """End the watch. Raises AssertionError where it had ended before: then the record has
+        holes."""
         ended_early = not self._thread.is_alive()
         if isinstance(self._response, urllib3.HTTPResponse):
             with suppress(OSError):  # it has just ended by itself
@@ -58,7 +63,9 @@ class Recording:
     @property
     def objects(self) -> list[Json]:
         """Return each object as it was after each of its changes."""
-        return [change.object for change in list(self.changes) if change.type in ("ADDED", "MODIFIED")]
+        return [
+            change.object for change in list(self.changes) if change.type in ("ADDED", "MODIFIED")
+        ]
 
     def of(self, name: str) -> list[Json]:
         """Return one object as it was after each of its changes."""
@@ -68,7 +75,9 @@ class Recording:
         with self._api.watch(self._path, _WATCH_SECONDS) as response:
             self._response = response
             self._opened.set()
-            with suppress(urllib3.exceptions.HTTPError, OSError, ValueError):  # what a shut-down stream ends with
+            with suppress(
+                urllib3.exceptions.HTTPError, OSError, ValueError
+            ):  # what a shut-down stream ends with
                 for line in lines_of(response):
                     self._take(json.loads(line))
 

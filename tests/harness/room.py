@@ -1,7 +1,7 @@
 """Free room of nodes, from Node and Pod objects as the API server stores them.
 
-A second reading of what Kubernetes documents, on purpose: the code under test has its own in `kube`.
-"""
+A second reading of what Kubernetes documents, on purpose: the code under test has its own in
+`kube`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,17 @@ from typing import Any
 
 from tests.harness.api import Json
 
-_SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_SUFFIXES = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
 _HARD = ("NoSchedule", "NoExecute")
 
 
@@ -26,9 +36,14 @@ def amount(resource: str, quantity: str) -> int:
 
 
 def asks(spec: Json) -> dict[str, int]:
-    """Return what a pod (its spec) asks for: containers and sidecars summed, or a greater init container; one pod."""
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
-    before = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") != "Always"]
+    """Return what a pod (its spec) asks for: containers and sidecars summed, or a greater init
+    container; one pod."""
+    sidecars = [
+        each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"
+    ]
+    before = [
+        each for each in spec.get("initContainers") or () if each.get("restartPolicy") != "Always"
+    ]
     wanted = _sum([*spec["containers"], *sidecars])
     for each in before:
         for resource, needed in _sum([each]).items():
@@ -36,13 +51,17 @@ def asks(spec: Json) -> dict[str, int]:
     return {**wanted, "pods": 1}
 
 
-def free_room(nodes: Sequence[Json], pods: Sequence[Json], template: Json) -> dict[str, dict[str, int]]:
+def free_room(
+    nodes: Sequence[Json], pods: Sequence[Json], template: Json
+) -> dict[str, dict[str, int]]:
     """Return the free room of every node that a pod of this template's spec may go to.
 
     Pods that have ended take no room; pods being deleted still do.
     """
     free = {
-        node["metadata"]["name"]: {name: amount(name, of) for name, of in node["status"]["allocatable"].items()}
+        node["metadata"]["name"]: {
+            name: amount(name, of) for name, of in node["status"]["allocatable"].items()
+        }
         for node in nodes
         if admits(node, template)
     }
@@ -58,10 +77,15 @@ def admits(node: Json, template: Json) -> bool:
     """Whether selector and taints let a pod of this spec onto the node."""
     labels = node["metadata"].get("labels") or {}
     wanted: Mapping[str, str] = template.get("nodeSelector") or {}
-    if node["spec"].get("unschedulable") or any(labels.get(key) != value for key, value in wanted.items()):
+    if node["spec"].get("unschedulable") or any(
+        labels.get(key) != value for key, value in wanted.items()
+    ):
         return False
     taints = [taint for taint in node["spec"].get("taints") or () if taint["effect"] in _HARD]
-    return all(any(_tolerates(each, taint) for each in template.get("tolerations") or ()) for taint in taints)
+    return all(
+        any(_tolerates(each, taint) for each in template.get("tolerations") or ())
+        for taint in taints
+    )
 
 
 def _tolerates(toleration: Json, taint: Json) -> bool:
@@ -69,12 +93,17 @@ def _tolerates(toleration: Json, taint: Json) -> bool:
         return False
     if toleration.get("operator") == "Exists":
         return toleration.get("key") in (None, "", taint["key"])
-    return bool(toleration.get("key") == taint["key"] and toleration.get("value", "") == taint.get("value", ""))
+    return bool(
+        toleration.get("key") == taint["key"]
+        and toleration.get("value", "") == taint.get("value", "")
+    )
 
 
 def _sum(containers: Sequence[Any]) -> dict[str, int]:
     total: dict[str, int] = {}
     for container in containers:
-        for resource, quantity in ((container.get("resources") or {}).get("requests") or {}).items():
+        for resource, quantity in (
+            (container.get("resources") or {}).get("requests") or {}
+        ).items():
             total[resource] = total.get(resource, 0) + amount(resource, quantity)
     return total

@@ -1,4 +1,5 @@
-"""One scenario's stage: a namespace with a checkpoint volume, what happens in it, and what there is to read."""
+"""One scenario's stage: a namespace with a checkpoint volume, what happens in it, and what there is
+to read."""
 
 import secrets
 from collections import Counter
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 from kubernetes.client.exceptions import ApiException
 
+from localcluster.testing.waiting import holds_for, wait_until
 from tests.harness.api import CORE, KUBEFLOW, OPTIMUS, PLURALS, Json, in_namespace
 from tests.harness.brute_force import Observed
 from tests.harness.describing import describe
@@ -17,7 +19,6 @@ from tests.harness.jobs import CLAIM, LightJob
 from tests.harness.room import free_room
 from tests.harness.stack import AUTOSCALER, SCHEDULER, Optimus
 from tests.harness.training_log import Step, parse_log
-from tests.harness.waiting import holds_for, wait_until
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ class Scene:
         self.optimus, self.api, self.namespace = optimus, optimus.api, namespace
         self.notes: list[str] = []
 
-    # --- doing ------------------------------------------------------------------------------------------------
+    # --- doing
+    # ------------------------------------------------------------------------------------------------
 
     def submit(self, *jobs: LightJob) -> None:
         """Create jobs, in this order, without a pause."""
@@ -60,7 +62,8 @@ class Scene:
         """Return the path of a job on the API server."""
         return in_namespace(KUBEFLOW, self.namespace, PLURALS[job.kind], job.name)
 
-    # --- seeing -----------------------------------------------------------------------------------------------
+    # --- seeing
+    # -----------------------------------------------------------------------------------------------
 
     def history(self, on_change: Callable[[Change], None] = lambda _: None) -> PodHistory:
         """Return a recorder of all that happens to this namespace's pods."""
@@ -80,7 +83,8 @@ class Scene:
         return [pod for pod in self.pods(job) if pod["spec"].get("nodeName")]
 
     def placement(self, job: LightJob) -> Observed:
-        """Return node by node how many bound pods of each role lie there; MXNet's `server` is called `ps`."""
+        """Return node by node how many bound pods of each role lie there; MXNet's `server` is
+        called `ps`."""
         found: dict[str, Counter[str]] = {}
         for pod in self.bound(job):
             role = pod["metadata"]["labels"][f"{_LABELS}/replica-type"]
@@ -112,18 +116,31 @@ class Scene:
     def restarts(self, deployment: str, container: str) -> int:
         """Return how often a container of one of the two processes was started again."""
         status = self.optimus.pod_of(deployment)["status"]
-        states = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        states = [
+            *(status.get("initContainerStatuses") or ()),
+            *(status.get("containerStatuses") or ()),
+        ]
         (found,) = [int(each["restartCount"]) for each in states if each["name"] == container]
         return found
 
     def unscheduled_reasons(self, job: LightJob) -> set[str]:
         """Return what kube-scheduler wrote on the job's pods that have no node."""
-        conditions = [each for pod in self.pods(job) for each in pod["status"].get("conditions") or ()]
-        return {each["message"] for each in conditions if each["type"] == "PodScheduled" and each["status"] == "False"}
+        conditions = [
+            each for pod in self.pods(job) for each in pod["status"].get("conditions") or ()
+        ]
+        return {
+            each["message"]
+            for each in conditions
+            if each["type"] == "PodScheduled" and each["status"] == "False"
+        }
 
     def free_room(self, job: LightJob) -> dict[str, dict[str, int]]:
         """Return the room that is free now on every node that the job may go to."""
-        return free_room(self.api.items(f"{CORE}/nodes"), self.api.items(f"{CORE}/pods"), job.templates()["Worker"])
+        return free_room(
+            self.api.items(f"{CORE}/nodes"),
+            self.api.items(f"{CORE}/pods"),
+            job.templates()["Worker"],
+        )
 
     def free_room_without(self, job: LightJob) -> dict[str, dict[str, int]]:
         """Return the room that would be free if the job were not there."""
@@ -144,10 +161,12 @@ class Scene:
         """Return a trainer's log as records."""
         return parse_log(self.log(pod))
 
-    # --- waiting ----------------------------------------------------------------------------------------------
+    # --- waiting
+    # ----------------------------------------------------------------------------------------------
 
     def wait(self, look: Callable[[], T], sentence: str, seconds: float = 60.0) -> T:
-        """Wait until what `look` returns is true; where it does not come about, say all there is to say."""
+        """Wait until what `look` returns is true; where it does not come about, say all there is to
+        say."""
         return wait_until(look, sentence, seconds, self.describe)
 
     def holds(self, true: Callable[[], bool], sentence: str, seconds: float) -> None:
@@ -156,24 +175,35 @@ class Scene:
 
     def wait_bound(self, job: LightJob, seconds: float = 60.0) -> Observed:
         """Wait until every pod of the job has a node; return where they lie."""
-        self.wait(lambda: len(self.bound(job)) == job.pods, f"all {job.pods} pods of {job.name} are bound", seconds)
+        self.wait(
+            lambda: len(self.bound(job)) == job.pods,
+            f"all {job.pods} pods of {job.name} are bound",
+            seconds,
+        )
         return self.placement(job)
 
     def wait_refused(self, job: LightJob, part: str, seconds: float = 30.0) -> None:
-        """Wait until all pods of the job exist, none has a node, and one says why with a sentence that holds this part.
+        """Wait until all pods of the job exist, none has a node, and one says why with a sentence
+        that holds this part.
 
-        Not every pod gets that sentence: the extender is not asked about a pod that fits on no node by itself.
-        """
+        Not every pod gets that sentence: the extender is not asked about a pod that fits on no node
+        by itself."""
 
         def told() -> bool:
             reasons = self.unscheduled_reasons(job)
-            return len(self.pods(job)) == job.pods and not self.bound(job) and any(part in each for each in reasons)
+            return (
+                len(self.pods(job)) == job.pods
+                and not self.bound(job)
+                and any(part in each for each in reasons)
+            )
 
         self.wait(told, f"a pod of {job.name} says {part!r}", seconds)
 
     def describe(self) -> str:
         """Return what a reader of a failed scenario wants to see."""
-        tails = [f"--- {container}\n{self._tail(name, container)}" for name, container in _PROCESSES]
+        tails = [
+            f"--- {container}\n{self._tail(name, container)}" for name, container in _PROCESSES
+        ]
         return "\n".join([describe(self.api, self.namespace), *tails])
 
     def _tail(self, deployment: str, container: str) -> str:
@@ -192,14 +222,19 @@ _PROCESSES: Sequence[tuple[str, str]] = (
 
 @contextmanager
 def scene(optimus: Optimus, namespace: str, folder: Path) -> Iterator[Scene]:
-    """Set up a namespace whose checkpoints lie in `folder`; afterwards empty it, so that the nodes are free again."""
+    """Set up a namespace whose checkpoints lie in `folder`; afterwards empty it, so that the nodes
+    are free again."""
     api = optimus.api
     api.create(f"{CORE}/namespaces", {"metadata": {"name": namespace}})
     api.create(f"{CORE}/persistentvolumes", _volume(namespace, folder))
     api.create(in_namespace(CORE, namespace, "persistentvolumeclaims"), _claim(namespace))
     stage = Scene(optimus, namespace)
     stage.wait(lambda: _claim_bound(stage), "the checkpoint volume is bound", 30)
-    stage.wait(lambda: api.find(in_namespace(CORE, namespace, "serviceaccounts", "default")), "the account exists", 30)
+    stage.wait(
+        lambda: api.find(in_namespace(CORE, namespace, "serviceaccounts", "default")),
+        "the account exists",
+        30,
+    )
     try:
         yield stage
     finally:
@@ -210,7 +245,11 @@ def _clear(stage: Scene) -> None:
     api, namespace = stage.api, stage.namespace
     for plural in PLURALS.values():
         api.delete(in_namespace(KUBEFLOW, namespace, plural))
-    stage.wait(lambda: not [pod for pod in stage.pods() if pod["metadata"].get("ownerReferences")], "jobs are gone", 60)
+    stage.wait(
+        lambda: not [pod for pod in stage.pods() if pod["metadata"].get("ownerReferences")],
+        "jobs are gone",
+        60,
+    )
     api.delete(in_namespace(CORE, namespace, "pods"))
     stage.wait(lambda: not stage.pods(), "no pod is left in the namespace", 60)
     api.delete(f"{CORE}/namespaces/{namespace}")

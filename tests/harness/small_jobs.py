@@ -1,4 +1,5 @@
-"""The jobs of these tests: small light jobs whose step takes some 0.3 s, and how their counts are moved."""
+"""The jobs of these tests: small light jobs whose step takes some 0.3 s, and how their counts are
+moved."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,13 +14,21 @@ _ENDLESS: Final = {"--epochs": "0", "--examples-per-epoch": "640"}
 
 
 def small_job(
-    name: str, counts: Counts, kind: Kind = "TFJob", requests: Mapping[str, Mapping[str, str]] | None = None
+    name: str,
+    counts: Counts,
+    kind: Kind = "TFJob",
+    requests: Mapping[str, Mapping[str, str]] | None = None,
 ) -> LightJob:
-    """Return a job whose bounds hold it at its counts until a test moves them; it trains until it is deleted."""
+    """Return a job whose bounds hold it at its counts until a test moves them; it trains until it
+    is deleted."""
     mode = {"optimus.dl/training-mode": "sync", "optimus.dl/global-batch-size": "64"}
     if kind == "MXJob":
         mode = {"optimus.dl/training-mode": "async", "optimus.dl/worker-batch-size": "32"}
-    common = {"optimus.dl/target-loss": "0.081", "optimus.dl/rescale": "any", "optimus.dl/steps-per-epoch": "10"}
+    common = {
+        "optimus.dl/target-loss": "0.081",
+        "optimus.dl/rescale": "any",
+        "optimus.dl/steps-per-epoch": "10",
+    }
     return LightJob(
         kind,
         name,
@@ -52,7 +61,8 @@ def at(job: LightJob, counts: Counts) -> LightJob:
 
 
 def wait_training(stage: Scene, chronicle: Chronicle, job: LightJob, seconds: float = 90.0) -> None:
-    """Wait until the job trains at its counts, has saved a checkpoint in this run, and its profile says so."""
+    """Wait until the job trains at its counts, has saved a checkpoint in this run, and its profile
+    says so."""
 
     def trains() -> bool:
         steps = chronicle.logs.steps_of_last(job.name)
@@ -61,4 +71,6 @@ def wait_training(stage: Scene, chronicle: Chronicle, job: LightJob, seconds: fl
         is_whole = len(running) == len(stage.pods(job)) == job.pods
         return bool(saved) and is_whole and chronicle.is_quiet_at(job, (job.ps, job.workers))
 
-    stage.wait(trains, f"{job.name} trains at {job.ps} + {job.workers} and has saved a checkpoint", seconds)
+    stage.wait(
+        trains, f"{job.name} trains at {job.ps} + {job.workers} and has saved a checkpoint", seconds
+    )

@@ -1,8 +1,9 @@
-"""A cluster under Optimus: the control plane, a system node, training nodes, and both Deployments from `manifests`.
+"""A cluster under Optimus: the control plane, a system node, training nodes, and both Deployments
+from `manifests`.
 
-The two processes run as pods, with the rights that the manifests grant them. What is changed for tests is only
-what an operator may change: settings through the environment, and which of the two scheduler configurations is used.
-"""
+The two processes run as pods, with the rights that the manifests grant them. What is changed for
+tests is only what an operator may change: settings through the environment, and which of the two
+scheduler configurations is used."""
 
 import os
 import tempfile
@@ -17,9 +18,9 @@ from kubernetes.client.exceptions import ApiException
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import NodeSpec, Taint
+from localcluster.testing.waiting import wait_until
 from tests.harness.api import CORE, Api, Json, in_namespace
 from tests.harness.jobs import POOL
-from tests.harness.waiting import wait_until
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 SYSTEM_NAMESPACE: Final = "optimus-system"
@@ -30,8 +31,11 @@ _AVAILABLE_SECONDS: Final = 100
 _TAINT = Taint("optimus.dl/training", "true", "NoSchedule")
 
 
-def training_nodes(*cpus: str, memory: str = "8Gi", gpus: Sequence[int] = ()) -> tuple[NodeSpec, ...]:
-    """Return training nodes `train-1`, `train-2`, ... with so many CPUs each, labelled and tainted as such.
+def training_nodes(
+    *cpus: str, memory: str = "8Gi", gpus: Sequence[int] = ()
+) -> tuple[NodeSpec, ...]:
+    """Return training nodes `train-1`, `train-2`, ... with so many CPUs each, labelled and tainted
+    as such.
 
     `gpus` says how many GPUs each of the first ones has.
     """
@@ -39,13 +43,15 @@ def training_nodes(*cpus: str, memory: str = "8Gi", gpus: Sequence[int] = ()) ->
     for capacity, count in zip(named, gpus, strict=False):
         capacity["nvidia.com/gpu"] = str(count)
     return tuple(
-        NodeSpec(f"train-{number}", capacity, POOL, (_TAINT,)) for number, capacity in enumerate(named, start=1)
+        NodeSpec(f"train-{number}", capacity, POOL, (_TAINT,))
+        for number, capacity in enumerate(named, start=1)
     )
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Settings of the two processes that differ from their defaults: name of the setting to value."""
+    """Settings of the two processes that differ from their defaults: name of the setting to
+    value."""
 
     autoscaler: Mapping[str, str] = field(default_factory=dict)
     extender: Mapping[str, str] = field(default_factory=dict)
@@ -79,10 +85,11 @@ class Optimus:
         self.cluster, self.api, self.tuning = cluster, api, tuning
 
     def deploy(self, *, advisory: bool = False) -> None:
-        """Apply the manifests, with one of the scheduler configurations, and wait until both processes serve.
+        """Apply the manifests, with one of the scheduler configurations, and wait until both
+        processes serve.
 
-        Applied again with the other configuration, it replaces the scheduler's pod, as on any cluster.
-        """
+        Applied again with the other configuration, it replaces the scheduler's pod, as on any
+        cluster."""
         with tempfile.TemporaryDirectory(prefix="optimus-overlay-") as folder:
             kustomization = _kustomization(Path(folder), self.tuning)
             if advisory:
@@ -109,8 +116,13 @@ class Optimus:
     def _told(self, pod: Json) -> Iterator[str]:
         name, status = pod["metadata"]["name"], pod["status"]
         yield f"--- {name}: {status.get('phase')} {status.get('message', '')}"
-        for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
-            yield f"--- {name}/{each['name']}: {each.get('state')}\n{self._tail(name, each['name'])}"
+        for each in (
+            *status.get("initContainerStatuses", ()),
+            *status.get("containerStatuses", ()),
+        ):
+            yield (
+                f"--- {name}/{each['name']}: {each.get('state')}\n{self._tail(name, each['name'])}"
+            )
 
     def _tail(self, pod: str, container: str) -> str:
         try:
@@ -123,32 +135,45 @@ class Optimus:
 
     def pod_of(self, deployment: str) -> Json:
         """Return the one pod of a Deployment that is not being deleted."""
-        (pod,) = [each for each in self._pods(deployment) if not each["metadata"].get("deletionTimestamp")]
+        (pod,) = [
+            each for each in self._pods(deployment) if not each["metadata"].get("deletionTimestamp")
+        ]
         return pod
 
     def defects(self, since: str) -> list[str]:
-        """Return the lines with which either process reported an error of its own since that instant (RFC 3339).
+        """Return the lines with which either process reported an error of its own since that
+        instant (RFC 3339).
 
-        Neither reports anything so for what users or the cluster do; the extender also watches its own books.
-        """
+        Neither reports anything so for what users or the cluster do; the extender also watches its
+        own books."""
         found: list[str] = []
         for deployment, container in ((SCHEDULER, "extender"), (AUTOSCALER, "autoscaler")):
             name = self.pod_of(deployment)["metadata"]["name"]
             log = self.api.text(f"{_pods_path()}/{name}/log", container=container, sinceTime=since)
-            found += [line for line in log.splitlines() if " ERROR " in line or line.startswith("Traceback")]
+            found += [
+                line
+                for line in log.splitlines()
+                if " ERROR " in line or line.startswith("Traceback")
+            ]
         return found
 
     def log(self, deployment: str, container: str, lines: int = 200) -> str:
         """Return the last lines of one of the processes."""
         name = self.pod_of(deployment)["metadata"]["name"]
-        return self.api.text(f"{_pods_path()}/{name}/log", container=container, tailLines=str(lines))
+        return self.api.text(
+            f"{_pods_path()}/{name}/log", container=container, tailLines=str(lines)
+        )
 
 
 def is_rolled_out(deployment: Json) -> bool:
-    """Whether a Deployment's newest pods are available and no other is left, as `kubectl rollout status` sees it."""
+    """Whether a Deployment's newest pods are available and no other is left, as `kubectl rollout
+    status` sees it."""
     status, wanted = deployment.get("status") or {}, deployment["spec"]["replicas"]
     counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
-    return status.get("observedGeneration", 0) >= deployment["metadata"]["generation"] and counts == [wanted] * 3
+    return (
+        status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+        and counts == [wanted] * 3
+    )
 
 
 def _pods_path() -> str:
@@ -181,7 +206,9 @@ def _kustomization(folder: Path, tuning: Tuning) -> Json:
     }
 
 
-def _environment(deployment: str, containers: str, prefix: str, settings: Mapping[str, str]) -> Json:
+def _environment(
+    deployment: str, containers: str, prefix: str, settings: Mapping[str, str]
+) -> Json:
     path = f"/spec/template/spec/{containers}/0/env/-"
     added = [
         {"op": "add", "path": path, "value": {"name": prefix + name.upper(), "value": value}}
@@ -191,7 +218,8 @@ def _environment(deployment: str, containers: str, prefix: str, settings: Mappin
 
 
 def _advisory_config(folder: Path) -> Json:
-    """Write `scheduler-config/advisory.yaml`, with the kubeconfig that process nodes need, where kustomize finds it."""
+    """Write `scheduler-config/advisory.yaml`, with the kubeconfig that process nodes need, where
+    kustomize finds it."""
     config: Json = yaml.safe_load((REPOSITORY / "scheduler-config" / "advisory.yaml").read_text())
     config["clientConnection"] = {**config.get("clientConnection", {}), "kubeconfig": _KUBECONFIG}
     (folder / "kube-scheduler-config.yaml").write_text(yaml.safe_dump(config))

@@ -1,7 +1,8 @@
-"""What the trainers printed in all of a job's runs, and whether training went on where its checkpoints say.
+"""What the trainers printed in all of a job's runs, and whether training went on where its
+checkpoints say.
 
-Logs are followed while the pods run, as `kubectl logs -f` does: a rescale deletes the pods, and their logs with them.
-"""
+Logs are followed while the pods run, as `kubectl logs -f` does: a rescale deletes the pods, and
+their logs with them."""
 
 import re
 import threading
@@ -31,7 +32,8 @@ Life: TypeAlias = tuple[str, int]
 
 @dataclass
 class Run:
-    """One life of trainer 0: what it printed, and whether its container had been started before in the same pod."""
+    """One life of trainer 0: what it printed, and whether its container had been started before in
+    the same pod."""
 
     job: str
     restarted: bool
@@ -53,7 +55,8 @@ class Served(Protocol):
     def stream(
         self, path: str, silence_seconds: float, **query: str
     ) -> AbstractContextManager[urllib3.BaseHTTPResponse]:
-        """Open an answer that goes on. Raises ApiException, and what urllib3 raises where it is cut."""
+        """Open an answer that goes on. Raises ApiException, and what urllib3 raises where it is
+        cut."""
         ...
 
 
@@ -69,7 +72,10 @@ class LogBook:
     def look(self, pod: Json) -> None:
         """Begin to follow a trainer 0 that has begun to run."""
         labels = pod["metadata"].get("labels") or {}
-        is_lead = (labels.get(f"{_LABELS}/replica-type"), labels.get(f"{_LABELS}/replica-index")) == ("worker", "0")
+        is_lead = (
+            labels.get(f"{_LABELS}/replica-type"),
+            labels.get(f"{_LABELS}/replica-index"),
+        ) == ("worker", "0")
         for life, state in _lives(pod).items():
             if is_lead and "running" in state and life not in self._runs:
                 self._runs[life] = Run(labels[f"{_LABELS}/job-name"], restarted=life[1] > 0)
@@ -94,7 +100,8 @@ class LogBook:
         self._finished.set()
 
     def _follow(self, pod: str, life: Life) -> None:
-        """Read the log to its end; one that is cut, as where an API server is killed, is opened anew."""
+        """Read the log to its end; one that is cut, as where an API server is killed, is opened
+        anew."""
         lines, vain = self._runs[life].lines, 0
         while vain < _VAIN_ATTEMPTS and not self._finished.is_set():
             before = len(lines)
@@ -104,7 +111,8 @@ class LogBook:
             self._finished.wait(_AGAIN_SECONDS)
 
     def _is_read(self, pod: str, life: Life) -> bool:
-        """Read what there is; tells whether no more will come: the log has ended, or the pod is another by now."""
+        """Read what there is; tells whether no more will come: the log has ended, or the pod is
+        another by now."""
         lines = self._runs[life].lines
         try:
             if life not in _lives(self._api.get(pod)):
@@ -129,8 +137,8 @@ def _lives(pod: Json) -> dict[Life, Json]:
 def complaints(runs: Sequence[Run], *, exact: bool) -> list[str]:
     """Return where training did not go on after the newest checkpoint, one sentence each.
 
-    `exact`: the first step is the checkpoint's + 1; an asynchronous trainer sees the others' steps between.
-    """
+    `exact`: the first step is the checkpoint's + 1; an asynchronous trainer sees the others' steps
+    between."""
     reader = _Reader(exact)
     for number, run in enumerate(runs, start=1):
         reader.begins(number, run)

@@ -9,7 +9,8 @@ _PAIR = re.compile(r"(\w+)=(\S+)")
 
 @dataclass(frozen=True)
 class Step:
-    """What one line says: the step, the mean loss since the line before, and the newest complete checkpoint."""
+    """What one line says: the step, the mean loss since the line before, and the newest complete
+    checkpoint."""
 
     epoch: int
     step: int

@@ -1,1 +1,2 @@
-"""Both processes at work, one behaviour per file: on the real control plane and on the embedded one."""
+"""Both processes at work, one behaviour per file: on the real control plane and on the embedded
+one."""

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from localcluster.specs import Backend
-from tests.clusters import Shown
+from localcluster.testing.clusters import Shown
 from tests.harness.scene import Scene, scene
 from tests.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
 
 TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "2"})
-# A process that was killed is started again at once: a kubelet's usual back-off is not what is tested here.
+# A process that was killed is started again at once: a kubelet's usual back-off is not what is
+# tested here.
 AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
 
 _FOLDER = Path(__file__).parent
@@ -22,19 +23,27 @@ _SCENARIO_SECONDS = 300
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give scenarios the time that a busy machine needs; what each waits for has limits of its own, and says so."""
+    """Give scenarios the time that a busy machine needs; what each waits for has limits of its own,
+    and says so."""
     for item in items:
         if _FOLDER in item.path.parents:
             item.add_marker(pytest.mark.timeout(_SCENARIO_SECONDS))
 
 
-@pytest.fixture(scope="package", params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED], ids=str)
+@pytest.fixture(
+    scope="package",
+    params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED],
+    ids=str,
+)
 def running(request: pytest.FixtureRequest, shown: Shown) -> Iterator[Optimus]:
-    """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not deployed yet."""
+    """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not
+    deployed yet."""
     four = training_nodes("4", "4", "4", "4", gpus=(2, 3))
     backend: Backend = request.param
     with (
-        optimus_cluster(f"scenarios-{backend}", four, TUNING, agent=AGENT, backend=backend) as optimus,
+        optimus_cluster(
+            f"scenarios-{backend}", four, TUNING, agent=AGENT, backend=backend
+        ) as optimus,
         shown(optimus.cluster),
     ):
         yield optimus
@@ -49,7 +58,8 @@ def optimus(running: Optimus) -> Optimus:
 
 @pytest.fixture
 def stage(optimus: Optimus, tmp_path: Path) -> Iterator[Scene]:
-    """A namespace with a checkpoint volume; afterwards it is empty, so are the nodes, and neither process has erred."""
+    """A namespace with a checkpoint volume; afterwards it is empty, so are the nodes, and neither
+    process has erred."""
     began = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     with scene(optimus, f"scene-{secrets.token_hex(4)}", tmp_path / "checkpoints") as stage:
         yield stage

@@ -1,4 +1,5 @@
-"""Under `scheduler-config/advisory.yaml` nothing is refused: scores alone bring a job's pods to the planned nodes."""
+"""Under `scheduler-config/advisory.yaml` nothing is refused: scores alone bring a job's pods to the
+planned nodes."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,5 @@
-"""One bad object touches only itself: it is left as it is, with a sentence for its user, and all else goes on."""
+"""One bad object touches only itself: it is left as it is, with a sentence for its user, and all
+else goes on."""
 
 import contextlib
 import http.client
@@ -19,7 +20,9 @@ def warnings(stage: Scene, name: str) -> list[str]:
 
 
 def test_a_job_for_a_scheduler_that_does_not_exist_waits_and_disturbs_nobody(stage: Scene) -> None:
-    lost = LightJob("TFJob", "lost", scheduler="nobody", annotations={"optimus.dl/target-loss": "0.2"})
+    lost = LightJob(
+        "TFJob", "lost", scheduler="nobody", annotations={"optimus.dl/target-loss": "0.2"}
+    )
     stage.submit(lost)
     stage.wait(lambda: len(stage.pods(lost)) == lost.pods, "its pods exist")
     other = LightJob("MXJob", "other", 1, 2)
@@ -65,16 +68,24 @@ def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
     assert _generation(stage.stored(job)) == 1
 
 
-def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(stage: Scene) -> None:
+def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(
+    stage: Scene,
+) -> None:
     chatter = "while true; do echo all is well; sleep 0.02; done"
-    job = LightJob("MXJob", "chatter", 1, 1, annotations={"optimus.dl/target-loss": "0.2"}, script=chatter)
+    job = LightJob(
+        "MXJob", "chatter", 1, 1, annotations={"optimus.dl/target-loss": "0.2"}, script=chatter
+    )
     stage.submit(job)
     stage.wait_bound(job)
     said = stage.wait(
-        lambda: [each for each in warnings(stage, "chatter") if "loss" in each], "the log is complained of"
+        lambda: [each for each in warnings(stage, "chatter") if "loss" in each],
+        "the log is complained of",
     )
     assert any("optimus.dl/metrics-format" in sentence for sentence in said), said
-    stage.wait(lambda: ((stage.profile(job) or {}).get("status") or {}).get("complaint"), "its profile says so too")
+    stage.wait(
+        lambda: ((stage.profile(job) or {}).get("status") or {}).get("complaint"),
+        "its profile says so too",
+    )
     assert _generation(stage.stored(job)) == 1
 
 
@@ -83,10 +94,14 @@ def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(s
     [
         pytest.param(b"no JSON at all", id="a body that is no JSON"),
         pytest.param(b"{}", id="a question without a pod"),
-        pytest.param(b'{"Pod": {"metadata": {}}, "NodeNames": "train-1"}', id="a question of the wrong shape"),
+        pytest.param(
+            b'{"Pod": {"metadata": {}}, "NodeNames": "train-1"}', id="a question of the wrong shape"
+        ),
     ],
 )
-def test_a_bad_question_gets_a_sentence_and_the_next_job_is_placed(stage: Scene, body: bytes) -> None:
+def test_a_bad_question_gets_a_sentence_and_the_next_job_is_placed(
+    stage: Scene, body: bytes
+) -> None:
     answer = json.loads(ask_extender(stage, body))
     assert answer["Error"], answer
     job = LightJob("TFJob", "next", 1, 1, script=SLEEP)

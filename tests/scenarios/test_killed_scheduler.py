@@ -1,4 +1,5 @@
-"""The extender or its kube-scheduler is killed, -9, while a gang is being bound: the gang is completed all the same."""
+"""The extender or its kube-scheduler is killed, -9, while a gang is being bound: the gang is
+completed all the same."""
 
 from collections.abc import Callable
 
@@ -25,8 +26,15 @@ def is_bound(change: Change) -> bool:
 @pytest.mark.parametrize(
     ("container", "command", "instant"),
     [
-        pytest.param("extender", "-m extender", is_nominated, id="the extender, when the first pod is told its node"),
-        pytest.param("extender", "-m extender", is_bound, id="the extender, when the first pod is bound"),
+        pytest.param(
+            "extender",
+            "-m extender",
+            is_nominated,
+            id="the extender, when the first pod is told its node",
+        ),
+        pytest.param(
+            "extender", "-m extender", is_bound, id="the extender, when the first pod is bound"
+        ),
         pytest.param(
             "kube-scheduler",
             "--config=",
@@ -53,8 +61,12 @@ def test_a_gang_is_completed_after_a_kill_in_the_middle(
     with stage.history(kill_once) as history:
         stage.submit(job)
         observed = stage.wait_bound(job, 90)
-    stage.wait(lambda: stage.restarts(SCHEDULER, container) > restarts, f"{container} was started again")
+    stage.wait(
+        lambda: stage.restarts(SCHEDULER, container) > restarts, f"{container} was started again"
+    )
     assert bound_at_kill, "it was never killed"
-    assert not complaints(job.demand(), free, observed), f"killed with {bound_at_kill[0]} of {job.pods} bound"
+    assert not complaints(job.demand(), free, observed), (
+        f"killed with {bound_at_kill[0]} of {job.pods} bound"
+    )
     assert "Failed" not in stage.conditions(job)
     stage.optimus.wait_rolled_out(SCHEDULER)

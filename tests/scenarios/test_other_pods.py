@@ -9,23 +9,41 @@ from tests.harness.scene import Scene
 
 
 def test_a_pod_that_no_training_job_controls_passes_through(stage: Scene) -> None:
-    stage.create(CORE, "pods", plain_pod("passer", stage.namespace, "1", schedulerName="optimus-scheduler"))
-    stage.wait(lambda: stage.pod("passer")["status"].get("phase") == "Running", "the plain pod runs")
+    stage.create(
+        CORE, "pods", plain_pod("passer", stage.namespace, "1", schedulerName="optimus-scheduler")
+    )
+    stage.wait(
+        lambda: stage.pod("passer")["status"].get("phase") == "Running", "the plain pod runs"
+    )
     assert not stage.events_of_type("passer", "Warning")
 
 
-def test_a_plain_pod_gets_no_room_that_is_promised_to_a_job_but_all_that_is_left(stage: Scene) -> None:
-    job = LightJob("TFJob", "resident", 1, 4, requests={"PS": {"cpu": "500m"}, "Worker": {"cpu": "3"}})
+def test_a_plain_pod_gets_no_room_that_is_promised_to_a_job_but_all_that_is_left(
+    stage: Scene,
+) -> None:
+    job = LightJob(
+        "TFJob", "resident", 1, 4, requests={"PS": {"cpu": "500m"}, "Worker": {"cpu": "3"}}
+    )
     stage.submit(job)
     stage.wait_bound(job)
-    stage.create(CORE, "pods", plain_pod("fits", stage.namespace, "1", schedulerName="optimus-scheduler"))
-    stage.create(CORE, "pods", plain_pod("too-much", stage.namespace, "1500m", schedulerName="optimus-scheduler"))
+    stage.create(
+        CORE, "pods", plain_pod("fits", stage.namespace, "1", schedulerName="optimus-scheduler")
+    )
+    stage.create(
+        CORE,
+        "pods",
+        plain_pod("too-much", stage.namespace, "1500m", schedulerName="optimus-scheduler"),
+    )
     stage.wait(lambda: stage.pod("fits")["spec"].get("nodeName"), "the small pod has a node")
-    stage.holds(lambda: not stage.pod("too-much")["spec"].get("nodeName"), "the large pod has none", 2)
+    stage.holds(
+        lambda: not stage.pod("too-much")["spec"].get("nodeName"), "the large pod has none", 2
+    )
 
 
 @pytest.mark.slow
-def test_a_job_without_annotations_is_placed_as_a_gang_trains_to_its_end_and_is_never_resized(stage: Scene) -> None:
+def test_a_job_without_annotations_is_placed_as_a_gang_trains_to_its_end_and_is_never_resized(
+    stage: Scene,
+) -> None:
     job = LightJob("TFJob", "bare", 2, 3, flags={"--epochs": "3"})
     free = stage.free_room(job)
     stage.submit(job)

@@ -1,4 +1,5 @@
-"""Where the pods of a job lie, compared with an oracle that tries every way (Optimus, section 4.2)."""
+"""Where the pods of a job lie, compared with an oracle that tries every way (Optimus, section
+4.2)."""
 
 from collections.abc import Mapping
 
@@ -17,34 +18,62 @@ WITH_GPUS = {"PS": {"cpu": "500m"}, "Worker": {"cpu": "500m", "nvidia.com/gpu": 
 
 def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, str]]) -> LightJob:
     kind: Kind = "MXJob" if name.startswith("mx") else "TFJob"
-    return LightJob(kind, name, ps, workers, requests={**requests, "Scheduler": {"cpu": "100m", "memory": "32Mi"}})
+    return LightJob(
+        kind,
+        name,
+        ps,
+        workers,
+        requests={**requests, "Scheduler": {"cpu": "100m", "memory": "32Mi"}},
+    )
 
 
 @pytest.mark.parametrize(
     ("submitted", "taken"),
     [
-        pytest.param(job("tf-small", 1, 2, SMALL), {}, id="a job that one server holds lies on one server"),
-        pytest.param(job("tf-even", 2, 4, LARGE), {}, id="a job for two servers has half of each role on each"),
-        pytest.param(job("tf-odd", 3, 5, MIXED), {}, id="odd counts differ by one from server to server"),
+        pytest.param(
+            job("tf-small", 1, 2, SMALL), {}, id="a job that one server holds lies on one server"
+        ),
+        pytest.param(
+            job("tf-even", 2, 4, LARGE),
+            {},
+            id="a job for two servers has half of each role on each",
+        ),
+        pytest.param(
+            job("tf-odd", 3, 5, MIXED), {}, id="odd counts differ by one from server to server"
+        ),
         pytest.param(
             job("tf-uneven", 2, 3, MIXED),
             {"train-1": "3500m", "train-2": "2"},
             id="where room is uneven the servers with room are taken",
         ),
-        pytest.param(job("mx-beside", 2, 2, MIXED), {}, id="an MXJob's scheduler lies beside its servers and workers"),
-        pytest.param(job("mx-full", 2, 2, LARGE), {}, id="an MXJob's scheduler lies apart where that server is full"),
+        pytest.param(
+            job("mx-beside", 2, 2, MIXED),
+            {},
+            id="an MXJob's scheduler lies beside its servers and workers",
+        ),
+        pytest.param(
+            job("mx-full", 2, 2, LARGE),
+            {},
+            id="an MXJob's scheduler lies apart where that server is full",
+        ),
         pytest.param(
             job("mx-uneven", 2, 4, MIXED),
             {"train-2": "1500m", "train-3": "1500m", "train-4": "3"},
             id="an MXJob in uneven room",
         ),
-        pytest.param(job("tf-gpus", 2, 4, WITH_GPUS), {}, id="workers with GPUs lie where there are some"),
         pytest.param(
-            LightJob("TFJob", "tf-chief", 2, 3, fixed={"Chief": 1}), {}, id="a chief lies beside PSs and workers"
+            job("tf-gpus", 2, 4, WITH_GPUS), {}, id="workers with GPUs lie where there are some"
+        ),
+        pytest.param(
+            LightJob("TFJob", "tf-chief", 2, 3, fixed={"Chief": 1}),
+            {},
+            id="a chief lies beside PSs and workers",
         ),
     ],
 )
-def test_a_job_lies_on_the_fewest_servers_evenly(stage: Scene, submitted: LightJob, taken: Mapping[str, str]) -> None:
+def test_a_job_lies_on_the_fewest_servers_evenly(
+    stage: Scene, submitted: LightJob, taken: Mapping[str, str]
+) -> None:
     for node, cpu in taken.items():
         stage.create(CORE, "pods", plain_pod(f"takes-{node}", stage.namespace, cpu, nodeName=node))
     stage.wait(lambda: len(stage.pods()) == len(taken), "the plain pods are stored")

@@ -1,4 +1,5 @@
-"""The autoscaler moves a job to other counts by way of its checkpoint, and suspends one that has reached its goal."""
+"""The autoscaler moves a job to other counts by way of its checkpoint, and suspends one that has
+reached its goal."""
 
 from dataclasses import replace
 
@@ -34,9 +35,15 @@ def test_a_job_whose_bounds_are_moved_trains_on_at_the_new_counts(stage: Scene, 
     assert any("2 PS + 3 workers" in sentence for sentence in said), said
 
 
-def test_a_job_that_has_reached_its_goal_is_suspended_where_its_user_asked_for_that(stage: Scene) -> None:
+def test_a_job_that_has_reached_its_goal_is_suspended_where_its_user_asked_for_that(
+    stage: Scene,
+) -> None:
     job = small_job("done", BEFORE)
-    goal = {"optimus.dl/target-loss": "0.9", "optimus.dl/at-target": "suspend", "optimus.dl/steps-per-epoch": "2"}
+    goal = {
+        "optimus.dl/target-loss": "0.9",
+        "optimus.dl/at-target": "suspend",
+        "optimus.dl/steps-per-epoch": "2",
+    }
     short = {**job.flags, "--examples-per-epoch": "128"}
     job = replace(job, annotations={**(job.annotations or {}), **goal}, flags=short)
     stage.submit(job)

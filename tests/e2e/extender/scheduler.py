@@ -1,4 +1,5 @@
-"""A kube-scheduler and an extender of a test's own, as the administrator, on a running local cluster."""
+"""A kube-scheduler and an extender of a test's own, as the administrator, on a running local
+cluster."""
 
 import json
 import socket
@@ -39,12 +40,17 @@ class Placing:
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Start the extender, wait until it is ready, start kube-scheduler: as the native sidecar does."""
+        """Start the extender, wait until it is ready, start kube-scheduler: as the native sidecar
+        does."""
         self.start_extender()
         self.start_scheduler()
 
     def start_extender(self) -> None:
-        flags = [f"--listen=127.0.0.1:{self.port}", f"--kubeconfig={self.cluster.kubeconfig}", "--check-invariants"]
+        flags = [
+            f"--listen=127.0.0.1:{self.port}",
+            f"--kubeconfig={self.cluster.kubeconfig}",
+            "--check-invariants",
+        ]
         self._run("extender", [sys.executable, "-m", "extender", *flags, *self.extender_flags])
         wait_until("the extender is ready", lambda: self.get("/readyz") == "ok\n")
 
@@ -52,13 +58,25 @@ class Placing:
         path = self.folder / "kube-scheduler.yaml"
         path.write_text(self._configured())
         program = str(self.cluster.binaries["kube-scheduler"])
-        self._run("kube-scheduler", [program, f"--config={path}", f"--secure-port={free_port()}", "--v=2"])
+        self._run(
+            "kube-scheduler", [program, f"--config={path}", f"--secure-port={free_port()}", "--v=2"]
+        )
 
     def _configured(self) -> str:
-        document = yaml.safe_load((REPOSITORY / "scheduler-config" / self.configuration).read_text())
-        document["clientConnection"] = {"kubeconfig": str(self.cluster.kubeconfig), "qps": 500, "burst": 500}
+        document = yaml.safe_load(
+            (REPOSITORY / "scheduler-config" / self.configuration).read_text()
+        )
+        document["clientConnection"] = {
+            "kubeconfig": str(self.cluster.kubeconfig),
+            "qps": 500,
+            "burst": 500,
+        }
         # A Lease that a killed kube-scheduler left is waited for; in a test, not for 15 seconds.
-        document["leaderElection"] |= {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
+        document["leaderElection"] |= {
+            "leaseDuration": "4s",
+            "renewDeadline": "3s",
+            "retryPeriod": "1s",
+        }
         document["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{self.port}"
         return yaml.safe_dump(document)
 
@@ -68,7 +86,8 @@ class Placing:
         log.close()
 
     def kill(self, name: str) -> None:
-        """End one process with SIGKILL; gunicorn's worker ends by itself when its parent is gone."""
+        """End one process with SIGKILL; gunicorn's worker ends by itself when its parent is
+        gone."""
         process = self._processes.pop(name)
         process.kill()
         process.wait(10)
@@ -94,7 +113,10 @@ class Placing:
 
 @contextmanager
 def placing(
-    cluster: LocalCluster, folder: Path, configuration: str = "kube-scheduler-config.yaml", *flags: str
+    cluster: LocalCluster,
+    folder: Path,
+    configuration: str = "kube-scheduler-config.yaml",
+    *flags: str,
 ) -> Iterator[Placing]:
     """Both processes, running; they end with the block."""
     running = Placing(cluster, folder, configuration, flags)
@@ -121,7 +143,12 @@ def tfjob(name: str, ps: int, workers: int, *, ps_cpu: str = "1", worker_cpu: st
             "apiVersion": "kubeflow.org/v1",
             "kind": "TFJob",
             "metadata": {"name": name},
-            "spec": {"tfReplicaSpecs": {"PS": _replicas(ps, ps_cpu), "Worker": _replicas(workers, worker_cpu)}},
+            "spec": {
+                "tfReplicaSpecs": {
+                    "PS": _replicas(ps, ps_cpu),
+                    "Worker": _replicas(workers, worker_cpu),
+                }
+            },
         }
     )
 
@@ -133,11 +160,17 @@ def _replicas(count: int, cpu: str) -> dict[str, object]:
         "command": ["sleep", "3600"],
         "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
     }
-    spec = {"schedulerName": "optimus-scheduler", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    spec = {
+        "schedulerName": "optimus-scheduler",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+    }
     return {"replicas": count, "template": {"spec": spec}}
 
 
 def nodes_of(cluster: LocalCluster, namespace: str, job: str) -> dict[str, str | None]:
     """Node by pod, of the pods of one job."""
-    found = cluster.get("pods", "-n", namespace, "-l", f"training.kubeflow.org/job-name={job}")["items"]
+    found = cluster.get("pods", "-n", namespace, "-l", f"training.kubeflow.org/job-name={job}")[
+        "items"
+    ]
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in found}

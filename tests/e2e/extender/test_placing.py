@@ -1,4 +1,5 @@
-"""A real kube-scheduler asks the extender: gangs whole, evenly, on the fewest nodes, whatever is killed meanwhile."""
+"""A real kube-scheduler asks the extender: gangs whole, evenly, on the fewest nodes, whatever is
+killed meanwhile."""
 
 import json
 from collections import Counter
@@ -9,7 +10,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
-from tests.clusters import Shown
+from localcluster.testing.clusters import Shown
 from tests.e2e.extender.scheduler import REPOSITORY, Placing, nodes_of, placing, tfjob, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -21,7 +22,10 @@ RESUME = '{"spec":{"runPolicy":{"suspend":false},"tfReplicaSpecs":{"PS":{"replic
 @pytest.fixture(scope="module")
 def own(shown: Shown) -> Iterator[LocalCluster]:
     """Four nodes of four CPUs, shared with nobody: these tests fill them."""
-    with LocalCluster("placing", numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})) as cluster, shown(cluster):
+    with (
+        LocalCluster("placing", numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})) as cluster,
+        shown(cluster),
+    ):
         yield cluster
 
 
@@ -50,7 +54,11 @@ class Jobs:
 
     def nodes(self, name: str) -> dict[str, str]:
         """Node by pod, of the pods that are bound."""
-        return {pod: node for pod, node in nodes_of(self._cluster, "default", name).items() if node is not None}
+        return {
+            pod: node
+            for pod, node in nodes_of(self._cluster, "default", name).items()
+            if node is not None
+        }
 
     def wait_bound(self, name: str, pods: int) -> dict[str, str]:
         wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
@@ -74,7 +82,13 @@ class Profile:
             "metadata": {
                 "name": job,
                 "ownerReferences": [
-                    {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job, "uid": owner, "controller": True}
+                    {
+                        "apiVersion": "kubeflow.org/v1",
+                        "kind": "TFJob",
+                        "name": job,
+                        "uid": owner,
+                        "controller": True,
+                    }
                 ],
             },
             "spec": {"jobRef": {"kind": "TFJob", "name": job, "uid": owner}},
@@ -83,7 +97,9 @@ class Profile:
 
     def tell(self, phase: str, ps: int, workers: int) -> None:
         """Say how far the rescale has come."""
-        status = {"status": {"phase": phase, "intervalId": "i1", "targetPs": ps, "targetWorkers": workers}}
+        status = {
+            "status": {"phase": phase, "intervalId": "i1", "targetPs": ps, "targetWorkers": workers}
+        }
         patch = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
         self._cluster.kubectl("patch", "trainingprofile", self._job, *patch)
 
@@ -100,13 +116,17 @@ def spread(nodes: dict[str, str]) -> Counter[tuple[int, int]]:
     return Counter(by_node.values())
 
 
-def test_a_job_is_bound_evenly_on_the_fewest_nodes(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+def test_a_job_is_bound_evenly_on_the_fewest_nodes(
+    own: LocalCluster, jobs: Jobs, tmp_path: Path
+) -> None:
     with placing(own, tmp_path):
         jobs.create("even", 2, 4)
         assert spread(jobs.wait_bound("even", 6)) == {(1, 2): 2}
 
 
-@pytest.mark.parametrize("flags", [pytest.param((), id="told"), pytest.param(("--nominate=false",), id="woken")])
+@pytest.mark.parametrize(
+    "flags", [pytest.param((), id="told"), pytest.param(("--nominate=false",), id="woken")]
+)
 def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
     own: LocalCluster, jobs: Jobs, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
@@ -114,17 +134,23 @@ def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
         jobs.create("first", 4, 8)
         jobs.wait_bound("first", 12)
         jobs.create("second", 4, 8)
-        jobs.wait_message("second-ps-0", "job default/second (4 PS + 8 workers) does not fit as a whole")
+        jobs.wait_message(
+            "second-ps-0", "job default/second (4 PS + 8 workers) does not fit as a whole"
+        )
         assert jobs.nodes("second") == {}
         jobs.delete("first")
         jobs.wait_bound("second", 12)
 
 
-def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(
+    own: LocalCluster, jobs: Jobs, tmp_path: Path
+) -> None:
     with placing(own, tmp_path) as running:
         jobs.create("one", 3, 6)
         jobs.create("two", 3, 6)
-        wait_until("one of them is bound", lambda: 9 in (len(jobs.nodes("one")), len(jobs.nodes("two"))))
+        wait_until(
+            "one of them is bound", lambda: 9 in (len(jobs.nodes("one")), len(jobs.nodes("two")))
+        )
         bound, waiting = sorted(("one", "two"), key=lambda name: -len(jobs.nodes(name)))
         jobs.wait_message(f"{waiting}-ps-0", "does not fit as a whole")
         assert jobs.nodes(waiting) == {}
@@ -139,14 +165,19 @@ def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
     with placing(own, tmp_path, "kube-scheduler-config.yaml", "--leader-lease=") as running:
         running.kill("kube-scheduler")
         jobs.create("gone", 4, 8)
-        wait_until("its room is held", lambda: "optimus_extender_reservations 12.0" in running.get("/metrics"))
+        wait_until(
+            "its room is held",
+            lambda: "optimus_extender_reservations 12.0" in running.get("/metrics"),
+        )
         jobs.delete("gone")
         jobs.create("next", 4, 8)
         running.start_scheduler()
         jobs.wait_bound("next", 12)
 
 
-def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(
+    own: LocalCluster, jobs: Jobs, tmp_path: Path
+) -> None:
     own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
     with placing(own, tmp_path) as running:
         jobs.create("grows", 2, 4)
@@ -155,7 +186,9 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(own: LocalCluster,
         jobs.wait_message("waits-ps-0", "does not fit as a whole")
         profile = Profile(own, "grows")
         profile.tell("Suspending", 4, 8)
-        wait_until("room is held", lambda: "optimus_extender_reservations 12.0" in running.get("/metrics"))
+        wait_until(
+            "room is held", lambda: "optimus_extender_reservations 12.0" in running.get("/metrics")
+        )
         own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", SUSPEND)
         wait_until("its pods are gone", lambda: nodes_of(own, "default", "grows") == {})
         profile.tell("Resizing", 4, 8)
@@ -167,7 +200,9 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(own: LocalCluster,
         assert "invariant broken" not in running.log("extender")
 
 
-def test_by_score_alone_a_job_lands_on_its_planned_nodes(own: LocalCluster, jobs: Jobs, tmp_path: Path) -> None:
+def test_by_score_alone_a_job_lands_on_its_planned_nodes(
+    own: LocalCluster, jobs: Jobs, tmp_path: Path
+) -> None:
     with placing(own, tmp_path, "advisory.yaml"):
         jobs.create("advised", 2, 4)
         assert spread(jobs.wait_bound("advised", 6)) == {(1, 2): 2}
@@ -190,4 +225,6 @@ def test_a_gang_is_completed_after_either_process_is_killed_while_it_binds(
 
 
 def _bound_or_held(running: Placing, jobs: Jobs) -> bool:
-    return bool(jobs.nodes("cut")) or "optimus_extender_reservations 0.0" not in running.get("/metrics")
+    return bool(jobs.nodes("cut")) or "optimus_extender_reservations 0.0" not in running.get(
+        "/metrics"
+    )

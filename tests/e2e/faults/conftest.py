@@ -1,14 +1,15 @@
-"""One real control plane, both processes behind proxies, and one job that every scene rescales once."""
+"""One real control plane, both processes behind proxies, and one job that every scene rescales
+once."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from localcluster.cluster import LocalCluster
-from tests.clusters import Shown
+from localcluster.testing.clusters import Shown
 from tests.harness.stack import training_nodes
-from tests.integration.localcluster_faults.acting import Stage
-from tests.integration.localcluster_faults.staging import staged
+from tests.integration.faults.acting import Stage
+from tests.integration.faults.staging import staged
 
 
 @pytest.fixture(scope="package")

@@ -1,4 +1,5 @@
-"""What `Compact` does to the real control plane: etcd and the API server's cache of watches both forget."""
+"""What `Compact` does to the real control plane: etcd and the API server's cache of watches both
+forget."""
 
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from localcluster.faults.cluster import before
 from localcluster.faults.faults import Calls, Compact, Fault
 from localcluster.node.api import Api, ApiError, read_kubeconfig
-from tests.integration.localcluster_faults.acting import Stage
+from tests.integration.faults.acting import Stage
 
 NAMESPACES = "/api/v1/namespaces"
 

@@ -1,4 +1,5 @@
-"""A cluster under Optimus whose nodes have the frameworks, and the stories of their jobs, played side by side."""
+"""A cluster under Optimus whose nodes have the frameworks, and the stories of their jobs, played
+side by side."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.clusters import Shown
+from localcluster.testing.clusters import Shown
 from tests.e2e.frameworks.jobs import MXNET_ASYNC, MXNET_SYNC, TENSORFLOW, FrameworkJob
 from tests.e2e.frameworks.story import Narrator, Story
 from tests.harness.api import CORE, Api, Json, in_namespace
@@ -29,7 +30,9 @@ def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[Opti
     assert not missing, "; ".join(missing)
     tuning = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "report_seconds": "1"})
     with (
-        optimus_cluster("frameworks", training_nodes("4", "4"), tuning, images=frameworks) as running,
+        optimus_cluster(
+            "frameworks", training_nodes("4", "4"), tuning, images=frameworks
+        ) as running,
         shown(running.cluster),
     ):
         running.deploy()
@@ -38,7 +41,8 @@ def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[Opti
 
 @pytest.fixture(scope="package")
 def stories(optimus: Optimus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stories]:
-    """Submit all three jobs at once; each story by the name of its job, as soon as it has come to its end."""
+    """Submit all three jobs at once; each story by the name of its job, as soon as it has come to
+    its end."""
     optimus.api.create(f"{CORE}/namespaces", {"metadata": {"name": _NAMESPACE}})
     stage = Scene(optimus, _NAMESPACE)
     account = in_namespace(CORE, _NAMESPACE, "serviceaccounts", "default")

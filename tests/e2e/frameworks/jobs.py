@@ -1,7 +1,8 @@
-"""The framework jobs as they are shipped under `examples/`, with their bounds pinned and fewer steps.
+"""The framework jobs as they are shipped under `examples/`, with their bounds pinned and fewer
+steps.
 
-Equal lower and upper bounds leave nothing to choose: the job is not measured at other counts, and its counts change
-when its user moves the bounds, at no other time.
+Equal lower and upper bounds leave nothing to choose: the job is not measured at other counts, and
+its counts change when its user moves the bounds, at no other time.
 """
 
 from collections.abc import Mapping
@@ -32,9 +33,9 @@ class Counts(NamedTuple):
 class FrameworkJob:
     """One shipped manifest, and what a story does with it.
 
-    `steps` replaces the manifest's number of steps, so that the job ends. `role` is the one whose pods print losses.
-    The job starts with the counts `before`; its bounds are moved until only `after` lies within them.
-    """
+    `steps` replaces the manifest's number of steps, so that the job ends. `role` is the one whose
+    pods print losses. The job starts with the counts `before`; its bounds are moved until only
+    `after` lies within them."""
 
     kind: Kind
     manifest: str
@@ -45,12 +46,16 @@ class FrameworkJob:
     after: Counts
 
     def body(self) -> Json:
-        """Return the object to create: the shipped one but for its bounds and its number of steps."""
+        """Return the object to create: the shipped one but for its bounds and its number of
+        steps."""
         body: Json = yaml.safe_load((EXAMPLES / self.manifest).read_text())
         assert body["metadata"]["name"] == self.name
         body["metadata"]["annotations"].update(bounds(self.before))
         specs: Json = body["spec"]["mxReplicaSpecs" if self.kind == "MXJob" else "tfReplicaSpecs"]
-        counts = Counts(specs["Server" if self.kind == "MXJob" else "PS"]["replicas"], specs["Worker"]["replicas"])
+        counts = Counts(
+            specs["Server" if self.kind == "MXJob" else "PS"]["replicas"],
+            specs["Worker"]["replicas"],
+        )
         assert counts == self.before, f"{self.manifest} asks for {counts}"
         for spec in specs.values():
             (container,) = spec["template"]["spec"]["containers"]
@@ -65,13 +70,20 @@ class FrameworkJob:
 
     def claim(self) -> Json:
         """Return the claim of the job's checkpoint volume, as shipped."""
-        claim: Json = yaml.safe_load((EXAMPLES / self.manifest).with_name("checkpoints-pvc.yaml").read_text())
+        claim: Json = yaml.safe_load(
+            (EXAMPLES / self.manifest).with_name("checkpoints-pvc.yaml").read_text()
+        )
         return claim
 
 
 def bounds(counts: Counts) -> Mapping[str, str]:
     """Return the annotations that leave a job these counts only."""
-    each = {"min-ps": counts.ps, "max-ps": counts.ps, "min-workers": counts.workers, "max-workers": counts.workers}
+    each = {
+        "min-ps": counts.ps,
+        "max-ps": counts.ps,
+        "min-workers": counts.workers,
+        "max-workers": counts.workers,
+    }
     return {f"optimus.dl/{name}": str(count) for name, count in each.items()}
 
 

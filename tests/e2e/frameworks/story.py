@@ -1,4 +1,5 @@
-"""The story of one framework job: it trains, its user moves the bounds, it is rescaled, goes on and ends."""
+"""The story of one framework job: it trains, its user moves the bounds, it is rescaled, goes on and
+ends."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +16,8 @@ T = TypeVar("T")
 
 _LABELS: Final = "training.kubeflow.org"
 _STEPS_BEFORE: Final = 90
-"""The bounds are moved after so many: the loss falls so steeply before that six steps change it by more than noise."""
+"""The bounds are moved after so many: the loss falls so steeply before that six steps change it by
+more than noise."""
 
 _PATIENCE_SECONDS: Final = 240.0
 
@@ -24,9 +26,9 @@ _PATIENCE_SECONDS: Final = 240.0
 class Story:
     """What was seen of a job.
 
-    `before` and `after` are the logs of the pods that print losses, by index, on either side of the rescale, with the
-    profile as it stood on either side; `placed` are the pods that ran after it; `job` and `profile` are from the end.
-    """
+    `before` and `after` are the logs of the pods that print losses, by index, on either side of the
+    rescale, with the profile as it stood on either side; `placed` are the pods that ran after it;
+    `job` and `profile` are from the end."""
 
     before: Sequence[TrainerLog]
     profile_before: Json
@@ -55,7 +57,9 @@ class Story:
     @property
     def conditions(self) -> set[str]:
         """The types of the job's conditions that are true in the end."""
-        return {each["type"] for each in self.job["status"]["conditions"] if each["status"] == "True"}
+        return {
+            each["type"] for each in self.job["status"]["conditions"] if each["status"] == "True"
+        }
 
 
 class Narrator:
@@ -66,7 +70,8 @@ class Narrator:
         self._path = in_namespace(KUBEFLOW, stage.namespace, PLURALS[job.kind], job.name)
 
     def play(self) -> Story:
-        """Submit the job and see it to its end. Raises AssertionError, with all there is to say, where it hangs."""
+        """Submit the job and see it to its end. Raises AssertionError, with all there is to say,
+        where it hangs."""
         with LogFollower(self._api, self._printing_pods) as follower:
             self._stage.create(KUBEFLOW, PLURALS[self._job.kind], self._job.body())
             profile_before = self._wait_understood(follower, frozenset(), _STEPS_BEFORE)
@@ -76,7 +81,10 @@ class Narrator:
             profile_after = self._wait_understood(follower, first_run, 1)
             placed = self._placed()
             self._wait(self._has_ended, "it ends")
-            self._wait(lambda: self._status().get("phase") in ("Completed", "Failed"), "its profile says that it ended")
+            self._wait(
+                lambda: self._status().get("phase") in ("Completed", "Failed"),
+                "its profile says that it ended",
+            )
             follower.wait_read(30)
         return Story(
             before=_of_run(follower.logs, first_run, former=True),
@@ -89,11 +97,16 @@ class Narrator:
             events=self._stage.events(self._job.name),
         )
 
-    def _wait_understood(self, follower: LogFollower, former: frozenset[str], least_steps: int) -> Json:
-        """Wait until the profile shows the run's loss, checkpoint and speed; return it, together with the log."""
+    def _wait_understood(
+        self, follower: LogFollower, former: frozenset[str], least_steps: int
+    ) -> Json:
+        """Wait until the profile shows the run's loss, checkpoint and speed; return it, together
+        with the log."""
 
         def understood() -> Json | None:
-            assert not self._conditions() & {"Failed"}, f"{self._job.name} has failed\n{self._stage.describe()}"
+            assert not self._conditions() & {"Failed"}, (
+                f"{self._job.name} has failed\n{self._stage.describe()}"
+            )
             logs = _of_run(follower.logs, former, former=False)
             status = self._status()
             if not logs or not logs[0].checkpoints or logs[0].steps[-1].step < least_steps:
@@ -101,12 +114,16 @@ class Narrator:
             told = {"loss", "checkpointStep", "stepsPerSecond"} <= status.keys()
             return status if told and status["checkpointStep"] in logs[0].checkpoints else None
 
-        found = self._wait(understood, "its profile shows a loss, a checkpoint of this run and a speed")
+        found = self._wait(
+            understood, "its profile shows a loss, a checkpoint of this run and a speed"
+        )
         assert found is not None
         return found
 
     def _is_rescaled(self) -> bool:
-        assert not self._has_ended(), f"{self._job.name} ended before it was rescaled\n{self._stage.describe()}"
+        assert not self._has_ended(), (
+            f"{self._job.name} ended before it was rescaled\n{self._stage.describe()}"
+        )
         return bool(self._status().get("rescales") == 1)
 
     def _move_bounds(self) -> None:
@@ -130,7 +147,9 @@ class Narrator:
     def _pods(self, **labels: str) -> list[Json]:
         wanted = {"job-name": self._job.name, **labels}
         selector = ",".join(f"{_LABELS}/{name}={value}" for name, value in wanted.items())
-        return self._api.items(in_namespace(CORE, self._stage.namespace, "pods"), labelSelector=selector)
+        return self._api.items(
+            in_namespace(CORE, self._stage.namespace, "pods"), labelSelector=selector
+        )
 
     def _printing_pods(self) -> list[Json]:
         return self._pods(**{"replica-type": self._job.role})
@@ -141,6 +160,8 @@ class Narrator:
         return Counts(roles["ps"] + roles["server"], roles["worker"])
 
 
-def _of_run(logs: Sequence[FollowedLog], first_run: frozenset[str], *, former: bool) -> list[TrainerLog]:
+def _of_run(
+    logs: Sequence[FollowedLog], first_run: frozenset[str], *, former: bool
+) -> list[TrainerLog]:
     chosen = [TrainerLog(log.pod, log.text) for log in logs if (log.uid in first_run) is former]
     return sorted(chosen, key=lambda log: int(log.pod.rpartition("-")[2]))

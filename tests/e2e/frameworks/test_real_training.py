@@ -9,27 +9,39 @@ from tests.e2e.frameworks.story import Story
 from tests.e2e.frameworks.trainer_log import present_losses, steps_per_second
 from tests.harness.api import Json
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]  # the first test waits for the whole story
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(1200),
+]  # the first test waits for the whole story
 
 SPREAD_OF = 20
 EPOCH_TOLERANCE = 0.01
-"""An epoch's first line of an asynchronous worker also speaks for a few steps of the epoch before."""
+"""An epoch's first line of an asynchronous worker also speaks for a few steps of the epoch
+before."""
 
 FIRST = 6
 """Steps whose mean loss is compared: the loss of a single one is noisy."""
 
 
-def test_it_trains_on_at_the_counts_that_its_user_asked_for(job: FrameworkJob, story: Story) -> None:
+def test_it_trains_on_at_the_counts_that_its_user_asked_for(
+    job: FrameworkJob, story: Story
+) -> None:
     assert story.placed == job.after
     assert (story.profile_before["ps"], story.profile_before["workers"]) == job.before
     assert (story.profile_after["ps"], story.profile_after["workers"]) == job.after
     assert story.profile["rescales"] == 1
-    told = [event["message"] for event in story.events if event["reason"] in ("Rescaling", "Rescaled")]
+    told = [
+        event["message"]
+        for event in story.events
+        if event["reason"] in ("RescaleExecutor", "Rescaled")
+    ]
     assert all(f"{job.before} -> {job.after}" in message for message in told), told
     assert len(told) == 2
 
 
-def test_the_first_step_after_the_rescale_is_the_one_after_the_checkpoint(job: FrameworkJob, story: Story) -> None:
+def test_the_first_step_after_the_rescale_is_the_one_after_the_checkpoint(
+    job: FrameworkJob, story: Story
+) -> None:
     assert story.after[0].steps[0].step == story.checkpoint + 1
     # Nothing is left out, and no step of the checkpoint is trained again by anybody.
     assert list(story.losses_after) == list(range(story.checkpoint + 1, job.steps + 1))
@@ -46,11 +58,20 @@ def test_the_loss_goes_on_where_the_checkpoint_left_it(story: Story) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_the_autoscaler_reads_in_the_log_what_stands_there(job: FrameworkJob, story: Story, moment: str) -> None:
-    logs, profile = (story.before, story.profile_before) if moment == "before" else (story.after, story.profile_after)
+def test_the_autoscaler_reads_in_the_log_what_stands_there(
+    job: FrameworkJob, story: Story, moment: str
+) -> None:
+    logs, profile = (
+        (story.before, story.profile_before)
+        if moment == "before"
+        else (story.after, story.profile_after)
+    )
     former = story.before[0] if moment == "after" else None
     means = present_losses(former, logs[0], job.steps_per_epoch, profile["checkpointStep"])
-    assert any(profile["loss"] == pytest.approx(mean, rel=EPOCH_TOLERANCE) for mean in means), (profile["loss"], means)
+    assert any(profile["loss"] == pytest.approx(mean, rel=EPOCH_TOLERANCE) for mean in means), (
+        profile["loss"],
+        means,
+    )
     assert profile["checkpointStep"] in logs[0].checkpoints
     measured = steps_per_second(logs[0])
     assert measured / 2 <= profile["stepsPerSecond"] <= measured * 2
@@ -64,7 +85,11 @@ def test_it_ends_without_ever_having_failed(story: Story) -> None:
     assert "Failed" not in story.conditions
     assert story.profile["phase"] == "Completed"
     assert story.profile["checkpointStep"] in story.after[0].checkpoints
-    warnings = [event["message"] for event in story.events if event["type"] == "Warning" and _is_of_optimus(event)]
+    warnings = [
+        event["message"]
+        for event in story.events
+        if event["type"] == "Warning" and _is_of_optimus(event)
+    ]
     assert not warnings
 
 

@@ -1,4 +1,5 @@
-"""The product's own manifests on the shared cluster, and clients that are the ServiceAccounts which they grant."""
+"""The product's own manifests on the shared cluster, and clients that are the ServiceAccounts which
+they grant."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,11 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kube.client import Client, connect
 from localcluster.cluster import LocalCluster
+from optimus.kube.client import Client, connect
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-GRANTED = ("namespace.yaml", "crd-trainingprofiles.yaml", "rbac-autoscaler.yaml", "rbac-scheduler.yaml")
+GRANTED = (
+    "namespace.yaml",
+    "crd-trainingprofiles.yaml",
+    "rbac-autoscaler.yaml",
+    "rbac-scheduler.yaml",
+)
 
 
 @pytest.fixture(scope="session")
@@ -18,12 +24,16 @@ def granted(cluster: LocalCluster) -> LocalCluster:
     """The cluster with the CRD and the rights; the two programs do not run."""
     for name in GRANTED:
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / name))
-    cluster.kubectl("wait", "--for=condition=Established", "crd/trainingprofiles.optimus.dl", "--timeout=30s")
+    cluster.kubectl(
+        "wait", "--for=condition=Established", "crd/trainingprofiles.optimus.dl", "--timeout=30s"
+    )
     return cluster
 
 
 @pytest.fixture(scope="session")
-def client_of(granted: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Client]]:
+def client_of(
+    granted: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Client]]:
     """A client that is one of the two ServiceAccounts, by its token."""
     clients: list[Client] = []
 

@@ -1,4 +1,5 @@
-"""Calls on a real API server beside a real training operator, as the identities that the manifests grant."""
+"""Calls on a real API server beside a real training operator, as the identities that the manifests
+grant."""
 
 import json
 import time
@@ -9,23 +10,29 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-from kube import kinds
-from kube.caches import Reflector
-from kube.client import Client
-from kube.contract import Phase
-from kube.errors import ErrorKind
-from kube.events import EventType, EventWriter
-from kube.left_alone import JobRules
-from kube.listing import DirectReader
-from kube.logs import LogReader
-from kube.outcomes import Refused, Written
-from kube.pods import Pod
-from kube.profiles import NameTaken, ProfileStatus, ProfileWriter, RescaleRecord, TrainingProfile
-from kube.store import Cached
-from kube.training_jobs import TrainingJob
-from kube.writer import JobWriter, PodWriter
 from localcluster.cluster import LocalCluster
-from scheduling.jobs import Counts, JobKey, Role
+from optimus.jobs import Counts, JobKey, Role
+from optimus.kube import kinds
+from optimus.kube.client import Client
+from optimus.kube.contract import Phase
+from optimus.kube.eligibility import JobRules
+from optimus.kube.errors import ErrorKind
+from optimus.kube.events import EventType, EventWriter
+from optimus.kube.live_reader import LiveReader
+from optimus.kube.logs import LogReader
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import (
+    NameTaken,
+    ProfileStatus,
+    ProfileWriter,
+    RescaleRecord,
+    TrainingProfile,
+)
+from optimus.kube.reflector import Reflector
+from optimus.kube.results import Refused, Written
+from optimus.kube.store import Cached
+from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.writer import JobWriter, PodWriter
 from tests.e2e.kube.conftest import MANIFESTS
 
 WAIT_SECONDS = 60.0
@@ -58,7 +65,12 @@ def tfjob(name: str, scheduler: str = "default-scheduler") -> str:
             "worker": replicas(2, "tensorflow", scheduler),
         },
     }
-    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name}, "spec": spec}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
     return json.dumps(job)
 
 
@@ -88,8 +100,11 @@ def pods_in(reflector: Reflector[Pod], namespace: str) -> list[Pod]:
     return [pod for pod in reflector.items() if pod.namespace == namespace]
 
 
-def as_read_last(reader: DirectReader, key: JobKey, write: Callable[[TrainingJob], Written | Refused]) -> TrainingJob:
-    """Read the job and write, again while the operator's own status writes come in between; the job as read last."""
+def as_read_last(
+    reader: LiveReader, key: JobKey, write: Callable[[TrainingJob], Written | Refused]
+) -> TrainingJob:
+    """Read the job and write, again while the operator's own status writes come in between; the job
+    as read last."""
     for _ in range(20):
         job = reader.job("TFJob", key)
         assert isinstance(job, TrainingJob)
@@ -103,7 +118,11 @@ def as_read_last(reader: DirectReader, key: JobKey, write: Callable[[TrainingJob
 def test_a_job_is_suspended_emptied_resized_and_resumed(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
-    reader, writer, key = DirectReader(autoscaler, JobRules()), JobWriter(autoscaler), JobKey(namespace, "j")
+    reader, writer, key = (
+        LiveReader(autoscaler, JobRules()),
+        JobWriter(autoscaler),
+        JobKey(namespace, "j"),
+    )
     granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
     with followed(Reflector(autoscaler, kinds.pods())) as pods:
         until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 3)
@@ -121,7 +140,9 @@ def test_a_job_is_suspended_emptied_resized_and_resumed(
         assert stale.kind is ErrorKind.CONFLICT
         until(pods, lambda: not pods_in(pods, namespace))
         assert reader.pods_of(job) == ()
-        suspended = as_read_last(reader, key, lambda seen: writer.resize_and_resume(seen, Counts(2, 3)))
+        suspended = as_read_last(
+            reader, key, lambda seen: writer.resize_and_resume(seen, Counts(2, 3))
+        )
         assert (suspended.suspended, suspended.suspended_by) == (True, "i-1")
         until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 5)
         assert all(pod.gang == {Role.PS: 2, Role.WORKER: 3} for pod in pods_in(pods, namespace))
@@ -130,10 +151,14 @@ def test_a_job_is_suspended_emptied_resized_and_resumed(
     assert "optimus.dl/suspended-by" not in stored["metadata"].get("annotations", {})
 
 
-def test_a_log_is_read_with_the_agents_timestamps(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+def test_a_log_is_read_with_the_agents_timestamps(
+    granted: LocalCluster, namespace: str, autoscaler: Client
+) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
     with followed(Reflector(autoscaler, kinds.pods())) as pods:
-        pod = until(pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None))
+        pod = until(
+            pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None)
+        )
         lines = until(pods, lambda: LogReader(autoscaler).read(pod))
     assert isinstance(lines, list)
     assert [line.text for line in lines] == ["started"]
@@ -150,11 +175,18 @@ def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
         writer = PodWriter(scheduler)
         assert isinstance(writer.nominate(pod, "node-1"), Written)
         assert isinstance(writer.wake(pod, "room appeared"), Written)
-        until(pods, lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node == "node-1")
+        until(
+            pods,
+            lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node == "node-1",
+        )
         assert isinstance(writer.nominate(pod, None), Written)
-        until(pods, lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node is None)
+        until(
+            pods, lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node is None
+        )
         stored = granted.kubectl("get", "pod", pod.name, "-n", namespace, "-o", "yaml")
-        assert yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/woken"] == "room appeared"
+        assert (
+            yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/woken"] == "room appeared"
+        )
     refused = PodWriter(autoscaler).nominate(pod, "node-1")
     assert isinstance(refused, Refused)
     assert refused.kind is ErrorKind.FORBIDDEN
@@ -164,15 +196,19 @@ def suspending(profile: TrainingProfile | None) -> TrainingProfile | None:
     return profile if profile is not None and profile.status.phase is Phase.SUSPENDING else None
 
 
-def test_a_profile_lives_and_dies_with_its_job(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+def test_a_profile_lives_and_dies_with_its_job(
+    granted: LocalCluster, namespace: str, autoscaler: Client
+) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
-    job = DirectReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     writer = ProfileWriter(autoscaler)
     profile = writer.create(job)
     assert isinstance(profile, TrainingProfile)
     assert writer.create(job) == profile
-    rescale = RescaleRecord("i-1", "2026-01-01T00:00:00Z", 1, 2, 2, 3, why="worker 3 saves 41 s", step="empty")
+    rescale = RescaleRecord(
+        "i-1", "2026-01-01T00:00:00Z", 1, 2, 2, 3, why="worker 3 saves 41 s", step="empty"
+    )
     status = ProfileStatus(
         phase=Phase.SUSPENDING,
         reason="worker 3 saves 41 s",
@@ -194,8 +230,13 @@ def test_a_profile_lives_and_dies_with_its_job(granted: LocalCluster, namespace:
         assert found.status.rescale == rescale
         assert (found.status.loss, found.status.steps_per_second) == (0.41235, None)
         assert found.status.state == status.state
-        assert isinstance(writer.write_status(profile, ProfileStatus(phase=Phase.TRAINING)), Written)
-        until(profiles, lambda: (seen := profiles.find(namespace, "j")) and seen.status.rescale is None)
+        assert isinstance(
+            writer.write_status(profile, ProfileStatus(phase=Phase.TRAINING)), Written
+        )
+        until(
+            profiles,
+            lambda: (seen := profiles.find(namespace, "j")) and seen.status.rescale is None,
+        )
         table = granted.kubectl("get", "tprof", "-n", namespace).splitlines()
         columns = "NAME PHASE PS WORKERS LOSS GOAL PROGRESS% STEPS/S REMAINING(S) AGE REASON"
         assert " ".join(table[0].split()) == columns
@@ -206,9 +247,11 @@ def test_a_profile_lives_and_dies_with_its_job(granted: LocalCluster, namespace:
     assert gone.kind is ErrorKind.NOT_FOUND
 
 
-def test_the_profile_of_another_job_is_not_taken(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+def test_the_profile_of_another_job_is_not_taken(
+    granted: LocalCluster, namespace: str, autoscaler: Client
+) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
-    job = DirectReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     other = {
         "apiVersion": "optimus.dl/v1alpha1",
@@ -224,14 +267,18 @@ def test_the_profile_of_another_job_is_not_taken(granted: LocalCluster, namespac
     assert isinstance(ProfileWriter(autoscaler).create(job), TrainingProfile)
 
 
-def test_equal_events_are_one_that_kubectl_describes(granted: LocalCluster, namespace: str, autoscaler: Client) -> None:
+def test_equal_events_are_one_that_kubectl_describes(
+    granted: LocalCluster, namespace: str, autoscaler: Client
+) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
-    job = DirectReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     seconds = iter(range(0, 10_000, 61))
     events = EventWriter(autoscaler, "optimus-autoscaler", timer=lambda: float(next(seconds)))
     for _ in range(2):
-        assert isinstance(events.emit(job, EventType.WARNING, "BadAnnotation", "optimus.dl/min-ps: 'x'"), Written)
+        assert isinstance(
+            events.emit(job, EventType.WARNING, "BadAnnotation", "optimus.dl/min-ps: 'x'"), Written
+        )
     described = granted.kubectl("describe", "tfjob", "j", "-n", namespace)
     assert "BadAnnotation" in described
     assert "(x2 over" in described
@@ -283,17 +330,36 @@ def deployments() -> list[dict[str, Any]]:
 
 
 def test_the_manifests_as_shipped_are_accepted_whole(granted: LocalCluster) -> None:
-    listed = granted.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(MANIFESTS))
+    listed = granted.kubectl(
+        "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(MANIFESTS)
+    )
     assert "deployment.apps/optimus-scheduler" in listed
     assert "configmap/optimus-scheduler-config-" in listed
     assert all(line.endswith("serverside-applied (server dry run)") for line in listed.splitlines())
 
 
-@pytest.mark.parametrize("deployment", deployments(), ids=lambda document: str(document["metadata"]["name"]))
-def test_the_pods_are_admitted_at_the_restricted_level(granted: LocalCluster, deployment: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "deployment", deployments(), ids=lambda document: str(document["metadata"]["name"])
+)
+def test_the_pods_are_admitted_at_the_restricted_level(
+    granted: LocalCluster, deployment: dict[str, Any]
+) -> None:
     template = deployment["spec"]["template"]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": template["spec"]}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe"},
+        "spec": template["spec"],
+    }
     made = granted.kubectl(
-        "create", "-n", "optimus-system", "--dry-run=server", "-f", "-", "-o", "json", input=json.dumps(pod)
+        "create",
+        "-n",
+        "optimus-system",
+        "--dry-run=server",
+        "-f",
+        "-",
+        "-o",
+        "json",
+        input=json.dumps(pod),
     )
     assert json.loads(made)["spec"]["serviceAccountName"] == template["spec"]["serviceAccountName"]

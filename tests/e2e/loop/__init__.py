@@ -1,1 +1,2 @@
-"""The whole loop on a real control plane: jobs measured, grown, shrunk, brought to their goals, whatever happens."""
+"""The whole loop on a real control plane: jobs measured, grown, shrunk, brought to their goals,
+whatever happens."""

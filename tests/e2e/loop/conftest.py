@@ -1,4 +1,5 @@
-"""One cluster under Optimus for the tests of the whole loop; a failing test tells what its jobs went through."""
+"""One cluster under Optimus for the tests of the whole loop; a failing test tells what its jobs
+went through."""
 
 import secrets
 from collections.abc import Generator, Iterator
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import Shown
+from localcluster.testing.clusters import Shown
 from tests.harness.scene import Scene, scene
 from tests.harness.stack import QUICK_TUNING, Optimus, Tuning, optimus_cluster, training_nodes
 
@@ -15,21 +16,26 @@ TUNING = Tuning(
         **QUICK_TUNING.autoscaler,
         "interval_seconds": "6",
         "profiling_samples": "4",
-        # A rescale costs a light job some three seconds; less is said so that a job near its goal still moves.
+        # A rescale costs a light job some three seconds; less is said so that a job near its goal
+        # still moves.
         "rescale_cost_seconds": "1",
         "least_gain_percent": "3",
         "report_seconds": "1",
     },
     extender={**QUICK_TUNING.extender, "reservation_seconds": "30"},
 )
-# These tests kill the two processes again and again; nobody wants to wait for a kubelet's usual back-off.
+# These tests kill the two processes again and again; nobody wants to wait for a kubelet's usual
+# back-off.
 AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
 
 
 @pytest.fixture(scope="package")
 def optimus(shown: Shown) -> Iterator[Optimus]:
     """A cluster with two training nodes of four CPUs each, and both processes serving."""
-    with optimus_cluster("loop", training_nodes("4", "4"), TUNING, agent=AGENT) as optimus, shown(optimus.cluster):
+    with (
+        optimus_cluster("loop", training_nodes("4", "4"), TUNING, agent=AGENT) as optimus,
+        shown(optimus.cluster),
+    ):
         optimus.deploy()
         yield optimus
 
@@ -42,7 +48,9 @@ def stage(optimus: Optimus, tmp_path: Path) -> Iterator[Scene]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Say what there is to say about the scene of a failed test, while it still stands."""
     report = yield
     stage = getattr(item, "funcargs", {}).get("stage")

@@ -1,4 +1,5 @@
-"""What a user reads with kubectl, and what an operator gets from one run of the autoscaler by hand."""
+"""What a user reads with kubectl, and what an operator gets from one run of the autoscaler by
+hand."""
 
 import subprocess
 import sys
@@ -15,7 +16,19 @@ from tests.harness.stack import AUTOSCALER, REPOSITORY, SYSTEM_NAMESPACE, Optimu
 pytestmark = pytest.mark.timeout(300)
 
 BEFORE, AFTER = (1, 2), (1, 3)
-COLUMNS = ["NAME", "PHASE", "PS", "WORKERS", "LOSS", "GOAL", "PROGRESS%", "STEPS/S", "REMAINING(S)", "AGE", "REASON"]
+COLUMNS = [
+    "NAME",
+    "PHASE",
+    "PS",
+    "WORKERS",
+    "LOSS",
+    "GOAL",
+    "PROGRESS%",
+    "STEPS/S",
+    "REMAINING(S)",
+    "AGE",
+    "REASON",
+]
 
 
 def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(stage: Scene) -> None:
@@ -32,16 +45,33 @@ def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(stage: Sce
     assert row.split()[:4] == ["shown", "Training", "1", "3"]
     assert "loss <= 0.081" in row
     described = kubectl("describe", "tfjob", "shown", "-n", stage.namespace)
-    for reason, message in (("Rescaling", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"), ("Rescaled", "run")):
+    for reason, message in (
+        ("RescaleExecutor", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"),
+        ("Rescaled", "run"),
+    ):
         assert any(reason in line and message in line for line in described.splitlines()), described
 
 
 def run_autoscaler(stage: Scene, *flags: str) -> str:
     """Run the autoscaler here, once, as the cluster's administrator; return what it printed."""
     kubeconfig = f"--kubeconfig={stage.optimus.cluster.kubeconfig}"
-    command = [sys.executable, "-m", "autoscaler", "--once", kubeconfig, "--listen=127.0.0.1:0", *flags]
-    command += ["--tick-seconds=0.5", "--log-poll-seconds=1", "--node-selector=optimus.dl/pool=training"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=90, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "autoscaler",
+        "--once",
+        kubeconfig,
+        "--listen=127.0.0.1:0",
+        *flags,
+    ]
+    command += [
+        "--tick-seconds=0.5",
+        "--log-poll-seconds=1",
+        "--node-selector=optimus.dl/pool=training",
+    ]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=90, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -63,18 +93,27 @@ def spec_of(stage: Scene) -> Json:
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_one_run_by_hand_prints_its_decisions_and_carries_them_out_unless_it_is_dry(stage: Scene) -> None:
+def test_one_run_by_hand_prints_its_decisions_and_carries_them_out_unless_it_is_dry(
+    stage: Scene,
+) -> None:
     job = small_job("once", BEFORE)
     with Chronicle(stage) as chronicle:
         stage.submit(job)
         stage.wait(lambda: chronicle.logs.steps_of_last("once"), "the job trains")
         set_bounds(stage, job, AFTER)
         before = spec_of(stage)
-        decision = f"{stage.namespace}/once\tgrow\t1 PS + 2 workers -> 1 PS + 3 workers\tits bounds do not allow"
+        decision = (
+            f"{stage.namespace}/once\tgrow\t1 PS + 2 workers -> 1 PS + 3 workers\tits "
+            "bounds do not allow"
+        )
         assert decision in run_autoscaler(stage, "--dry-run")
         assert spec_of(stage) == before
         assert stage.profile(job) is None
-        assert not [each for each in stage.events("once") if each["source"].get("component") == "optimus-autoscaler"]
+        assert not [
+            each
+            for each in stage.events("once")
+            if each["source"].get("component") == "optimus-autoscaler"
+        ]
         assert decision in run_autoscaler(stage)
         assert spec_of(stage)["tfReplicaSpecs"]["Worker"]["replicas"] == 3
         assert not spec_of(stage)["runPolicy"].get("suspend")

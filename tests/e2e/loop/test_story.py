@@ -1,8 +1,9 @@
-"""The story of two jobs: measured, grown and shrunk by their forecasts as the other comes and goes, to their goals.
+"""The story of two jobs: measured, grown and shrunk by their forecasts as the other comes and goes,
+to their goals.
 
-The first job alone is measured and gets what helps it. The second, for which the rest is too little, arrives: the
-first gives room. The second is measured, reaches its goal and is suspended: the first grows again, to its own goal.
-Nobody but the autoscaler changes a count.
+The first job alone is measured and gets what helps it. The second, for which the rest is too
+little, arrives: the first gives room. The second is measured, reaches its goal and is suspended:
+the first grows again, to its own goal. Nobody but the autoscaler changes a count.
 """
 
 import re
@@ -17,8 +18,8 @@ from tests.harness.placements import placed_gangs
 from tests.harness.scene import Scene
 from tests.harness.training import epoch_losses
 
-# Two nodes of four CPUs: the first job at its most leaves half a CPU on each, where the second does not fit.
-# Stated costs: a worker more and a PS more each save a good tenth of the first job's time.
+# Two nodes of four CPUs: the first job at its most leaves half a CPU on each, where the second does
+# not fit. Stated costs: a worker more and a PS more each save a good tenth of the first job's time.
 FIRST = LightJob(
     "TFJob",
     "first",
@@ -33,8 +34,16 @@ FIRST = LightJob(
         "optimus.dl/max-ps": "2",
         "optimus.dl/max-workers": "4",
     },
-    requests={"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "1500m", "memory": "64Mi"}},
-    flags={"--epochs": "0", "--examples-per-epoch": "640", "--example-seconds": "0.02", "--model-mbytes": "0.2"},
+    requests={
+        "PS": {"cpu": "500m", "memory": "64Mi"},
+        "Worker": {"cpu": "1500m", "memory": "64Mi"},
+    },
+    flags={
+        "--epochs": "0",
+        "--examples-per-epoch": "640",
+        "--example-seconds": "0.02",
+        "--model-mbytes": "0.2",
+    },
 )
 SECOND = LightJob(
     "MXJob",
@@ -71,17 +80,26 @@ FORECAST = re.compile(r"remaining \d+ s become \d+ s")
 def has_its_share(chronicle: Chronicle, job: LightJob) -> bool:
     """Whether the job was measured and now trains, alone, at all that helps it, with a forecast."""
     measured = [each for each in chronicle.rescales(job) if each.measures]
-    return len(measured) == 3 and chronicle.is_quiet_at(job, (2, 4)) and "remainingSeconds" in chronicle.status(job)
+    return (
+        len(measured) == 3
+        and chronicle.is_quiet_at(job, (2, 4))
+        and "remainingSeconds" in chronicle.status(job)
+    )
 
 
 def given(stage: Scene, rescales: list[Rescale]) -> list[Rescale]:
     """Return the rescales that made the first job smaller for the second."""
     why = f"gives room to {stage.namespace}/{SECOND.name}"
-    return [each for each in rescales if INTERVAL_ID.fullmatch(each.id) and each.shrinks and each.why.startswith(why)]
+    return [
+        each
+        for each in rescales
+        if INTERVAL_ID.fullmatch(each.id) and each.shrinks and each.why.startswith(why)
+    ]
 
 
 def reached_its_goal(chronicle: Chronicle, job: LightJob) -> None:
-    """By way of profiling, never Failed, without a step at or below a complete checkpoint trained again."""
+    """By way of profiling, never Failed, without a step at or below a complete checkpoint trained
+    again."""
     rescales, status = chronicle.rescales(job), chronicle.status(job)
     assert not chronicle.ever_failed(job)
     assert not chronicle.training_complaints(job)
@@ -98,26 +116,48 @@ def reached_its_goal(chronicle: Chronicle, job: LightJob) -> None:
 
 
 def grown_by_forecast(rescales: list[Rescale]) -> list[Rescale]:
-    return [each for each in rescales if INTERVAL_ID.fullmatch(each.id) and each.grows and FORECAST.search(each.why)]
+    return [
+        each
+        for each in rescales
+        if INTERVAL_ID.fullmatch(each.id) and each.grows and FORECAST.search(each.why)
+    ]
 
 
 @pytest.mark.timeout(600)
-def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_their_goals(stage: Scene) -> None:
+def test_two_jobs_are_measured_share_the_cluster_by_their_forecasts_and_reach_their_goals(
+    stage: Scene,
+) -> None:
     with Chronicle(stage) as chronicle:
         stage.submit(FIRST)
-        stage.wait(lambda: has_its_share(chronicle, FIRST), "the first job is measured and has its share", 240)
+        stage.wait(
+            lambda: has_its_share(chronicle, FIRST),
+            "the first job is measured and has its share",
+            240,
+        )
         stage.submit(SECOND)
         stage.wait(lambda: given(stage, chronicle.rescales(FIRST)), "the first job gives room", 60)
-        stage.wait(lambda: chronicle.phase(SECOND) == "Suspended", "the second job is at its goal and suspended", 240)
-        stage.wait(lambda: chronicle.is_quiet_at(FIRST, (2, 4)), "the first job has grown again", 60)
-        stage.wait(lambda: chronicle.phase(FIRST) == "Suspended", "the first job is at its goal and suspended", 240)
+        stage.wait(
+            lambda: chronicle.phase(SECOND) == "Suspended",
+            "the second job is at its goal and suspended",
+            240,
+        )
+        stage.wait(
+            lambda: chronicle.is_quiet_at(FIRST, (2, 4)), "the first job has grown again", 60
+        )
+        stage.wait(
+            lambda: chronicle.phase(FIRST) == "Suspended",
+            "the first job is at its goal and suspended",
+            240,
+        )
 
         first = chronicle.rescales(FIRST)
         assert grown_by_forecast(first)[-1].target == (2, 4), first
         assert FORECAST.search(given(stage, first)[0].why), first
         for job in (FIRST, SECOND):
             reached_its_goal(chronicle, job)
-        gangs = placed_gangs(chronicle.pods.changes, stage.api.items(f"{CORE}/nodes"), [FIRST, SECOND])
+        gangs = placed_gangs(
+            chronicle.pods.changes, stage.api.items(f"{CORE}/nodes"), [FIRST, SECOND]
+        )
         assert not {str(gang): gang.complaints for gang in gangs if gang.complaints}
         placed = Counter(gang.job.name for gang in gangs)
         assert min(placed[FIRST.name], placed[SECOND.name]) >= 3, placed

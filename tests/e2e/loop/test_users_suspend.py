@@ -1,4 +1,5 @@
-"""A user's own suspension stays until the user ends it, also when it comes in the middle of a rescale."""
+"""A user's own suspension stays until the user ends it, also when it comes in the middle of a
+rescale."""
 
 import pytest
 
@@ -35,7 +36,9 @@ def stays_suspended(stage: Scene, chronicle: Chronicle, job: LightJob) -> None:
     assert not chronicle.ever_failed(job)
 
 
-def test_a_job_that_its_user_suspends_is_left_suspended_and_goes_on_when_its_user_says_so(stage: Scene) -> None:
+def test_a_job_that_its_user_suspends_is_left_suspended_and_goes_on_when_its_user_says_so(
+    stage: Scene,
+) -> None:
     job = small_job("resting", BEFORE)
     with Chronicle(stage) as chronicle:
         stage.submit(job)
@@ -48,7 +51,9 @@ def test_a_job_that_its_user_suspends_is_left_suspended_and_goes_on_when_its_use
         assert not chronicle.training_complaints(job)
 
 
-def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(stage: Scene) -> None:
+def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
+    stage: Scene,
+) -> None:
     job = small_job("resting", BEFORE)
     taken: list[str] = []
 
@@ -63,12 +68,19 @@ def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
         stage.submit(job)
         wait_training(stage, chronicle, job)
         set_bounds(stage, job, AFTER)
-        stage.wait(lambda: taken, "the rescale has suspended it, and its user has made that suspension its own")
+        stage.wait(
+            lambda: taken,
+            "the rescale has suspended it, and its user has made that suspension its own",
+        )
         stays_suspended(stage, chronicle, job)
         (rescale,) = chronicle.rescales(job)
         assert rescale.id == taken[0]
         assert rescale.phases[-1] == "Suspending"
-        told = [event["message"] for event in stage.events(job.name) if event["reason"] == "RescaleEnded"]
+        told = [
+            event["message"]
+            for event in stage.events(job.name)
+            if event["reason"] == "RescaleEnded"
+        ]
         assert told == ["its user made the suspension its own"]
         suspend(stage, job, suspended=False)
         wait_training(stage, chronicle, at(job, AFTER))
@@ -88,7 +100,9 @@ def test_a_suspension_while_a_rescaled_job_starts_stays(stage: Scene) -> None:
         stage.submit(job)
         wait_training(stage, chronicle, job)
         set_bounds(stage, job, AFTER)
-        stage.wait(lambda: suspended, "its user has suspended it while it was started at its new counts")
+        stage.wait(
+            lambda: suspended, "its user has suspended it while it was started at its new counts"
+        )
         stays_suspended(stage, chronicle, job)
         assert [each.phases[-1] for each in chronicle.rescales(job)] == ["Starting"]
         suspend(stage, job, suspended=False)

@@ -1,4 +1,5 @@
-"""The demo as a newcomer starts it, with no program on its PATH, and with a folder of its own for what it writes."""
+"""The demo as a newcomer starts it, with no program on its PATH, and with a folder of its own for
+what it writes."""
 
 import os
 import re
@@ -12,14 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster.supervise import REPOSITORY
-from tests.harness.waiting import wait_until
+from localcluster.testing.waiting import wait_until
 
 _END_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Playing:
-    """One run. All that it and its processes write lies in `folder`, whose path each of these carries."""
+    """One run. All that it and its processes write lies in `folder`, whose path each of these
+    carries."""
 
     process: "subprocess.Popen[bytes]"
     output: Path
@@ -32,7 +34,12 @@ class Playing:
 
     def wait_says(self, text: str, seconds: float = 60.0) -> None:
         """Wait until it has printed this. Raises AssertionError where it does not, or ends."""
-        wait_until(lambda: text in self.said or not self.runs, f"the demo says {text!r}", seconds, lambda: self.said)
+        wait_until(
+            lambda: text in self.said or not self.runs,
+            f"the demo says {text!r}",
+            seconds,
+            lambda: self.said,
+        )
         assert text in self.said, f"the demo has ended without {text!r}:\n{self.said}"
 
     @property
@@ -56,7 +63,8 @@ class Playing:
             os.killpg(self.process.pid, number)
 
     def left(self) -> list[str]:
-        """Return what of this run is still there: processes by their command lines, files by their paths."""
+        """Return what of this run is still there: processes by their command lines, files by their
+        paths."""
         return [*_processes_of(self.folder), *(str(path) for path in self.folder.iterdir())]
 
 
@@ -66,10 +74,15 @@ def playing(folder: Path, *arguments: str) -> Iterator[Playing]:
     own = folder / "own"
     own.mkdir()
     output = folder / "output"
-    environ = {**os.environ, "TMPDIR": str(own), "PATH": str(folder / "nothing"), "OMP_NUM_THREADS": "1"}
+    environ = {
+        **os.environ,
+        "TMPDIR": str(own),
+        "PATH": str(folder / "nothing"),
+        "OMP_NUM_THREADS": "1",
+    }
     with output.open("wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "localcluster.demo", *arguments],
+            [sys.executable, "-m", "examples.demo", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,

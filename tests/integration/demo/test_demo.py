@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.waiting import wait_until
+from localcluster.testing.waiting import wait_until
 from tests.integration.demo.playing import Playing, playing
 
 INTERRUPTED = 130
@@ -27,10 +27,14 @@ def listed(demo: Playing) -> str:
 
 
 @pytest.mark.timeout(300)
-def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behind(
+    tmp_path: Path,
+) -> None:
     with playing(tmp_path, SOON) as demo:
         demo.wait_says("light-tf  submitted")
-        page = wait_until(lambda: listed(demo), "the page of profiles lists the first job", 30, lambda: demo.said)
+        page = wait_until(
+            lambda: listed(demo), "the page of profiles lists the first job", 30, lambda: demo.said
+        )
         assert page.split()[:4] == ["NAME", "PHASE", "PS", "WORKERS"]
         for process, metric in (
             ("autoscaler", "optimus_autoscaler_intervals_total"),
@@ -49,7 +53,11 @@ def test_it_shows_two_jobs_until_they_reach_their_goals_and_leaves_nothing_behin
     ("instant", "number"),
     [
         pytest.param("starting the cluster", signal.SIGINT, id="while the cluster starts"),
-        pytest.param("installing Optimus", signal.SIGTERM, id="as a service manager does, while Optimus is installed"),
+        pytest.param(
+            "installing Optimus",
+            signal.SIGTERM,
+            id="as a service manager does, while Optimus is installed",
+        ),
         pytest.param("light-tf  placed on", signal.SIGINT, id="while a job trains"),
     ],
 )
@@ -75,7 +83,9 @@ def test_it_gives_up_at_its_limit_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loss", ["-1", "low"])
-def test_a_goal_that_is_none_is_refused_before_anything_is_started(tmp_path: Path, loss: str) -> None:
+def test_a_goal_that_is_none_is_refused_before_anything_is_started(
+    tmp_path: Path, loss: str
+) -> None:
     with playing(tmp_path, f"--target-loss={loss}") as demo:
         assert (demo.wait_ended(), demo.left()) == (2, []), demo.said
     assert f"'{loss}' is no loss; a positive number is" in demo.said

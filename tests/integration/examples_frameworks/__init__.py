@@ -1,1 +1,2 @@
-"""The MXNet and TensorFlow examples as real processes, in the environments that their requirements pin."""
+"""The MXNet and TensorFlow examples as real processes, in the environments that their requirements
+pin."""

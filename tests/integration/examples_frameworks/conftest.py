@@ -13,7 +13,9 @@ from tests.integration.examples_frameworks.processes import ROOT
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build both before the first test begins: the first time that takes longer than a test may."""
     here = Path(__file__).parent
-    if not session.config.option.collectonly and any(item.path.is_relative_to(here) for item in session.items):
+    if not session.config.option.collectonly and any(
+        item.path.is_relative_to(here) for item in session.items
+    ):
         framework_environments(Lines())
 
 
@@ -37,5 +39,6 @@ def _python(environment: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow leaves files in the temporary folder when it is ended by a signal: here that is the test's own."""
+    """TensorFlow leaves files in the temporary folder when it is ended by a signal: here that is
+    the test's own."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -1,4 +1,5 @@
-"""Runs the replicas of one job as processes, as the training-operator's environment would start them."""
+"""Runs the replicas of one job as processes, as the training-operator's environment would start
+them."""
 
 from __future__ import annotations
 
@@ -56,15 +57,20 @@ class Process:
             self._changed.notify_all()
 
     def wait_for_line(self, wanted: Callable[[str], bool]) -> None:
-        """Wait until a line that is wanted has been printed; fails when the process ends without one."""
+        """Wait until a line that is wanted has been printed; fails when the process ends without
+        one."""
 
         def settled() -> bool:
             return any(map(wanted, self.lines)) or not self._reader.is_alive()
 
         with self._changed:
             in_time = self._changed.wait_for(settled, DEADLINE_SECONDS)
-        assert in_time, f"{self.name} printed nothing that was waited for; its last lines: {self.lines[-5:]}"
-        assert any(map(wanted, self.lines)), f"{self.name} ended without the line; its last: {self.lines[-5:]}"
+        assert in_time, (
+            f"{self.name} printed nothing that was waited for; its last lines: {self.lines[-5:]}"
+        )
+        assert any(map(wanted, self.lines)), (
+            f"{self.name} ended without the line; its last: {self.lines[-5:]}"
+        )
 
     def wait(self) -> int:
         """Wait for its end; the exit status."""
@@ -99,7 +105,10 @@ class Job:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for process in self._processes.values():
             process.kill()

@@ -14,15 +14,27 @@ pytestmark = pytest.mark.timeout(900)  # the first test of a machine installs MX
 
 GLOBAL_BATCH = 100
 SAVED = re.compile(r'Saved checkpoint to ".*-(\d+)\.params"')
-FLAGS = ["--examples=3000", f"--global-batch={GLOBAL_BATCH}", "--worker-batch=50", "--checkpoint-steps=30"]
+FLAGS = [
+    "--examples=3000",
+    f"--global-batch={GLOBAL_BATCH}",
+    "--worker-batch=50",
+    "--checkpoint-steps=30",
+]
 
 
-LIBRARIES = "import mxnet; print(*{line.split()[-1] for line in open('/proc/self/maps') if '.so' in line}, sep='\\n')"
+LIBRARIES = (
+    "import mxnet; print(*{line.split()[-1] for line in open('/proc/self/maps') if '.so' "
+    "in line}, sep='\\n')"
+)
 
 
-def test_the_libraries_that_a_bare_machine_lacks_come_with_the_environment(mxnet_python: str) -> None:
+def test_the_libraries_that_a_bare_machine_lacks_come_with_the_environment(
+    mxnet_python: str,
+) -> None:
     environment = Path(mxnet_python).parents[1].resolve()
-    loaded = subprocess.run([mxnet_python, "-c", LIBRARIES], capture_output=True, text=True, check=True, timeout=100)
+    loaded = subprocess.run(
+        [mxnet_python, "-c", LIBRARIES], capture_output=True, text=True, check=True, timeout=100
+    )
     for name in ("libgomp", "libquadmath"):
         found = [path for path in loaded.stdout.splitlines() if Path(path).name.startswith(name)]
         assert found
@@ -33,7 +45,9 @@ def environment(cluster: dict[str, int], port: int, role: str, index: int) -> di
     """What the operator sets for one replica, its hosts and ports turned into local ones."""
     hosts = {kind: [{"url": "127.0.0.1", "port": port}] * count for kind, count in cluster.items()}
     return {
-        "MX_CONFIG": json.dumps({"cluster": hosts, "labels": {}, "task": {"type": role, "index": index}}),
+        "MX_CONFIG": json.dumps(
+            {"cluster": hosts, "labels": {}, "task": {"type": role, "index": index}}
+        ),
         "DMLC_PS_ROOT_URI": "127.0.0.1",
         "DMLC_PS_ROOT_PORT": str(port),
         "DMLC_NUM_SERVER": str(cluster["server"]),
@@ -55,17 +69,27 @@ def start(python: str, folder: Path, servers: int, workers: int, flags: list[str
         for role, count in cluster.items()
         for index in range(count)
     ]
-    command = [python, "-u", "-m", "examples.mxnet.train", f"--checkpoint-dir={folder}", *FLAGS, *flags]
+    command = [
+        python,
+        "-u",
+        "-m",
+        "examples.mxnet.train",
+        f"--checkpoint-dir={folder}",
+        *FLAGS,
+        *flags,
+    ]
     return Job(command, replicas)
 
 
 def global_losses(job: Job, workers: int) -> dict[int, float]:
-    """Mean loss of each step's whole batch, from the means of all workers' shares that are printed."""
+    """Mean loss of each step's whole batch, from the means of all workers' shares that are
+    printed."""
     sizes = [GLOBAL_BATCH // workers + (index < GLOBAL_BATCH % workers) for index in range(workers)]
     each = [job[f"worker-{index}"].losses() for index in range(workers)]
     complete = set.intersection(*map(set, each))
     return {
-        step: sum(size * losses[step] for size, losses in zip(sizes, each, strict=True)) / GLOBAL_BATCH
+        step: sum(size * losses[step] for size, losses in zip(sizes, each, strict=True))
+        / GLOBAL_BATCH
         for step in sorted(complete)
     }
 
@@ -97,7 +121,9 @@ def test_a_synchronous_job_with_other_counts_goes_on_as_if_it_had_never_stopped(
         assert loss == pytest.approx(uninterrupted[step], abs=2e-3), f"step {step}"
 
 
-def test_an_asynchronous_job_with_other_counts_goes_on_after_its_checkpoint(mxnet_python: str, tmp_path: Path) -> None:
+def test_an_asynchronous_job_with_other_counts_goes_on_after_its_checkpoint(
+    mxnet_python: str, tmp_path: Path
+) -> None:
     flags = ["--kvstore=dist_async", "--steps=300", "--step-seconds=0.05", "--learning-rate=0.05"]
     with start(mxnet_python, tmp_path, 1, 2, flags) as job:
         job["worker-0"].wait_for_line(lambda line: line.startswith("step=131 "))
@@ -121,23 +147,34 @@ def test_the_log_has_the_lines_that_mxnet_users_know(mxnet_python: str, tmp_path
         job.wait_all()
         text = "\n".join(job["worker-0"].lines)
     pair = r"\taccuracy=[\d.]+\tcross-entropy=[\d.]+"
-    assert re.search(r"^INFO:root:Epoch\[0\] Batch \[10-20\]\tSpeed: [\d.]+ samples/sec" + pair, text, re.MULTILINE)
+    assert re.search(
+        r"^INFO:root:Epoch\[0\] Batch \[10-20\]\tSpeed: [\d.]+ samples/sec" + pair,
+        text,
+        re.MULTILINE,
+    )
     assert re.search(r"^INFO:root:Epoch\[1\] Train-cross-entropy=[\d.]+$", text, re.MULTILINE)
     assert re.search(r"^INFO:root:Epoch\[1\] Time cost=[\d.]+$", text, re.MULTILINE)
     assert f'INFO:root:Saved checkpoint to "{tmp_path}/model-0060.params"' in text
 
 
-def test_a_finished_job_that_is_started_again_ends_at_once(mxnet_python: str, tmp_path: Path) -> None:
+def test_a_finished_job_that_is_started_again_ends_at_once(
+    mxnet_python: str, tmp_path: Path
+) -> None:
     for _ in range(2):
         with start(mxnet_python, tmp_path, 1, 2, ["--steps=30"]) as job:
             assert job.wait_all() == [0] * 4
     assert job["worker-0"].losses() == {}
 
 
-def test_more_workers_than_examples_in_a_step_are_refused_with_a_sentence(mxnet_python: str, tmp_path: Path) -> None:
+def test_more_workers_than_examples_in_a_step_are_refused_with_a_sentence(
+    mxnet_python: str, tmp_path: Path
+) -> None:
     with start(mxnet_python, tmp_path, 1, 2, ["--global-batch=1"]) as job:
         assert [job[f"worker-{index}"].wait() for index in range(2)] == [2, 2]
-        assert "a global batch of 1 examples cannot be shared by 2 workers" in job["worker-0"].lines[-1]
+        assert (
+            "a global batch of 1 examples cannot be shared by 2 workers"
+            in job["worker-0"].lines[-1]
+        )
 
 
 @pytest.mark.parametrize(
@@ -156,4 +193,6 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_a_sentence(
         (tmp_path / "model-0001.params").write_bytes(contents)
     with start(mxnet_python, tmp_path, 1, 1, flags) as job:
         assert job["worker-0"].wait() == 2
-        assert "model-0001.params does not hold this model's parameters" in job["worker-0"].lines[-1]
+        assert (
+            "model-0001.params does not hold this model's parameters" in job["worker-0"].lines[-1]
+        )

@@ -1,4 +1,5 @@
-"""TensorFlow's real parameter servers in real processes: a job that is ended and goes on with other counts."""
+"""TensorFlow's real parameter servers in real processes: a job that is ended and goes on with other
+counts."""
 
 import json
 import re
@@ -12,10 +13,14 @@ from tests.integration.examples_frameworks.processes import Job, Replica, free_p
 pytestmark = pytest.mark.timeout(900)  # the first test of a machine installs TensorFlow
 
 
-def job_of(python: str, folder: Path, counts: dict[str, int], flags: list[str], only: str = "") -> Job:
+def job_of(
+    python: str, folder: Path, counts: dict[str, int], flags: list[str], only: str = ""
+) -> Job:
     """A job with the given counts; `only` leaves out every other role's processes."""
     ports = iter(free_ports(sum(counts.values())))
-    cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in counts.items()}
+    cluster = {
+        role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in counts.items()
+    }
 
     def environment(role: str, index: int) -> dict[str, str]:
         task = {"type": role, "index": index}
@@ -28,7 +33,14 @@ def job_of(python: str, folder: Path, counts: dict[str, int], flags: list[str], 
         for index in range(count)
         if only in ("", role)
     ]
-    command = [python, "-u", "-m", "examples.tensorflow.train", f"--checkpoint-dir={folder}", *flags]
+    command = [
+        python,
+        "-u",
+        "-m",
+        "examples.tensorflow.train",
+        f"--checkpoint-dir={folder}",
+        *flags,
+    ]
     return Job(command, replicas)
 
 
@@ -40,7 +52,11 @@ def test_a_job_with_other_counts_goes_on_after_its_checkpoint_and_its_chief_ends
         job["chief-0"].wait_for_line(lambda line: " step=95 " in line)
         assert job.terminate_all() == [143] * 3
         before = job["chief-0"].losses()
-        done = max(int(step) for line in job["chief-0"].lines for step in re.findall(r" checkpoint=(\d+)$", line))
+        done = max(
+            int(step)
+            for line in job["chief-0"].lines
+            for step in re.findall(r" checkpoint=(\d+)$", line)
+        )
 
     with job_of(tensorflow_python, tmp_path, {"chief": 1, "ps": 2, "worker": 2}, flags) as job:
         assert job["chief-0"].wait() == 0
@@ -59,7 +75,9 @@ def test_a_job_with_other_counts_goes_on_after_its_checkpoint_and_its_chief_ends
 @pytest.mark.parametrize(
     ("lost", "sentence"),
     [
-        pytest.param("worker-0", "giving up: waited 8 s for step", id="the only worker, which may come back"),
+        pytest.param(
+            "worker-0", "giving up: waited 8 s for step", id="the only worker, which may come back"
+        ),
         pytest.param("ps-0", "giving up: ", id="a parameter server"),
     ],
 )
@@ -76,15 +94,21 @@ def test_the_chief_ends_with_a_sentence_when_it_loses(
         assert any(line.startswith(sentence) for line in job["chief-0"].lines)
 
 
-def test_a_chief_whose_cluster_never_comes_up_ends_with_a_sentence(tensorflow_python: str, tmp_path: Path) -> None:
+def test_a_chief_whose_cluster_never_comes_up_ends_with_a_sentence(
+    tensorflow_python: str, tmp_path: Path
+) -> None:
     counts = {"chief": 1, "ps": 1, "worker": 1}
     with job_of(tensorflow_python, tmp_path, counts, ["--startup-seconds=3"], only="chief") as job:
         assert job["chief-0"].wait() == 1
         assert "giving up: waited 3 s for the cluster to come up" in job["chief-0"].lines[-1]
 
 
-def test_a_checkpoint_that_cannot_be_read_is_refused_with_a_sentence(tensorflow_python: str, tmp_path: Path) -> None:
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-1"\n')
+def test_a_checkpoint_that_cannot_be_read_is_refused_with_a_sentence(
+    tensorflow_python: str, tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "ckpt-1"\nall_model_checkpoint_paths: "ckpt-1"\n'
+    )
     (tmp_path / "ckpt-1.index").write_bytes(b"no index")
     with job_of(tensorflow_python, tmp_path, {"chief": 1, "ps": 1, "worker": 1}, []) as job:
         assert job["chief-0"].wait() == 2

@@ -58,7 +58,8 @@ class Program:
             self._news.notify_all()
 
     def wait_for_line(self, wanted: Callable[[str], bool]) -> str:
-        """Wait for a line that is wanted; AssertionError where the program ends or time passes without one."""
+        """Wait for a line that is wanted; AssertionError where the program ends or time passes
+        without one."""
 
         def found() -> str | None:
             return next((line for line in self.lines if wanted(line)), None)
@@ -104,7 +105,8 @@ class Program:
 
 
 class Job:
-    """The programs of one run of a job, by name (`ps-0`, `worker-1`, ...); all are ended on exit."""
+    """The programs of one run of a job, by name (`ps-0`, `worker-1`, ...); all are ended on
+    exit."""
 
     def __init__(self, environments: Mapping[str, Mapping[str, str]], flags: Sequence[str]) -> None:
         self._environments, self._flags = environments, flags
@@ -121,7 +123,12 @@ class Job:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         for program in self._all:
             program.close()
 
@@ -130,7 +137,11 @@ class Job:
 
     def ends(self, *prefixes: str) -> dict[str, int]:
         """Wait for the tasks whose names start so; their exit codes."""
-        return {name: program.end() for name, program in self.programs.items() if name.startswith(prefixes)}
+        return {
+            name: program.end()
+            for name, program in self.programs.items()
+            if name.startswith(prefixes)
+        }
 
     def stop(self) -> dict[str, int]:
         """Stop all tasks as a suspended job is stopped; their exit codes."""
@@ -141,7 +152,11 @@ def tensorflow_environments(ps: int, workers: int, chiefs: int = 0) -> dict[str,
     """TF_CONFIG of every task of a TFJob, service names turned into loopback addresses."""
     ports = iter(free_ports(ps + workers + chiefs))
     counts = {"ps": ps, "chief": chiefs, "worker": workers}
-    cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in counts.items() if count}
+    cluster = {
+        role: [f"127.0.0.1:{next(ports)}" for _ in range(count)]
+        for role, count in counts.items()
+        if count
+    }
     return {
         f"{role}-{index}": {
             "TF_CONFIG": json.dumps(
@@ -153,8 +168,11 @@ def tensorflow_environments(ps: int, workers: int, chiefs: int = 0) -> dict[str,
     }
 
 
-def mxnet_environments(servers: int, workers: int, with_config: bool = True) -> dict[str, dict[str, str]]:
-    """DMLC_* and MX_CONFIG of every task of an MXJob, as on a node whose pods share the loopback address."""
+def mxnet_environments(
+    servers: int, workers: int, with_config: bool = True
+) -> dict[str, dict[str, str]]:
+    """DMLC_* and MX_CONFIG of every task of an MXJob, as on a node whose pods share the loopback
+    address."""
     shared = {
         "DMLC_PS_ROOT_URI": "127.0.0.1",
         "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
@@ -166,7 +184,11 @@ def mxnet_environments(servers: int, workers: int, with_config: bool = True) -> 
     environments = {}
     for role, count in (("scheduler", 1), ("server", servers), ("worker", workers)):
         for index in range(count):
-            own = {**shared, "DMLC_ROLE": role} | ({"DMLC_WORKER_ID": str(index)} if role == "worker" else {})
+            own = {**shared, "DMLC_ROLE": role} | (
+                {"DMLC_WORKER_ID": str(index)} if role == "worker" else {}
+            )
             config = {"cluster": {}, "labels": {}, "task": {"type": role, "index": index}}
-            environments[f"{role}-{index}"] = own | ({"MX_CONFIG": json.dumps(config)} if with_config else {})
+            environments[f"{role}-{index}"] = own | (
+                {"MX_CONFIG": json.dumps(config)} if with_config else {}
+            )
     return environments

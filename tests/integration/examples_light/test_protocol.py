@@ -71,7 +71,9 @@ async def _perform(serve: _Serve, stage: Stage, play: _Play) -> None:
 
 def _with_ps(play: _Play, synchronous: bool = True) -> Stage:
     async def perform() -> None:
-        server = ParameterServer(Shard(synchronous, 2, 0.5), _FREE, 1, _LIMIT_SECONDS, stage.notes.append)
+        server = ParameterServer(
+            Shard(synchronous, 2, 0.5), _FREE, 1, _LIMIT_SECONDS, stage.notes.append
+        )
         await _perform(server.serve_connection, stage, play)
 
     stage = Stage()
@@ -111,7 +113,12 @@ def test_a_pull_waits_until_there_are_parameters() -> None:
         await chief.ask(_initialise())
         answer = await early.receive()
         assert answer is not None
-        assert (answer.kind, answer.run, answer.step, answer.payload) == (Kind.PARAMETERS, 7, 10, _VALUES)
+        assert (answer.kind, answer.run, answer.step, answer.payload) == (
+            Kind.PARAMETERS,
+            7,
+            10,
+            _VALUES,
+        )
 
     _with_ps(play)
 
@@ -124,7 +131,11 @@ def test_a_synchronous_push_is_answered_when_all_have_come_with_the_mean_loss() 
         answers = [await second.ask(_push(1)), await first.receive()]
         assert answers[0] == answers[1]
         assert answers[0] is not None
-        assert (answers[0].step, answers[0].loss, answers[0].values().tolist()) == (11, 1.5, [0.5, 1.0])
+        assert (answers[0].step, answers[0].loss, answers[0].values().tolist()) == (
+            11,
+            1.5,
+            [0.5, 1.0],
+        )
 
     _with_ps(play)
 
@@ -135,7 +146,11 @@ def test_an_asynchronous_push_is_answered_at_once() -> None:
         await peer.ask(_initialise())
         answer = await peer.ask(_push(1, step=3))
         assert answer is not None
-        assert (answer.kind, answer.step, answer.values().tolist()) == (Kind.PARAMETERS, 11, [0.5, 1.0])
+        assert (answer.kind, answer.step, answer.values().tolist()) == (
+            Kind.PARAMETERS,
+            11,
+            [0.5, 1.0],
+        )
 
     _with_ps(play, synchronous=False)
 
@@ -148,7 +163,9 @@ def test_an_asynchronous_push_is_answered_at_once() -> None:
         pytest.param(_initialise(step=5, run=8), Kind.STALE, id="another run begins"),
     ],
 )
-def test_a_push_that_waits_for_the_others_is_released_when(interruption: Frame, answered: Kind) -> None:
+def test_a_push_that_waits_for_the_others_is_released_when(
+    interruption: Frame, answered: Kind
+) -> None:
     async def play(stage: Stage) -> None:
         waiting, chief = await stage.peer(), await stage.peer()
         await chief.ask(_initialise())
@@ -176,13 +193,19 @@ def test_a_run_is_forgotten_only_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("frame", "sentence"),
     [
-        pytest.param(_push(2), "trainer 2 is not one of the 2", id="a trainer that the job does not have"),
+        pytest.param(
+            _push(2), "trainer 2 is not one of the 2", id="a trainer that the job does not have"
+        ),
         pytest.param(_initialise(run=0), "run 0", id="a run without a name"),
-        pytest.param(Frame(Kind.REGISTER), "is not asked REGISTER", id="a question for another role"),
+        pytest.param(
+            Frame(Kind.REGISTER), "is not asked REGISTER", id="a question for another role"
+        ),
         pytest.param(Frame(Kind.PUSH, payload=b"123"), "3 bytes", id="half a number"),
     ],
 )
-def test_a_frame_that_makes_no_sense_costs_its_sender_the_connection_alone(frame: Frame, sentence: str) -> None:
+def test_a_frame_that_makes_no_sense_costs_its_sender_the_connection_alone(
+    frame: Frame, sentence: str
+) -> None:
     async def play(stage: Stage) -> None:
         good, bad = await stage.peer(), await stage.peer()
         await good.ask(_initialise())
@@ -194,7 +217,9 @@ def test_a_frame_that_makes_no_sense_costs_its_sender_the_connection_alone(frame
 
 
 def _register(port: int, index: int | None = None) -> Frame:
-    return Frame(Kind.REGISTER, payload=pack_document({"host": "127.0.0.1", "port": port, "index": index}))
+    return Frame(
+        Kind.REGISTER, payload=pack_document({"host": "127.0.0.1", "port": port, "index": index})
+    )
 
 
 _WORKER = Frame(Kind.REGISTER, payload=pack_document({"role": "worker"}))
@@ -252,14 +277,20 @@ def test_the_scheduler_ends_when(finished: list[int], ended: bool) -> None:
     [
         pytest.param(_register(1, index=2), "no place", id="a server too many"),
         pytest.param(
-            Frame(Kind.REGISTER, payload=b'{"port": "x"}'), "host and a port", id="a server without an address"
+            Frame(Kind.REGISTER, payload=b'{"port": "x"}'),
+            "host and a port",
+            id="a server without an address",
         ),
         pytest.param(Frame(Kind.REGISTER, payload=b"{"), "no JSON", id="a document that is none"),
-        pytest.param(Frame(Kind.FINISHED, sender=2), "worker 2 is not one of the 2", id="a worker too many"),
+        pytest.param(
+            Frame(Kind.FINISHED, sender=2), "worker 2 is not one of the 2", id="a worker too many"
+        ),
         pytest.param(Frame(Kind.PULL), "is not asked PULL", id="a question for another role"),
     ],
 )
-def test_what_makes_no_sense_to_a_scheduler_is_noted_and_dropped(frame: Frame, sentence: str) -> None:
+def test_what_makes_no_sense_to_a_scheduler_is_noted_and_dropped(
+    frame: Frame, sentence: str
+) -> None:
     async def play(stage: Stage) -> None:
         assert await (await stage.peer()).ask(frame) is None
 

@@ -1,4 +1,5 @@
-"""The light trainer with real processes: same results whatever the counts, ends, resumes, survives deaths."""
+"""The light trainer with real processes: same results whatever the counts, ends, resumes, survives
+deaths."""
 
 import contextlib
 import signal
@@ -7,12 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.examples_light.jobs import Job, Program, mxnet_environments, tensorflow_environments
+from tests.integration.examples_light.jobs import (
+    Job,
+    Program,
+    mxnet_environments,
+    tensorflow_environments,
+)
 
 pytestmark = pytest.mark.integration
 
 _EVERY_STEP = ["--log-steps=1", "--log-seconds=0"]
-_SLOWLY = [*_EVERY_STEP, "--step-seconds=0.005", "--epochs=20", "--checkpoint-steps=50", "--peer-timeout-seconds=30"]
+_SLOWLY = [
+    *_EVERY_STEP,
+    "--step-seconds=0.005",
+    "--epochs=20",
+    "--checkpoint-steps=50",
+    "--peer-timeout-seconds=30",
+]
 _STEPS_OF_20_EPOCHS = 400
 
 
@@ -47,7 +59,13 @@ def test_a_chief_trains_as_trainer_0(expected_losses: dict[int, float]) -> None:
 
 
 def test_async_converges() -> None:
-    flags = ["--mode=async", "--learning-rate=0.005", "--worker-batch-size=32", "--epochs=20", "--step-seconds=0.001"]
+    flags = [
+        "--mode=async",
+        "--learning-rate=0.005",
+        "--worker-batch-size=32",
+        "--epochs=20",
+        "--step-seconds=0.001",
+    ]
     with Job(tensorflow_environments(2, 3), flags) as job:
         assert set(job.ends("worker").values()) == {0}
         losses = list(job["worker-0"].losses().values())
@@ -55,7 +73,9 @@ def test_async_converges() -> None:
     assert losses[-1] < 0.35
 
 
-@pytest.mark.parametrize("with_config", [True, False], ids=["with MX_CONFIG", "with DMLC variables alone"])
+@pytest.mark.parametrize(
+    "with_config", [True, False], ids=["with MX_CONFIG", "with DMLC variables alone"]
+)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_all_tasks_of_an_mxjob_end_with_0(mode: str, with_config: bool) -> None:
     environments = mxnet_environments(2, 3, with_config)
@@ -73,7 +93,9 @@ def test_the_target_ends_the_job_for_every_worker() -> None:
 
 def _train_until_checkpoint(folder: Path, step: int) -> tuple[dict[int, float], dict[str, int]]:
     with Job(tensorflow_environments(2, 2), [*_SLOWLY, f"--checkpoint-dir={folder}"]) as job:
-        job["worker-0"].wait_for_line(lambda line: line.endswith(f" checkpoint={step}") and "loss" not in line)
+        job["worker-0"].wait_for_line(
+            lambda line: line.endswith(f" checkpoint={step}") and "loss" not in line
+        )
         codes = job.stop()
         text = "".join(program.text for program in job.programs.values())
         losses = job["worker-0"].losses()
@@ -87,7 +109,9 @@ def test_a_stopped_job_goes_on_at_the_checkpoints_next_step_with_other_counts(
     before, codes = _train_until_checkpoint(tmp_path, 100)
     assert set(codes.values()) == {128 + signal.SIGTERM}
     assert max(before) < _STEPS_OF_20_EPOCHS
-    with Job(tensorflow_environments(3, 1), [*_EVERY_STEP, "--epochs=20", f"--checkpoint-dir={tmp_path}"]) as job:
+    with Job(
+        tensorflow_environments(3, 1), [*_EVERY_STEP, "--epochs=20", f"--checkpoint-dir={tmp_path}"]
+    ) as job:
         assert job.ends("worker") == {"worker-0": 0}
         newest = max(step for step in range(100, max(before) + 1) if step % 50 == 0)
         assert f"goes on from checkpoint={newest}" in job["worker-0"].text
@@ -101,7 +125,9 @@ def test_a_damaged_newest_checkpoint_costs_the_way_back_to_the_one_before(
     _train_until_checkpoint(tmp_path, 100)
     older, newest = sorted(tmp_path.glob("*.checkpoint"))
     newest.write_bytes(newest.read_bytes()[:-1])
-    with Job(tensorflow_environments(1, 2), [*_EVERY_STEP, "--epochs=20", f"--checkpoint-dir={tmp_path}"]) as job:
+    with Job(
+        tensorflow_environments(1, 2), [*_EVERY_STEP, "--epochs=20", f"--checkpoint-dir={tmp_path}"]
+    ) as job:
         assert set(job.ends("worker").values()) == {0}
         assert f"checkpoint {newest.name} is damaged and passed over" in job["worker-0"].text
         assert job["worker-0"].steps()[0] == int(older.stem.removeprefix("step-")) + 1
@@ -130,7 +156,9 @@ def test_a_killed_task_that_is_started_again_joins_the_others(
             _assert_as_expected(job[name], expected_losses)
 
 
-def test_a_killed_server_of_an_mxjob_registers_again(tmp_path: Path, expected_losses: dict[int, float]) -> None:
+def test_a_killed_server_of_an_mxjob_registers_again(
+    tmp_path: Path, expected_losses: dict[int, float]
+) -> None:
     environments = mxnet_environments(2, 2)
     with Job(environments, [*_SLOWLY, f"--checkpoint-dir={tmp_path}"]) as job:
         job["worker-0"].wait_for_line(lambda line: "checkpoint=50" in line)
@@ -144,7 +172,9 @@ def test_what_is_no_frame_costs_its_sender_the_connection_and_one_line() -> None
     with Job(tensorflow_environments(1, 1), ["--step-seconds=0.005", "--epochs=5"]) as job:
         line = job["ps-0"].wait_for_line(lambda line: "listens on" in line)
         with socket.create_connection(("127.0.0.1", int(line.split()[-1])), timeout=10) as stranger:
-            stranger.sendall(b"GET / HTTP/1.1\r\nHost: somewhere.example\r\nAccept: everything\r\n\r\n")
+            stranger.sendall(
+                b"GET / HTTP/1.1\r\nHost: somewhere.example\r\nAccept: everything\r\n\r\n"
+            )
             with contextlib.suppress(ConnectionResetError):  # closed while bytes were unread
                 assert stranger.recv(1) == b""
         assert job.ends("worker") == {"worker-0": 0}
@@ -155,8 +185,12 @@ def test_what_is_no_frame_costs_its_sender_the_connection_and_one_line() -> None
     ("environments", "name"),
     [
         pytest.param(tensorflow_environments(1, 1), "worker-0", id="a PS that never comes"),
-        pytest.param(mxnet_environments(1, 1), "worker-0", id="a scheduler that never comes, for a worker"),
-        pytest.param(mxnet_environments(1, 1), "server-0", id="a scheduler that never comes, for a server"),
+        pytest.param(
+            mxnet_environments(1, 1), "worker-0", id="a scheduler that never comes, for a worker"
+        ),
+        pytest.param(
+            mxnet_environments(1, 1), "server-0", id="a scheduler that never comes, for a server"
+        ),
     ],
 )
 def test_a_task_whose_peers_stay_away_ends_with_1_and_a_sentence(

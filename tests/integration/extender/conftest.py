@@ -16,7 +16,9 @@ def kubeconfig(httpserver: HTTPServer, tmp_path: Path) -> Path:
             {
                 "apiVersion": "v1",
                 "kind": "Config",
-                "clusters": [{"name": "c", "cluster": {"server": httpserver.url_for("").rstrip("/")}}],
+                "clusters": [
+                    {"name": "c", "cluster": {"server": httpserver.url_for("").rstrip("/")}}
+                ],
                 "users": [{"name": "u", "user": {}}],
                 "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
                 "current-context": "x",

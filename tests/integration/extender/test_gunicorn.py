@@ -1,4 +1,5 @@
-"""The extender as it is started, over real HTTP: one process, kept connections, an end that loses nothing."""
+"""The extender as it is started, over real HTTP: one process, kept connections, an end that loses
+nothing."""
 
 import http.client
 import json
@@ -16,8 +17,8 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from extender.wsgi import GRACE_SECONDS
-from health import MOST_CONNECTIONS
+from extender.http.wsgi import GRACE_SECONDS
+from optimus.runtime.health import MOST_CONNECTIONS
 from tests.integration.extender.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -32,9 +33,18 @@ POD = {
         "name": "j-worker-0",
         "namespace": "ns",
         "uid": "u1",
-        "labels": {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"},
+        "labels": {
+            "training.kubeflow.org/replica-type": "worker",
+            "training.kubeflow.org/replica-index": "0",
+        },
         "ownerReferences": [
-            {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "j", "uid": "job", "controller": True}
+            {
+                "apiVersion": "kubeflow.org/v1",
+                "kind": "TFJob",
+                "name": "j",
+                "uid": "job",
+                "controller": True,
+            }
         ],
     },
     "spec": {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "1"}}}]},
@@ -71,7 +81,9 @@ class Extender:
 
     def post(self, path: str, body: object) -> Any:
         """The answer to a POST, on one connection for all calls, as kube-scheduler does it."""
-        self.connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        self.connection.request(
+            "POST", path, json.dumps(body), {"Content-Type": "application/json"}
+        )
         answer = self.connection.getresponse()
         assert answer.status == 200
         return json.loads(answer.read())
@@ -92,14 +104,17 @@ def api(httpserver: HTTPServer) -> HTTPServer:
     ):
         httpserver.expect_request(path).respond_with_json(EMPTY)
     httpserver.expect_request("/api/v1/nodes").respond_with_json({**EMPTY, "items": [NODE]})
-    httpserver.expect_request("/apis/kubeflow.org/v1/tfjobs").respond_with_json({**EMPTY, "items": [JOB]})
+    httpserver.expect_request("/apis/kubeflow.org/v1/tfjobs").respond_with_json(
+        {**EMPTY, "items": [JOB]}
+    )
     httpserver.expect_request("/api/v1/namespaces/ns/pods/j-worker-0/status").respond_with_json(POD)
     return httpserver
 
 
 @pytest.fixture
 def ports() -> Iterator[tuple[int, int]]:
-    """Two ports that stay the test's own: bound, so that nobody else is given them, and listened on by the extender."""
+    """Two ports that stay the test's own: bound, so that nobody else is given them, and listened on
+    by the extender."""
     with ExitStack() as held:
         found = [held.enter_context(socket.socket()) for _ in range(2)]
         for each in found:
@@ -122,8 +137,12 @@ def command(api: HTTPServer, kubeconfig: Path, ports: tuple[int, int]) -> list[s
 def started(command: list[str], log: Path) -> Iterator[Extender]:
     """Run an extender for the length of the block."""
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "WEB_CONCURRENCY": "4"})
-    port, health_port = (int(argument.rpartition(":")[2]) for argument in command if "listen=" in argument)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env={**os.environ, "WEB_CONCURRENCY": "4"}
+        )
+    port, health_port = (
+        int(argument.rpartition(":")[2]) for argument in command if "listen=" in argument
+    )
     running = Extender(port, health_port, process, log)
     try:
         wait_until("the extender is ready", lambda: running.get("/readyz") == 200)
@@ -166,7 +185,9 @@ def test_a_bad_call_does_not_break_the_connection(extender: Extender) -> None:
 
 
 def test_the_second_address_serves_health_alone(extender: Extender) -> None:
-    assert [extender.get(path, extender.health_port) for path in ("/healthz", "/readyz", "/metrics")] == [200] * 3
+    assert [
+        extender.get(path, extender.health_port) for path in ("/healthz", "/readyz", "/metrics")
+    ] == [200] * 3
     connection = http.client.HTTPConnection("127.0.0.1", extender.health_port, timeout=10)
     connection.request("POST", "/filter", json.dumps({"Pod": POD, "NodeNames": ["n1"]}))
     assert connection.getresponse().status == 404
@@ -174,7 +195,10 @@ def test_the_second_address_serves_health_alone(extender: Extender) -> None:
 
 
 def test_half_sent_requests_at_the_health_address_keep_nobody_waiting(extender: Extender) -> None:
-    half_sent = [socket.create_connection(("127.0.0.1", extender.health_port)) for _ in range(MOST_CONNECTIONS + 8)]
+    half_sent = [
+        socket.create_connection(("127.0.0.1", extender.health_port))
+        for _ in range(MOST_CONNECTIONS + 8)
+    ]
     try:
         for connection in half_sent:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nX-")
@@ -189,7 +213,9 @@ def test_one_worker_whatever_is_asked_for(extender: Extender) -> None:
     (worker,) = extender.workers()
     extender.process.send_signal(signal.SIGTTIN)
     extender.process.send_signal(signal.SIGHUP)
-    wait_until("it is said", lambda: extender.log.read_text().count("the number of workers stays 1") == 2)
+    wait_until(
+        "it is said", lambda: extender.log.read_text().count("the number of workers stays 1") == 2
+    )
     assert extender.workers() == [worker]
 
 
@@ -200,7 +226,9 @@ def test_a_killed_worker_is_replaced_and_becomes_ready_again(extender: Extender)
     wait_until("the extender is ready", lambda: extender.get("/readyz") == 200)
 
 
-def test_a_killed_master_leaves_nothing_in_the_way_of_the_next_one(command: list[str], tmp_path: Path) -> None:
+def test_a_killed_master_leaves_nothing_in_the_way_of_the_next_one(
+    command: list[str], tmp_path: Path
+) -> None:
     with started(command, tmp_path / "killed.log") as killed:
         (worker,) = killed.workers()
         with socket.create_connection(("127.0.0.1", killed.port)) as calling:
@@ -211,7 +239,9 @@ def test_a_killed_master_leaves_nothing_in_the_way_of_the_next_one(command: list
             # Less than the time that gunicorn's worker gives a call that is under way.
             wait_until("its worker ends too", lambda: is_over(worker), seconds=GRACE_SECONDS - 2)
         with started(command, tmp_path / "next.log") as following:
-            assert following.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})["NodeNames"] == ["n1"]
+            assert following.post("/filter", {"Pod": POD, "NodeNames": ["n1"]})["NodeNames"] == [
+                "n1"
+            ]
 
 
 def test_each_request_is_one_line_of_json(extender: Extender) -> None:
@@ -219,7 +249,11 @@ def test_each_request_is_one_line_of_json(extender: Extender) -> None:
     expected = {"method": "POST", "path": "/filter", "status": 200}
 
     def written() -> bool:
-        lines = [json.loads(line) for line in extender.log.read_text().splitlines() if line.startswith("{")]
+        lines = [
+            json.loads(line)
+            for line in extender.log.read_text().splitlines()
+            if line.startswith("{")
+        ]
         return any(expected.items() <= line.items() for line in lines)
 
     # The line is written once the answer has gone.

@@ -7,7 +7,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from extender.leadership import Always, LeaseReader
-from kube.client import Client, connect
+from optimus.kube.client import Client, connect
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +24,10 @@ def reader(client: Client, every_seconds: float = 0.0) -> LeaseReader:
 
 
 def lease(holder: str | None) -> dict[str, Any]:
-    return {"metadata": {"name": "optimus-scheduler"}, "spec": {} if holder is None else {"holderIdentity": holder}}
+    return {
+        "metadata": {"name": "optimus-scheduler"},
+        "spec": {} if holder is None else {"holderIdentity": holder},
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
-from kube.client import READ_SECONDS, Client, connect
+from optimus.kube.client import READ_SECONDS, Client, connect
 
 KUBECONFIG = """
 apiVersion: v1
@@ -21,7 +21,8 @@ users: [{{name: test, user: {{tokenFile: token}}}}]
 
 @pytest.fixture(scope="session")
 def make_httpserver() -> Iterator[HTTPServer]:
-    """The server of all tests, with a thread per request: a watch that hangs must not hold up a list."""
+    """The server of all tests, with a thread per request: a watch that hangs must not hold up a
+    list."""
     server = HTTPServer(host="localhost", threaded=True)
     server.start()
     yield server
@@ -52,7 +53,9 @@ def cut_off(tmp_path: Path, token_file: Path) -> Iterator[Client]:
 def frozen(tmp_path: Path, token_file: Path) -> Iterator[Client]:
     """A client of a server that accepts connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        yield from _connected(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path, read_seconds=0.05)
+        yield from _connected(
+            f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path, read_seconds=0.05
+        )
 
 
 def _connected(server: str, folder: Path, read_seconds: float = READ_SECONDS) -> Iterator[Client]:

@@ -5,9 +5,9 @@ import json
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from kube.left_alone import JobRules
-from kube.pods import Pod, decode_pod
-from kube.training_jobs import TrainingJob, decode_job
+from optimus.kube.eligibility import JobRules
+from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.training_jobs import TrainingJob, decode_job
 
 REPLICA = {"replicas": 1, "template": {"spec": {"containers": [{"name": "tensorflow"}]}}}
 JOB = {
@@ -20,7 +20,13 @@ POD = {
         "namespace": "ns",
         "uid": "p1",
         "ownerReferences": [
-            {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "j", "uid": "u1", "controller": True}
+            {
+                "apiVersion": "kubeflow.org/v1",
+                "kind": "TFJob",
+                "name": "j",
+                "uid": "u1",
+                "controller": True,
+            }
         ],
     },
     "spec": {"containers": [{"name": "istio"}, {"name": "tensorflow"}]},
@@ -54,8 +60,13 @@ class Recorder:
 
 
 def stored(version: str = "8", **extra: object) -> Response:
-    return Response(json.dumps({"metadata": {"name": "x", "uid": "x", "resourceVersion": version}, **extra}))
+    return Response(
+        json.dumps({"metadata": {"name": "x", "uid": "x", "resourceVersion": version}, **extra})
+    )
 
 
 def refusal(code: int, reason: str = "") -> Response:
-    return Response(json.dumps({"kind": "Status", "message": "said so", "reason": reason, "code": code}), status=code)
+    return Response(
+        json.dumps({"kind": "Status", "message": "said so", "reason": reason, "code": code}),
+        status=code,
+    )

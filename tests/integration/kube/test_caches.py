@@ -4,27 +4,39 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from kube import kinds
-from kube.backoff import BackoffRule
-from kube.caches import CacheRules, Reflector
-from kube.client import Client
-from kube.kind import Kind
-from kube.pods import Pod, decode_pod
+from optimus.kube import kinds
+from optimus.kube.backoff import BackoffRule
+from optimus.kube.client import Client
+from optimus.kube.kind import Kind
+from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.reflector import CacheRules, Reflector
 
 pytestmark = pytest.mark.integration
 
-QUICK = CacheRules(page=2, watch_seconds=5.0, grace_seconds=1.0, absent_seconds=0.02, backoff=BackoffRule(0.01, 0.05))
+QUICK = CacheRules(
+    page=2,
+    watch_seconds=5.0,
+    grace_seconds=1.0,
+    absent_seconds=0.02,
+    backoff=BackoffRule(0.01, 0.05),
+)
 WAIT_SECONDS = 20.0
 
 
 def pod(name: str, version: str, **status: object) -> dict[str, object]:
     return {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": version},
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": version,
+        },
         "spec": {"containers": [{"name": "c"}]},
         "status": status,
     }
@@ -32,7 +44,9 @@ def pod(name: str, version: str, **status: object) -> dict[str, object]:
 
 def page(*items: dict[str, object], version: str = "10", token: str = "") -> Response:
     metadata = {"resourceVersion": version, "continue": token}
-    return Response(json.dumps({"metadata": metadata, "items": items}), content_type="application/json")
+    return Response(
+        json.dumps({"metadata": metadata, "items": items}), content_type="application/json"
+    )
 
 
 def event(kind: str, item: dict[str, object]) -> bytes:
@@ -40,7 +54,9 @@ def event(kind: str, item: dict[str, object]) -> bytes:
 
 
 def gone() -> Response:
-    return Response(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}))
+    return Response(
+        event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+    )
 
 
 class Script:
@@ -83,8 +99,10 @@ def script(httpserver: HTTPServer) -> Iterator[Script]:
 def reflect(client: Client, script: Script) -> Iterator[Callable[..., Reflector[Pod]]]:
     started: list[Reflector[Pod]] = []
 
-    def start(kind: Kind[Pod] | None = None, **options: object) -> Reflector[Pod]:
-        reflector = Reflector(client, kind or kinds.pods(), rules=QUICK, random=Random(1), **options)  # type: ignore[arg-type]  # forwarded
+    def start(kind: Kind[Pod] | None = None, **options: Any) -> Reflector[Pod]:
+        reflector = Reflector(
+            client, kind or kinds.pods(), rules=QUICK, random=Random(1), **options
+        )
         started.append(reflector)
         reflector.start()
         return reflector
@@ -112,7 +130,9 @@ def names(reflector: Reflector[Pod]) -> set[str]:
 Reflect = Callable[..., Reflector[Pod]]
 
 
-def test_pages_are_put_together_and_watched_from_the_version_of_the_list(script: Script, reflect: Reflect) -> None:
+def test_pages_are_put_together_and_watched_from_the_version_of_the_list(
+    script: Script, reflect: Reflect
+) -> None:
     script.lists = [page(pod("a", "1"), token="next"), page(pod("b", "2"))]
     script.watches = [Response(event("ADDED", pod("c", "11")) + event("DELETED", pod("a", "12")))]
     reflector = reflect()
@@ -132,9 +152,14 @@ def test_a_bookmark_moves_the_version_on(script: Script, reflect: Reflect) -> No
     assert script.listed() == 1
 
 
-def test_an_expired_version_is_listed_again_and_what_is_gone_is_told(script: Script, reflect: Reflect) -> None:
+def test_an_expired_version_is_listed_again_and_what_is_gone_is_told(
+    script: Script, reflect: Reflect
+) -> None:
     told: list[tuple[str | None, str | None]] = []
-    script.lists = [page(pod("a", "1"), pod("b", "2")), page(pod("b", "2"), pod("c", "3"), version="20")]
+    script.lists = [
+        page(pod("a", "1"), pod("b", "2")),
+        page(pod("b", "2"), pod("c", "3"), version="20"),
+    ]
     script.watches = [gone()]
     reflector = reflect(observer=lambda old, new: told.append((old and old.name, new and new.name)))
     until(reflector, lambda: names(reflector) == {"b", "c"})
@@ -142,7 +167,9 @@ def test_an_expired_version_is_listed_again_and_what_is_gone_is_told(script: Scr
     assert sorted(told[2:], key=str) == [("a", None), (None, "c")]
 
 
-def test_a_server_on_which_every_version_has_expired_is_not_listed_in_a_loop(script: Script, reflect: Reflect) -> None:
+def test_a_server_on_which_every_version_has_expired_is_not_listed_in_a_loop(
+    script: Script, reflect: Reflect
+) -> None:
     script.watches = [gone() for _ in range(5)]
     reflector = reflect()
     until(reflector, lambda: len(script.watched()) == 6)
@@ -153,8 +180,12 @@ def test_a_server_on_which_every_version_has_expired_is_not_listed_in_a_loop(scr
     "answer",
     [
         pytest.param(Response("no", status=500), id="a server error"),
-        pytest.param(Response("slow down", status=429, headers={"Retry-After": "0"}), id="too many requests"),
-        pytest.param(Response("{}", content_type="application/json"), id="a list without a version"),
+        pytest.param(
+            Response("slow down", status=429, headers={"Retry-After": "0"}), id="too many requests"
+        ),
+        pytest.param(
+            Response("{}", content_type="application/json"), id="a list without a version"
+        ),
         pytest.param(Response("<html>", content_type="text/html"), id="a list that is no JSON"),
         pytest.param(Response('{"message":"who are you"}', status=401), id="an unknown identity"),
     ],
@@ -169,14 +200,24 @@ def test_a_failed_list_is_tried_again(script: Script, reflect: Reflect, answer: 
 @pytest.mark.parametrize(
     ("answer", "listed"),
     [
-        pytest.param(Response(event("ADDED", pod("b", "11")) + b'{"type":"ADD'), 1, id="a line cut in the middle"),
+        pytest.param(
+            Response(event("ADDED", pod("b", "11")) + b'{"type":"ADD'),
+            1,
+            id="a line cut in the middle",
+        ),
         pytest.param(Response("no", status=503), 1, id="a server error"),
         pytest.param(Response(b""), 1, id="a watch that ends at once"),
-        pytest.param(Response(b"garbage\n"), 2, id="a line that is no event: only a list can tell what changed"),
+        pytest.param(
+            Response(b"garbage\n"),
+            2,
+            id="a line that is no event: only a list can tell what changed",
+        ),
         pytest.param(Response('{"message":"no"}', status=403), 2, id="a right that was taken away"),
     ],
 )
-def test_a_failed_watch_goes_on(script: Script, reflect: Reflect, answer: Response, listed: int) -> None:
+def test_a_failed_watch_goes_on(
+    script: Script, reflect: Reflect, answer: Response, listed: int
+) -> None:
     script.lists = [page(pod("a", "1")) for _ in range(listed)]
     script.watches = [answer, Response(event("ADDED", pod("z", "99")))]
     reflector = reflect()
@@ -187,13 +228,17 @@ def test_a_failed_watch_goes_on(script: Script, reflect: Reflect, answer: Respon
 def test_one_bad_object_is_passed_over(script: Script, reflect: Reflect) -> None:
     bad = pod("bad", "1") | {"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}}
     script.lists = [page(bad, pod("good", "2"))]
-    script.watches = [Response(event("MODIFIED", {"metadata": {"name": "good", "namespace": "ns"}, "spec": 7}))]
+    script.watches = [
+        Response(event("MODIFIED", {"metadata": {"name": "good", "namespace": "ns"}, "spec": 7}))
+    ]
     reflector = reflect()
     until(reflector, lambda: len(script.watched()) >= 2)
     assert names(reflector) == set()
 
 
-def test_a_kind_that_the_server_does_not_know_is_empty_until_it_does(script: Script, reflect: Reflect) -> None:
+def test_a_kind_that_the_server_does_not_know_is_empty_until_it_does(
+    script: Script, reflect: Reflect
+) -> None:
     script.lists = [Response("{}", status=404), Response("{}", status=404), page(pod("a", "1"))]
     reflector = reflect(Kind("pods", "/api/v1/pods", decode_pod, optional=True))
     assert reflector.wait_synced(WAIT_SECONDS)
@@ -213,7 +258,9 @@ def test_an_observer_that_fails_does_not_stop_the_copy(script: Script, reflect: 
 def test_selectors_are_sent(script: Script, reflect: Reflect) -> None:
     reflector = reflect(kinds.pods("a=b", "spec.nodeName=n"))
     until(reflector, lambda: len(script.watched()) == 1)
-    assert {(query["labelSelector"], query["fieldSelector"]) for query in script.seen} == {("a=b", "spec.nodeName=n")}
+    assert {(query["labelSelector"], query["fieldSelector"]) for query in script.seen} == {
+        ("a=b", "spec.nodeName=n")
+    }
 
 
 def test_a_server_that_is_not_there_is_a_failure_with_a_sentence(cut_off: Client) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from pytest_httpserver import HTTPServer
 
-from kube.client import Client
-from kube.events import EventType, EventWriter
-from kube.outcomes import Refused, Written
+from optimus.kube.client import Client
+from optimus.kube.events import EventType, EventWriter
+from optimus.kube.results import Refused, Written
 from tests.integration.kube.recorder import Recorder, job, refusal, stored
 
 pytestmark = pytest.mark.integration
@@ -44,12 +44,19 @@ def test_equal_events_are_counted_in_one(httpserver: HTTPServer, emit: Emit, clo
     assert isinstance(body, dict)
     counted = Recorder(httpserver, f"{EVENTS_PATH}/{body['metadata']['name']}", [stored()])
     assert isinstance(emit("no"), Written)
-    assert (body["type"], body["reason"], body["message"], body["count"]) == ("Warning", "BadAnnotation", "no", 1)
+    assert (body["type"], body["reason"], body["message"], body["count"]) == (
+        "Warning",
+        "BadAnnotation",
+        "no",
+        1,
+    )
     assert body["involvedObject"]["uid"] == "u1"
     assert counted.body() == {"count": 3, "lastTimestamp": "2026-01-01T00:01:01Z"}
 
 
-def test_an_event_that_the_server_forgot_is_written_anew(httpserver: HTTPServer, emit: Emit, clock: Clock) -> None:
+def test_an_event_that_the_server_forgot_is_written_anew(
+    httpserver: HTTPServer, emit: Emit, clock: Clock
+) -> None:
     created = Recorder(httpserver, EVENTS_PATH, [stored(), stored()])
     emit("no")
     clock.seconds += 61
@@ -68,7 +75,9 @@ def test_one_job_cannot_flood_the_server(httpserver: HTTPServer, emit: Emit, clo
     assert len(created.requests) == 26
 
 
-def test_an_event_that_was_refused_is_no_error_and_is_tried_again(httpserver: HTTPServer, emit: Emit) -> None:
+def test_an_event_that_was_refused_is_no_error_and_is_tried_again(
+    httpserver: HTTPServer, emit: Emit
+) -> None:
     created = Recorder(httpserver, EVENTS_PATH, [refusal(403), stored()])
     assert isinstance(emit("no"), Refused)
     assert isinstance(emit("no"), Written)

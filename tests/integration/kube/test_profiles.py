@@ -6,10 +6,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from kube.client import Client
-from kube.contract import Phase
-from kube.outcomes import Written
-from kube.profiles import NameTaken, ProfileStatus, ProfileWriter, TrainingProfile
+from optimus.kube.client import Client
+from optimus.kube.contract import Phase
+from optimus.kube.profiles import NameTaken, ProfileStatus, ProfileWriter, TrainingProfile
+from optimus.kube.results import Written
 from tests.integration.kube.recorder import Recorder, job, refusal, stored
 
 pytestmark = pytest.mark.integration
@@ -36,7 +36,9 @@ def test_a_profile_is_made_as_the_jobs_own(httpserver: HTTPServer, client: Clien
     assert body["spec"] == {"jobRef": {"kind": "TFJob", "name": "j", "uid": "u1"}}
 
 
-@pytest.mark.parametrize(("uid", "ours"), [pytest.param("u1", True, id="ours"), pytest.param("u2", False, id="not")])
+@pytest.mark.parametrize(
+    ("uid", "ours"), [pytest.param("u1", True, id="ours"), pytest.param("u2", False, id="not")]
+)
 def test_a_profile_that_is_there_is_ours_or_anothers(
     httpserver: HTTPServer, client: Client, uid: str, ours: bool
 ) -> None:
@@ -52,7 +54,9 @@ def a_profile(httpserver: HTTPServer, client: Client) -> TrainingProfile:
     return profile
 
 
-def test_a_status_is_replaced_whole_and_holds_no_null(httpserver: HTTPServer, client: Client) -> None:
+def test_a_status_is_replaced_whole_and_holds_no_null(
+    httpserver: HTTPServer, client: Client
+) -> None:
     profile = a_profile(httpserver, client)
     server = Recorder(httpserver, f"{PROFILES_PATH}/j/status", [stored("4")])
     status = ProfileStatus(phase=Phase.RESIZING, loss=float("nan"), target_ps=3, state="packed")
@@ -60,7 +64,11 @@ def test_a_status_is_replaced_whole_and_holds_no_null(httpserver: HTTPServer, cl
     assert server.requests[0].headers["Content-Type"] == "application/json-patch+json"
     assert server.body() == [
         {"op": "test", "path": "/metadata/uid", "value": "prof"},
-        {"op": "add", "path": "/status", "value": {"phase": "Resizing", "targetPs": 3, "state": "packed"}},
+        {
+            "op": "add",
+            "path": "/status",
+            "value": {"phase": "Resizing", "targetPs": 3, "state": "packed"},
+        },
     ]
 
 

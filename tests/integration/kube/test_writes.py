@@ -6,17 +6,19 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from kube.client import Client
-from kube.errors import ErrorKind
-from kube.outcomes import Refused, Written
-from kube.writer import JobWriter, PodWriter
-from scheduling.jobs import Counts
+from optimus.jobs import Counts
+from optimus.kube.client import Client
+from optimus.kube.errors import ErrorKind
+from optimus.kube.results import Refused, Written
+from optimus.kube.writer import JobWriter, PodWriter
 from tests.integration.kube.recorder import JOB_PATH, Recorder, job, pod, refusal, stored
 
 pytestmark = pytest.mark.integration
 
 
-def test_suspending_is_one_guarded_patch_that_says_whose_doing_it_is(httpserver: HTTPServer, client: Client) -> None:
+def test_suspending_is_one_guarded_patch_that_says_whose_doing_it_is(
+    httpserver: HTTPServer, client: Client
+) -> None:
     server = Recorder(httpserver, JOB_PATH, [stored()])
     assert JobWriter(client).suspend(job(), "i-9") == Written("8")
     assert server.requests[0].method == "PATCH"
@@ -28,7 +30,9 @@ def test_suspending_is_one_guarded_patch_that_says_whose_doing_it_is(httpserver:
     }
 
 
-def test_resuming_writes_the_counts_under_the_keys_that_are_stored(httpserver: HTTPServer, client: Client) -> None:
+def test_resuming_writes_the_counts_under_the_keys_that_are_stored(
+    httpserver: HTTPServer, client: Client
+) -> None:
     server = Recorder(httpserver, JOB_PATH, [stored()])
     assert JobWriter(client).resize_and_resume(job(), Counts(2, 5)) == Written("8")
     assert server.body() == {
@@ -54,9 +58,15 @@ def test_a_mark_can_be_taken_away_alone(httpserver: HTTPServer, client: Client) 
         pytest.param(refusal(409, "Conflict"), ErrorKind.CONFLICT, id="the job has changed since"),
         pytest.param(refusal(404, "NotFound"), ErrorKind.NOT_FOUND, id="the job is gone"),
         pytest.param(refusal(403, "Forbidden"), ErrorKind.FORBIDDEN, id="the right is missing"),
-        pytest.param(refusal(401, "Unauthorized"), ErrorKind.FORBIDDEN, id="the token is not known"),
-        pytest.param(refusal(422, "Invalid"), ErrorKind.INVALID, id="the API server finds it invalid"),
-        pytest.param(Response("<html>bad gateway", status=502), ErrorKind.TRANSIENT, id="a proxy answers"),
+        pytest.param(
+            refusal(401, "Unauthorized"), ErrorKind.FORBIDDEN, id="the token is not known"
+        ),
+        pytest.param(
+            refusal(422, "Invalid"), ErrorKind.INVALID, id="the API server finds it invalid"
+        ),
+        pytest.param(
+            Response("<html>bad gateway", status=502), ErrorKind.TRANSIENT, id="a proxy answers"
+        ),
         pytest.param(Response("", status=500), ErrorKind.TRANSIENT, id="the server broke"),
     ],
 )
@@ -70,7 +80,9 @@ def test_expected_refusals_are_values(
     assert str(outcome).startswith("cannot suspend TFJob ns/j: ")
 
 
-def test_a_throttled_write_is_not_tried_again_behind_the_callers_back(httpserver: HTTPServer, client: Client) -> None:
+def test_a_throttled_write_is_not_tried_again_behind_the_callers_back(
+    httpserver: HTTPServer, client: Client
+) -> None:
     answer = refusal(429)
     answer.headers["Retry-After"] = "7"
     server = Recorder(httpserver, JOB_PATH, [answer])
@@ -81,14 +93,18 @@ def test_a_throttled_write_is_not_tried_again_behind_the_callers_back(httpserver
 
 
 @pytest.mark.parametrize("connection", ["cut_off", "frozen"])
-def test_a_write_without_an_answer_may_have_happened(request: pytest.FixtureRequest, connection: str) -> None:
+def test_a_write_without_an_answer_may_have_happened(
+    request: pytest.FixtureRequest, connection: str
+) -> None:
     client: Client = request.getfixturevalue(connection)
     outcome = JobWriter(client).suspend(job(), "i-9")
     assert isinstance(outcome, Refused)
     assert outcome.kind is ErrorKind.TRANSIENT
 
 
-def test_a_token_that_was_replaced_is_used(httpserver: HTTPServer, client: Client, token_file: Path) -> None:
+def test_a_token_that_was_replaced_is_used(
+    httpserver: HTTPServer, client: Client, token_file: Path
+) -> None:
     server = Recorder(httpserver, JOB_PATH, [stored(), stored()])
     JobWriter(client).suspend(job(), "i")
     token_file.write_text("second, longer\n")
@@ -100,7 +116,9 @@ def test_a_token_that_was_replaced_is_used(httpserver: HTTPServer, client: Clien
 
 
 @pytest.mark.parametrize("node", ["n1", None])
-def test_nominating_names_the_very_pod(httpserver: HTTPServer, client: Client, node: str | None) -> None:
+def test_nominating_names_the_very_pod(
+    httpserver: HTTPServer, client: Client, node: str | None
+) -> None:
     server = Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/status", [stored()])
     assert PodWriter(client).nominate(pod(), node) == Written("8")
     assert server.body() == {"metadata": {"uid": "p1"}, "status": {"nominatedNodeName": node}}
@@ -110,4 +128,6 @@ def test_nominating_names_the_very_pod(httpserver: HTTPServer, client: Client, n
 def test_waking_changes_an_annotation(httpserver: HTTPServer, client: Client) -> None:
     server = Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/status", [stored()])
     assert PodWriter(client).wake(pod(), "room at 5") == Written("8")
-    assert server.body() == {"metadata": {"uid": "p1", "annotations": {"optimus.dl/woken": "room at 5"}}}
+    assert server.body() == {
+        "metadata": {"uid": "p1", "annotations": {"optimus.dl/woken": "room at 5"}}
+    }

@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from autoscaler.log_reading import LogReading
+from autoscaler.logs.poller import LogPoller
 from tests.unit.autoscaler.logs import Logs, Nodes
-from tests.unit.autoscaler.mayor import Mayor
-from tests.unit.autoscaler.town import Town
+from tests.unit.autoscaler.mayor import ControllerHarness
+from tests.unit.autoscaler.town import FakeCluster
 
 
 @pytest.fixture
-def town() -> Town:
-    return Town()
+def town() -> FakeCluster:
+    return FakeCluster()
 
 
 @pytest.fixture
-def mayor(town: Town) -> Mayor:
-    return Mayor(town)
+def mayor(town: FakeCluster) -> ControllerHarness:
+    return ControllerHarness(town)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def nodes() -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def reading(logs: Logs) -> Iterator[LogReading]:
-    reading = LogReading(logs, readers=2, poll_seconds=10)
+def reading(logs: Logs) -> Iterator[LogPoller]:
+    reading = LogPoller(logs, readers=2, poll_seconds=10)
     yield reading
     reading.close()

@@ -1,18 +1,19 @@
-"""Where logs come from, in miniature: pods that have printed something, nodes that do not answer."""
+"""Where logs come from, in miniature: pods that have printed something, nodes that do not
+answer."""
 
 import threading
 from collections import Counter
 
-from autoscaler.log_reading import Run
-from kube.errors import ErrorKind
-from kube.outcomes import Refused
-from kube.pods import Pod
-from scheduling.jobs import Counts, NodeConstraints, Role
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine
-from scheduling.progress.rules import LogRules
-from scheduling.resources import Resources
-from scheduling.snapshot import ReplicaId
+from autoscaler.logs.poller import Run
+from optimus.jobs import Counts, NodeConstraints, Role
+from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LogLine
+from optimus.resources import Resources
+from optimus.snapshot import ReplicaId
 from tests.unit.interval.cluster import job
 
 AT = 1_000.0
@@ -54,7 +55,9 @@ class Nodes:
         return [LogLine(AT, "step=1 loss=2.0")]
 
 
-def pod(name: str, *, role: Role = Role.WORKER, index: int = 0, node: str | None = None, uid: str = "") -> Pod:
+def pod(
+    name: str, *, role: Role = Role.WORKER, index: int = 0, node: str | None = None, uid: str = ""
+) -> Pod:
     """A pod of job a; it runs if it has a node."""
     return Pod(
         uid=uid or name,
@@ -82,4 +85,4 @@ def runs_on(*where: str) -> list[tuple[ProgressLog, Run]]:
 
 
 def progress_log() -> ProgressLog:
-    return ProgressLog(LogRules.of(job("a")))
+    return ProgressLog(LogFormatOptions.of(job("a")))

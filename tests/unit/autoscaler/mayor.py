@@ -2,28 +2,33 @@
 
 from autoscaler.clocks import Clocks
 from autoscaler.controller import Controller, Parts, Rhythm
-from autoscaler.deciding import Deciding, DecisionRules
-from autoscaler.log_reading import LogReading
+from autoscaler.decide import Deciding, DecisionRules
+from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
-from autoscaler.report import status_of
-from autoscaler.reporting import Reporting
-from autoscaler.rescale_words import RescaleRules
-from autoscaler.rescaling import Hooks, Rescaling
-from kube.profiles import ProfileStatus
-from scheduling.interval import IntervalRules
-from scheduling.models.predict import forecast_job
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.profiling import ProfilingRules
-from tests.unit.autoscaler.town import Town
+from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.profile.status import status_of
+from autoscaler.rescale.executor import Hooks, RescaleExecutor
+from autoscaler.rescale.types import RescaleRules
+from optimus.interval import IntervalConfig
+from optimus.interval.profiling import ProfilingRules
+from optimus.kube.profiles import ProfileStatus
+from optimus.models.predict import forecast_job
+from optimus.placement.theorem1 import Theorem1
+from optimus.policies.optimus import OptimusPolicy
+from tests.unit.autoscaler.town import FakeCluster
 
-RHYTHM = Rhythm(tick_seconds=1, interval_seconds=20, early_interval_seconds=5, half_bound_seconds=30)
+RHYTHM = Rhythm(
+    tick_seconds=1, interval_seconds=20, early_interval_seconds=5, half_bound_seconds=30
+)
 
 
-class Mayor:
-    """Runs a controller on a town; ``restart`` kills it and starts another, which knows only what is stored."""
+class ControllerHarness:
+    """Runs a controller on a town; ``restart`` kills it and starts another, which knows only what
+    is stored."""
 
-    def __init__(self, town: Town, *, dry_run: bool = False, rhythm: Rhythm = RHYTHM) -> None:
+    def __init__(
+        self, town: FakeCluster, *, dry_run: bool = False, rhythm: Rhythm = RHYTHM
+    ) -> None:
         self.town = town
         self._dry_run = dry_run
         self._rhythm = rhythm
@@ -31,29 +36,37 @@ class Mayor:
 
     def restart(self) -> None:
         town, self.metrics = self.town, Metrics()
-        logs = LogReading(town, readers=1, poll_seconds=1)
-        reporting = Reporting(town, town, self.metrics, spacing_seconds=5, timer=lambda: town.at)
+        logs = LogPoller(town, readers=1, poll_seconds=1)
+        reporting = ProfileRecorder(
+            town, town, self.metrics, spacing_seconds=5, timer=lambda: town.at
+        )
         hooks = Hooks(
             store=lambda state: reporting.store(state, town.at, status_of(state, town.at)),
             tell=reporting.tell,
             read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
             ended=reporting.ended,
         )
-        rescaling = Rescaling(
-            town, town, hooks, RescaleRules(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
+        rescaling = RescaleExecutor(
+            town,
+            town,
+            hooks,
+            RescaleRules(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100),
         )
         rules = DecisionRules(
             OptimusPolicy(),
             Theorem1(),
             forecast_job,
-            IntervalRules(rescale_seconds=5, least_seconds_between_rescales=10),
+            IntervalConfig(rescale_seconds=5, least_seconds_between_rescales=10),
             ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
             stale_seconds=130,
         )
         deciding = Deciding(rules, self.metrics, dry_run=self._dry_run)
         parts = Parts(town, logs, deciding, rescaling, reporting, self.metrics)
         self.controller = Controller(
-            parts, self._rhythm, Clocks(lambda: town.at + town.day_offset, lambda: town.at), dry_run=self._dry_run
+            parts,
+            self._rhythm,
+            Clocks(lambda: town.at + town.day_offset, lambda: town.at),
+            dry_run=self._dry_run,
         )
 
     @property

@@ -1,21 +1,22 @@
-"""Before a job is suspended: its checkpoint is young, whenever its log was read, and its last lines are in."""
+"""Before a job is suspended: its checkpoint is young, whenever its log was read, and its last lines
+are in."""
 
 from collections.abc import Callable
 
 import pytest
 
 from autoscaler.job_state import JobState
-from autoscaler.rescale_words import RescaleRecord, RescaleRules, Step
-from autoscaler.rescaling import Hooks, Rescaling
-from scheduling.jobs import Counts, Role
-from scheduling.progress.record import LogLine, RunLook
-from tests.unit.autoscaler.town import Town
+from autoscaler.rescale.executor import Hooks, RescaleExecutor
+from autoscaler.rescale.types import RescaleRecord, RescaleRules, Step
+from optimus.jobs import Counts, Role
+from optimus.progress.types import LogLine, RunLook
+from tests.unit.autoscaler.town import FakeCluster
 from tests.unit.autoscaler.trainee import BEGINNING, tf_job
 
 
-def moving(rescale: str) -> tuple[Town, JobState]:
+def moving(rescale: str) -> tuple[FakeCluster, JobState]:
     """A job that trains, and is to be moved."""
-    town = Town()
+    town = FakeCluster()
     town.submit(tf_job("a", 1, 1, target_loss="0.1", rescale=rescale))
     town.pass_time(1.0)
     observation = town.observe(town.at)
@@ -23,14 +24,16 @@ def moving(rescale: str) -> tuple[Town, JobState]:
     assert seen.active is not None
     state = JobState.first_seen(seen, seen.active, None, town.at)
     state.look(observation)
-    state.begin(RescaleRecord("i", town.at, Counts(1, 1), Counts(1, 2), "why", Step.CHECKPOINT, town.at))
+    state.begin(
+        RescaleRecord("i", town.at, Counts(1, 1), Counts(1, 2), "why", Step.CHECKPOINT, town.at)
+    )
     return town, state
 
 
-def move(town: Town, state: JobState, read_logs: Callable[[JobState], bool]) -> bool:
+def move(town: FakeCluster, state: JobState, read_logs: Callable[[JobState], bool]) -> bool:
     """Take the rescale on; whether the job is suspended by then."""
     hooks = Hooks(lambda _: True, lambda *_: None, read_logs, lambda *_: None)
-    rescaling = Rescaling(town, town, hooks, RescaleRules(fresh_seconds=30))
+    rescaling = RescaleExecutor(town, town, hooks, RescaleRules(fresh_seconds=30))
     rescaling.move(state, town.observe(town.at), town.at)
     return town.trainees["a"].suspended
 
@@ -50,9 +53,15 @@ def test_a_suspension_waits_until_the_last_lines_are_in() -> None:
     ("reads", "suspended"),
     [
         pytest.param([(0, 1), (10, 2)], False, id="no checkpoint"),
-        pytest.param([(0, 1), (10, 9), (990, 2), (1000, 999)], True, id="one between the last two reads"),
-        pytest.param([(0, 1), (10, 2), (1000, 399)], False, id="one that was read ten minutes late"),
-        pytest.param([(0, 1), (10, 2), (1000, 999)], False, id="one that may be as old as the read before"),
+        pytest.param(
+            [(0, 1), (10, 9), (990, 2), (1000, 999)], True, id="one between the last two reads"
+        ),
+        pytest.param(
+            [(0, 1), (10, 2), (1000, 399)], False, id="one that was read ten minutes late"
+        ),
+        pytest.param(
+            [(0, 1), (10, 2), (1000, 999)], False, id="one that may be as old as the read before"
+        ),
         pytest.param([(1000, 999)], True, id="a young one on the first read"),
         pytest.param([(1000, 399)], False, id="an old one on the first read"),
     ],
@@ -66,7 +75,9 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
     for read_at, at in reads:
         text = f"step={at + 1} loss=1" + (f" checkpoint={at + 1}" if at % 2 and at > 1 else "")
         look = RunLook(state.run.name, "", BEGINNING + read_at)
-        state.log.observe("a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(BEGINNING + at, text)], look)
+        state.log.observe(
+            "a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(BEGINNING + at, text)], look
+        )
     for tick in range(5):  # the log is not read any more: what was old does not become young
         town.at = BEGINNING + 1000 + 2 * tick
         is_suspended = move(town, state, lambda _: True)

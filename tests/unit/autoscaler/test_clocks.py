@@ -6,8 +6,14 @@ from hypothesis import strategies as st
 from autoscaler.clocks import Clocks
 
 
-@given(steps=st.lists(st.tuples(st.floats(0.1, 100), st.sampled_from([0.0, 0.0, 700.0, -700.0, 1.0])), min_size=1))
-def test_time_passes_as_it_does_whatever_the_wall_clock_is_set_to(steps: list[tuple[float, float]]) -> None:
+@given(
+    steps=st.lists(
+        st.tuples(st.floats(0.1, 100), st.sampled_from([0.0, 0.0, 700.0, -700.0, 1.0])), min_size=1
+    )
+)
+def test_time_passes_as_it_does_whatever_the_wall_clock_is_set_to(
+    steps: list[tuple[float, float]],
+) -> None:
     timer, wall = [0.0], [1000.0]
     clocks = Clocks(lambda: wall[0], lambda: timer[0])
     for passed, jump in steps:

@@ -2,14 +2,18 @@
 
 import pytest
 
-from tests.unit.autoscaler.mayor import Mayor
-from tests.unit.autoscaler.town import Town
+from tests.unit.autoscaler.mayor import ControllerHarness
+from tests.unit.autoscaler.town import FakeCluster
 from tests.unit.autoscaler.trainee import SUSPENDED_BY, tf_job
 
 
-def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(town: Town, mayor: Mayor) -> None:
+def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.quota = 0
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="any", min_workers="2"))
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="any", min_workers="2")
+    )
     mayor.rule_until("a", "Starting")
     town.day_offset = 700.0
     mayor.rule(30)
@@ -20,7 +24,9 @@ def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(town: To
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(town: Town, mayor: Mayor, restarts: bool) -> None:
+def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(
+    town: FakeCluster, mayor: ControllerHarness, restarts: bool
+) -> None:
     town.submit(tf_job("a", 1, 1, target_loss="0.0501", training_mode="sync", rescale="any"))
     for _ in range(300):
         mayor.rule(1)
@@ -34,7 +40,9 @@ def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(town: Town, may
     assert "left in peace" not in mayor.status("a").reason
 
 
-def test_a_clock_that_is_set_back_does_not_stop_the_intervals(town: Town, mayor: Mayor) -> None:
+def test_a_clock_that_is_set_back_does_not_stop_the_intervals(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule(5)
     planned = mayor.intervals

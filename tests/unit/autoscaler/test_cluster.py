@@ -3,8 +3,8 @@
 from typing import cast
 
 from autoscaler.cluster import Caches
-from kube.client import Client
-from kube.left_alone import JobRules
+from optimus.kube.client import Client
+from optimus.kube.eligibility import JobRules
 
 
 def caches() -> Caches:
@@ -17,7 +17,10 @@ def test_what_was_not_read_yet_is_named_with_its_reason() -> None:
     for cache in copies.all[:-1]:
         cache._synced.set()
     copies.all[-1]._failure = "cannot list trainingprofiles: forbidden"
-    assert copies.missing() == "trainingprofiles not read yet (cannot list trainingprofiles: forbidden)"
+    assert (
+        copies.missing()
+        == "trainingprofiles not read yet (cannot list trainingprofiles: forbidden)"
+    )
 
 
 def test_a_copy_that_cannot_be_refreshed_is_complete_all_the_same() -> None:

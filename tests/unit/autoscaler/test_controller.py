@@ -2,24 +2,30 @@
 
 import pytest
 
-from kube.errors import ErrorKind
-from scheduling.jobs import Counts
-from tests.unit.autoscaler.mayor import Mayor
-from tests.unit.autoscaler.town import Town
+from optimus.jobs import Counts
+from optimus.kube.errors import ErrorKind
+from tests.unit.autoscaler.mayor import ControllerHarness
+from tests.unit.autoscaler.town import FakeCluster
 from tests.unit.autoscaler.trainee import tf_job
 
 
-def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
+def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
+    )
     mayor.rule_until("a", "Profiling")
     mayor.rule_until("a", "AtTarget", seconds=900)
-    assert town.reasons("a").count("Rescaling") >= 4
+    assert town.reasons("a").count("RescaleExecutor") >= 4
     assert mayor.status("a").rescales <= 2
     assert mayor.status("a").progress_percent == 100
     assert job.counts.workers > 1, "more workers save most of its time"
 
 
-def test_a_job_that_arrives_gets_room_from_one_that_has_much(town: Town, mayor: Mayor) -> None:
+def test_a_job_that_arrives_gets_room_from_one_that_has_much(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     first = town.submit(tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any"))
     mayor.rule(120)
     held = sum(first.counts)
@@ -30,13 +36,17 @@ def test_a_job_that_arrives_gets_room_from_one_that_has_much(town: Town, mayor: 
     mayor.rule_until("b", "Training", "Profiling", "AtTarget")
 
 
-def test_without_annotations_nothing_is_done_or_written(town: Town, mayor: Mayor) -> None:
+def test_without_annotations_nothing_is_done_or_written(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.submit(tf_job("plain", 1, 2))
     mayor.rule(60)
     assert (town.writes, town.profiles, town.told) == (0, {}, [])
 
 
-def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(town: Town, mayor: Mayor) -> None:
+def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.submit(tf_job("bad", 1, 2, target_loss="low"))
     good = town.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule(60)
@@ -49,8 +59,12 @@ def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(town
 
 
 @pytest.mark.parametrize("second", range(1, 42, 8))
-def test_killed_at_any_second_the_next_one_goes_on_where_it_stood(town: Town, mayor: Mayor, second: int) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
+def test_killed_at_any_second_the_next_one_goes_on_where_it_stood(
+    town: FakeCluster, mayor: ControllerHarness, second: int
+) -> None:
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
+    )
     mayor.rule(second)
     mayor.restart()
     mayor.rule_until("a", "AtTarget", seconds=900)
@@ -58,7 +72,7 @@ def test_killed_at_any_second_the_next_one_goes_on_where_it_stood(town: Town, ma
     assert not job.suspended
 
 
-def test_a_users_own_suspension_stays(town: Town, mayor: Mayor) -> None:
+def test_a_users_own_suspension_stays(town: FakeCluster, mayor: ControllerHarness) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule_until("a", "Training")
     job.manifest["spec"]["runPolicy"]["suspend"] = True
@@ -68,8 +82,12 @@ def test_a_users_own_suspension_stays(town: Town, mayor: Mayor) -> None:
     assert mayor.status("a").phase == "Suspended"
 
 
-def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", rescale="checkpoint"))
+def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", rescale="checkpoint")
+    )
     mayor.rule_until("a", "Training")
     job.annotate(min_workers="3")
     mayor.rule(60)
@@ -81,12 +99,16 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(town: Town, mayo
     ("bounds_moved", "home"),
     [
         pytest.param({}, Counts(1, 1), id="to its user's counts"),
-        pytest.param({"min_workers": "2"}, Counts(1, 2), id="as near to them as its user's new bounds allow"),
-        pytest.param({"min_ps": "2", "min_workers": "3"}, Counts(2, 3), id="nowhere if that is here"),
+        pytest.param(
+            {"min_workers": "2"}, Counts(1, 2), id="as near to them as its user's new bounds allow"
+        ),
+        pytest.param(
+            {"min_ps": "2", "min_workers": "3"}, Counts(2, 3), id="nowhere if that is here"
+        ),
     ],
 )
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
-    town: Town, mayor: Mayor, bounds_moved: dict[str, str], home: Counts
+    town: FakeCluster, mayor: ControllerHarness, bounds_moved: dict[str, str], home: Counts
 ) -> None:
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = town.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
@@ -100,7 +122,9 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     assert seen == {Counts(2, 3), home}
 
 
-def test_it_goes_back_too_where_its_bounds_allow_few_runs(town: Town, mayor: Mayor) -> None:
+def test_it_goes_back_too_where_its_bounds_allow_few_runs(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = town.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
     mayor.rule(100)
@@ -108,9 +132,13 @@ def test_it_goes_back_too_where_its_bounds_allow_few_runs(town: Town, mayor: May
     assert job.counts == Counts(1, 1)
 
 
-def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_would_do(mayor: Mayor, town: Town) -> None:
+def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_would_do(
+    mayor: ControllerHarness, town: FakeCluster
+) -> None:
     town.checkpoints = False
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1"))
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1")
+    )
     mayor.rule_until("a", "Training")
     job.annotate(min_workers="2", max_workers="2")
     mayor.rule_until("a", "WaitingForCheckpoint")
@@ -119,8 +147,12 @@ def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_wou
     assert "WaitingForCheckpoint" in town.reasons("a")
 
 
-def test_at_target_suspend_suspends_once_and_stays_so(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend"))
+def test_at_target_suspend_suspends_once_and_stays_so(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
+    )
     mayor.rule_until("a", "Suspended", seconds=600)
     mayor.rule(60)
     mayor.restart()
@@ -129,7 +161,9 @@ def test_at_target_suspend_suspends_once_and_stays_so(town: Town, mayor: Mayor) 
     assert town.reasons("a").count("SuspendedAtTarget") == 1
 
 
-def test_a_log_that_breaks_its_reader_costs_only_its_own_job(town: Town, mayor: Mayor) -> None:
+def test_a_log_that_breaks_its_reader_costs_only_its_own_job(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.deaf_logs.add("deaf")
     town.submit(tf_job("deaf", 1, 1, target_loss="0.12", training_mode="sync"))
     town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
@@ -137,19 +171,25 @@ def test_a_log_that_breaks_its_reader_costs_only_its_own_job(town: Town, mayor: 
     assert mayor.status("deaf").phase == "Training"
 
 
-def test_a_dry_run_decides_and_writes_nothing(town: Town) -> None:
-    mayor = Mayor(town, dry_run=True)
+def test_a_dry_run_decides_and_writes_nothing(town: FakeCluster) -> None:
+    mayor = ControllerHarness(town, dry_run=True)
     town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule(100)
     assert (town.writes, town.profiles) == (0, {})
-    assert mayor.metrics.registry.get_sample_value("optimus_autoscaler_decisions_total", {"action": "keep"})
+    assert mayor.metrics.registry.get_sample_value(
+        "optimus_autoscaler_decisions_total", {"action": "keep"}
+    )
 
 
-def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(town: Town, mayor: Mayor) -> None:
+def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     holder = tf_job("a", 1, 1)
     town.create(holder.record())
     other = town.submit(tf_job("b", 1, 1))
-    other.manifest["metadata"]["uid"] = holder.manifest["metadata"]["uid"]  # as if of another kind: it lives
+    other.manifest["metadata"]["uid"] = holder.manifest["metadata"][
+        "uid"
+    ]  # as if of another kind: it lives
     namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
     namesake.manifest["metadata"]["uid"] = "uid-of-another"
     town.submit(namesake)
@@ -158,7 +198,9 @@ def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(town
     assert "ProfileNameTaken" in town.reasons("a")
 
 
-def test_a_profile_that_a_job_left_behind_gives_its_name_back(town: Town, mayor: Mayor) -> None:
+def test_a_profile_that_a_job_left_behind_gives_its_name_back(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.create(tf_job("a", 1, 1, target_loss="0.1").record())
     namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
     namesake.manifest["metadata"]["uid"] = "uid-of-another"
@@ -168,7 +210,9 @@ def test_a_profile_that_a_job_left_behind_gives_its_name_back(town: Town, mayor:
     assert "ProfileNameTaken" not in town.reasons("a")
 
 
-def test_what_could_not_be_told_is_told_later_and_not_asked_for_at_every_tick(town: Town, mayor: Mayor) -> None:
+def test_what_could_not_be_told_is_told_later_and_not_asked_for_at_every_tick(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.mute = True
     town.submit(tf_job("typo", 1, 1, target_loss="low"))
     mayor.rule(20)
@@ -180,7 +224,9 @@ def test_what_could_not_be_told_is_told_later_and_not_asked_for_at_every_tick(to
     assert asked < 5
 
 
-def test_a_status_that_can_never_be_written_is_not_tried_at_every_tick(town: Town, mayor: Mayor) -> None:
+def test_a_status_that_can_never_be_written_is_not_tried_at_every_tick(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.stubborn = True
     town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule(120)
@@ -190,25 +236,34 @@ def test_a_status_that_can_never_be_written_is_not_tried_at_every_tick(town: Tow
     assert mayor.status("a").phase in ("Profiling", "Training")
 
 
-def test_a_log_without_a_loss_is_told_of_once(town: Town, mayor: Mayor) -> None:
+def test_a_log_without_a_loss_is_told_of_once(town: FakeCluster, mayor: ControllerHarness) -> None:
     town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", loss_metric="other"))
     mayor.rule(200)
     assert town.reasons("a").count("LogNotUnderstood") == 1
 
 
-def test_a_job_that_ends_is_reported_as_ended(town: Town, mayor: Mayor) -> None:
+def test_a_job_that_ends_is_reported_as_ended(town: FakeCluster, mayor: ControllerHarness) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
     mayor.rule_until("a", "Training")
-    job.manifest["status"]["conditions"] = [{"type": "Succeeded", "status": "True", "message": "all workers are done"}]
+    job.manifest["status"]["conditions"] = [
+        {"type": "Succeeded", "status": "True", "message": "all workers are done"}
+    ]
     job.pods.clear()
     mayor.controller.tick()
-    assert (mayor.status("a").phase, mayor.status("a").reason) == ("Completed", "all workers are done")
+    assert (mayor.status("a").phase, mayor.status("a").reason) == (
+        "Completed",
+        "all workers are done",
+    )
     assert mayor.controller.fleet.states == {}
 
 
-def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(town: Town, mayor: Mayor) -> None:
+def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.refuse = ErrorKind.TRANSIENT
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
+    )
     mayor.rule(60)
     assert not job.suspended
     town.refuse = None
@@ -216,7 +271,7 @@ def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(town: Tow
 
 
 def test_a_job_marked_by_this_software_of_which_nothing_is_recorded_is_set_going_again(
-    mayor: Mayor, town: Town
+    mayor: ControllerHarness, town: FakeCluster
 ) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     job.manifest["spec"]["runPolicy"]["suspend"] = True

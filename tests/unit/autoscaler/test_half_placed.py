@@ -1,25 +1,28 @@
-"""Gangs of which only a part has a node: taken back, resized or left to train on, and what their users read."""
+"""Gangs of which only a part has a node: taken back, resized or left to train on, and what their
+users read."""
 
 import pytest
 
-from scheduling.jobs import Counts
-from tests.unit.autoscaler.mayor import Mayor
-from tests.unit.autoscaler.town import Town
-from tests.unit.autoscaler.trainee import Trainee, tf_job
+from optimus.jobs import Counts
+from tests.unit.autoscaler.mayor import ControllerHarness
+from tests.unit.autoscaler.town import FakeCluster
+from tests.unit.autoscaler.trainee import FakeJob, tf_job
 
 
-def lose_last(job: Trainee, phase: str = "Pending") -> None:
+def lose_last(job: FakeJob, phase: str = "Pending") -> None:
     """Its last pod has no node any more."""
     del job.pods[-1]["spec"]["nodeName"]
     job.pods[-1]["status"]["phase"] = phase
 
 
-def test_a_gang_that_stays_half_placed_is_taken_back(town: Town, mayor: Mayor) -> None:
+def test_a_gang_that_stays_half_placed_is_taken_back(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any"))
     town.pass_time(1)
     lose_last(job)
     mayor.rule(40)
-    first = next(message for _, reason, message in town.told if reason == "Rescaling")
+    first = next(message for _, reason, message in town.told if reason == "RescaleExecutor")
     assert "only some of its pods could be placed" in first
     assert job.runs >= 2
     assert all("nodeName" in pod["spec"] for pod in job.pods)
@@ -32,7 +35,9 @@ def test_a_gang_that_stays_half_placed_is_taken_back(town: Town, mayor: Mayor) -
         pytest.param("Running", False, id="not before a checkpoint if it does"),
     ],
 )
-def test_a_gang_that_never_was_whole_and_can_not_become_so_is(mayor: Mayor, phase: str, is_moved: bool) -> None:
+def test_a_gang_that_never_was_whole_and_can_not_become_so_is(
+    mayor: ControllerHarness, phase: str, is_moved: bool
+) -> None:
     town = mayor.town
     town.cpus, town.checkpoints = 4, False
     job = town.submit(tf_job("a", 1, 3, target_loss="0.001", training_mode="async"))
@@ -46,8 +51,12 @@ def test_a_gang_that_never_was_whole_and_can_not_become_so_is(mayor: Mayor, phas
     assert (job.counts != Counts(1, 3)) is is_moved
 
 
-def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="async", rescale="never"))
+def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
+    job = town.submit(
+        tf_job("a", 1, 2, target_loss="0.001", training_mode="async", rescale="never")
+    )
     mayor.rule(10)
     lose_last(job, "Running")
     mayor.rule(60)
@@ -56,10 +65,12 @@ def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(town: T
 
 @pytest.mark.parametrize("rescale", ["never", "checkpoint"])
 def test_a_job_whose_log_nobody_can_read_is_not_stopped_when_it_loses_a_pod(
-    town: Town, mayor: Mayor, rescale: str
+    town: FakeCluster, mayor: ControllerHarness, rescale: str
 ) -> None:
     town.deaf_logs.add("a")
-    job = town.submit(tf_job("a", 1, 3, target_loss="0.001", training_mode="async", rescale=rescale))
+    job = town.submit(
+        tf_job("a", 1, 3, target_loss="0.001", training_mode="async", rescale=rescale)
+    )
     mayor.rule(40)
     lost = job.pods[-1]
     lost["metadata"]["uid"], lost["status"]["phase"] = "made-anew", "Pending"
@@ -71,7 +82,9 @@ def test_a_job_whose_log_nobody_can_read_is_not_stopped_when_it_loses_a_pod(
     assert town.reasons("a").count("HalfPlaced") == 1
 
 
-def test_a_job_that_says_never_is_not_taken_back_either(town: Town, mayor: Mayor) -> None:
+def test_a_job_that_says_never_is_not_taken_back_either(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="never"))
     town.pass_time(1)
     lose_last(job)
@@ -80,17 +93,29 @@ def test_a_job_that_says_never_is_not_taken_back_either(town: Town, mayor: Mayor
     assert "HalfPlaced" in town.reasons("a")
 
 
-@pytest.mark.parametrize("annotations", [{}, {"target_loss": "0.001", "rescale": "never"}], ids=["unmanaged", "never"])
+@pytest.mark.parametrize(
+    "annotations", [{}, {"target_loss": "0.001", "rescale": "never"}], ids=["unmanaged", "never"]
+)
 @pytest.mark.parametrize(
     ("running", "says"),
     [
-        pytest.param(True, "those run on: make room for the others, or suspend", id="what runs, runs on"),
         pytest.param(
-            False, "hold it while it does not train: make room, or delete the job", id="what waits, holds room"
+            True, "those run on: make room for the others, or suspend", id="what runs, runs on"
+        ),
+        pytest.param(
+            False,
+            "hold it while it does not train: make room, or delete the job",
+            id="what waits, holds room",
         ),
     ],
 )
-def test_its_user_reads(town: Town, mayor: Mayor, annotations: dict[str, str], running: bool, says: str) -> None:
+def test_its_user_reads(
+    town: FakeCluster,
+    mayor: ControllerHarness,
+    annotations: dict[str, str],
+    running: bool,
+    says: str,
+) -> None:
     job = town.submit(tf_job("a", 1, 2, training_mode="sync", **annotations))
     town.pass_time(1)
     for pod in job.pods:

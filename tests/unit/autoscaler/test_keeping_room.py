@@ -1,17 +1,20 @@
-"""While a job is stopped for a rescale nobody begins to measure or to grow in the room that it needs."""
+"""While a job is stopped for a rescale nobody begins to measure or to grow in the room that it
+needs."""
 
-from scheduling.jobs import Counts
-from tests.unit.autoscaler.mayor import Mayor
-from tests.unit.autoscaler.town import Town
-from tests.unit.autoscaler.trainee import Trainee, tf_job
+from optimus.jobs import Counts
+from tests.unit.autoscaler.mayor import ControllerHarness
+from tests.unit.autoscaler.town import FakeCluster
+from tests.unit.autoscaler.trainee import FakeJob, tf_job
 
 
-def submit(town: Town, name: str, workers: int, most_workers: int) -> Trainee:
+def submit(town: FakeCluster, name: str, workers: int, most_workers: int) -> FakeJob:
     bounds = {"max_workers": str(most_workers), "min_ps": "1", "max_ps": "1"}
-    return town.submit(tf_job(name, 1, workers, target_loss="0.06", training_mode="sync", rescale="any", **bounds))
+    return town.submit(
+        tf_job(name, 1, workers, target_loss="0.06", training_mode="sync", rescale="any", **bounds)
+    )
 
 
-def until_stopped(mayor: Mayor, job: Trainee, workers: int) -> None:
+def until_stopped(mayor: ControllerHarness, job: FakeJob, workers: int) -> None:
     """Its user wants so many workers: it is suspended for that, and its pods are about to leave."""
     job.annotate(min_workers=str(workers), max_workers=str(workers))
     for _ in range(60):
@@ -21,7 +24,7 @@ def until_stopped(mayor: Mayor, job: Trainee, workers: int) -> None:
     raise AssertionError("the job was not suspended")
 
 
-def stays(mayor: Mayor, young: Trainee, seconds: int) -> None:
+def stays(mayor: ControllerHarness, young: FakeJob, seconds: int) -> None:
     """A young job trains on as it is, although its speed was to be measured."""
     for _ in range(seconds):
         mayor.rule(1)
@@ -29,7 +32,7 @@ def stays(mayor: Mayor, young: Trainee, seconds: int) -> None:
 
 
 def test_while_its_own_pods_still_take_what_it_comes_back_to() -> None:
-    mayor = Mayor(town := Town(cpus=7, lingering_seconds=30))
+    mayor = ControllerHarness(town := FakeCluster(cpus=7, lingering_seconds=30))
     job = submit(town, "a", 2, 2)
     mayor.rule(3)
     until_stopped(mayor, job, workers=4)
@@ -40,7 +43,7 @@ def test_while_its_own_pods_still_take_what_it_comes_back_to() -> None:
 
 
 def test_while_a_stranger_is_in_its_place() -> None:
-    mayor = Mayor(town := Town(cpus=12, lingering_seconds=3))
+    mayor = ControllerHarness(town := FakeCluster(cpus=12, lingering_seconds=3))
     job = submit(town, "a", 2, 2)
     mayor.rule(3)
     until_stopped(mayor, job, workers=7)

@@ -1,15 +1,16 @@
 """What a pod printed last is read before its job is suspended."""
 
-from autoscaler.log_reading import LogReading
+from autoscaler.logs.poller import LogPoller
 from tests.unit.autoscaler.logs import AT, Nodes, runs_on
 
 
 class TestLastLines:
-    """A suspension waits for its job's last lines over some ticks, and never holds up the loop for long."""
+    """A suspension waits for its job's last lines over some ticks, and never holds up the loop for
+    long."""
 
     def test_they_are_read_at_once_where_nodes_answer(self, nodes: Nodes) -> None:
         (log, run), *_ = runs_on("node")
-        reading = LogReading(nodes, readers=2, poll_seconds=10, last_read_seconds=60)
+        reading = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=60)
         assert reading.read_now(log, run)
         reading.close()
         assert log.progress(AT).step == 1
@@ -17,7 +18,7 @@ class TestLastLines:
     def test_a_suspension_goes_on_without_lines_that_do_not_come(self, nodes: Nodes) -> None:
         nodes.hanging = {"dead"}
         ((log, run),) = runs_on("dead")
-        reading = LogReading(nodes, readers=2, poll_seconds=10, last_read_seconds=0.01)
+        reading = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=0.01)
         reading.poll([], AT, patience_seconds=0)
         finished = []
         for tick in range(3):
@@ -29,7 +30,7 @@ class TestLastLines:
     def test_jobs_on_a_node_that_hangs_cost_another_job_nothing(self, nodes: Nodes) -> None:
         nodes.hanging = {"dead"}
         runs = runs_on(*["dead"] * 40, "node")
-        reading = LogReading(nodes, readers=2, poll_seconds=10, last_read_seconds=0.01)
+        reading = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=0.01)
         for log, run in runs[:40]:
             reading.read_now(log, run)
         log, run = runs[40]
@@ -47,7 +48,7 @@ class TestLastLines:
     def test_a_node_known_not_to_answer_is_passed_over(self, nodes: Nodes) -> None:
         nodes.refusing = {"bad"}
         ((log, run),) = runs_on("bad")
-        reading = LogReading(nodes, readers=2, poll_seconds=10)
+        reading = LogPoller(nodes, readers=2, poll_seconds=10)
         reading.poll([(log, run)], AT, patience_seconds=10)
         assert reading.read_now(log, run)
         reading.close()

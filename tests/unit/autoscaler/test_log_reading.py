@@ -1,10 +1,11 @@
-"""Which logs are read, and when: a little at a time while a pod runs, and once more when it has ended."""
+"""Which logs are read, and when: a little at a time while a pod runs, and once more when it has
+ended."""
 
-from autoscaler.log_reading import LogReading
+from autoscaler.logs.poller import LogPoller
 from tests.unit.autoscaler.logs import AT, Logs, pod, progress_log, run_of
 
 
-def test_a_log_is_read_again_only_after_a_while(logs: Logs, reading: LogReading) -> None:
+def test_a_log_is_read_again_only_after_a_while(logs: Logs, reading: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
     for now in (AT, AT + 5, AT + 11):
@@ -12,7 +13,7 @@ def test_a_log_is_read_again_only_after_a_while(logs: Logs, reading: LogReading)
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, reading: LogReading) -> None:
+def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, reading: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
     reading.poll([(log, run)], AT, patience_seconds=10)
@@ -23,7 +24,7 @@ def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, reading: 
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, reading: LogReading) -> None:
+def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, reading: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
     reading.poll([(log, run)], AT, patience_seconds=10)
@@ -34,11 +35,15 @@ def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, reading: 
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_the_log_of_a_pods_successor_is_not_taken_for_its_own(logs: Logs, reading: LogReading) -> None:
+def test_the_log_of_a_pods_successor_is_not_taken_for_its_own(
+    logs: Logs, reading: LogPoller
+) -> None:
     log = progress_log()
     logs.printed["a-worker-0"] = ["step=7 loss=2.0"]
     reading.poll([(log, run_of(pod("a-worker-0", uid="a-worker-0-0")))], AT, patience_seconds=10)
     logs.printed["a-worker-0"] = ["step=3 loss=2.5"]
-    reading.poll([(log, run_of(pod("a-worker-0", uid="a-worker-0-1")))], AT + 1, patience_seconds=10)
+    reading.poll(
+        [(log, run_of(pod("a-worker-0", uid="a-worker-0-1")))], AT + 1, patience_seconds=10
+    )
     assert log.progress(AT + 1).step == 3
     assert logs.reads == ["a-worker-0-0", "a-worker-0-1"]

@@ -3,10 +3,10 @@
 import pytest
 
 from autoscaler.job_state import JobState
-from autoscaler.report import goal_text, status_of
-from scheduling.jobs import ConvergenceThreshold, Goal, TargetLoss
-from scheduling.models.forecast import JobForecast
-from scheduling.models.predict import JobOutlook, NoWorkLeft
+from autoscaler.profile.status import goal_text, status_of
+from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
+from optimus.models.forecast import JobForecast
+from optimus.models.predict import JobOutlook, NoWorkLeft
 from tests.unit.autoscaler.trainee import BEGINNING, tf_job
 
 
@@ -30,11 +30,18 @@ def test_a_goal_is_said_in_few_words(goal: Goal | None, text: str) -> None:
         pytest.param(1.0, True, 100, id="done"),
     ],
 )
-def test_100_percent_means_that_the_goal_is_met(fraction: float, goal_met: bool, percent: int) -> None:
+def test_100_percent_means_that_the_goal_is_met(
+    fraction: float, goal_met: bool, percent: int
+) -> None:
     seen = tf_job("a", 1, 2, target_loss="0.3").record()
     assert seen.active is not None
     state = JobState.first_seen(seen, seen.active, None, BEGINNING)
     state.outlook = JobOutlook(JobForecast(NoWorkLeft(), 12.4), None, None, goal_met, fraction)
     status = status_of(state, BEGINNING)
     assert (status.progress_percent, status.remaining_seconds) == (percent, 12)
-    assert (status.phase, status.ps, status.workers, status.goal) == ("Waiting", 1, 2, "loss <= 0.3")
+    assert (status.phase, status.ps, status.workers, status.goal) == (
+        "Waiting",
+        1,
+        2,
+        "loss <= 0.3",
+    )

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.room import Claim, room_now
-from scheduling.interval.layout import Layout
-from scheduling.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
-from scheduling.nodes import Node
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import Resources
-from scheduling.snapshot import BoundPod, ClusterSnapshot, ReplicaId
+from autoscaler.headroom import Claim, room_now
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.nodes import Node
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
 ONE = Resources(cpu=1, pods=1)
 
@@ -18,7 +18,15 @@ ONE = Resources(cpu=1, pods=1)
 def job(uid: str, *, zone: str = "") -> Job:
     spec = ReplicaSpec(ONE, NodeConstraints(selector=(("zone", zone),) if zone else ()))
     counts = Counts(1, 1)
-    return Job(key=JobKey("team", uid), uid=uid, kind="TFJob", created_at=0.0, counts=counts, ps=spec, worker=spec)
+    return Job(
+        key=JobKey("team", uid),
+        uid=uid,
+        kind="TFJob",
+        created_at=0.0,
+        counts=counts,
+        ps=spec,
+        worker=spec,
+    )
 
 
 def pods_of(uid: str, on: str, *, leaving: bool = False) -> list[BoundPod]:
@@ -32,11 +40,13 @@ def pods_of(uid: str, on: str, *, leaving: bool = False) -> list[BoundPod]:
 
 def cluster(cpus: dict[str, int], pods: list[BoundPod]) -> ClusterSnapshot:
     """Nodes by name; each is of the zone that its name begins with."""
-    nodes = [Node(name, Resources(cpu=cpu, pods=110), {"zone": name[0]}) for name, cpu in cpus.items()]
+    nodes = [
+        Node(name, Resources(cpu=cpu, pods=110), {"zone": name[0]}) for name, cpu in cpus.items()
+    ]
     return ClusterSnapshot.of(0.0, (), nodes, pods)
 
 
-def free_cpus(layout: Layout) -> dict[str, int]:
+def free_cpus(layout: CapacityPlan) -> dict[str, int]:
     return {node: max(amount["cpu"], 0) for node, amount in layout.free.items()}
 
 
@@ -47,10 +57,22 @@ def left(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("claim", "free"),
     [
-        pytest.param(Claim(job("a"), Counts(1, 4)), {"n": 1}, id="a target takes what its own pods do not leave it"),
-        pytest.param(Claim(job("a"), Counts(1, 1)), {"n": 3}, id="what a smaller one leaves is not free yet"),
-        pytest.param(Claim(job("a"), Counts(4, 4), insists=True), {"n": 0}, id="one that finds no room closes all"),
-        pytest.param(Claim(job("a"), Counts(4, 4)), {"n": 3}, id="or nothing, where the job still trains"),
+        pytest.param(
+            Claim(job("a"), Counts(1, 4)),
+            {"n": 1},
+            id="a target takes what its own pods do not leave it",
+        ),
+        pytest.param(
+            Claim(job("a"), Counts(1, 1)), {"n": 3}, id="what a smaller one leaves is not free yet"
+        ),
+        pytest.param(
+            Claim(job("a"), Counts(4, 4), insists=True),
+            {"n": 0},
+            id="one that finds no room closes all",
+        ),
+        pytest.param(
+            Claim(job("a"), Counts(4, 4)), {"n": 3}, id="or nothing, where the job still trains"
+        ),
     ],
 )
 @pytest.mark.parametrize("leaving", [True, False])
@@ -97,8 +119,19 @@ def test_a_pod_on_a_node_that_is_gone_is_passed_over() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("ab"), st.text("lmn", min_size=1, max_size=4), st.booleans()), max_size=2),
-    st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 4), st.integers(1, 4), st.booleans(), st.booleans())),
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.text("lmn", min_size=1, max_size=4), st.booleans()),
+        max_size=2,
+    ),
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.integers(1, 4),
+            st.integers(1, 4),
+            st.booleans(),
+            st.booleans(),
+        )
+    ),
     st.integers(0, 6),
 )
 def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
@@ -107,14 +140,21 @@ def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
     pods = [pod for uid, on, leaving in {uid: (uid, on, leaving) for uid, on, leaving in there}.values()
             for pod in pods_of(uid, on, leaving=leaving)]  # fmt: skip
     snapshot = cluster(dict.fromkeys("lmn", cpus), pods)
-    claims = {uid: Claim(job(uid), Counts(ps, workers), stays, insists) for uid, ps, workers, stays, insists in asked}
-    now = free_cpus(Layout.of(snapshot, Theorem1(), leaving_counts=True))
+    claims = {
+        uid: Claim(job(uid), Counts(ps, workers), stays, insists)
+        for uid, ps, workers, stays, insists in asked
+    }
+    now = free_cpus(CapacityPlan.of(snapshot, Theorem1(), leaving_counts=True))
     layout = room_now(snapshot, Theorem1(), list(claims.values()))
     for node, free in free_cpus(layout).items():
         assert free <= now[node]
         taken = 0
         for uid in "ab":
-            own = [pod for pod in pods if pod.node == node and pod.replica is not None and pod.replica.job_uid == uid]
+            own = [
+                pod
+                for pod in pods
+                if pod.node == node and pod.replica is not None and pod.replica.job_uid == uid
+            ]
             kept = sum(held.node == node for held in layout.held.get(uid, ()))
             stays = uid not in claims or claims[uid].stays
             taken += sum(pod.leaving for pod in own) + kept if stays else max(len(own), kept)

@@ -7,7 +7,7 @@ import pytest
 
 from autoscaler.settings import Settings, parse
 from extender import settings as extender_settings
-from settings import SettingsError
+from optimus.runtime.settings import SettingsError
 
 
 def test_defaults_are_those_of_the_dataclass() -> None:
@@ -17,7 +17,11 @@ def test_defaults_are_those_of_the_dataclass() -> None:
 def test_a_flag_wins_over_the_environment() -> None:
     environment = {"OPTIMUS_INTERVAL_SECONDS": "30", "OPTIMUS_DRY_RUN": "true"}
     settings = parse(["--interval-seconds", "20", "--kubeconfig", "/some/where"], environment)
-    assert (settings.interval_seconds, settings.dry_run, settings.kubeconfig) == (20.0, True, Path("/some/where"))
+    assert (settings.interval_seconds, settings.dry_run, settings.kubeconfig) == (
+        20.0,
+        True,
+        Path("/some/where"),
+    )
 
 
 def test_a_switch_needs_no_value() -> None:
@@ -29,7 +33,11 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
     with pytest.raises(SettingsError) as raised:
         parse(["--interval-seconds", "soon", "--log-readers", "-1"], {"OPTIMUS_DRY_RUN": "maybe"})
     lines = str(raised.value).splitlines()
-    assert [line.split()[0] for line in lines] == ["--dry-run", "--interval-seconds", "--log-readers"]
+    assert [line.split()[0] for line in lines] == [
+        "--dry-run",
+        "--interval-seconds",
+        "--log-readers",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,15 +48,29 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
             "--policy 'best': drf, fifo, optimus, optimus-paper, srtf or",
             id="a policy that does not exist",
         ),
-        pytest.param(["--listen", "8080"], "ADDRESS:PORT is expected", id="a port without an address"),
-        pytest.param(["--node-selector", "pool"], "key=value,... is expected", id="a label without a value"),
-        pytest.param(["--node-selector", "=x"], "key=value,... is expected", id="a value without a label"),
-        pytest.param(["--node-selector", "a = b"], "key=value,... is expected", id="blanks around the sign"),
-        pytest.param(["--node-selector", "a=b,"], "key=value,... is expected", id="a comma too many"),
-        pytest.param(["--node-selector", "a==b"], "key=value,... is expected", id="a sign too many"),
+        pytest.param(
+            ["--listen", "8080"], "ADDRESS:PORT is expected", id="a port without an address"
+        ),
+        pytest.param(
+            ["--node-selector", "pool"], "key=value,... is expected", id="a label without a value"
+        ),
+        pytest.param(
+            ["--node-selector", "=x"], "key=value,... is expected", id="a value without a label"
+        ),
+        pytest.param(
+            ["--node-selector", "a = b"], "key=value,... is expected", id="blanks around the sign"
+        ),
+        pytest.param(
+            ["--node-selector", "a=b,"], "key=value,... is expected", id="a comma too many"
+        ),
+        pytest.param(
+            ["--node-selector", "a==b"], "key=value,... is expected", id="a sign too many"
+        ),
         pytest.param(["--node-selector", "a!=b"], "key=value,... is expected", id="all but one"),
         pytest.param(["--node-selector", "pool in (a)"], "key=value,... is expected", id="a set"),
-        pytest.param(["--node-kind-label", "cpu kind"], "the key of a label is expected", id="no label"),
+        pytest.param(
+            ["--node-kind-label", "cpu kind"], "the key of a label is expected", id="no label"
+        ),
         pytest.param(["--operator-version", "v1"], "such as 1.8.1", id="half a version"),
         pytest.param(["--tick-seconds", "0"], "more than 0 is expected", id="a beat of nothing"),
         pytest.param(["--interval-seconds", "inf"], "0 or more, is expected", id="never"),
@@ -61,7 +83,13 @@ def test_what_would_be_right_is_said(arguments: list[str], sentence: str) -> Non
 
 @pytest.mark.parametrize(
     "selector",
-    ["", "optimus.dl/pool=training", "a=b,c=d", "gpu=", "kubernetes.io/os=linux,node-role.kubernetes.io/w_1="],
+    [
+        "",
+        "optimus.dl/pool=training",
+        "a=b,c=d",
+        "gpu=",
+        "kubernetes.io/os=linux,node-role.kubernetes.io/w_1=",
+    ],
 )
 def test_a_selector_by_equality_is_taken(selector: str) -> None:
     assert parse(["--node-selector", selector], {}).node_selector == selector
@@ -78,7 +106,9 @@ def test_a_selector_by_equality_is_taken(selector: str) -> None:
     ],
 )
 def test_a_misspelt_variable_is_refused(variable: str, meant: str) -> None:
-    with pytest.raises(SettingsError, match=f"{variable}: there is no such setting; {meant} is meant"):
+    with pytest.raises(
+        SettingsError, match=f"{variable}: there is no such setting; {meant} is meant"
+    ):
         parse([], {variable: "1"})
 
 
@@ -86,10 +116,22 @@ def test_variables_of_others_are_no_business_of_ours() -> None:
     service = {
         f"OPTIMUS_{name}": "x"
         for program in ("AUTOSCALER", "SCHEDULER")
-        for name in (f"{program}_SERVICE_HOST", f"{program}_SERVICE_PORT", f"{program}_PORT", f"{program}_PORT_80_TCP")
+        for name in (
+            f"{program}_SERVICE_HOST",
+            f"{program}_SERVICE_PORT",
+            f"{program}_PORT",
+            f"{program}_PORT_80_TCP",
+        )
     }
-    extender = {f"OPTIMUS_EXTENDER_{field.name.upper()}": "x" for field in fields(extender_settings.Settings)}
-    others = service | extender | {"OPTIMUS_REQUIRE_E2E": "1", "OPTIMUS_LOCALCLUSTER_BINARIES": "/b", "DRYRUN": "1"}
+    extender = {
+        f"OPTIMUS_EXTENDER_{field.name.upper()}": "x"
+        for field in fields(extender_settings.Settings)
+    }
+    others = (
+        service
+        | extender
+        | {"OPTIMUS_REQUIRE_E2E": "1", "OPTIMUS_LOCALCLUSTER_BINARIES": "/b", "DRYRUN": "1"}
+    )
     assert parse([], others) == Settings()
     assert extender_settings.parse([], service) == extender_settings.Settings()
 

@@ -3,17 +3,17 @@
 import msgspec
 import pytest
 
-from autoscaler.stored import pack, unpack
-from kube.contract import Phase
-from kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
-from scheduling.jobs import Role
-from scheduling.progress.state import PodState
-from tests.unit.autoscaler.mayor import Mayor
-from tests.unit.autoscaler.town import Town
-from tests.unit.autoscaler.trainee import SUSPENDED_BY, Trainee, tf_job
+from autoscaler.profile.codec import pack, unpack
+from optimus.jobs import Role
+from optimus.kube.contract import Phase
+from optimus.kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
+from optimus.progress.state import PodState
+from tests.unit.autoscaler.mayor import ControllerHarness
+from tests.unit.autoscaler.town import FakeCluster
+from tests.unit.autoscaler.trainee import SUSPENDED_BY, FakeJob, tf_job
 
 
-def until_suspended_by_us(mayor: Mayor, job: Trainee) -> None:
+def until_suspended_by_us(mayor: ControllerHarness, job: FakeJob) -> None:
     for _ in range(200):
         mayor.rule(1)
         if job.suspended:
@@ -23,7 +23,7 @@ def until_suspended_by_us(mayor: Mayor, job: Trainee) -> None:
 
 @pytest.mark.parametrize("second", [1, 2, 3, 4])
 def test_a_job_that_waits_is_resized_whenever_the_autoscaler_is_killed(second: int) -> None:
-    mayor = Mayor(town := Town(cpus=6))
+    mayor = ControllerHarness(town := FakeCluster(cpus=6))
     job = town.submit(tf_job("a", 4, 4, target_loss="0.12", training_mode="sync"))
     mayor.rule(second)
     mayor.restart()
@@ -33,7 +33,7 @@ def test_a_job_that_waits_is_resized_whenever_the_autoscaler_is_killed(second: i
 
 @pytest.mark.parametrize("goal", [None, "low"])
 def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_set_going_again(
-    town: Town, mayor: Mayor, goal: str | None
+    town: FakeCluster, mayor: ControllerHarness, goal: str | None
 ) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     until_suspended_by_us(mayor, job)
@@ -47,7 +47,9 @@ def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_set_going_again
         assert mayor.status("a").phase is Phase.LEFT_ALONE
 
 
-def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(town: Town, mayor: Mayor) -> None:
+def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     until_suspended_by_us(mayor, job)
     job.annotate(target_loss="low")
@@ -58,7 +60,9 @@ def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(town: Town
     assert not job.suspended
 
 
-def test_a_profile_elsewhere_that_names_the_job_has_no_say(town: Town, mayor: Mayor) -> None:
+def test_a_profile_elsewhere_that_names_the_job_has_no_say(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="never"))
     forged = RescaleRecord("forged", "2027-01-15T08:00:00Z", 1, 1, 0, 0, "because", "suspend")
     town.profiles["forged"] = TrainingProfile(
@@ -72,10 +76,14 @@ def test_a_profile_elsewhere_that_names_the_job_has_no_say(town: Town, mayor: Ma
     assert not job.suspended
 
 
-def test_a_job_that_ends_while_nobody_looks_is_reported_all_the_same(town: Town, mayor: Mayor) -> None:
+def test_a_job_that_ends_while_nobody_looks_is_reported_all_the_same(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
     mayor.rule_until("a", "Training")
-    job.manifest["status"]["conditions"] = [{"type": "Failed", "status": "True", "message": "a worker failed"}]
+    job.manifest["status"]["conditions"] = [
+        {"type": "Failed", "status": "True", "message": "a worker failed"}
+    ]
     job.pods.clear()
     mayor.restart()
     for _ in range(3):
@@ -84,8 +92,12 @@ def test_a_job_that_ends_while_nobody_looks_is_reported_all_the_same(town: Town,
     assert mayor.controller.fleet.states == {}
 
 
-def test_what_was_suspended_at_its_goal_goes_on_when_its_user_says_so(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend"))
+def test_what_was_suspended_at_its_goal_goes_on_when_its_user_says_so(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
+    )
     mayor.rule_until("a", "Suspended", seconds=600)
     job.manifest["spec"]["runPolicy"]["suspend"] = False
     job.manifest["metadata"]["annotations"].pop(SUSPENDED_BY)
@@ -95,8 +107,12 @@ def test_what_was_suspended_at_its_goal_goes_on_when_its_user_says_so(town: Town
     assert mayor.status("a").phase is Phase.AT_TARGET
 
 
-def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend"))
+def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
+    )
     mayor.rule_until("a", "Suspended", seconds=600)
     job.annotate(target_loss="0.2")
     mayor.rule(20)
@@ -105,7 +121,9 @@ def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(t
     assert mayor.status("a").progress_percent == 100
 
 
-def test_a_memory_that_is_nonsense_costs_its_own_job_only(town: Town, mayor: Mayor) -> None:
+def test_a_memory_that_is_nonsense_costs_its_own_job_only(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.submit(tf_job("odd", 1, 1, target_loss="0.12", training_mode="sync"))
     good = town.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
     mayor.rule(20)
@@ -121,7 +139,7 @@ def test_a_memory_that_is_nonsense_costs_its_own_job_only(town: Town, mayor: May
 
 
 def test_a_quota_that_nobody_tells_of_costs_few_restarts() -> None:
-    mayor = Mayor(town := Town(cpus=40, quota=6))
+    mayor = ControllerHarness(town := FakeCluster(cpus=40, quota=6))
     job = town.submit(tf_job("a", 1, 2, target_loss="0.0501", training_mode="sync", rescale="any"))
     trained = 0
     for _ in range(1200):
@@ -132,7 +150,9 @@ def test_a_quota_that_nobody_tells_of_costs_few_restarts() -> None:
     assert len(mayor.controller.fleet.states["uid-a"].deeds.setbacks) <= 8
 
 
-def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(town: Town, mayor: Mayor) -> None:
+def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     job = town.submit(tf_job("a", 4, 4, target_loss="0.0501", training_mode="sync", rescale="any"))
     mayor.rule_until("a", "Training")
     job.annotate(max_workers="2")
@@ -144,8 +164,14 @@ def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(town: Town, may
     assert not job.suspended
 
 
-def test_who_resumes_what_was_suspended_at_its_goal_may_suspend_it_again(town: Town, mayor: Mayor) -> None:
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.3", training_mode="sync", at_target="suspend", rescale="any"))
+def test_who_resumes_what_was_suspended_at_its_goal_may_suspend_it_again(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
+    job = town.submit(
+        tf_job(
+            "a", 1, 2, target_loss="0.3", training_mode="sync", at_target="suspend", rescale="any"
+        )
+    )
     mayor.rule_until("a", "Suspended", seconds=600)
     for suspend in (False, True):
         job.manifest["spec"]["runPolicy"]["suspend"] = suspend

@@ -2,20 +2,26 @@
 
 import pytest
 
-from scheduling.jobs import Counts
-from scheduling.models.predict import JobOutlook
-from tests.unit.autoscaler.mayor import Mayor
-from tests.unit.autoscaler.town import Town
-from tests.unit.autoscaler.trainee import Trainee, tf_job
+from optimus.jobs import Counts
+from optimus.models.predict import JobOutlook
+from tests.unit.autoscaler.mayor import ControllerHarness
+from tests.unit.autoscaler.town import FakeCluster
+from tests.unit.autoscaler.trainee import FakeJob, tf_job
 
 
 @pytest.mark.parametrize("counts", [(4, 12), (2, 6)])
 @pytest.mark.parametrize(("goal", "has_forecast"), [("0.0501", True), ("1e-9", False)])
 def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
-    mayor: Mayor, town: Town, counts: tuple[int, int], goal: str, has_forecast: bool
+    mayor: ControllerHarness,
+    town: FakeCluster,
+    counts: tuple[int, int],
+    goal: str,
+    has_forecast: bool,
 ) -> None:
     town.checkpoints = False
-    job = town.submit(tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64"))
+    job = town.submit(
+        tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64")
+    )
     mayor.rule(200)
     state = mayor.controller.fleet.states["uid-a"]
     assert len(state.deeds.profiled) == 4
@@ -26,10 +32,14 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     assert job.runs <= 6, "four runs, and the last move"
 
 
-def test_room_is_not_kept_for_long_for_a_job_that_never_prints_a_checkpoint(town: Town, mayor: Mayor) -> None:
+def test_room_is_not_kept_for_long_for_a_job_that_never_prints_a_checkpoint(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.checkpoints_of = {"b"}
     for name in ("a", "b"):
-        town.submit(tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64"))
+        town.submit(
+            tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64")
+        )
     mayor.rule(400)
     runs, waited = town.trainees["a"].runs, 0
     for _ in range(200):
@@ -40,9 +50,13 @@ def test_room_is_not_kept_for_long_for_a_job_that_never_prints_a_checkpoint(town
     assert town.reasons("a").count("WaitingForCheckpoint") <= 1
 
 
-def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(town: Town, mayor: Mayor) -> None:
+def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.checkpoints = False
-    job = town.submit(tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1"))
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1")
+    )
     mayor.rule_until("a", "Training")
     job.annotate(min_workers="2", max_workers="2")
     mayor.rule(300)
@@ -57,12 +71,19 @@ def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(town: Town, mayor: May
     assert job.saved > 0
 
 
-def until_waiting(town: Town, mayor: Mayor, counts: tuple[int, int] = (1, 2)) -> Trainee:
+def until_waiting(
+    town: FakeCluster, mayor: ControllerHarness, counts: tuple[int, int] = (1, 2)
+) -> FakeJob:
     """A job that is to grow at its next checkpoint, which does not come yet."""
-    job = town.submit(tf_job("a", *counts, target_loss="0.0501", training_mode="sync", rescale="any"))
+    job = town.submit(
+        tf_job("a", *counts, target_loss="0.0501", training_mode="sync", rescale="any")
+    )
     for _ in range(300):
         mayor.rule(1)
-        if len(mayor.controller.fleet.states["uid-a"].deeds.profiled) == 4 and mayor.status("a").phase == "Training":
+        if (
+            len(mayor.controller.fleet.states["uid-a"].deeds.profiled) == 4
+            and mayor.status("a").phase == "Training"
+        ):
             break
     town.checkpoints = False
     job.annotate(rescale="checkpoint", min_workers=str(job.counts.workers + 1))
@@ -82,7 +103,10 @@ def until_waiting(town: Town, mayor: Mayor, counts: tuple[int, int] = (1, 2)) ->
     ],
 )
 def test_what_the_user_writes_while_a_rescale_waits_counts(
-    town: Town, mayor: Mayor, written: dict[str, str | None], allowed: list[Counts]
+    town: FakeCluster,
+    mayor: ControllerHarness,
+    written: dict[str, str | None],
+    allowed: list[Counts],
 ) -> None:
     job = until_waiting(town, mayor)
     before = job.counts
@@ -94,7 +118,7 @@ def test_what_the_user_writes_while_a_rescale_waits_counts(
         assert job.counts in [before, *allowed]
 
 
-def test_any_ends_the_wait_for_a_checkpoint(town: Town, mayor: Mayor) -> None:
+def test_any_ends_the_wait_for_a_checkpoint(town: FakeCluster, mayor: ControllerHarness) -> None:
     job = until_waiting(town, mayor)
     before = job.counts
     job.annotate(rescale="any")
@@ -102,9 +126,13 @@ def test_any_ends_the_wait_for_a_checkpoint(town: Town, mayor: Mayor) -> None:
     assert job.counts != before
 
 
-def test_a_decision_that_waits_too_long_for_a_checkpoint_is_made_anew(town: Town, mayor: Mayor) -> None:
+def test_a_decision_that_waits_too_long_for_a_checkpoint_is_made_anew(
+    town: FakeCluster, mayor: ControllerHarness
+) -> None:
     town.checkpoints = False
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1"))
+    job = town.submit(
+        tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1")
+    )
     mayor.rule_until("a", "Training")
     job.annotate(min_workers="2", max_workers="2")
     mayor.rule_until("a", "WaitingForCheckpoint")

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from autoscaler.web import create_app
-from health import HealthServer
+from optimus.runtime.health import HealthServer
 
 
 def test_metrics_health_and_readiness_are_served() -> None:
@@ -21,7 +21,9 @@ def test_metrics_health_and_readiness_are_served() -> None:
 
 
 def test_the_server_stops_with_its_block() -> None:
-    with HealthServer(create_app(CollectorRegistry(), lambda: None, lambda: None), "127.0.0.1", 0) as server:
+    with HealthServer(
+        create_app(CollectorRegistry(), lambda: None, lambda: None), "127.0.0.1", 0
+    ) as server:
         url = f"http://127.0.0.1:{server.port}/healthz"
         with urllib.request.urlopen(url, timeout=5) as answer:
             assert answer.read() == b"ok\n"

@@ -1,4 +1,5 @@
-"""A cluster in miniature behind the controller's seams: jobs that train, an operator, an API that keeps books.
+"""A cluster in miniature behind the controller's seams: jobs that train, an operator, an API that
+keeps books.
 
 Everything the controller reads is made from the JSON that a real API server would hold.
 """
@@ -7,28 +8,28 @@ import json
 from dataclasses import dataclass, field
 
 from autoscaler.observation import Observation
-from kube.errors import ErrorKind
-from kube.events import EventType, Subject
-from kube.nodes import ClusterNode
-from kube.outcomes import Refused, Written
-from kube.pods import Pod, decode_pod
-from kube.profiles import JobRef, NameTaken, ProfileStatus, TrainingProfile
-from kube.times import format_second
-from kube.training_jobs import TrainingJob
-from scheduling.jobs import Counts, JobKey
-from scheduling.nodes import Node
-from scheduling.progress.record import LogLine
-from scheduling.resources import Resources
-from tests.unit.autoscaler.trainee import BEGINNING, STEPS_PER_EPOCH, Trainee, pod_of
+from optimus.jobs import Counts, JobKey
+from optimus.kube.errors import ErrorKind
+from optimus.kube.events import EventType, Subject
+from optimus.kube.nodes import ClusterNode
+from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.profiles import JobRef, NameTaken, ProfileStatus, TrainingProfile
+from optimus.kube.results import Refused, Written
+from optimus.kube.times import format_second
+from optimus.kube.training_jobs import TrainingJob
+from optimus.nodes import Node
+from optimus.progress.types import LogLine
+from optimus.resources import Resources
+from tests.unit.autoscaler.trainee import BEGINNING, STEPS_PER_EPOCH, FakeJob, pod_of
 
 
 @dataclass
-class Town:
+class FakeCluster:
     """The cluster, and every seam of the controller towards it."""
 
     cpus: int = 16
     at: float = BEGINNING
-    trainees: dict[str, Trainee] = field(default_factory=dict)
+    trainees: dict[str, FakeJob] = field(default_factory=dict)
     profiles: dict[str, TrainingProfile] = field(default_factory=dict)
     told: list[tuple[str, str, str]] = field(default_factory=list)
     deaf_logs: set[str] = field(default_factory=set)
@@ -46,7 +47,7 @@ class Town:
     writes: int = 0
     asked: int = 0
 
-    def submit(self, trainee: Trainee) -> Trainee:
+    def submit(self, trainee: FakeJob) -> FakeJob:
         self.trainees[trainee.name] = trainee
         return trainee
 
@@ -58,7 +59,7 @@ class Town:
             self._operate(trainee)
             self._train(trainee, seconds)
 
-    def _operate(self, trainee: Trainee) -> None:
+    def _operate(self, trainee: FakeJob) -> None:
         conditions = trainee.manifest["status"].setdefault("conditions", [])
         if trainee.suspended:
             self._end_pods(trainee)
@@ -69,7 +70,7 @@ class Town:
         if not trainee.pods and self._room() >= sum(trainee.counts):
             self._make_pods(trainee)
 
-    def _end_pods(self, trainee: Trainee) -> None:
+    def _end_pods(self, trainee: FakeJob) -> None:
         if trainee.pods and not trainee.leaving:
             trainee.left_at = self.at + self.lingering_seconds
             for pod in trainee.pods:
@@ -80,7 +81,7 @@ class Town:
     def _room(self) -> int:
         return self.cpus - sum(len(trainee.pods) for trainee in self.trainees.values())
 
-    def _make_pods(self, trainee: Trainee) -> None:
+    def _make_pods(self, trainee: FakeJob) -> None:
         trainee.runs += 1
         trainee.step = float(trainee.saved)
         trainee.lines = []
@@ -96,15 +97,21 @@ class Town:
                 pod["status"]["phase"] = "Pending"
                 del pod["spec"]["nodeName"]
 
-    def _train(self, trainee: Trainee, seconds: float) -> None:
-        is_running = trainee.pods and all(pod["status"]["phase"] == "Running" for pod in trainee.pods)
+    def _train(self, trainee: FakeJob, seconds: float) -> None:
+        is_running = trainee.pods and all(
+            pod["status"]["phase"] == "Running" for pod in trainee.pods
+        )
         if not is_running or trainee.leaving:
             return
         before = int(trainee.step)
         began, speed = trainee.step, trainee.speed()
         trainee.step += seconds * speed
         for step in range(before + 1, int(trainee.step) + 1):
-            saves = self.checkpoints if self.checkpoints_of is None else trainee.name in self.checkpoints_of
+            saves = (
+                self.checkpoints
+                if self.checkpoints_of is None
+                else trainee.name in self.checkpoints_of
+            )
             if saves and step % 5 == 0:
                 trainee.saved = step
             loss = 1 / (0.5 * step / STEPS_PER_EPOCH + 1) + 0.05
@@ -116,7 +123,11 @@ class Town:
     def observe(self, at: float) -> Observation:
         nodes = [ClusterNode(name="n", node=Node("n", self._capacity()))]
         jobs = [trainee.record() for trainee in self.trainees.values()]
-        pods = [decode_pod(json.dumps(pod).encode()) for each in self.trainees.values() for pod in each.pods]
+        pods = [
+            decode_pod(json.dumps(pod).encode())
+            for each in self.trainees.values()
+            for pod in each.pods
+        ]
         return Observation.of(at, jobs, nodes, pods, list(self.profiles.values()))
 
     def _capacity(self) -> Resources:
@@ -125,7 +136,9 @@ class Town:
     # -- Reader
     def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
         found = self.trainees.get(key.name)
-        return found.record() if found else Refused(ErrorKind.NOT_FOUND, f"{kind} {key} is not there")
+        return (
+            found.record() if found else Refused(ErrorKind.NOT_FOUND, f"{kind} {key} is not there")
+        )
 
     def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
         return tuple(decode_pod(json.dumps(pod).encode()) for pod in self.trainees[job.name].pods)
@@ -144,7 +157,9 @@ class Town:
     def unmark(self, job: TrainingJob) -> Written | Refused:
         return self._write(job, {}, None)
 
-    def _write(self, job: TrainingJob, policy: dict[str, bool], mark: str | None) -> Written | Refused:
+    def _write(
+        self, job: TrainingJob, policy: dict[str, bool], mark: str | None
+    ) -> Written | Refused:
         trainee = self.trainees[job.name]
         if self.refuse is not None:
             return Refused(self.refuse, "refused, as the test wants it")
@@ -165,7 +180,11 @@ class Town:
             return []
         if pod.owner.name in self.deaf_logs:
             raise RuntimeError("this log breaks its reader")
-        return [line for line in self.trainees[pod.owner.name].lines if since is None or line.at >= since]
+        return [
+            line
+            for line in self.trainees[pod.owner.name].lines
+            if since is None or line.at >= since
+        ]
 
     # -- Profiles
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
@@ -191,7 +210,8 @@ class Town:
             return Refused(ErrorKind.INVALID, "too large")
         self.writes += 1
         self.profiles[profile.name] = TrainingProfile(
-            **{name: getattr(profile, name) for name in profile.__struct_fields__} | {"status": status}
+            **{name: getattr(profile, name) for name in profile.__struct_fields__}
+            | {"status": status}
         )
         return Written("1")
 
@@ -201,7 +221,9 @@ class Town:
         return Written()
 
     # -- Events
-    def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> Written | Refused | None:
+    def emit(
+        self, job: Subject, kind: EventType, reason: str, message: str
+    ) -> Written | Refused | None:
         if self.mute:
             return Refused(ErrorKind.TRANSIENT, "no answer")
         self.told.append((job.name, reason, message))

@@ -1,18 +1,18 @@
 """A job that trains, and what the API server stores of it and of its pods.
 
-Its training follows a stated law: loss = 1 / (0.5 k + 1) + 0.05 after k epochs of ten steps; its speed is
-1 / (2 / w + 0.1 w / p + 0.1).
+Its training follows a stated law: loss = 1 / (0.5 k + 1) + 0.05 after k epochs of ten steps; its
+speed is 1 / (2 / w + 0.1 w / p + 0.1).
 """
 
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube.left_alone import JobRules
-from kube.times import format_second
-from kube.training_jobs import TrainingJob, decode_job
-from scheduling.jobs import Counts
-from scheduling.progress.record import LogLine
+from optimus.jobs import Counts
+from optimus.kube.eligibility import JobRules
+from optimus.kube.times import format_second
+from optimus.kube.training_jobs import TrainingJob, decode_job
+from optimus.progress.types import LogLine
 
 STEPS_PER_EPOCH = 10
 SUSPENDED_BY = "optimus.dl/suspended-by"
@@ -20,7 +20,7 @@ BEGINNING = 1_800_000_000.0
 
 
 @dataclass
-class Trainee:
+class FakeJob:
     """One job: what the API server stores of it, and the training behind it."""
 
     manifest: dict[str, Any]
@@ -76,8 +76,9 @@ class Trainee:
         self.changed()
 
 
-def tf_job(name: str, ps: int, workers: int, **annotations: str) -> Trainee:
-    """A TFJob with cpu requests of 1 for each PS and worker, annotated (dashes as underscores) under optimus.dl/."""
+def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
+    """A TFJob with cpu requests of 1 for each PS and worker, annotated (dashes as underscores)
+    under optimus.dl/."""
     template = {
         "spec": {
             "schedulerName": "optimus-scheduler",
@@ -90,15 +91,27 @@ def tf_job(name: str, ps: int, workers: int, **annotations: str) -> Trainee:
         "uid": f"uid-{name}",
         "resourceVersion": "1",
         "creationTimestamp": format_second(BEGINNING),
-        "annotations": {f"optimus.dl/{key.replace('_', '-')}": value for key, value in annotations.items()},
+        "annotations": {
+            f"optimus.dl/{key.replace('_', '-')}": value for key, value in annotations.items()
+        },
     }
-    specs = {"PS": {"replicas": ps, "template": template}, "Worker": {"replicas": workers, "template": template}}
-    return Trainee({"metadata": metadata, "spec": {"runPolicy": {}, "tfReplicaSpecs": specs}, "status": {}})
+    specs = {
+        "PS": {"replicas": ps, "template": template},
+        "Worker": {"replicas": workers, "template": template},
+    }
+    return FakeJob(
+        {"metadata": metadata, "spec": {"runPolicy": {}, "tfReplicaSpecs": specs}, "status": {}}
+    )
 
 
-def pod_of(trainee: Trainee, role: str, index: int, config: str) -> dict[str, Any]:
+def pod_of(trainee: FakeJob, role: str, index: int, config: str) -> dict[str, Any]:
     name = f"{trainee.name}-{role}-{index}"
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": trainee.name, "controller": True}
+    owner = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "name": trainee.name,
+        "controller": True,
+    }
     container = {
         "name": "tensorflow",
         "resources": {"requests": {"cpu": "1"}},

@@ -1,4 +1,5 @@
-"""The benchmarks of allocation and of a whole interval, on a few nodes: what they draw and what they tell."""
+"""The benchmarks of allocation and of a whole interval, on a few nodes: what they draw and what
+they tell."""
 
 import json
 from argparse import Namespace
@@ -8,8 +9,8 @@ import pytest
 
 from benchmarks import allocation, interval
 from benchmarks.allocation import NODE, Tasks
-from cli.plan import equal_nodes
-from scheduling.interval import Action, Seen
+from optimus.cli.plan import equal_nodes
+from optimus.interval import Action, IntervalInput
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,9 @@ from scheduling.interval import Action, Seen
 def test_what_jobs_ask_for(tasks: Tasks, gpus: set[int], kinds: int) -> None:
     jobs = [each.job for each in allocation.drawn(40, tasks)]
     assert {job.worker.resources["gpu"] for job in jobs} == gpus
-    asked = {("ps", job.ps.resources) for job in jobs} | {("worker", job.worker.resources) for job in jobs}
+    asked = {("ps", job.ps.resources) for job in jobs} | {
+        ("worker", job.worker.resources) for job in jobs
+    }
     assert len(asked) == kinds
 
 
@@ -53,7 +56,7 @@ def test_the_reference_hands_out_no_more_cores_than_there_are() -> None:
 def test_an_interval_is_told_by_its_parts_and_settles_what_it_decides() -> None:
     jobs, progress = interval.draw_jobs(6)
     nodes = equal_nodes(24, NODE)
-    seen = Seen(interval.snapshot_of(jobs, nodes), progress)
+    seen = IntervalInput(interval.snapshot_of(jobs, nodes), progress)
     first, plan = interval.measure("first", seen)
     assert {each.action for each in plan.decisions} == {Action.GROW}
     there = interval.carried_out(jobs, plan)
@@ -62,5 +65,7 @@ def test_an_interval_is_told_by_its_parts_and_settles_what_it_decides() -> None:
     assert (again["changed"], again["tasks"]) == (0, first["tasks"])
     for found in (first, again):
         parts = ("fit_seconds", "allocation_seconds", "placement_seconds")
-        assert sum(float(found[part]) for part in parts) == pytest.approx(float(found["seconds"]), abs=0.002)
+        assert sum(float(found[part]) for part in parts) == pytest.approx(
+            float(found["seconds"]), abs=0.002
+        )
         assert json.dumps(found, allow_nan=False)

@@ -1,4 +1,5 @@
-"""``optimus evaluate convergence`` and ``forecast``: their answers on real logs, and what they say of bad input."""
+"""``optimus evaluate convergence`` and ``forecast``: their answers on real logs, and what they say
+of bad input."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -9,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.convergence_judging import questions_after_drops, questions_at
-from cli.main import main
-from cli.training_log import read_training_log
-from scheduling.progress.record import LossPoint
+from optimus.cli.convergence_evaluation import questions_after_drops, questions_at
+from optimus.cli.main import main
+from optimus.cli.training_log import read_training_log
+from optimus.progress.types import LossPoint
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 CONSTANT = [CURVES / name for name in ("softmax_digits.log", "mlp_noisy.log")]
@@ -72,11 +73,20 @@ class TestTheBars:
     """What is asked of the model on the recorded curves, at least."""
 
     @pytest.mark.parametrize(("origin", "error", "width"), [("0.3", 0.18, 0.7), ("0.5", 0.08, 0.6)])
-    def test_at_a_constant_learning_rate(self, terminal: Terminal, origin: str, error: float, width: float) -> None:
-        found = terminal.json("evaluate", "convergence", *CONSTANT, "--at", origin, "--target-at", "0.6,0.75,0.9")
+    def test_at_a_constant_learning_rate(
+        self, terminal: Terminal, origin: str, error: float, width: float
+    ) -> None:
+        found = terminal.json(
+            "evaluate", "convergence", *CONSTANT, "--at", origin, "--target-at", "0.6,0.75,0.9"
+        )
         assert len(found) == 6
-        errors, paper = fmean(each["error"] for each in found), fmean(each["paper_error"] for each in found)
-        twice = fmean(abs(2 * each["seen_epochs"] - each["true_epoch"]) / each["run_epochs"] for each in found)
+        errors, paper = (
+            fmean(each["error"] for each in found),
+            fmean(each["paper_error"] for each in found),
+        )
+        twice = fmean(
+            abs(2 * each["seen_epochs"] - each["true_epoch"]) / each["run_epochs"] for each in found
+        )
         assert errors <= error
         assert errors < min(paper, twice)
         assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
@@ -88,12 +98,17 @@ class TestTheBars:
         assert {each["origin"] for each in found} == {"drop+5"}
         segments = [50] * 3 + [60] * 3 + [30] * 3 + [25] * 3
         assert fmean(each["error"] for each in found) <= 0.1
-        off = [each["error"] * each["run_epochs"] / segment for each, segment in zip(found, segments, strict=True)]
+        off = [
+            each["error"] * each["run_epochs"] / segment
+            for each, segment in zip(found, segments, strict=True)
+        ]
         assert fmean(off) <= 0.25
         assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
         assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.3
 
-    def test_targets_never_reached_are_told_from_others_by_their_probability(self, terminal: Terminal) -> None:
+    def test_targets_never_reached_are_told_from_others_by_their_probability(
+        self, terminal: Terminal
+    ) -> None:
         found = terminal.json("evaluate", "convergence", *CONSTANT, *STEPS, "--unreachable", 0.8)
         never = [each["probability"] for each in found if each["true_epoch"] is None]
         reached = [each["probability"] for each in found if each["true_epoch"] is not None]
@@ -117,9 +132,19 @@ class TestQuestions:
         assert [(each.seen, each.true) for each in asked] == [(29, 57)]
 
     def test_after_a_drop_the_target_is_the_segments(self) -> None:
-        losses = [9.0, 8.0, 7.0, 6.0, *(5.0 - 0.1 * n for n in range(10)), *(3.0 - 0.1 * n for n in range(10))]
+        losses = [
+            9.0,
+            8.0,
+            7.0,
+            6.0,
+            *(5.0 - 0.1 * n for n in range(10)),
+            *(3.0 - 0.1 * n for n in range(10)),
+        ]
         rates = [0.1] * 4 + [0.01] * 10 + [0.001] * 10
-        points = [LossPoint(y, n + 1.0, learning_rate=r) for n, (y, r) in enumerate(zip(losses, rates, strict=True))]
+        points = [
+            LossPoint(y, n + 1.0, learning_rate=r)
+            for n, (y, r) in enumerate(zip(losses, rates, strict=True))
+        ]
         asked = list(questions_after_drops(points, 5, [0.5, 0.8]))
         assert [(each.seen, each.true, each.run) for each in asked] == [(9, 12, 24), (19, 22, 24)]
 
@@ -132,8 +157,15 @@ class TestQuestions:
         answers = []
         for name, each in (("a.csv", losses), ("b.csv", other)):
             log = written(*csv_of(each), name=name)
-            (found,) = terminal.json("evaluate", "convergence", log, "--at", "0.5", "--target-at", "0.75")
-            answers.append([found[key] for key in ("predicted_epoch", "low", "high", "true_epoch", "paper_error")])
+            (found,) = terminal.json(
+                "evaluate", "convergence", log, "--at", "0.5", "--target-at", "0.75"
+            )
+            answers.append(
+                [
+                    found[key]
+                    for key in ("predicted_epoch", "low", "high", "true_epoch", "paper_error")
+                ]
+            )
         assert answers[0] == answers[1]
 
 
@@ -146,23 +178,48 @@ class TestTheAnswer:
         self, terminal: Terminal, written: Written
     ) -> None:
         flat = [1.0] * 60 + [1e-9] * 40
-        (found,) = terminal.json("evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5", "--target-at", "0.9")
-        assert (found["predicted_epoch"], found["low"], found["high"], found["error"]) == (None, None, None, 1.0)
-        assert "not reachable" in terminal.text("evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5")
+        (found,) = terminal.json(
+            "evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5", "--target-at", "0.9"
+        )
+        assert (found["predicted_epoch"], found["low"], found["high"], found["error"]) == (
+            None,
+            None,
+            None,
+            1.0,
+        )
+        assert "not reachable" in terminal.text(
+            "evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5"
+        )
 
-    def test_one_log_in_several_forms_is_answered_alike(self, terminal: Terminal, written: Written) -> None:
+    def test_one_log_in_several_forms_is_answered_alike(
+        self, terminal: Terminal, written: Written
+    ) -> None:
         losses = decay(60)
         forms = [
             written(*csv_of(losses)),
-            written("epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses)), name="from0.csv"),
+            written(
+                "epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses)), name="from0.csv"
+            ),
             written(*csv_of(losses)[1:], name="headless.csv"),
             written('"epoch","loss"', *csv_of(losses)[1:], name="quoted.csv"),
-            written(*(f"epoch={n} loss={loss}" for n, loss in enumerate(losses, 1)), name="pairs.log"),
-            written(*(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)), name="mxnet.log"),
             written(
-                *(f"Epoch {n}/60\n10/10 - 1s - loss: {loss:.15g}" for n, loss in enumerate(losses, 1)), name="keras.log"
+                *(f"epoch={n} loss={loss}" for n, loss in enumerate(losses, 1)), name="pairs.log"
             ),
-            written(*(f"step={100 * n} loss={loss}" for n, loss in enumerate(losses, 1)), name="steps.log"),
+            written(
+                *(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)),
+                name="mxnet.log",
+            ),
+            written(
+                *(
+                    f"Epoch {n}/60\n10/10 - 1s - loss: {loss:.15g}"
+                    for n, loss in enumerate(losses, 1)
+                ),
+                name="keras.log",
+            ),
+            written(
+                *(f"step={100 * n} loss={loss}" for n, loss in enumerate(losses, 1)),
+                name="steps.log",
+            ),
         ]
         answers = [terminal.json("evaluate", "convergence", form) for form in forms]
         for answer in answers[1:]:
@@ -171,7 +228,9 @@ class TestTheAnswer:
             )
 
     def test_a_long_log_keeps_every_epoch(self, written: Written) -> None:
-        log = written(*(f"Epoch[{n}] Train-loss={1 + 1 / (n + 1)}" for n in range(3000)), name="long.log")
+        log = written(
+            *(f"Epoch[{n}] Train-loss={1 + 1 / (n + 1)}" for n in range(3000)), name="long.log"
+        )
         assert len(read_training_log(log).epoch_means()) == 3000
 
     def test_a_plot_is_drawn(self, terminal: Terminal, tmp_path: Path) -> None:
@@ -185,7 +244,12 @@ class TestForecast:
     def test_of_a_running_job(self, terminal: Terminal, written: Written) -> None:
         log = written(*csv_of(decay(60)))
         found = terminal.json("forecast", log, "--target-loss", 0.15)  # met at 90
-        assert (found["unit"], found["seen"], found["met_at"], found["reason"]) == ("epochs", 60, None, None)
+        assert (found["unit"], found["seen"], found["met_at"], found["reason"]) == (
+            "epochs",
+            60,
+            None,
+            None,
+        )
         assert found["low"] < 90 < found["high"]
         assert found["predicted"] == pytest.approx(90, rel=0.2)
         assert "80 % between" in terminal.text("forecast", log, "--target-loss", 0.15)
@@ -217,49 +281,93 @@ class TestBadInput:
         ("lines", "problem"),
         [
             pytest.param(
-                ["epoch,loss", "1,0.5", "2,abc"], ":3: a number is expected as loss, found 'abc'", id="a word"
+                ["epoch,loss", "1,0.5", "2,abc"],
+                ":3: a number is expected as loss, found 'abc'",
+                id="a word",
             ),
-            pytest.param(["epoch,loss", "1,0.5", "2"], ":3: a number is expected as loss, found ''", id="a short row"),
-            pytest.param(["epoch,loss", "1,1e30"], "found '1e30' (below 1e+30)", id="beyond all losses"),
-            pytest.param(["epoch,loss", "1,nan"], ":2: a number is expected as loss, found 'nan'", id="nan"),
-            pytest.param(["epoch,accuracy", "1,2"], ":1: a column 'loss' beside 'epoch' is expected", id="no loss"),
-            pytest.param(["epoch,loss"], ":1: rows of epoch and loss are expected below the header", id="no rows"),
+            pytest.param(
+                ["epoch,loss", "1,0.5", "2"],
+                ":3: a number is expected as loss, found ''",
+                id="a short row",
+            ),
+            pytest.param(
+                ["epoch,loss", "1,1e30"], "found '1e30' (below 1e+30)", id="beyond all losses"
+            ),
+            pytest.param(
+                ["epoch,loss", "1,nan"], ":2: a number is expected as loss, found 'nan'", id="nan"
+            ),
+            pytest.param(
+                ["epoch,accuracy", "1,2"],
+                ":1: a column 'loss' beside 'epoch' is expected",
+                id="no loss",
+            ),
+            pytest.param(
+                ["epoch,loss"],
+                ":1: rows of epoch and loss are expected below the header",
+                id="no rows",
+            ),
             pytest.param(
                 ["epoch,loss", "3,1", "2,1"],
                 ":3: epochs from 0 on that do not fall are expected, found 2",
                 id="backwards",
             ),
-            pytest.param(["epoch,loss", "-1,1"], ":2: epochs from 0 on that do not fall", id="before the beginning"),
             pytest.param(
-                ["epoch,loss", "1,1", "2,-1"], ":3: a loss of 0 or more is expected, found '-1'", id="below 0"
+                ["epoch,loss", "-1,1"],
+                ":2: epochs from 0 on that do not fall",
+                id="before the beginning",
             ),
             pytest.param(
-                ["epoch,loss,lr", "1,1,0.1", "2,1,-0.1"], ":3: a lr of 0 or more is expected", id="a rate below 0"
+                ["epoch,loss", "1,1", "2,-1"],
+                ":3: a loss of 0 or more is expected, found '-1'",
+                id="below 0",
             ),
-            pytest.param(["step=1 loss=1", "step=2 loss=-1"], "expected, loss 2 is -1", id="below 0 in a log"),
-            pytest.param(["epoch,loss", '1,"' + "1" * 200_000], "a CSV epoch,loss is expected", id="a huge cell"),
-            pytest.param(["step=1 loss=nan"] * 3, "nan or infinite: training may have diverged", id="diverged"),
             pytest.param(
-                ["epoch,loss", "1,1", "2,1"], ": at least 10 completed epochs are expected, 2 found", id="short"
+                ["epoch,loss,lr", "1,1,0.1", "2,1,-0.1"],
+                ":3: a lr of 0 or more is expected",
+                id="a rate below 0",
+            ),
+            pytest.param(
+                ["step=1 loss=1", "step=2 loss=-1"], "expected, loss 2 is -1", id="below 0 in a log"
+            ),
+            pytest.param(
+                ["epoch,loss", '1,"' + "1" * 200_000],
+                "a CSV epoch,loss is expected",
+                id="a huge cell",
+            ),
+            pytest.param(
+                ["step=1 loss=nan"] * 3,
+                "nan or infinite: training may have diverged",
+                id="diverged",
+            ),
+            pytest.param(
+                ["epoch,loss", "1,1", "2,1"],
+                ": at least 10 completed epochs are expected, 2 found",
+                id="short",
             ),
             pytest.param(["hello"], "no training loss was found in 1 lines", id="no log"),
             pytest.param([""], "no training loss was found in 1 lines", id="an empty file"),
         ],
     )
-    def test_is_told_in_one_line(self, terminal: Terminal, written: Written, lines: list[str], problem: str) -> None:
+    def test_is_told_in_one_line(
+        self, terminal: Terminal, written: Written, lines: list[str], problem: str
+    ) -> None:
         log = written(*lines)
         message = terminal.error("evaluate", "convergence", log)
         assert str(log) in message
         assert problem in message
 
     def test_no_such_file(self, terminal: Terminal, tmp_path: Path) -> None:
-        assert "No such file" in terminal.error("forecast", tmp_path / "none.log", "--target-loss", 1)
+        assert "No such file" in terminal.error(
+            "forecast", tmp_path / "none.log", "--target-loss", 1
+        )
 
     def test_no_drop(self, terminal: Terminal) -> None:
         message = terminal.error("evaluate", "convergence", CONSTANT[0], "--after-drop", 5)
         assert "a drop of the learning rate with more than 5 epochs after it is expected" in message
 
-    @pytest.mark.parametrize("options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"], ["--after-drop", "0"]])
+    @pytest.mark.parametrize(
+        "options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"], ["--after-drop", "0"]]
+    )
     def test_options(self, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main(["evaluate", "convergence", str(CONSTANT[0]), *options])

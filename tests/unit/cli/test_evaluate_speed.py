@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.main import main
-from cli.speed_table import read_speed_tables
-from scheduling.jobs import BatchScope, Counts, TrainingMode
+from optimus.cli.main import main
+from optimus.cli.speed_table import read_speed_tables
+from optimus.jobs import BatchScope, Counts, TrainingMode
 
 DATA = Path(__file__).parents[2] / "data" / "ps_speed"
 MEASURED, RAW = DATA / "mxnet_links200_speeds.csv", DATA / "mxnet_ps_links200.csv"
@@ -49,38 +49,53 @@ def answer(capsys: pytest.CaptureFixture[str], file: Path, *arguments: str) -> A
 
 
 class TestTheAnswer:
-    def test_is_within_the_bars_on_measured_speeds(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_is_within_the_bars_on_measured_speeds(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         value = answer(capsys, MEASURED)
         bars = {"sync": {"5": 0.05, "10": 0.04}, "async": {"5": 0.075, "10": 0.065}}
-        assert {mode: list(held) for mode, held in value.items()} == {"sync": ["5", "10"], "async": ["5", "10"]}
+        assert {mode: list(held) for mode, held in value.items()} == {
+            "sync": ["5", "10"],
+            "async": ["5", "10"],
+        }
         for mode, held in bars.items():
             for samples, bar in held.items():
                 assert 0 < value[mode][samples]["mean"] < bar
                 assert value[mode][samples]["mean"] < value[mode][samples]["p90"]
                 assert 0.95 <= value[mode][samples]["chosen_ratio"] <= 1
 
-    def test_has_no_other_fields_and_samples_from_1_1_on_that_differ(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_has_no_other_fields_and_samples_from_1_1_on_that_differ(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         found = answer(capsys, MEASURED, "--samples", "7")["async"]["7"]
         assert sorted(found) == ["chosen_ratio", "mean", "p90", "samples"]
         assert found["samples"][0] == [1, 1]
         assert len({tuple(each) for each in found["samples"]}) == 7
         assert any(ps != workers for ps, workers in found["samples"])
 
-    def test_is_the_same_for_speeds_of_each_worker_and_for_the_jobs(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_is_the_same_for_speeds_of_each_worker_and_for_the_jobs(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         raw, own = answer(capsys, RAW), answer(capsys, MEASURED)
         for mode in ("sync", "async"):
             assert raw[mode]["5"]["samples"] == own[mode]["5"]["samples"]
             assert raw[mode]["5"]["mean"] == pytest.approx(own[mode]["5"]["mean"], abs=1e-4)
 
-    def test_is_exact_without_noise(self, capsys: pytest.CaptureFixture[str], written: Written) -> None:
+    def test_is_exact_without_noise(
+        self, capsys: pytest.CaptureFixture[str], written: Written
+    ) -> None:
         value = answer(capsys, written(rows()), "--samples", "5,8", "--form", "knee")
         for samples in ("5", "8"):
             assert value["sync"][samples]["mean"] < 1e-6
             assert value["sync"][samples]["chosen_ratio"] == 1
 
-    def test_depends_on_the_seed_alone(self, capsys: pytest.CaptureFixture[str], written: Written) -> None:
+    def test_depends_on_the_seed_alone(
+        self, capsys: pytest.CaptureFixture[str], written: Written
+    ) -> None:
         file = written(rows(noise=0.05, repeats=3))
-        first, again, other = (answer(capsys, file, "--seed", seed, "--repeats", "3") for seed in ("1", "1", "2"))
+        first, again, other = (
+            answer(capsys, file, "--seed", seed, "--repeats", "3") for seed in ("1", "1", "2")
+        )
         assert first == again
         assert first != other
 
@@ -92,7 +107,9 @@ class TestTheAnswer:
         both = answer(capsys, written(table + table.split("\n", 1)[1].replace("sync", "async")))
         assert both["sync"] == alone["sync"]
 
-    def test_starts_at_the_smallest_counts(self, capsys: pytest.CaptureFixture[str], written: Written) -> None:
+    def test_starts_at_the_smallest_counts(
+        self, capsys: pytest.CaptureFixture[str], written: Written
+    ) -> None:
         grid = [(ps, workers) for ps, workers in GRID if ps > 1 and workers > 1]
         assert answer(capsys, written(rows(grid=grid)))["sync"]["5"]["samples"][0] == [2, 2]
 
@@ -106,12 +123,17 @@ class TestTheAnswer:
         assert main(["evaluate", "speed", str(file), "--samples", "4"]) == 0
         assert "sync: all 4 are measured, nothing is left to predict." in capsys.readouterr().out
 
-    def test_is_a_table_for_people_and_a_picture(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_is_a_table_for_people_and_a_picture(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
         picture = tmp_path / "speed.svg"
         assert main(["evaluate", "speed", str(MEASURED), "--plot", str(picture)]) == 0
         text = capsys.readouterr().out
         assert "sync         5        2.1%" in text
-        assert "async: 36 pairs of counts, 36 runs; 1 draw (no counts were measured twice); form blend." in text
+        assert (
+            "async: 36 pairs of counts, 36 runs; 1 draw (no counts were measured twice); form "
+            "blend."
+        ) in text
         assert picture.stat().st_size > 10_000
 
 
@@ -135,7 +157,9 @@ class TestTables:
         assert table.batch is not None
         assert (table.batch.size, table.batch.scope) == (64, BatchScope.JOB)
 
-    def test_a_batch_that_grows_with_the_workers_is_each_workers_own(self, written: Written) -> None:
+    def test_a_batch_that_grows_with_the_workers_is_each_workers_own(
+        self, written: Written
+    ) -> None:
         lines = "".join(f"sync,{ps},{w},1.5,{16 * w}\n" for ps in (1, 2) for w in (1, 2, 3))
         (table,) = read_speed_tables(written("mode,ps,workers,speed,batch\n" + lines)).tables
         assert table.batch is not None
@@ -144,12 +168,18 @@ class TestTables:
     @pytest.mark.parametrize(
         "change",
         [
-            pytest.param(lambda text: text.replace("\n", "\r\n"), id="lines that end as on Windows"),
+            pytest.param(
+                lambda text: text.replace("\n", "\r\n"), id="lines that end as on Windows"
+            ),
             pytest.param(lambda text: "\ufeff" + text, id="a byte order mark"),
             pytest.param(lambda text: text.replace("\n", "\n\n , ,,\n"), id="blank lines"),
             pytest.param(lambda text: text.rstrip("\n"), id="no line end at the end"),
-            pytest.param(lambda text: text.replace("sync,", ' "Sync" , '), id="quotes, spaces and capitals"),
-            pytest.param(lambda text: text.replace(",2,", ",2.0,"), id="whole numbers written as decimals"),
+            pytest.param(
+                lambda text: text.replace("sync,", ' "Sync" , '), id="quotes, spaces and capitals"
+            ),
+            pytest.param(
+                lambda text: text.replace(",2,", ",2.0,"), id="whole numbers written as decimals"
+            ),
         ],
     )
     def test_what_makes_no_difference(self, written: Written, change: Callable[[str], str]) -> None:
@@ -162,44 +192,61 @@ class TestTables:
             pytest.param("", "mode,ps,workers,speed is expected, this one is empty", id="empty"),
             pytest.param("\n \n", "mode,ps,workers,speed is expected, this one is empty", id="only blank lines"),
             pytest.param(HEADER, "rows of measured speeds are expected after the header", id="only a header"),
-            pytest.param("mode,ps,speed\n", ":1: the columns mode,ps,workers,speed are expected, workers missing in",
+            pytest.param("mode,ps,speed\n", (":1: the columns mode,ps,workers,speed are expected, "
+"workers missing in"),
                          id="a column missing"),
             pytest.param("sync,1,1,2.0\n", ":1: the columns mode,ps,workers,speed are expected", id="no header"),
             pytest.param(HEADER + "sync,1,1,fast\n", ":2: speed is expected to be a number", id="not a number"),
-            pytest.param(HEADER + "sync,1,1,-3\n", ":2: speed is expected to be a number that is not negative",
+            pytest.param(HEADER + "sync,1,1,-3\n", (":2: speed is expected to be a number that is "
+"not negative"),
                          id="negative"),
             pytest.param(HEADER + "\nsync,1,1,nan\n", ":3: speed is expected to be a number", id="not a number: nan"),
             pytest.param(HEADER + "sync,1,1,inf\n", ":2: speed is expected to be a number", id="infinite"),
             pytest.param(HEADER + "sync,1,1,1;;2\n", ":2: speed is expected to be a number", id="a worker missing"),
-            pytest.param(HEADER + "sync,1,1,1e300\n", ":2: a speed from 1e-12 to 1e+12 steps per second is expected",
+            pytest.param(HEADER + "sync,1,1,1e300\n", (":2: a speed from 1e-12 to 1e+12 steps per "
+"second is expected"),
                          id="faster than anything"),
-            pytest.param(HEADER + "sync,0,1,2\n", ":2: ps is expected to be a number of at least 1", id="no PS"),
-            pytest.param(HEADER + "sync,1,1.5,2\n", ":2: workers from 1 to 1000000 is expected, a whole number",
+            pytest.param(HEADER + "sync,0,1,2\n", (":2: ps is expected to be a number of at least "
+"1"), id="no PS"),
+            pytest.param(HEADER + "sync,1,1.5,2\n", (":2: workers from 1 to 1000000 is expected, a "
+"whole number"),
                          id="half a worker"),
             pytest.param(HEADER + "sync,1,1e99,2\n", ":2: workers from 1 to 1000000 is expected", id="far too many"),
-            pytest.param(HEADER + "semi,1,1,2\n", ":2: a mode of sync or async is expected, not 'semi'",
+            pytest.param(HEADER + "semi,1,1,2\n", (":2: a mode of sync or async is expected, not "
+"'semi'"),
                          id="unknown mode"),
-            pytest.param(HEADER + "sync,1,1\n", ":2: 4 values are expected, as in the header, not 3", id="a short row"),
-            pytest.param("mode,ps,workers,speed,batch\nsync,1,1,2,big\n", ":2: batch is expected to be a number",
+            pytest.param(HEADER + "sync,1,1\n", (":2: 4 values are expected, as in the header, not "
+"3"), id="a short row"),
+            pytest.param("mode,ps,workers,speed,batch\nsync,1,1,2,big\n", (":2: batch is expected "
+"to be a number"),
                          id="a batch that is none"),
-            pytest.param("mode,ps,workers,speed,batch\nsync,1,1,2,1e300\n", ":2: a batch of at most 1e+12 examples",
+            pytest.param("mode,ps,workers,speed,batch\nsync,1,1,2,1e300\n", (":2: a batch of at "
+"most 1e+12 examples"),
                          id="a batch beyond all bounds"),
-            pytest.param("mode,ps,workers,speed,speed\nsync,1,1,2,3\n", ":1: each column once is expected, speed is",
+            pytest.param("mode,ps,workers,speed,speed\nsync,1,1,2,3\n", (":1: each column once is "
+"expected, speed is"),
                          id="a column twice"),
             pytest.param(HEADER + "sync,1,1,2\nsync,1,1,2.1\n",
                          "at least 4 different pairs of ps and workers are expected, sync has 1",
                          id="one configuration"),
-            pytest.param(HEADER + "async,1,1,0\n" * 9, "pairs of ps and workers are expected, async has 0",
+            pytest.param(HEADER + "async,1,1,0\n" * 9, ("pairs of ps and workers are expected, "
+"async has 0"),
                          id="only failed runs"),
-            pytest.param(b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe\x80", "a text file (CSV in UTF-8) is expected",
+            pytest.param(b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe\x80", ("a text file (CSV in UTF-8) is "
+"expected"),
                          id="binary"),
             pytest.param("mode,ps\n".encode("utf-16"), "a text file (CSV in UTF-8) is expected", id="UTF-16"),
-            pytest.param(HEADER + 'sync,1,1,"' + "9" * 200_000, "a CSV file is expected: field larger",
+            pytest.param(HEADER + 'sync,1,1,"' + "9" * 200_000, ("a CSV file is expected: field "
+"larger"),
                          id="a quote that never ends"),
         ],
     )  # fmt: skip
     def test_one_line_says_what_is_wrong(
-        self, capsys: pytest.CaptureFixture[str], written: Written, content: str | bytes, complaint: str
+        self,
+        capsys: pytest.CaptureFixture[str],
+        written: Written,
+        content: str | bytes,
+        complaint: str,
     ) -> None:
         file = written(content)
         assert main(["evaluate", "speed", str(file)]) == 1
@@ -215,11 +262,18 @@ class TestTables:
     ) -> None:
         file = written(rows(grid=[(n, n) for n in range(1, 9)]))
         assert main(["evaluate", "speed", str(file)]) == 1
-        assert "sync: speed was measured only with as many PSs as workers" in capsys.readouterr().err
+        assert (
+            "sync: speed was measured only with as many PSs as workers" in capsys.readouterr().err
+        )
 
-    def test_a_file_that_is_not_there(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_a_file_that_is_not_there(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
         assert main(["evaluate", "speed", str(tmp_path / "none.csv")]) == 1
-        assert capsys.readouterr().err == f"optimus: {tmp_path / 'none.csv'}: No such file or directory\n"
+        assert (
+            capsys.readouterr().err
+            == f"optimus: {tmp_path / 'none.csv'}: No such file or directory\n"
+        )
 
 
 @pytest.mark.parametrize(
@@ -234,7 +288,9 @@ class TestTables:
         (["--form", "cubic"], "invalid choice: 'cubic'"),
     ],
 )
-def test_arguments_that_are_wrong(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+def test_arguments_that_are_wrong(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["evaluate", "speed", str(MEASURED), *arguments])
     assert exit_.value.code == 2

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from cli.command import Answer, BadInput, Command, Progress
-from cli.main import main
+from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.main import main
 
 
 def draw(figure: Figure) -> None:
@@ -41,7 +41,9 @@ def test_people_get_the_text_and_programs_the_value(capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out) == {"worth": [1.5, None]}
 
 
-def test_a_plot_is_drawn_beside_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plot_is_drawn_beside_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name, beginning in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")):
         assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / name)], command(fine)) == 0
         assert (tmp_path / name).read_bytes().startswith(beginning)
@@ -67,7 +69,9 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_work(
     assert complaint.count("\n") == 1
 
 
-def test_a_command_without_a_picture_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_without_a_picture_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plain = command(lambda: Answer({}, "done"))
     assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / "a.png")], plain) == 1
     assert "nothing to plot" in capsys.readouterr().err
@@ -77,9 +81,15 @@ def test_a_command_without_a_picture_says_so(tmp_path: Path, capsys: pytest.Capt
     ("problem", "line"),
     [
         pytest.param(
-            BadInput("a.csv", "a number is expected", 7), "optimus: a.csv:7: a number is expected\n", id="input"
+            BadInput("a.csv", "a number is expected", 7),
+            "optimus: a.csv:7: a number is expected\n",
+            id="input",
         ),
-        pytest.param(BadInput("a.csv", "two\nlines"), "optimus: a.csv: two lines\n", id="a complaint of two lines"),
+        pytest.param(
+            BadInput("a.csv", "two\nlines"),
+            "optimus: a.csv: two lines\n",
+            id="a complaint of two lines",
+        ),
         pytest.param(
             FileNotFoundError(2, "No such file or directory", "b.csv"),
             "optimus: b.csv: No such file or directory\n",
@@ -88,7 +98,9 @@ def test_a_command_without_a_picture_says_so(tmp_path: Path, capsys: pytest.Capt
         pytest.param(KeyboardInterrupt(), "optimus: interrupted\n", id="ctrl-c"),
     ],
 )
-def test_what_is_wrong_is_one_line(problem: BaseException, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_one_line(
+    problem: BaseException, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail() -> Answer:
         raise problem
 
@@ -97,7 +109,9 @@ def test_what_is_wrong_is_one_line(problem: BaseException, line: str, capsys: py
     assert (shown.out, shown.err) == ("", line)
 
 
-def test_what_a_terminal_would_obey_is_shown_and_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_terminal_would_obey_is_shown_and_not_sent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def colour() -> Answer:
         return Answer({"job": "\x1b[31m"}, "job \x1b[31m of \udcff.log\nis ±1")
 
@@ -114,7 +128,9 @@ def test_what_a_terminal_would_obey_is_shown_and_not_sent(capsys: pytest.Capture
 
 
 def test_an_output_without_the_letters_of_an_answer_is_no_error() -> None:
-    program = "import sys; from cli.command import Answer; from cli.main import main; "
+    program = (
+        "import sys; from optimus.cli.command import Answer; from optimus.cli.main import main; "
+    )
     program += "from tests.unit.cli.test_main import command; "
     program += "sys.exit(main(['evaluate', 'thing', 'x'], command(lambda: Answer(1, '\u00b1 1'))))"
     done = subprocess.run(
@@ -134,10 +150,16 @@ def test_wrong_arguments_end_with_status_2(capsys: pytest.CaptureFixture[str]) -
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    program = "import sys; from cli.main import main; from tests.unit.cli.test_main import *; "
+    program = (
+        "import sys; from optimus.cli.main import main; from tests.unit.cli.test_main import *; "
+    )
     program += "sys.exit(main(['evaluate', 'thing', 'x'], command(fine)))"
     done = subprocess.run(
-        [sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False
+        [sys.executable, "-c", program],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")

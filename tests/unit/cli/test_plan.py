@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.job_table import read_job_table
-from cli.main import main
-from cli.plan import equal_nodes, plan, policy_for_tables
-from scheduling.jobs import Counts
-from scheduling.policies import POLICIES
-from scheduling.resources import Resources
+from optimus.cli.job_table import read_job_table
+from optimus.cli.main import main
+from optimus.cli.plan import equal_nodes, plan, policy_for_tables
+from optimus.jobs import Counts
+from optimus.policies import POLICIES
+from optimus.resources import Resources
 
 DATA = Path(__file__).parents[2] / "data" / "allocation"
 NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
@@ -37,8 +37,12 @@ def cell(name: int, value: str) -> str:
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_every_task_has_a_node_and_no_node_more_than_it_holds(capsys: pytest.CaptureFixture[str], policy: str) -> None:
-    answer = planned(capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--policy", policy)
+def test_every_task_has_a_node_and_no_node_more_than_it_holds(
+    capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    answer = planned(
+        capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--policy", policy
+    )
     with (DATA / "jobs_100.csv").open() as file:
         rows = {row[0]: row for row in csv.reader(file)}
     used: dict[str, list[float]] = {}
@@ -47,7 +51,9 @@ def test_every_task_has_a_node_and_no_node_more_than_it_holds(capsys: pytest.Cap
         q, m, *terms = map(float, rows[uid][2:9])
         p, w = job["ps"], job["workers"]
         assert [sum(column) for column in zip(*job["nodes"].values(), strict=True)] == [p, w]
-        seconds += q * (terms[0] * m / w + terms[1] + terms[2] * w / p + terms[3] * w + terms[4] * p)
+        seconds += q * (
+            terms[0] * m / w + terms[1] + terms[2] * w / p + terms[3] * w + terms[4] * p
+        )
         tasks += p + w
         for node, (ps, workers) in job["nodes"].items():
             here = used.setdefault(node, [0, 0])
@@ -59,23 +65,33 @@ def test_every_task_has_a_node_and_no_node_more_than_it_holds(capsys: pytest.Cap
     assert (answer["whole_jobs"], answer["tasks"]) == (100, tasks)
 
 
-def test_with_room_enough_the_published_rule_gives_the_authors_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = planned(capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus-paper")
+def test_with_room_enough_the_published_rule_gives_the_authors_counts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = planned(
+        capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus-paper"
+    )
     with (DATA / "counts_100_jobs_1000_nodes.csv").open() as file:
         expected = {uid: (int(ps), int(workers)) for uid, ps, workers in csv.reader(file)}
     found = {uid: (job["ps"], job["workers"]) for uid, job in answer["jobs"].items()}  # type: ignore[attr-defined]
     assert found == expected
 
 
-def test_optimus_is_no_worse_than_the_published_rule_there(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = planned(capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus")
+def test_optimus_is_no_worse_than_the_published_rule_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = planned(
+        capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus"
+    )
     assert answer["objective"] <= 18978.95  # type: ignore[operator]
     assert answer["whole_jobs"] == 100
 
 
 def test_a_header_line_is_passed_over(tmp_path: Path) -> None:
     header = "id,arrival,Q,M,t0,t1,t2,t3,t4,ps cpu,ps mem,ps bw,worker cpu,worker mem,worker bw,gpu"
-    assert [each.job.uid for each in read_job_table(table(tmp_path, header, "", ROW), NODE)] == ["a"]
+    assert [each.job.uid for each in read_job_table(table(tmp_path, header, "", ROW), NODE)] == [
+        "a"
+    ]
 
 
 def test_fractions_are_rounded_up_to_millicores_and_bytes(tmp_path: Path) -> None:
@@ -83,7 +99,9 @@ def test_fractions_are_rounded_up_to_millicores_and_bytes(tmp_path: Path) -> Non
     assert candidate.job.ps.resources == Resources(cpu=1, memory=6 << 30)
 
 
-def test_more_jobs_than_fit_are_told_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_jobs_than_fit_are_told_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = table(tmp_path, *(ROW.replace("a,", f"{number},", 1) for number in range(8)))
     answer = planned(capsys, "--jobs", str(file), "--nodes", "1")
     assert (answer["whole_jobs"], answer["tasks"]) == (4, 8)
@@ -93,7 +111,9 @@ def test_more_jobs_than_fit_are_told_why(tmp_path: Path, capsys: pytest.CaptureF
     assert "too little" in capsys.readouterr().out
 
 
-def test_placement_is_the_papers_unless_another_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_placement_is_the_papers_unless_another_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     arguments = ["plan", "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--policy", "drf"]
     assert main(arguments) == 0
     assert "drf, placed by spread" in capsys.readouterr().out
@@ -114,7 +134,12 @@ def test_the_same_table_gives_the_same_plan_whatever_the_order_of_its_lines(tmp_
 def test_a_plot(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "plan.svg"
-    assert main(["plan", "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--plot", str(picture)]) == 0
+    assert (
+        main(
+            ["plan", "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--plot", str(picture)]
+        )
+        == 0
+    )
     assert "<svg" in picture.read_text()
 
 
@@ -127,8 +152,16 @@ BAD_TABLES = [
     ("an infinite number", [cell(2, "inf")], "jobs.csv:1: Q is 'inf'; a number"),
     ("an id twice", [ROW, ROW], "jobs.csv:2: job a is in line 1 already"),
     ("no id", [cell(0, " ")], "jobs.csv:1: an id is expected"),
-    ("a PS that asks for nothing", [cell(9, "0").replace("0,6,0,1", "0,0,0,1")], "jobs.csv:1: a ps that asks for noth"),
-    ("a worker larger than a node", [ROW[:-1] + "3"], "jobs.csv:1: a worker of job a asks for 3 gpu, and a node has 2"),
+    (
+        "a PS that asks for nothing",
+        [cell(9, "0").replace("0,6,0,1", "0,0,0,1")],
+        "jobs.csv:1: a ps that asks for noth",
+    ),
+    (
+        "a worker larger than a node",
+        [ROW[:-1] + "3"],
+        "jobs.csv:1: a worker of job a asks for 3 gpu, and a node has 2",
+    ),
     ("part of a GPU", [ROW[:-1] + "0.5"], "jobs.csv:1: worker_gpu is 0.5; a whole number"),
     ("no batch", [cell(3, "0")], "jobs.csv:1: M, the batch, is 0"),
     ("no time at all", ["a,0,100,32,0,0,0,0,0,2,6,0,1,6,0,0"], "jobs.csv:1: t0 to t4 are all 0"),
@@ -137,7 +170,9 @@ BAD_TABLES = [
 ]
 
 
-@pytest.mark.parametrize(("rows", "sentence"), [case[1:] for case in BAD_TABLES], ids=[case[0] for case in BAD_TABLES])
+@pytest.mark.parametrize(
+    ("rows", "sentence"), [case[1:] for case in BAD_TABLES], ids=[case[0] for case in BAD_TABLES]
+)
 def test_a_bad_table_is_told_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[str], sentence: str
 ) -> None:
@@ -151,28 +186,59 @@ def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for content in (b"\xff\xfe\x00\x01", b"a,\0,b"):
         (tmp_path / "jobs.csv").write_bytes(content)
         assert main(["plan", "--jobs", str(tmp_path / "jobs.csv"), "--nodes", "3"]) == 1
-        assert "jobs.csv: a text file with comma-separated values is expected" in capsys.readouterr().err
+        assert (
+            "jobs.csv: a text file with comma-separated values is expected"
+            in capsys.readouterr().err
+        )
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        pytest.param(["--jobs", "none.csv", "--nodes", "3"], "none.csv: No such file", id="no file"),
+        pytest.param(
+            ["--jobs", "none.csv", "--nodes", "3"], "none.csv: No such file", id="no file"
+        ),
         pytest.param(["--nodes", "0"], "--nodes: '0'; a whole number from 1", id="no nodes"),
         pytest.param(["--nodes", "-2"], "--nodes: '-2'; a whole number", id="fewer than none"),
-        pytest.param(["--nodes", "many"], "--nodes: 'many'; a whole number", id="no number of nodes"),
-        pytest.param(["--nodes", "3", "--node", "cpu=16,tpu=2"], "--node: 'tpu=2'; each of cpu", id="unknown resource"),
-        pytest.param(["--nodes", "3", "--node", "cpu=1,cpu=2"], "--node: 'cpu=2'; each of cpu", id="a resource twice"),
-        pytest.param(["--nodes", "3", "--node", "cpu"], "--node: 'cpu'; NAME=AMOUNT", id="no amount"),
-        pytest.param(["--nodes", "3", "--node", "cpu=nan"], "--node: 'cpu=nan'; NAME=AMOUNT", id="amount not a number"),
-        pytest.param(["--nodes", "3", "--node", "cpu=0"], "--node: 'cpu=0'; a node that has something", id="nothing"),
-        pytest.param(["--nodes", "3", "--node", "memory=48"], "asks for 2 cpu, and a node has 0", id="too little"),
+        pytest.param(
+            ["--nodes", "many"], "--nodes: 'many'; a whole number", id="no number of nodes"
+        ),
+        pytest.param(
+            ["--nodes", "3", "--node", "cpu=16,tpu=2"],
+            "--node: 'tpu=2'; each of cpu",
+            id="unknown resource",
+        ),
+        pytest.param(
+            ["--nodes", "3", "--node", "cpu=1,cpu=2"],
+            "--node: 'cpu=2'; each of cpu",
+            id="a resource twice",
+        ),
+        pytest.param(
+            ["--nodes", "3", "--node", "cpu"], "--node: 'cpu'; NAME=AMOUNT", id="no amount"
+        ),
+        pytest.param(
+            ["--nodes", "3", "--node", "cpu=nan"],
+            "--node: 'cpu=nan'; NAME=AMOUNT",
+            id="amount not a number",
+        ),
+        pytest.param(
+            ["--nodes", "3", "--node", "cpu=0"],
+            "--node: 'cpu=0'; a node that has something",
+            id="nothing",
+        ),
+        pytest.param(
+            ["--nodes", "3", "--node", "memory=48"],
+            "asks for 2 cpu, and a node has 0",
+            id="too little",
+        ),
     ],
 )
 def test_bad_arguments_are_told_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
-    given = arguments if "--jobs" in arguments else ["--jobs", str(table(tmp_path, ROW)), *arguments]
+    given = (
+        arguments if "--jobs" in arguments else ["--jobs", str(table(tmp_path, ROW)), *arguments]
+    )
     assert main(["plan", *given]) == 1
     assert sentence in capsys.readouterr().err
 

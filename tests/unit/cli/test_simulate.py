@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import main
-from simulator.files import JOB_COLUMNS
-from simulator.workload.trace import COLUMNS
+from optimus.cli.main import main
+from optimus.simulator.files import JOB_COLUMNS
+from optimus.simulator.workload.trace import COLUMNS
 
 SMALL = ["--policies", "drf,fifo", "--jobs", "5", "--seeds", "2"]
 TRACE = ",".join(COLUMNS) + "\n0,ResNet-50,sync,0.03,\n60,Seq2Seq,async,0.02,2000\n"
@@ -34,7 +34,9 @@ class TestAnswers:
         assert lines[0].startswith("5 jobs (uniform), 2 seeds")
         assert [line.split()[0] for line in lines[3:]] == ["drf", "fifo"]
 
-    def test_the_json_has_every_policy_with_every_seed(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_json_has_every_policy_with_every_seed(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         found = json.loads(simulated(capsys, *SMALL, "--seed", "7", "--json"))
         assert (found["jobs"], found["seeds"], found["ratios_to"]) == (5, [7, 8], "drf")
         assert len(found["policies"]["fifo"]["figures"]["makespan_seconds"]["by_seed"]) == 2
@@ -47,7 +49,9 @@ class TestAnswers:
         for name in ("results.json", "jobs.csv", "timeline.csv", "forecasts.csv"):
             assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
-    def test_output_holds_files_and_plots(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_output_holds_files_and_plots(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
         simulated(capsys, *SMALL, "--output", str(tmp_path / "new" / "folder"))
         written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
         assert written == {
@@ -61,15 +65,31 @@ class TestAnswers:
     def test_a_trace_is_replayed(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         trace = tmp_path / "jobs.csv"
         trace.write_text(TRACE)
-        found = json.loads(simulated(capsys, "--workload", str(trace), "--policies", "drf", "--seeds", "1", "--json"))
+        found = json.loads(
+            simulated(
+                capsys, "--workload", str(trace), "--policies", "drf", "--seeds", "1", "--json"
+            )
+        )
         assert (found["workload"], found["jobs"]) == ("jobs", 2)
 
     def test_other_nodes_make_a_difference(self, capsys: pytest.CaptureFixture[str]) -> None:
         nodes = ["--nodes", "1:cpu=16,memory=64", "2:cpu=7.5,memory=40,gpu=2"]
         assert simulated(capsys, *SMALL) != simulated(capsys, *SMALL, *nodes)
 
-    def test_whoever_knows_the_truth_errs_in_no_epoch(self, capsys: pytest.CaptureFixture[str]) -> None:
-        arguments = ["--policies", "optimus", "--jobs", "3", "--seeds", "1", "--forecast", "truth", "--json"]
+    def test_whoever_knows_the_truth_errs_in_no_epoch(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        arguments = [
+            "--policies",
+            "optimus",
+            "--jobs",
+            "3",
+            "--seeds",
+            "1",
+            "--forecast",
+            "truth",
+            "--json",
+        ]
         arguments += ["--nodes", "4:cpu=8,memory=48"]
         figures = json.loads(simulated(capsys, *arguments))["policies"]["optimus"]["figures"]
         assert figures["convergence_error"]["mean"] == pytest.approx(0, abs=1e-9)
@@ -84,7 +104,10 @@ class TestComplaints:
         ("arguments", "complaint"),
         [
             (["--workload", "missing.csv"], "missing.csv: No such file"),
-            (["--workload", "sometimes"], "or a file that ends in .csv is expected, not 'sometimes'"),
+            (
+                ["--workload", "sometimes"],
+                "or a file that ends in .csv is expected, not 'sometimes'",
+            ),
             (["--nodes", "3"], "a count and amounts above 0 of cpu, memory"),
             (["--nodes", "0:cpu=4"], "not '0:cpu=4'"),
             (["--nodes", "2:cpu=nan"], "not '2:cpu=nan'"),
@@ -103,15 +126,23 @@ class TestComplaints:
     ) -> None:
         assert complaint in refused(capsys, "--jobs", "3", "--seeds", "1", *arguments)
 
-    def test_a_bad_line_of_a_trace_is_named(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_a_bad_line_of_a_trace_is_named(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
         trace = tmp_path / "jobs.csv"
         trace.write_text(TRACE + "never,ResNet-50,sync,0.03,\n")
-        assert f"{trace}:4: expected a number as arrival_seconds" in refused(capsys, "--workload", str(trace))
+        assert f"{trace}:4: expected a number as arrival_seconds" in refused(
+            capsys, "--workload", str(trace)
+        )
 
-    def test_a_binary_file_is_no_trace(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_a_binary_file_is_no_trace(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
         trace = tmp_path / "jobs.csv"
         trace.write_bytes(b"\xff\xfe\x00\x81")
-        assert f"{trace}: a text file in UTF-8 is expected" in refused(capsys, "--workload", str(trace))
+        assert f"{trace}: a text file in UTF-8 is expected" in refused(
+            capsys, "--workload", str(trace)
+        )
 
     def test_a_file_is_no_folder(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
@@ -119,7 +150,13 @@ class TestComplaints:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["--policies", "best"], ["--policies", ","], ["--jobs", "0"], ["--seeds", "1.5"], ["--seed", "-1"]],
+        [
+            ["--policies", "best"],
+            ["--policies", ","],
+            ["--jobs", "0"],
+            ["--seeds", "1.5"],
+            ["--seed", "-1"],
+        ],
     )
     def test_arguments_out_of_range_end_with_the_usage(
         self, capsys: pytest.CaptureFixture[str], arguments: list[str]

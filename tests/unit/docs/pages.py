@@ -50,12 +50,15 @@ class Page:
         found: set[str] = set()
         for title in _HEADING.findall(self.prose):
             slug = _slug(title)
-            number = next(n for n in range(len(found) + 1) if (slug if n == 0 else f"{slug}-{n}") not in found)
+            number = next(
+                n for n in range(len(found) + 1) if (slug if n == 0 else f"{slug}-{n}") not in found
+            )
             found.add(slug if number == 0 else f"{slug}-{number}")
         return found
 
     def rows(self, heading: str) -> Iterator[list[str]]:
-        """The cells of the tables between a heading and the next one, without the tables' own heads."""
+        """The cells of the tables between a heading and the next one, without the tables' own
+        heads."""
         start = re.search(rf"^#+ {re.escape(heading)}$", self.text, re.MULTILINE)
         assert start is not None, f"{self.name} has no heading {heading!r}"
         section = re.split(r"^#", self.text[start.end() :], maxsplit=1, flags=re.MULTILINE)[0]
@@ -79,7 +82,11 @@ def page(name: str) -> Page:
 def all_pages() -> list[Page]:
     """Every Markdown file of the checkout."""
     paths = sorted(ROOT.rglob("*.md"))
-    return [page(str(path.relative_to(ROOT))) for path in paths if not set(path.relative_to(ROOT).parts) & {*_SKIPPED}]
+    return [
+        page(str(path.relative_to(ROOT)))
+        for path in paths
+        if not set(path.relative_to(ROOT).parts) & {*_SKIPPED}
+    ]
 
 
 def _slug(title: str) -> str:

@@ -1,4 +1,5 @@
-"""The image holds what its two programs import, and is built as its Dockerfile and .dockerignore say."""
+"""The image holds what its two programs import, and is built as its Dockerfile and .dockerignore
+say."""
 
 import ast
 import re
@@ -44,7 +45,9 @@ def test_the_image_has_every_package_that_its_programs_import() -> None:
 
 
 def test_every_package_of_the_image_is_compiled_in_it() -> None:
-    (compiled,) = re.findall(r"compileall -q (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    (compiled,) = re.findall(
+        r"compileall -q (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE
+    )
     assert set(compiled.split()) == _needed()
 
 
@@ -54,12 +57,18 @@ def test_what_a_dockerfile_copies_is_there(dockerfile: Path) -> None:
 
 
 def test_dockerignore_lets_in_what_the_dockerfiles_copy_and_nothing_else() -> None:
-    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    lines = [
+        line
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line and line[0] != "#"
+    ]
     assert lines[0] == "*"
     let_in = {line[1:] for line in lines if line[0] == "!"}
     copied = {name for dockerfile in _DOCKERFILES for name in _copied(dockerfile)}
     assert {name for name in copied if not {name, *map(str, Path(name).parents)} & let_in} == set()
-    assert {entry for entry in let_in if not any(Path(name).is_relative_to(entry) for name in copied)} == set()
+    assert {
+        entry for entry in let_in if not any(Path(name).is_relative_to(entry) for name in copied)
+    } == set()
 
 
 @pytest.mark.parametrize("dockerfile", _DOCKERFILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -11,12 +11,16 @@ import pytest
 from tests.unit.docs.pages import ROOT, Page, all_pages, page
 
 _PAGES: Final = all_pages()
-_FOLDERS: Final = "|".join(sorted(re.escape(path.name) for path in ROOT.iterdir() if (path / "__init__.py").exists()))
+_FOLDERS: Final = "|".join(
+    sorted(re.escape(path.name) for path in ROOT.iterdir() if (path / "__init__.py").exists())
+)
 _FILE: Final = re.compile(
     rf"(?<![\w./-])((?:{_FOLDERS}|docs|manifests|scheduler-config|requirements)/[\w./-]*\.(?:py|md|yaml|txt|svg|csv|in))\b"
 )
 _PROGRAM_FILE: Final = re.compile(r"(?<![\w./*-])[\w/]+\.py\b")
-_PROGRAM_FILES: Final = [f"/{path.relative_to(ROOT)}" for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+_PROGRAM_FILES: Final = [
+    f"/{path.relative_to(ROOT)}" for path in ROOT.rglob("*.py") if ".venv" not in path.parts
+]
 _MODULE: Final = re.compile(r"python -m ([a-z_.]+)")
 _MADE: Final = re.compile(r"\bmake ([a-z-]+)$")
 
@@ -38,9 +42,13 @@ def test_every_file_that_a_page_names_is_there(each_page: Page) -> None:
     assert not {name for name in named if not (ROOT / name).exists()}
 
 
-def test_every_program_file_that_a_page_calls_by_the_end_of_its_path_is_there(each_page: Page) -> None:
+def test_every_program_file_that_a_page_calls_by_the_end_of_its_path_is_there(
+    each_page: Page,
+) -> None:
     named = {name for code in each_page.code for name in _PROGRAM_FILE.findall(code)}
-    assert not {name for name in named if not any(path.endswith(f"/{name}") for path in _PROGRAM_FILES)}
+    assert not {
+        name for name in named if not any(path.endswith(f"/{name}") for path in _PROGRAM_FILES)
+    }
 
 
 def test_every_module_that_a_page_runs_can_be_run(each_page: Page) -> None:
@@ -69,7 +77,11 @@ def _linked_pages(source: Page) -> set[str]:
     for link in source.links:
         target = (source.path.parent / link.partition("#")[0]).resolve()
         found |= set(target.glob("*.md")) if target.is_dir() else {target}
-    inside = {each for each in found if each.suffix == ".md" and each.is_file() and each.is_relative_to(ROOT)}
+    inside = {
+        each
+        for each in found
+        if each.suffix == ".md" and each.is_file() and each.is_relative_to(ROOT)
+    }
     return {str(each.relative_to(ROOT)) for each in inside}
 
 
@@ -85,4 +97,6 @@ def _leads_somewhere(source: Page, link: str) -> bool:
 
 def _can_be_run(module: str) -> bool:
     spec = find_spec(module)
-    return spec is not None and (spec.submodule_search_locations is None or find_spec(f"{module}.__main__") is not None)
+    return spec is not None and (
+        spec.submodule_search_locations is None or find_spec(f"{module}.__main__") is not None
+    )

@@ -5,19 +5,24 @@ from typing import Final
 
 import pytest
 
-from scheduling.progress.formats import read_line
-from scheduling.progress.lines import clean
-from scheduling.progress.reading import Reading
-from scheduling.progress.rules import LogRules
+from optimus.progress.formats import read_line
+from optimus.progress.line_cleanup import clean
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import Reading
 from tests.unit.docs.pages import page, spans
 
 _GUIDE: Final = page("docs/user-guide.md")
 _HEADING: Final = "What your script should print"
-_LINES: Final = [line for row in _GUIDE.rows(_HEADING) for line in spans(row[1]) if re.search(r"\d.* | .*\d", line)]
+_LINES: Final = [
+    line
+    for row in _GUIDE.rows(_HEADING)
+    for line in spans(row[1])
+    if re.search(r"\d.* | .*\d", line)
+]
 
 
 def _read(line: str) -> Reading:
-    reading = read_line(clean(line), LogRules())
+    reading = read_line(clean(line), LogFormatOptions())
     assert reading is not None, line
     return reading
 
@@ -42,7 +47,11 @@ def test_the_line_that_is_advised_tells_everything() -> None:
 
 @pytest.mark.parametrize("name", ["examples/light", "examples/mxnet", "examples/tensorflow"])
 def test_the_lines_that_an_example_prints_are_read(name: str) -> None:
-    printed = [each for each in page(f"{name}/README.md").text.splitlines() if re.search(r"\b(epoch|step)=\d", each)]
+    printed = [
+        each
+        for each in page(f"{name}/README.md").text.splitlines()
+        if re.search(r"\b(epoch|step)=\d", each)
+    ]
     assert printed
     for line in printed:
         assert _read(line.strip()).step is not None

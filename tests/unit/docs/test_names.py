@@ -1,4 +1,5 @@
-"""Every name that a user or an operator meets is explained, and no page names what does not exist."""
+"""Every name that a user or an operator meets is explained, and no page names what does not
+exist."""
 
 import ast
 import re
@@ -14,16 +15,16 @@ from prometheus_client import generate_latest
 import autoscaler.metrics
 import autoscaler.settings
 import extender.settings
-from autoscaler.rescale_words import Outcome
-from cli import job_table, speed_table
+from autoscaler.rescale.types import Outcome
 from extender.service import Service
-from kube.contract import Annotation, Phase
-from kube.errors import ErrorKind
-from scheduling.interval.plan import Action
-from scheduling.jobs import Counts
-from scheduling.policies import POLICIES
-from settings import _sentences as sentences_of
-from settings import flag
+from optimus.cli import job_table, speed_table
+from optimus.interval.plan import Action
+from optimus.jobs import Counts
+from optimus.kube.contract import Annotation, Phase
+from optimus.kube.errors import ErrorKind
+from optimus.policies import POLICIES
+from optimus.runtime.settings import _sentences as sentences_of
+from optimus.runtime.settings import flag
 from tests.unit.docs.pages import ROOT, all_pages, page, spans
 
 _USER: Final = page("docs/user-guide.md")
@@ -64,7 +65,9 @@ def test_an_annotation_that_the_programs_write_is_told_of(name: str) -> None:
 
 
 @pytest.mark.parametrize(("heading", "settings"), _SETTINGS.items())
-def test_the_reference_says_of_every_flag_what_its_help_says(heading: str, settings: type[Any]) -> None:
+def test_the_reference_says_of_every_flag_what_its_help_says(
+    heading: str, settings: type[Any]
+) -> None:
     said = [" | ".join(row) for row in _REFERENCE.rows(heading)]
     told = sentences_of(settings)
     assert said == [_setting(field, told[field.name]) for field in fields(settings)]
@@ -72,13 +75,24 @@ def test_the_reference_says_of_every_flag_what_its_help_says(heading: str, setti
 
 def _setting(field: Field[Any], sentence: str) -> str:
     value = f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
-    default = "-" if field.default in (None, "") else f"`{value.lower() if field.type is bool else value}`"
+    default = (
+        "-"
+        if field.default in (None, "")
+        else f"`{value.lower() if field.type is bool else value}`"
+    )
     return f"`{flag(field.name)}` | {default} | {sentence}"
 
 
 def test_every_variable_that_a_page_names_is_a_setting() -> None:
-    prefixes = {autoscaler.settings.Settings: "OPTIMUS_", extender.settings.Settings: "OPTIMUS_EXTENDER_"}
-    known = {prefix + field.name.upper() for settings, prefix in prefixes.items() for field in fields(settings)}
+    prefixes = {
+        autoscaler.settings.Settings: "OPTIMUS_",
+        extender.settings.Settings: "OPTIMUS_EXTENDER_",
+    }
+    known = {
+        prefix + field.name.upper()
+        for settings, prefix in prefixes.items()
+        for field in fields(settings)
+    }
     known |= {"OPTIMUS_LOCALCLUSTER_BINARIES", "OPTIMUS_REQUIRE_E2E"}
     for each in all_pages():
         named = set(re.findall(r"\bOPTIMUS_[A-Z_]*[A-Z]\b", each.text))
@@ -88,31 +102,56 @@ def test_every_variable_that_a_page_names_is_a_setting() -> None:
 def test_the_manifests_set_no_flag_that_is_not_there() -> None:
     known = {flag(field.name) for settings in _SETTINGS.values() for field in fields(settings)}
     for name in ("autoscaler", "scheduler"):
-        pod = yaml.safe_load((ROOT / f"manifests/{name}.yaml").read_text())["spec"]["template"]["spec"]
-        ours = [each for each in pod.get("initContainers", []) + pod["containers"] if each["command"][0] == "python"]
+        pod = yaml.safe_load((ROOT / f"manifests/{name}.yaml").read_text())["spec"]["template"][
+            "spec"
+        ]
+        ours = [
+            each
+            for each in pod.get("initContainers", []) + pod["containers"]
+            if each["command"][0] == "python"
+        ]
         assert ours
         assert {argument.partition("=")[0] for each in ours for argument in each["args"]} <= known
 
 
 def test_the_flags_that_the_operator_guide_names_are_there() -> None:
     known = {flag(field.name) for settings in _SETTINGS.values() for field in fields(settings)}
-    others = {"--config", "--policy-config-file", "--policy-configmap"}  # kube-scheduler's, old and new
-    ours = [code for code in _OPERATOR.code + _PROTOCOL.code if not code.startswith(("kubectl", "docker"))]
+    others = {
+        "--config",
+        "--policy-config-file",
+        "--policy-configmap",
+    }  # kube-scheduler's, old and new
+    ours = [
+        code
+        for code in _OPERATOR.code + _PROTOCOL.code
+        if not code.startswith(("kubectl", "docker"))
+    ]
     named = {name for code in ours for name in re.findall(r"(?<!\w)--[a-z][a-z-]+", code)}
     assert named <= known | others
 
 
 def _metrics(tmp_path: Path) -> dict[str, str]:
-    """The types of both processes' metrics by the names that they are scraped under, a histogram's without suffixes."""
+    """The types of both processes' metrics by the names that they are scraped under, a histogram's
+    without suffixes."""
     kubeconfig = tmp_path / "kubeconfig"
     cluster = {"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}
     context = {"name": "none", "context": {"cluster": "none", "user": "none"}}
     users = [{"name": "none", "user": {}}]
     kubeconfig.write_text(
-        yaml.safe_dump({"clusters": [cluster], "contexts": [context], "users": users, "current-context": "none"})
+        yaml.safe_dump(
+            {
+                "clusters": [cluster],
+                "contexts": [context],
+                "users": users,
+                "current-context": "none",
+            }
+        )
     )
     service = Service(extender.settings.Settings(kubeconfig=kubeconfig))
-    text = service.metrics.text().decode() + generate_latest(autoscaler.metrics.Metrics().registry).decode()
+    text = (
+        service.metrics.text().decode()
+        + generate_latest(autoscaler.metrics.Metrics().registry).decode()
+    )
     service.stop()
     found = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     return {name: kind for name, kind in found.items() if not name.endswith("_created")}
@@ -127,7 +166,9 @@ def test_no_page_names_a_metric_that_is_not_there(tmp_path: Path) -> None:
     known = _metrics(tmp_path)
     for each in all_pages():
         named = set(re.findall(r"\boptimus_(?:autoscaler|extender)_[a-z_]+[a-z]\b", each.text))
-        assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in named} <= known.keys(), each.name
+        assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in named} <= known.keys(), (
+            each.name
+        )
 
 
 _LABELS: Final = {
@@ -144,7 +185,9 @@ def test_the_values_of_a_label_are_told(metric: str) -> None:
 
 
 def test_the_causes_of_refusals_are_told() -> None:
-    (row,) = (row for row in _REFERENCE.rows("Metrics") if "optimus_extender_refusals_total" in row[0])
+    (row,) = (
+        row for row in _REFERENCE.rows("Metrics") if "optimus_extender_refusals_total" in row[0]
+    )
     assert set(spans(row[3])) == {cause for _, cause in _refusals()} | {"reserved"}
 
 
@@ -156,18 +199,24 @@ def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:
 
 
 def _refusals() -> Iterator[tuple[ast.expr | None, str]]:
-    """The sentence, where it is written on the spot, and the cause of every refusal in the extender's code."""
+    """The sentence, where it is written on the spot, and the cause of every refusal in the
+    extender's code."""
     for call in _calls("extender"):
         if isinstance(call.func, ast.Name) and call.func.id == "refuse":
             _, sentence, cause = call.args
             assert isinstance(cause, ast.Constant)
-            yield sentence if isinstance(sentence, ast.Constant | ast.JoinedStr) else None, str(cause.value)
+            yield (
+                sentence if isinstance(sentence, ast.Constant | ast.JoinedStr) else None,
+                str(cause.value),
+            )
 
 
 def _pattern(sentence: ast.expr) -> str:
     parts = sentence.values if isinstance(sentence, ast.JoinedStr) else [sentence]
     return ".+".join(
-        "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else "\0" for part in parts).split("\0")
+        "".join(
+            re.escape(str(part.value)) if isinstance(part, ast.Constant) else "\0" for part in parts
+        ).split("\0")
     )
 
 
@@ -183,23 +232,34 @@ def _event_reasons() -> set[str]:
     for call in _calls("autoscaler"):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)
         if name in writers:
-            words = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            words = [
+                each.value
+                for each in call.args
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            ]
             found |= {word for word in words if re.fullmatch(r"(?:[A-Z][a-z]+)+", word)}
     return found
 
 
 def _calls(folder: str) -> Iterator[ast.Call]:
     for path in sorted((ROOT / folder).rglob("*.py")):
-        yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        yield from (
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+        )
 
 
 def test_every_phase_is_explained() -> None:
-    assert {word for row in _USER.rows("Phases") for word in row[0].split(", ")} == {each.value for each in Phase}
+    assert {word for row in _USER.rows("Phases") for word in row[0].split(", ")} == {
+        each.value for each in Phase
+    }
 
 
 def test_every_printed_column_is_explained() -> None:
     definition = yaml.safe_load((ROOT / "manifests/crd-trainingprofiles.yaml").read_text())
-    columns = [each["name"].upper() for each in definition["spec"]["versions"][0]["additionalPrinterColumns"]]
+    columns = [
+        each["name"].upper()
+        for each in definition["spec"]["versions"][0]["additionalPrinterColumns"]
+    ]
     assert [name for row in _USER.rows("Columns") for name in spans(row[0])] == columns
 
 
@@ -210,7 +270,9 @@ def test_every_policy_is_named_where_it_is_chosen() -> None:
 
 def test_the_guide_s_table_of_the_configuration_says_what_is_shipped() -> None:
     shipped = yaml.safe_load((ROOT / "scheduler-config/kube-scheduler-config.yaml").read_text())
-    shipped |= shipped["extenders"][0] | {"leaderElection.resourceName": shipped["leaderElection"]["resourceName"]}
+    shipped |= shipped["extenders"][0] | {
+        "leaderElection.resourceName": shipped["leaderElection"]["resourceName"]
+    }
     for row in _OPERATOR.rows("What matters in the configuration"):
         (name,), (value,) = spans(row[0]), spans(row[1])
         assert yaml.safe_load(value) == shipped[name], name
@@ -228,19 +290,29 @@ def test_prometheus_finds_the_ports_that_serve_metrics() -> None:
     ports = []
     for name in ("autoscaler", "scheduler"):
         manifest = yaml.safe_load((ROOT / f"manifests/{name}.yaml").read_text())
-        ports += [each["name"] for each in _ours(manifest)["ports"] if re.fullmatch(pattern, each["name"])]
+        ports += [
+            each["name"] for each in _ours(manifest)["ports"] if re.fullmatch(pattern, each["name"])
+        ]
     assert ports == ["http", "health"]
 
 
 def test_the_guide_s_overlay_fits_the_manifests() -> None:
-    (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", _OPERATOR.text, re.DOTALL) if "Kustomization" in each)
+    (block,) = (
+        each
+        for each in re.findall(r"```yaml\n(.*?)```", _OPERATOR.text, re.DOTALL)
+        if "Kustomization" in each
+    )
     overlay = yaml.safe_load(block)
-    shipped = {name: (ROOT / f"manifests/{name}.yaml").read_text() for name in ("autoscaler", "scheduler")}
+    shipped = {
+        name: (ROOT / f"manifests/{name}.yaml").read_text() for name in ("autoscaler", "scheduler")
+    }
     for image in overlay["images"]:
         assert f"image: {image['name']}:" in "".join(shipped.values())
     for patch in overlay["patches"]:
         manifest = yaml.safe_load(shipped[patch["target"]["name"].removeprefix("optimus-")])
-        known = {flag(field.name) for field in fields(_SETTINGS[f"Settings of the {_program(manifest)}"])}
+        known = {
+            flag(field.name) for field in fields(_SETTINGS[f"Settings of the {_program(manifest)}"])
+        }
         for change in yaml.safe_load(patch["patch"]):
             assert _at(manifest, change["path"].removesuffix("/-")) is _arguments(manifest)
             assert change["value"].partition("=")[0] in known
@@ -254,7 +326,11 @@ def _at(value: Any, pointer: str) -> Any:
 
 def _ours(manifest: Any) -> Any:
     pod = manifest["spec"]["template"]["spec"]
-    (found,) = (each for each in pod.get("initContainers", []) + pod["containers"] if each["command"][0] == "python")
+    (found,) = (
+        each
+        for each in pod.get("initContainers", []) + pod["containers"]
+        if each["command"][0] == "python"
+    )
     return found
 
 
@@ -267,7 +343,9 @@ def _arguments(manifest: Any) -> Any:
 
 
 def test_the_columns_of_a_table_of_jobs_are_told_in_their_order() -> None:
-    assert [name for row in _USER.rows("A table of jobs") for name in spans(row[0])] == list(job_table.COLUMNS)
+    assert [name for row in _USER.rows("A table of jobs") for name in spans(row[0])] == list(
+        job_table.COLUMNS
+    )
 
 
 def test_the_columns_of_a_table_of_speeds_are_those_that_are_read(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The manifests of the two examples: what Optimus needs is in each template, and the programs take their flags."""
+"""The manifests of the two examples: what Optimus needs is in each template, and the programs take
+their flags."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +17,23 @@ TOLERATION = {"key": "optimus.dl/training", "operator": "Exists", "effect": "NoS
 pytestmark = pytest.mark.parametrize(
     ("path", "name", "container", "parse"),
     [
-        pytest.param("mxnet/mxjob-sync.yaml", "mxnet-sync", "mxnet", mxnet_arguments, id="MXNet, synchronous"),
-        pytest.param("mxnet/mxjob-async.yaml", "mxnet-async", "mxnet", mxnet_arguments, id="MXNet, asynchronous"),
-        pytest.param("tensorflow/tfjob.yaml", "tensorflow-ps", "tensorflow", tensorflow_arguments, id="TensorFlow"),
+        pytest.param(
+            "mxnet/mxjob-sync.yaml", "mxnet-sync", "mxnet", mxnet_arguments, id="MXNet, synchronous"
+        ),
+        pytest.param(
+            "mxnet/mxjob-async.yaml",
+            "mxnet-async",
+            "mxnet",
+            mxnet_arguments,
+            id="MXNet, asynchronous",
+        ),
+        pytest.param(
+            "tensorflow/tfjob.yaml",
+            "tensorflow-ps",
+            "tensorflow",
+            tensorflow_arguments,
+            id="TensorFlow",
+        ),
     ],
 )
 Parse = Callable[[list[str]], Any]
@@ -61,19 +76,34 @@ def test_the_program_takes_the_flags_and_saves_where_the_volume_is_mounted(
     assert str(settings[0].checkpoint_dir) == f"/checkpoints/{name}"
 
 
-def test_the_volume_claim_is_the_one_beside_it(path: str, name: str, container: str, parse: Parse) -> None:
+def test_the_volume_claim_is_the_one_beside_it(
+    path: str, name: str, container: str, parse: Parse
+) -> None:
     claim = load(str(Path(path).with_name("checkpoints-pvc.yaml")))["metadata"]["name"]
-    volumes = [volume for template in templates(load(path)) for volume in template.get("volumes", ())]
+    volumes = [
+        volume for template in templates(load(path)) for volume in template.get("volumes", ())
+    ]
     assert [volume["persistentVolumeClaim"]["claimName"] for volume in volumes] == [claim]
 
 
-def test_what_the_annotations_say_is_what_the_program_does(path: str, name: str, container: str, parse: Parse) -> None:
+def test_what_the_annotations_say_is_what_the_program_does(
+    path: str, name: str, container: str, parse: Parse
+) -> None:
     job = load(path)
-    said = {key.removeprefix("optimus.dl/"): text for key, text in job["metadata"]["annotations"].items()}
+    said = {
+        key.removeprefix("optimus.dl/"): text
+        for key, text in job["metadata"]["annotations"].items()
+    }
     settings = parse(templates(job)[0]["containers"][0]["args"])
     kvstore = getattr(settings, "kvstore", "dist_async")
     assert kvstore == f"dist_{said['training-mode']}"
     batch = int(said.get("global-batch-size") or said["worker-batch-size"])
-    flag = "global_batch" if kvstore == "dist_sync" else "worker_batch" if container == "mxnet" else "batch"
+    flag = (
+        "global_batch"
+        if kvstore == "dist_sync"
+        else "worker_batch"
+        if container == "mxnet"
+        else "batch"
+    )
     assert batch == getattr(settings, flag)
     assert int(said["steps-per-epoch"]) == settings.examples // batch

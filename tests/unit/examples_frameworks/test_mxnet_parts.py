@@ -16,7 +16,9 @@ DATA = make_dataset(examples=70, seed=3)
 @given(batch=st.integers(1, 500), workers=st.integers(1, 40))
 def test_shares_of_a_batch_are_even_and_cover_it_once(batch: int, workers: int) -> None:
     if workers > batch:
-        with pytest.raises(ValueError, match=f"{batch} examples cannot be shared by {workers} workers"):
+        with pytest.raises(
+            ValueError, match=f"{batch} examples cannot be shared by {workers} workers"
+        ):
             share(batch, workers, 0)
         return
     parts = [range(batch)[share(batch, workers, worker)] for worker in range(workers)]
@@ -25,7 +27,9 @@ def test_shares_of_a_batch_are_even_and_cover_it_once(batch: int, workers: int) 
 
 
 @given(batch=st.integers(1, 70), epoch=st.integers(0, 5))
-def test_an_epoch_sees_each_example_at_most_once_and_all_but_the_rest_of_a_batch(batch: int, epoch: int) -> None:
+def test_an_epoch_sees_each_example_at_most_once_and_all_but_the_rest_of_a_batch(
+    batch: int, epoch: int
+) -> None:
     steps = DATA.steps_per_epoch(batch)
     seen = np.concatenate([DATA.of_step(epoch * steps + nth + 1, batch) for nth in range(steps)])
     assert len(np.unique(seen)) == len(seen) == steps * batch
@@ -43,7 +47,9 @@ def test_a_folder_that_is_not_there_yet_holds_no_checkpoint(tmp_path: Path) -> N
     assert CheckpointFolder(tmp_path / "missing", "model").newest() is None
 
 
-def test_the_newest_checkpoint_is_the_one_with_most_steps_also_past_four_digits(tmp_path: Path) -> None:
+def test_the_newest_checkpoint_is_the_one_with_most_steps_also_past_four_digits(
+    tmp_path: Path,
+) -> None:
     folder = CheckpointFolder(tmp_path, "model")
     for step in (9_999, 50, 10_000):
         folder.save(step, lambda path: path.touch())

@@ -29,14 +29,24 @@ def test_a_role_of_the_cluster_is_taken(role: str) -> None:
         pytest.param("{", "TF_CONFIG does not describe", id="no JSON"),
         pytest.param("[]", "TF_CONFIG does not describe", id="no JSON object"),
         pytest.param('{"cluster": {}}', "TF_CONFIG does not describe", id="no task"),
-        pytest.param('{"cluster": 3, "task": {"type": "ps"}}', "does not describe", id="a number as cluster"),
-        pytest.param(config("evaluator"), 'the role "evaluator"', id="a role that this example lacks"),
+        pytest.param(
+            '{"cluster": 3, "task": {"type": "ps"}}', "does not describe", id="a number as cluster"
+        ),
+        pytest.param(
+            config("evaluator"), 'the role "evaluator"', id="a role that this example lacks"
+        ),
         pytest.param(config(["chief"]), "the role", id="a role that is no word"),
         pytest.param(config("chief", ps=[]), "lists no ps", id="no parameter server"),
-        pytest.param(config("ps", chief=[], worker=[]), "no chief and no worker", id="neither chief nor worker"),
+        pytest.param(
+            config("ps", chief=[], worker=[]),
+            "no chief and no worker",
+            id="neither chief nor worker",
+        ),
     ],
 )
-def test_what_is_not_one_of_our_clusters_is_refused_with_a_sentence(text: str, sentence: str) -> None:
+def test_what_is_not_one_of_our_clusters_is_refused_with_a_sentence(
+    text: str, sentence: str
+) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_role(text)
 

@@ -1,4 +1,5 @@
-"""Checkpoints: complete or not there; a damaged newest one costs only the way back to the one before."""
+"""Checkpoints: complete or not there; a damaged newest one costs only the way back to the one
+before."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,9 @@ def _flip(data: bytes) -> bytes:
         pytest.param(lambda data: data[data.index(b"\n") :], id="the header is lost"),
     ],
 )
-def test_a_damaged_newest_file_falls_back_to_the_one_before(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_newest_file_falls_back_to_the_one_before(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     _save(tmp_path, 10, 20)
     newest = tmp_path / _names(tmp_path)[-1]
     newest.write_bytes(damage(newest.read_bytes()))
@@ -87,7 +90,9 @@ def test_a_checkpoint_of_another_model_is_passed_over_with_a_sentence(tmp_path: 
     assert "holds 7 parameters, the model has 8" in restored.refused[0]
 
 
-def test_what_a_killed_writer_left_is_never_restored_and_goes_with_the_next_save(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_is_never_restored_and_goes_with_the_next_save(
+    tmp_path: Path,
+) -> None:
     _save(tmp_path, 10)
     (tmp_path / "step-000000000020.99.partial").write_bytes(b"half a checkpo")
     found = restore(tmp_path, _COUNT).checkpoint
@@ -97,7 +102,9 @@ def test_what_a_killed_writer_left_is_never_restored_and_goes_with_the_next_save
     assert not [name for name in _names(tmp_path) if name.endswith(".partial")]
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_and_leaves_the_old_ones(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error_and_leaves_the_old_ones(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="file"):
         save(tmp_path / "file", Checkpoint(1, _parameters(1)))

@@ -62,7 +62,12 @@ def _mx_config(kind: str, index: int) -> str:
             id="a server of an MXJob may have no index",
         ),
         pytest.param(
-            {**_DMLC, "DMLC_ROLE": "server", "MX_CONFIG": _mx_config("server", 1), "DMLC_NODE_HOST": "127.0.0.1"},
+            {
+                **_DMLC,
+                "DMLC_ROLE": "server",
+                "MX_CONFIG": _mx_config("server", 1),
+                "DMLC_NODE_HOST": "127.0.0.1",
+            },
             Task("ps", 1, 2, 3, scheduler=_ROOT, node_host="127.0.0.1"),
             id="MX_CONFIG gives a server its index",
         ),
@@ -91,17 +96,41 @@ def test_what_the_operator_sets_is_understood(environment: dict[str, str], task:
         pytest.param({"TF_CONFIG": "{}"}, "does not list a cluster", id="TF_CONFIG is empty"),
         pytest.param(_tf("worker", 0, worker=_WORKERS), "0 PSs and 3 workers", id="there is no PS"),
         pytest.param(_tf("ps", 0, ps=_PS), "2 PSs and 0 workers", id="there is no worker"),
-        pytest.param(_tf("evaluator", 0, ps=_PS, worker=_WORKERS), "'evaluator'", id="an evaluator has no part"),
-        pytest.param(_tf("worker", 3, ps=_PS, worker=_WORKERS), "index 3 among 3", id="the index is too high"),
-        pytest.param(_tf("worker", 0, ps=["no port"], worker=_WORKERS), "does not list", id="an address has no port"),
         pytest.param(
-            _tf("worker", 1, ps=_PS, worker={"1": "h:1"}), "only a part", id="a sparse cluster hides the others"
+            _tf("evaluator", 0, ps=_PS, worker=_WORKERS),
+            "'evaluator'",
+            id="an evaluator has no part",
+        ),
+        pytest.param(
+            _tf("worker", 3, ps=_PS, worker=_WORKERS), "index 3 among 3", id="the index is too high"
+        ),
+        pytest.param(
+            _tf("worker", 0, ps=["no port"], worker=_WORKERS),
+            "does not list",
+            id="an address has no port",
+        ),
+        pytest.param(
+            _tf("worker", 1, ps=_PS, worker={"1": "h:1"}),
+            "only a part",
+            id="a sparse cluster hides the others",
         ),
         pytest.param({"DMLC_ROLE": "tuner"}, "'tuner'", id="MXTune has no part"),
-        pytest.param({"DMLC_ROLE": "worker"}, "DMLC_PS_ROOT_URI is missing", id="the scheduler is not named"),
-        pytest.param({**_DMLC, "DMLC_ROLE": "worker"}, "index among 3 is None", id="a worker needs its index"),
-        pytest.param({**_DMLC, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "x"}, "no number", id="the index is no number"),
-        pytest.param({**_DMLC, "DMLC_ROLE": "scheduler", "DMLC_NUM_SERVER": "0"}, "0 servers", id="there is no server"),
+        pytest.param(
+            {"DMLC_ROLE": "worker"}, "DMLC_PS_ROOT_URI is missing", id="the scheduler is not named"
+        ),
+        pytest.param(
+            {**_DMLC, "DMLC_ROLE": "worker"}, "index among 3 is None", id="a worker needs its index"
+        ),
+        pytest.param(
+            {**_DMLC, "DMLC_ROLE": "worker", "DMLC_WORKER_ID": "x"},
+            "no number",
+            id="the index is no number",
+        ),
+        pytest.param(
+            {**_DMLC, "DMLC_ROLE": "scheduler", "DMLC_NUM_SERVER": "0"},
+            "0 servers",
+            id="there is no server",
+        ),
     ],
 )
 def test_what_is_missing_is_said(environment: dict[str, str], sentence: str) -> None:
@@ -114,11 +143,15 @@ def test_what_is_missing_is_said(environment: dict[str, str], sentence: str) -> 
     [
         pytest.param("10.0.0.9", "127.0.0.1", "10.0.0.7", "10.0.0.9", id="the flag wins"),
         pytest.param("", "127.0.0.1", "10.0.0.7", "127.0.0.1", id="then DMLC_NODE_HOST"),
-        pytest.param("", "", "127.0.0.1", "127.0.0.1", id="a name that means loopback is served there alone"),
+        pytest.param(
+            "", "", "127.0.0.1", "127.0.0.1", id="a name that means loopback is served there alone"
+        ),
         pytest.param("", "", "10.0.0.7", None, id="any other name is served on all addresses"),
         pytest.param("", "", None, None, id="a name that is not known yet, too"),
     ],
 )
-def test_where_a_task_listens(wanted: str, node_host: str, resolved: str | None, host: str | None) -> None:
+def test_where_a_task_listens(
+    wanted: str, node_host: str, resolved: str | None, host: str | None
+) -> None:
     task = Task("ps", 0, 1, 1, _PS_ADDRESSES, node_host=node_host)
     assert bind_host(task, wanted, "j-ps-0.ns.svc", lambda name: resolved) == host

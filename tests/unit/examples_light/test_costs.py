@@ -1,4 +1,5 @@
-"""Stated costs: the link serves one transfer after the other, and the step time has the shape of eq 4."""
+"""Stated costs: the link serves one transfer after the other, and the step time has the shape of eq
+4."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,11 @@ from hypothesis import strategies as st
 from examples.light.costs import Costs, Link
 
 _COSTS = Costs(
-    example_seconds=0.005, step_seconds=0.01, link_bits_per_second=1e8, message_seconds=0.002, model_bytes=500_000
+    example_seconds=0.005,
+    step_seconds=0.01,
+    link_bits_per_second=1e8,
+    message_seconds=0.002,
+    model_bytes=500_000,
 )
 
 
@@ -46,7 +51,9 @@ def _occupied_step_seconds(ps: int, workers: int) -> float:
 
 @given(ps=st.integers(1, 8), workers=st.integers(1, 8))
 def test_the_formula_is_the_occupancy_of_the_links(ps: int, workers: int) -> None:
-    assert _COSTS.synchronous_step_seconds(ps, workers, 64) == pytest.approx(_occupied_step_seconds(ps, workers))
+    assert _COSTS.synchronous_step_seconds(ps, workers, 64) == pytest.approx(
+        _occupied_step_seconds(ps, workers)
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,4 +66,6 @@ def test_the_formula_is_the_occupancy_of_the_links(ps: int, workers: int) -> Non
     ],
 )
 def test_what_counts_do_to_a_step(slower: tuple[int, int], faster: tuple[int, int]) -> None:
-    assert _COSTS.synchronous_step_seconds(*faster, 64) < _COSTS.synchronous_step_seconds(*slower, 64)
+    assert _COSTS.synchronous_step_seconds(*faster, 64) < _COSTS.synchronous_step_seconds(
+        *slower, 64
+    )

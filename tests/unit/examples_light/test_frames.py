@@ -50,9 +50,13 @@ def _header(magic: bytes = b"OPLT", version: int = 1, kind: int = 4, length: int
     ("header", "sentence"),
     [
         pytest.param(_header(magic=b"GET "), "not with a frame", id="an HTTP request is no frame"),
-        pytest.param(_header(version=9), "not with a frame", id="another version is not understood"),
+        pytest.param(
+            _header(version=9), "not with a frame", id="another version is not understood"
+        ),
         pytest.param(_header(kind=99), "kind 99", id="an unknown kind is named"),
-        pytest.param(_header(length=MAX_PAYLOAD_BYTES + 1), "over the limit", id="a payload has a bound"),
+        pytest.param(
+            _header(length=MAX_PAYLOAD_BYTES + 1), "over the limit", id="a payload has a bound"
+        ),
     ],
 )
 def test_headers_that_are_refused(header: bytes, sentence: str) -> None:
@@ -75,7 +79,9 @@ def test_a_document_must_be_a_json_object(payload: bytes) -> None:
 
 def test_documents_and_values_come_back_as_they_were() -> None:
     values = np.array([1.5, -0.0, math.pi])
-    assert Frame(Kind.ADDRESSES, payload=pack_document({"servers": [["h", 1]]})).document() == {"servers": [["h", 1]]}
+    assert Frame(Kind.ADDRESSES, payload=pack_document({"servers": [["h", 1]]})).document() == {
+        "servers": [["h", 1]]
+    }
     assert np.array_equal(Frame(Kind.PUSH, payload=pack_values(values)).values(), values)
 
 

@@ -11,7 +11,9 @@ _KATIB = re.compile(r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)")
 
 
 def _settings(*flags: str) -> Settings:
-    return parse_settings(["--global-batch-size=10", "--examples-per-epoch=40", "--log-seconds=0", *flags])
+    return parse_settings(
+        ["--global-batch-size=10", "--examples-per-epoch=40", "--log-seconds=0", *flags]
+    )
 
 
 def _journal(step: int = 0, *flags: str) -> tuple[Journal, list[str]]:
@@ -35,7 +37,12 @@ def test_lines_come_at_the_first_step_and_at_the_end_of_each_epoch() -> None:
     journal, lines = _journal()
     for step in range(1, 13):
         journal.record(step, 1.0, 10)
-    assert [(p["epoch"], p["step"]) for p in map(_pairs, lines)] == [("1", "1"), ("1", "4"), ("2", "8"), ("3", "12")]
+    assert [(p["epoch"], p["step"]) for p in map(_pairs, lines)] == [
+        ("1", "1"),
+        ("1", "4"),
+        ("2", "8"),
+        ("3", "12"),
+    ]
 
 
 def test_lines_come_every_so_many_steps_when_asked() -> None:
@@ -45,9 +52,13 @@ def test_lines_come_every_so_many_steps_when_asked() -> None:
     assert [_pairs(line)["step"] for line in lines] == ["1", "3", "6"]
 
 
-def test_a_lines_loss_is_the_mean_since_the_line_before_and_an_epochs_is_over_all_its_steps() -> None:
+def test_a_lines_loss_is_the_mean_since_the_line_before_and_an_epochs_is_over_all_its_steps() -> (
+    None
+):
     journal, lines = _journal()
-    means = [journal.record(step, loss, 10) for step, loss in enumerate([8.0, 2.0, 3.0, 4.0], start=1)]
+    means = [
+        journal.record(step, loss, 10) for step, loss in enumerate([8.0, 2.0, 3.0, 4.0], start=1)
+    ]
     assert [_pairs(line)["loss"] for line in lines] == ["8.000000", "3.000000"]
     assert means == [None, None, None, pytest.approx(4.25)]
 
@@ -80,8 +91,14 @@ def test_asynchronous_steps_of_others_may_end_an_epoch_between_two_own_ones() ->
     [
         pytest.param(["--epochs=-1"], "--epochs is -1", id="a negative number"),
         pytest.param(["--link-mbit=nan"], "--link-mbit is nan", id="no number at all"),
-        pytest.param(["--global-batch-size=0"], "--global-batch-size must be more than 0", id="an empty batch"),
-        pytest.param(["--checkpoint-steps=5"], "need --checkpoint-dir", id="checkpoints without a place"),
+        pytest.param(
+            ["--global-batch-size=0"],
+            "--global-batch-size must be more than 0",
+            id="an empty batch",
+        ),
+        pytest.param(
+            ["--checkpoint-steps=5"], "need --checkpoint-dir", id="checkpoints without a place"
+        ),
         pytest.param(["--mode=maybe"], "invalid choice", id="an unknown mode"),
     ],
 )
@@ -98,8 +115,14 @@ def test_wrong_flags_are_refused_with_a_sentence(
     [
         pytest.param([], None, id="no end is set"),
         pytest.param(["--epochs=3"], 12, id="whole batches"),
-        pytest.param(["--epochs=3", "--global-batch-size=50"], 3, id="the last batch reaches over the end"),
-        pytest.param(["--epochs=3", "--mode=async", "--worker-batch-size=4"], 30, id="async counts workers' batches"),
+        pytest.param(
+            ["--epochs=3", "--global-batch-size=50"], 3, id="the last batch reaches over the end"
+        ),
+        pytest.param(
+            ["--epochs=3", "--mode=async", "--worker-batch-size=4"],
+            30,
+            id="async counts workers' batches",
+        ),
     ],
 )
 def test_the_last_step(flags: list[str], last_step: int | None) -> None:

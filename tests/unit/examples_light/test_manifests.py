@@ -26,23 +26,32 @@ def _pods(job: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", _JOBS)
 def test_annotations_agree_with_the_flags(name: str) -> None:
     job = _load(name)
-    annotations = {key.removeprefix("optimus.dl/"): value for key, value in job["metadata"]["annotations"].items()}
+    annotations = {
+        key.removeprefix("optimus.dl/"): value
+        for key, value in job["metadata"]["annotations"].items()
+    }
     settings = parse_settings(_pods(job)[0]["containers"][0]["args"])
     batch_name = "global-batch-size" if settings.mode == "sync" else "worker-batch-size"
     assert annotations["training-mode"] == settings.mode
     assert annotations[batch_name] == str(settings.batch_size)
     assert annotations["steps-per-epoch"] == str(settings.examples_per_epoch // settings.batch_size)
-    assert float(annotations["target-loss"]) > 0.08, "below the floor of the loss the target is never reached"
+    assert float(annotations["target-loss"]) > 0.08, (
+        "below the floor of the loss the target is never reached"
+    )
 
 
 @pytest.mark.parametrize("name", _JOBS)
-def test_every_role_has_the_same_flags_names_the_scheduler_and_asks_for_resources(name: str) -> None:
+def test_every_role_has_the_same_flags_names_the_scheduler_and_asks_for_resources(
+    name: str,
+) -> None:
     pods = _pods(_load(name))
     assert len({tuple(pod["containers"][0]["args"]) for pod in pods}) == 1
     for pod in pods:
         assert pod["schedulerName"] == "optimus-scheduler"
         assert set(pod["containers"][0]["resources"]["requests"]) == {"cpu", "memory"}
-        assert {"key": "optimus.dl/training", "operator": "Exists", "effect": "NoSchedule"} in pod["tolerations"]
+        assert {"key": "optimus.dl/training", "operator": "Exists", "effect": "NoSchedule"} in pod[
+            "tolerations"
+        ]
 
 
 @pytest.mark.parametrize("name", _JOBS)

@@ -1,4 +1,5 @@
-"""The problem: a true gradient, an order fixed by the example numbers, and the loss curve that is promised."""
+"""The problem: a true gradient, an order fixed by the example numbers, and the loss curve that is
+promised."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,9 @@ from examples.light.sharding import even_slices
 
 
 @given(total=st.integers(0, 5000), parts=st.integers(1, 64))
-def test_slices_cover_everything_once_in_order_and_differ_by_at_most_one(total: int, parts: int) -> None:
+def test_slices_cover_everything_once_in_order_and_differ_by_at_most_one(
+    total: int, parts: int
+) -> None:
     slices = even_slices(total, parts)
     covered = [index for piece in slices for index in range(total)[piece]]
     lengths = [piece.stop - piece.start for piece in slices]
@@ -19,7 +21,10 @@ def test_slices_cover_everything_once_in_order_and_differ_by_at_most_one(total: 
 
 @pytest.mark.parametrize(
     ("total", "parts"),
-    [pytest.param(5, 0, id="there is no zeroth part"), pytest.param(-1, 2, id="there is no negative number of items")],
+    [
+        pytest.param(5, 0, id="there is no zeroth part"),
+        pytest.param(-1, 2, id="there is no negative number of items"),
+    ],
 )
 def test_impossible_cuts_are_refused(total: int, parts: int) -> None:
     with pytest.raises(ValueError, match="cannot cut"):

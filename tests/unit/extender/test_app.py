@@ -1,4 +1,5 @@
-"""The HTTP side, in process: whatever is sent, the answer is one that kube-scheduler can show to a user."""
+"""The HTTP side, in process: whatever is sent, the answer is one that kube-scheduler can show to a
+user."""
 
 import json
 import logging
@@ -10,10 +11,10 @@ from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.app import Endpoints, create_app, create_health_app
+from extender.http.app import Endpoints, create_app, create_health_app
 from extender.metrics import Metrics
-from extender.verdicts import Verdict
-from kube.pods import Pod
+from extender.results import FilterResult
+from optimus.kube.pods import Pod
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
 LIMIT = 20_000
@@ -22,10 +23,12 @@ LIMIT = 20_000
 class Decider:
     """Keeps the first node; fails when the pod is called "bad"."""
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> Verdict:
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         if pod.name == "bad":
             raise RuntimeError("broken")
-        return Verdict(tuple(names[:1]), dict.fromkeys(names[1:], "not the first"), "" if names else "none")
+        return FilterResult(
+            tuple(names[:1]), dict.fromkeys(names[1:], "not the first"), "" if names else "none"
+        )
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
         if pod.name == "bad":
@@ -65,7 +68,10 @@ def test_filter_and_prioritize(browser: FlaskClient) -> None:
         "FailedAndUnresolvableNodes": {"n2": "not the first"},
         "Error": "",
     }
-    assert browser.post("/prioritize", data=body()).json == [{"Host": "n1", "Score": 3}, {"Host": "n2", "Score": 3}]
+    assert browser.post("/prioritize", data=body()).json == [
+        {"Host": "n1", "Score": 3},
+        {"Host": "n2", "Score": 3},
+    ]
 
 
 @pytest.mark.parametrize("verb", ["/filter", "/prioritize"])
@@ -76,11 +82,15 @@ def test_filter_and_prioritize(browser: FlaskClient) -> None:
         pytest.param(b"\x1f\x8b\x08", "the body is not the JSON of ExtenderArgs", id="no JSON"),
         pytest.param(b"x" * (LIMIT + 1), "more than the 20000 bytes that are read", id="too large"),
         pytest.param(
-            body(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}), "failed on this", id="a fault of ours"
+            body(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}),
+            "failed on this",
+            id="a fault of ours",
         ),
     ],
 )
-def test_a_bad_call_is_answered_with_a_sentence(browser: FlaskClient, verb: str, sent: bytes, sentence: str) -> None:
+def test_a_bad_call_is_answered_with_a_sentence(
+    browser: FlaskClient, verb: str, sent: bytes, sentence: str
+) -> None:
     answer = browser.post(verb, data=sent)
     assert answer.status_code == 200
     assert sentence in answer.get_json()["Error"]
@@ -88,7 +98,9 @@ def test_a_bad_call_is_answered_with_a_sentence(browser: FlaskClient, verb: str,
 
 def test_a_body_without_length_is_read_up_to_the_limit(browser: FlaskClient) -> None:
     chunked = {"wsgi.input_terminated": True}
-    answer = browser.post("/filter", data=b"x" * (LIMIT + 1), environ_overrides={**chunked, "CONTENT_LENGTH": ""})
+    answer = browser.post(
+        "/filter", data=b"x" * (LIMIT + 1), environ_overrides={**chunked, "CONTENT_LENGTH": ""}
+    )
     assert "more than the 20000 bytes that are read" in answer.get_json()["Error"]
 
 
@@ -110,7 +122,15 @@ def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent:
                 st.lists(inner, max_size=3)
                 | st.dictionaries(
                     st.sampled_from(
-                        ["name", "uid", "containers", "labels", "ownerReferences", "resources", "requests"]
+                        [
+                            "name",
+                            "uid",
+                            "containers",
+                            "labels",
+                            "ownerReferences",
+                            "resources",
+                            "requests",
+                        ]
                     ),
                     inner,
                     max_size=3,
@@ -121,13 +141,19 @@ def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent:
     ),
     names=st.lists(st.text(max_size=5), max_size=4),
 )
-def test_any_pod_gets_an_answer(browser: FlaskClient, pod: dict[str, object], names: list[str]) -> None:
-    answer = browser.post("/filter", data=msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names}))
+def test_any_pod_gets_an_answer(
+    browser: FlaskClient, pod: dict[str, object], names: list[str]
+) -> None:
+    answer = browser.post(
+        "/filter", data=msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names})
+    )
     assert answer.status_code == 200
     assert answer.get_json()["Error"] or set(answer.get_json()["NodeNames"]) <= set(names)
 
 
-def test_until_the_caches_are_filled_every_filter_is_refused(browser: FlaskClient, ready: Ready) -> None:
+def test_until_the_caches_are_filled_every_filter_is_refused(
+    browser: FlaskClient, ready: Ready
+) -> None:
     ready.missing = "pods not read yet"
     try:
         assert browser.post("/filter", data=body()).get_json()["Error"] == (
@@ -149,11 +175,15 @@ def test_metrics(browser: FlaskClient) -> None:
     assert "optimus_extender_nodes_offered_total" in text
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "/filter"), ("POST", "/bind"), ("GET", "/"), ("PUT", "/metrics")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/filter"), ("POST", "/bind"), ("GET", "/"), ("PUT", "/metrics")]
+)
 def test_what_is_not_served_says_what_is(browser: FlaskClient, method: str, path: str) -> None:
     answer = browser.open(path, method=method)
     assert answer.status_code in (404, 405)
-    assert answer.get_json()["Error"].startswith(f"{method} {path} is not served, only POST /filter")
+    assert answer.get_json()["Error"].startswith(
+        f"{method} {path} is not served, only POST /filter"
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +195,9 @@ def test_what_is_not_served_says_what_is(browser: FlaskClient, method: str, path
         ("GET", "/metrics", 200),
     ],
 )
-def test_the_health_address_serves_health_alone(ready: Ready, method: str, path: str, status: int) -> None:
+def test_the_health_address_serves_health_alone(
+    ready: Ready, method: str, path: str, status: int
+) -> None:
     app = create_health_app(Endpoints(Decider(), ready, Metrics(), LIMIT))
     answer = app.test_client().open(path, method=method, data=body() if method == "POST" else None)
     assert answer.status_code == status

@@ -6,24 +6,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.cluster import Rescale
-from extender.feed import Feed, has_run, rescale_of
 from extender.placer import Placer
 from extender.planner import Rules
-from kube.contract import Phase
-from kube.left_alone import JobRules
-from kube.nodes import decode_node
-from kube.pods import Pod, decode_pod
-from kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
-from kube.training_jobs import TrainingJob, decode_job
-from scheduling.jobs import Counts
+from extender.state.cluster import Rescale
+from extender.state.event_handlers import EventHandlers, has_run, rescale_of
+from optimus.jobs import Counts
+from optimus.kube.contract import Phase
+from optimus.kube.eligibility import JobRules
+from optimus.kube.nodes import decode_node
+from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
+from optimus.kube.training_jobs import TrainingJob, decode_job
 
 RECORD = RescaleRecord("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
 
 
 def profile(**status: object) -> TrainingProfile:
     fields = ProfileStatus(**status)  # type: ignore[arg-type]  # each test names fields that exist
-    return TrainingProfile(uid="p", namespace="ns", name="j", job=JobRef("TFJob", "j", "uid-j"), status=fields)
+    return TrainingProfile(
+        uid="p", namespace="ns", name="j", job=JobRef("TFJob", "j", "uid-j"), status=fields
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,9 @@ def profile(**status: object) -> TrainingProfile:
     [
         pytest.param(profile(), None, id="nothing is known yet"),
         pytest.param(profile(phase=Phase.TRAINING, rescale=RECORD), None, id="training"),
-        pytest.param(profile(phase=Phase.WAITING_FOR_CHECKPOINT, rescale=RECORD), None, id="not begun yet"),
+        pytest.param(
+            profile(phase=Phase.WAITING_FOR_CHECKPOINT, rescale=RECORD), None, id="not begun yet"
+        ),
         pytest.param(
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=2, target_workers=4),
             Rescale("uid-j", "i7", Counts(2, 4), leaving=True),
@@ -52,7 +56,9 @@ def profile(**status: object) -> TrainingProfile:
             Rescale("uid-j", "i8", Counts(2, 4), leaving=True),
             id="without a record the interval's name",
         ),
-        pytest.param(profile(phase=Phase.SUSPENDING), None, id="without either nothing can be held"),
+        pytest.param(
+            profile(phase=Phase.SUSPENDING), None, id="without either nothing can be held"
+        ),
         pytest.param(
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=0, target_workers=0),
             None,
@@ -80,7 +86,10 @@ def pod(uid: str, index: int, node: str | None = None) -> Pod:
                     "name": f"j-{role}-0",
                     "namespace": "ns",
                     "uid": uid,
-                    "labels": {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": "0"},
+                    "labels": {
+                        "training.kubeflow.org/replica-type": role,
+                        "training.kubeflow.org/replica-index": "0",
+                    },
                     "ownerReferences": [
                         {
                             "apiVersion": "kubeflow.org/v1",
@@ -108,7 +117,10 @@ def pod(uid: str, index: int, node: str | None = None) -> Pod:
 
 
 def job(**status: object) -> TrainingJob:
-    replicas = {"replicas": 1, "template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}}
+    replicas = {
+        "replicas": 1,
+        "template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}},
+    }
     body = {
         "metadata": {"name": "j", "namespace": "ns", "uid": "uid-j"},
         "spec": {"tfReplicaSpecs": {"PS": replicas, "Worker": replicas}},
@@ -117,12 +129,14 @@ def job(**status: object) -> TrainingJob:
     return decode_job("TFJob", json.dumps(body).encode(), rules=JobRules())
 
 
-NODE = decode_node(b'{"metadata":{"name":"n","uid":"n"},"status":{"allocatable":{"cpu":"2","pods":"9"}}}')
+NODE = decode_node(
+    b'{"metadata":{"name":"n","uid":"n"},"status":{"allocatable":{"cpu":"2","pods":"9"}}}'
+)
 
 
 def test_from_events_to_a_plan_and_back() -> None:
     placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = Feed(placer)
+    feed = EventHandlers(placer)
     feed.node(None, NODE)
     feed.job(None, job())
     feed.pod(None, pod("u1", 0))
@@ -140,7 +154,7 @@ def test_from_events_to_a_plan_and_back() -> None:
 
 
 def test_a_node_that_cannot_be_used_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    feed = Feed(Placer(Rules(scheduler_name="optimus-scheduler")))
+    feed = EventHandlers(Placer(Rules(scheduler_name="optimus-scheduler")))
     bare = decode_node(b'{"metadata":{"name":"bare","uid":"b"},"status":{}}')
     assert bare.problem
     feed.node(None, NODE)
@@ -163,14 +177,18 @@ SUSPENDING = RescaleRecord("i", "", 1, 1, 1, 1)
 )
 def test_a_profile_that_is_not_the_jobs_own_says_nothing(change: dict[str, Any]) -> None:
     placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = Feed(placer)
+    feed = EventHandlers(placer)
     feed.node(None, NODE)
     feed.job(None, job())
     foreign = msgspec.structs.replace(profile(phase=Phase.RESIZING, rescale=SUSPENDING), **change)
     own = profile(phase=Phase.RESIZING, rescale=SUSPENDING)
     feed.profile(None, foreign)
     assert placer.reservations() == 0
-    if (foreign.namespace, foreign.name, foreign.job.kind) == (own.namespace, own.name, own.job.kind):
+    if (foreign.namespace, foreign.name, foreign.job.kind) == (
+        own.namespace,
+        own.name,
+        own.job.kind,
+    ):
         feed.profile(foreign, own)  # one name holds one profile
     else:
         feed.profile(None, own)
@@ -182,7 +200,7 @@ def test_a_profile_that_is_not_the_jobs_own_says_nothing(change: dict[str, Any])
 
 def test_a_profile_may_be_seen_before_its_job() -> None:
     placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = Feed(placer)
+    feed = EventHandlers(placer)
     feed.node(None, NODE)
     feed.profile(None, profile(phase=Phase.RESIZING, rescale=SUSPENDING))
     assert placer.reservations() == 0
@@ -202,7 +220,7 @@ def test_a_profile_may_be_seen_before_its_job() -> None:
 )
 def test_a_job_that_ends_lets_its_room_go(after: TrainingJob | None) -> None:
     placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = Feed(placer)
+    feed = EventHandlers(placer)
     feed.node(None, NODE)
     feed.job(None, job())
     feed.profile(None, profile(phase=Phase.RESIZING, rescale=RescaleRecord("i", "", 1, 1, 1, 1)))

@@ -1,7 +1,7 @@
 """Who belongs to a gang, and that it waits for all of them."""
 
-from scheduling.jobs import Counts, FixedRole, ReplicaSpec, Role
-from scheduling.resources import Resources
+from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role
+from optimus.resources import Resources
 from tests.unit.extender.world import World, reasons
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from extender.nominator import Nominator
-from extender.verdicts import Wish
-from kube.errors import ErrorKind
-from kube.outcomes import Refused, Written
-from kube.pods import Pod
-from kube.store import Changes
-from scheduling.jobs import NodeConstraints
-from scheduling.resources import NONE
+from extender.results import PendingNomination
+from optimus.jobs import NodeConstraints
+from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, Written
+from optimus.kube.store import Changes
+from optimus.resources import NONE
 
 LONG_AGO = float("-inf")
 
@@ -30,9 +30,9 @@ def pod(name: str, nominated: str | None = None) -> Pod:
 
 @dataclass
 class Plans:
-    """Wishes that a test sets."""
+    """JobOptions that a test sets."""
 
-    now: tuple[Wish, ...] = ()
+    now: tuple[PendingNomination, ...] = ()
     waits: dict[str, Pod] = field(default_factory=dict)
     stale: tuple[Pod, ...] = ()
     misinformed: tuple[Pod, ...] = ()
@@ -44,7 +44,7 @@ class Plans:
         misinformed, self.misinformed = self.misinformed, ()
         return misinformed
 
-    def wishes(self) -> tuple[Wish, ...]:
+    def wishes(self) -> tuple[PendingNomination, ...]:
         return self.now
 
     def waiting(self, pod: Pod) -> Pod | None:
@@ -95,22 +95,24 @@ class Setting:
     counted: list[str] = field(default_factory=list)
 
     def nominator(self, *, nominate: bool = True) -> Nominator:
-        return Nominator(self.plans, self.teller, self.leads, nominate=nominate, told=self.counted.append)
+        return Nominator(
+            self.plans, self.teller, self.leads, nominate=nominate, told=self.counted.append
+        )
 
 
 def test_a_planned_pod_is_told_its_node_once_until_the_watch_shows_it() -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO),)))
+    setting = Setting(Plans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator()
     nominator.round(10.0)
     nominator.round(10.5)
-    setting.plans.now = (Wish(pod("p", "a"), "a", LONG_AGO),)
+    setting.plans.now = (PendingNomination(pod("p", "a"), "a", LONG_AGO),)
     nominator.round(20.0)
     assert setting.teller.told == [("p", "a")]
     assert setting.counted == ["written"]
 
 
 def test_a_nomination_that_kube_scheduler_cleared_is_made_again_after_a_second() -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO),)))
+    setting = Setting(Plans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator()
     for now in (10.0, 10.9, 11.1, 11.5, 12.2):
         nominator.round(now)
@@ -118,7 +120,7 @@ def test_a_nomination_that_kube_scheduler_cleared_is_made_again_after_a_second()
 
 
 def test_a_pod_that_kube_scheduler_is_busy_with_is_left_alone() -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", answered_at=9.8),)))
+    setting = Setting(Plans((PendingNomination(pod("p"), "a", answered_at=9.8),)))
     nominator = setting.nominator()
     nominator.round(10.0)
     assert setting.teller.told == []
@@ -127,10 +129,10 @@ def test_a_pod_that_kube_scheduler_is_busy_with_is_left_alone() -> None:
 
 
 def test_a_changed_plan_is_told_at_once() -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO),)))
+    setting = Setting(Plans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator()
     nominator.round(10.0)
-    setting.plans.now = (Wish(pod("p", "a"), "b", LONG_AGO),)
+    setting.plans.now = (PendingNomination(pod("p", "a"), "b", LONG_AGO),)
     nominator.round(10.1)
     assert setting.teller.told == [("p", "a"), ("p", "b")]
 
@@ -144,8 +146,10 @@ def test_a_changed_plan_is_told_at_once() -> None:
         pytest.param(None, [], id="it is bound or gone"),
     ],
 )
-def test_what_is_told_and_no_longer_planned(now_is: Pod | None, told: list[tuple[str, str | None]]) -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO),)))
+def test_what_is_told_and_no_longer_planned(
+    now_is: Pod | None, told: list[tuple[str, str | None]]
+) -> None:
+    setting = Setting(Plans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator()
     nominator.round(10.0)
     setting.plans.now = ()
@@ -156,7 +160,7 @@ def test_what_is_told_and_no_longer_planned(now_is: Pod | None, told: list[tuple
 
 
 def test_a_nomination_that_could_not_be_cleared_is_cleared_at_the_next_look() -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO),)))
+    setting = Setting(Plans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator()
     nominator.round(10.0)
     setting.plans.now, setting.plans.waits = (), {"uid-p": pod("p", "a")}
@@ -171,14 +175,18 @@ def test_a_nomination_that_could_not_be_cleared_is_cleared_at_the_next_look() ->
 
 @pytest.mark.parametrize("kind", [ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.FORBIDDEN])
 def test_a_refused_write_does_not_end_the_look(kind: ErrorKind) -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO), Wish(pod("q"), "b", LONG_AGO))))
+    setting = Setting(
+        Plans(
+            (PendingNomination(pod("p"), "a", LONG_AGO), PendingNomination(pod("q"), "b", LONG_AGO))
+        )
+    )
     setting.teller.outcome = Refused(kind, "no")
     setting.nominator().round(10.0)
     assert setting.teller.told == [("p", "a"), ("q", "b")]
 
 
 def test_without_nominations_pods_are_woken_by_an_annotation() -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO),)))
+    setting = Setting(Plans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator(nominate=False)
     nominator.round(10.0)
     nominator.round(10.5)
@@ -196,7 +204,10 @@ def test_pods_whose_refusal_is_out_of_date_are_woken_once() -> None:
 
 
 def test_only_the_leaders_extender_plans_and_tells() -> None:
-    setting = Setting(Plans((Wish(pod("p"), "a", LONG_AGO),), stale=(pod("old", "z"),)), leads=Leads(False))
+    setting = Setting(
+        Plans((PendingNomination(pod("p"), "a", LONG_AGO),), stale=(pod("old", "z"),)),
+        leads=Leads(False),
+    )
     nominator = setting.nominator()
     nominator.round(10.0)
     assert setting.plans.calls == []

@@ -2,7 +2,7 @@
 
 from queue import SimpleQueue
 
-from extender.orphan import end_with
+from extender.http.parent_watch import end_with
 
 
 def test_a_process_ends_once_its_parent_is_another() -> None:

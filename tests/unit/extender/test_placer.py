@@ -14,7 +14,9 @@ def test_each_pod_of_a_gang_gets_exactly_its_planned_node() -> None:
         verdict = world.ask(name)
         assert len(verdict.kept) == 1
         assert {*verdict.kept, *verdict.refused} == {*world.fitting(world.pods[name])}
-        assert set(verdict.refused.values()) <= {"job ns/j is planned on other nodes for this replica"}
+        assert set(verdict.refused.values()) <= {
+            "job ns/j is planned on other nodes for this replica"
+        }
         world.bind(name, verdict.kept[0])
         world.assert_sound()
     assert Counter(pod.node for pod in world.pods.values()) == {"a": 3, "b": 3}
@@ -62,7 +64,9 @@ def test_a_probe_gets_the_planned_node_and_never_a_new_plan() -> None:
     nominated = world.change(world.pods[names[1]], nominated_node=node)
     assert world.ask(nominated.name, [node]).kept == (node,)
     world.change(nominated, nominated_node=elsewhere)
-    assert reasons(world, nominated.name, elsewhere) == {"the plan of job ns/j has changed since the pod was nominated"}
+    assert reasons(world, nominated.name, elsewhere) == {
+        "the plan of job ns/j has changed since the pod was nominated"
+    }
     assert world.wishes()[nominated.name] == node
 
 
@@ -88,7 +92,9 @@ def test_a_planned_node_that_is_not_offered_is_barred_and_the_gang_is_planned_el
 def test_a_barred_node_is_tried_again(lifted: bool) -> None:
     world = World({"a": 3, "b": 1})
     names = world.job("j", 2, 1)
-    assert reasons(world, names[0], "b") == {"job ns/j does not fit as a whole on the nodes offered"}
+    assert reasons(world, names[0], "b") == {
+        "job ns/j does not fit as a whole on the nodes offered"
+    }
     assert reasons(world, names[0], "b") == {"job ns/j (2 PS + 1 worker) does not fit as a whole"}
     world.placer.advance()
     assert world.wishes() == {}
@@ -100,7 +106,9 @@ def test_a_barred_node_is_tried_again(lifted: bool) -> None:
     assert world.wishes() == dict.fromkeys(names, "a")
 
 
-def test_what_kube_scheduler_is_binding_stays_where_it_was_sent_when_the_rest_is_planned_again() -> None:
+def test_what_kube_scheduler_is_binding_stays_where_it_was_sent_when_the_rest_is_planned_again() -> (
+    None
+):
     world = World({"a": 2, "b": 2, "c": 2})
     names = world.job("j", 2, 2)
     sent = world.ask(names[0]).kept[0]
@@ -136,7 +144,9 @@ def test_a_pod_that_is_bound_by_now_is_refused() -> None:
     names = world.job("j", 1, 1)
     asked = world.pods[names[0]]
     world.place(names[0])
-    assert set(world.placer.filter(asked, ["a"]).refused.values()) == {"the pod has been bound already"}
+    assert set(world.placer.filter(asked, ["a"]).refused.values()) == {
+        "the pod has been bound already"
+    }
 
 
 def test_room_of_pods_that_do_not_bind_in_time_goes_to_others() -> None:

@@ -1,7 +1,8 @@
-"""The placer under everything at once: jobs, intruders, lost nodes, binds that come late, time, rescales.
+"""The placer under everything at once: jobs, intruders, lost nodes, binds that come late, time,
+rescales.
 
-Whatever happens, no node is promised more than it has, a gang binds onto room that is really there, and once the
-turmoil is over every gang is bound whole or not at all.
+Whatever happens, no node is promised more than it has, a gang binds onto room that is really there,
+and once the turmoil is over every gang is bound whole or not at all.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scheduling.jobs import Counts
+from optimus.jobs import Counts
 from tests.unit.extender.world import World
 
 JOBS = [f"job{at}" for at in range(4)]
@@ -45,10 +46,16 @@ class Turmoil(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 50))
     def ask(self, at: int) -> None:
-        waiting = [name for name, pod in self.world.pods.items() if pod.node is None and name not in self.sent]
+        waiting = [
+            name
+            for name, pod in self.world.pods.items()
+            if pod.node is None and name not in self.sent
+        ]
         if waiting:
             name = waiting[at % len(waiting)]
-            offered = [node for node in self.world.fitting(self.world.pods[name]) if self.left(node) > 0]
+            offered = [
+                node for node in self.world.fitting(self.world.pods[name]) if self.left(node) > 0
+            ]
             if offered:
                 kept = self.world.ask(name, offered).kept
                 assert len(kept) <= 1
@@ -70,7 +77,9 @@ class Turmoil(RuleBasedStateMachine):
 
     @rule(node=st.sampled_from(NODES), cpu=st.integers(1, 5))
     def change_node(self, node: str, cpu: int) -> None:
-        if cpu >= self.world.used(node)["cpu"] + sum(1 for sent in self.sent.values() if sent == node):
+        if cpu >= self.world.used(node)["cpu"] + sum(
+            1 for sent in self.sent.values() if sent == node
+        ):
             self.world.node(node, cpu)
 
     @rule(node=st.sampled_from(NODES))
@@ -108,7 +117,8 @@ class Turmoil(RuleBasedStateMachine):
         self.world.assert_sound()
 
     def teardown(self) -> None:
-        """Calm: nothing fails any more. Half-bound gangs are completed where there is room for the rest."""
+        """Calm: nothing fails any more. Half-bound gangs are completed where there is room for the
+        rest."""
         world = self.world
         for name in [name for name in world.pods if name.startswith("intruder")]:
             world.delete(name)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.jobs import Counts, Role
+from optimus.jobs import Counts, Role
 from tests.unit.extender.world import World, reasons
 
 
@@ -22,7 +22,9 @@ def bound_job(world: World, ps: int, workers: int, cpu: int = 1) -> list[str]:
         pytest.param(False, 30, id="resumed by hand: as long as a suspension takes"),
     ],
 )
-def test_a_profile_that_stays_at_suspending_does_not_keep_its_pods_out_for_ever(suspended: bool, seconds: int) -> None:
+def test_a_profile_that_stays_at_suspending_does_not_keep_its_pods_out_for_ever(
+    suspended: bool, seconds: int
+) -> None:
     world = World({"a": 4})
     world.spec("j", 1, 1)
     job = world.placer._cluster.jobs["uid-j"]
@@ -56,7 +58,9 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one() -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_is_held_is_what_admission_made_of_the_pods_and_not_what_the_job_says(restarts: bool) -> None:
+def test_what_is_held_is_what_admission_made_of_the_pods_and_not_what_the_job_says(
+    restarts: bool,
+) -> None:
     world = World({"a": 8})
     old = bound_job(world, 1, 2, cpu=2)
     waiting = world.job("waiting", 1, 1)

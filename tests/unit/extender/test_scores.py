@@ -1,13 +1,15 @@
 """Scores for each node that is offered."""
 
-from scheduling.jobs import Counts, Role
+from optimus.jobs import Counts, Role
 from tests.unit.extender.world import World
 
 
 def test_by_score_alone_a_gang_is_planned_with_its_first_pod() -> None:
     world = World({"a": 3, "b": 3, "c": 3})
     first = world.pod("j", Role.PS, 0, Counts(2, 4))
-    assert world.placer.prioritize(first, ["a", "b", "c"]) == {"a": 10, "b": 10, "c": 10}, "workers are unknown yet"
+    assert world.placer.prioritize(first, ["a", "b", "c"]) == {"a": 10, "b": 10, "c": 10}, (
+        "workers are unknown yet"
+    )
     world.spec("j", 2, 4)
     scores = world.placer.prioritize(first, ["a", "b", "c"])
     assert sorted(scores.values()) == [0, 0, 10]

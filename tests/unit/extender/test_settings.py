@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from extender.http.wsgi import check_single, options
 from extender.settings import Settings, parse
-from extender.wsgi import check_single, options
-from settings import SettingsError, address
+from optimus.runtime.settings import SettingsError, address
 
 
 def test_nothing_given_is_the_defaults() -> None:
@@ -21,7 +21,11 @@ def test_flags_win_over_the_environment() -> None:
     }
     settings = parse(["--listen=[::1]:2", "--kubeconfig", "k", "--check-invariants"], environment)
     expected = Settings(
-        listen="[::1]:2", kubeconfig=Path("k"), nominate=False, reservation_seconds=7.5, check_invariants=True
+        listen="[::1]:2",
+        kubeconfig=Path("k"),
+        nominate=False,
+        reservation_seconds=7.5,
+        check_invariants=True,
     )
     assert settings == expected
 
@@ -68,7 +72,9 @@ def test_addresses() -> None:
         address(":80")
 
 
-def test_gunicorn_runs_one_worker_with_threads_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gunicorn_runs_one_worker_with_threads_whatever_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("WEB_CONCURRENCY", "4")
     chosen = options(Settings(listen="127.0.0.1:1", health_listen="127.0.0.1:2"))
     assert (chosen["workers"], chosen["worker_class"], chosen["keepalive"]) == (1, "gthread", 75)

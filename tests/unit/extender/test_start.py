@@ -10,7 +10,12 @@ from extender.__main__ import main
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        pytest.param(["--kubeconfig=none"], 1, "extender: there is no kubeconfig file none\n", id="no kubeconfig"),
+        pytest.param(
+            ["--kubeconfig=none"],
+            1,
+            "extender: there is no kubeconfig file none\n",
+            id="no kubeconfig",
+        ),
         pytest.param(["--threads=many"], 2, "extender: ", id="a setting that cannot be"),
     ],
 )

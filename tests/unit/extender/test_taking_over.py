@@ -1,12 +1,15 @@
-"""Plans that outlive a process: taken over by the next one, let go by one that does not lead any more."""
+"""Plans that outlive a process: taken over by the next one, let go by one that does not lead any
+more."""
 
-from kube.pods import Pod
+from optimus.kube.pods import Pod
 from tests.unit.extender.world import World
 
 
 def nominated(world: World, **nodes: str) -> list[Pod]:
     names = world.job("j", 1, 1)
-    return [world.change(world.pods[name], nominated_node=nodes[name.split("-")[1]]) for name in names]
+    return [
+        world.change(world.pods[name], nominated_node=nodes[name.split("-")[1]]) for name in names
+    ]
 
 
 def test_a_new_process_takes_whole_plans_over_from_nominations() -> None:

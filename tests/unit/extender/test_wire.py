@@ -1,4 +1,5 @@
-"""The extender's JSON, against bodies that a real kube-scheduler sent and shapes that it insists on."""
+"""The extender's JSON, against bodies that a real kube-scheduler sent and shapes that it insists
+on."""
 
 import contextlib
 import json
@@ -10,18 +11,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender import wire
-from kube.errors import Malformed
+from extender.http import wire
+from optimus.kube.errors import Malformed
 
 RECORDED = Path(__file__).parents[2] / "data" / "wire"
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
 
 
 def recorded(pattern: str) -> list[Any]:
-    return [pytest.param(path, id=path.name.removesuffix(".request.json")) for path in sorted(RECORDED.glob(pattern))]
+    return [
+        pytest.param(path, id=path.name.removesuffix(".request.json"))
+        for path in sorted(RECORDED.glob(pattern))
+    ]
 
 
-@pytest.mark.parametrize("path", recorded("*filter.request.json") + recorded("*prioritize.request.json"))
+@pytest.mark.parametrize(
+    "path", recorded("*filter.request.json") + recorded("*prioritize.request.json")
+)
 def test_what_a_real_kube_scheduler_sends_is_read(path: Path) -> None:
     sent = json.loads(path.read_bytes())
     question = wire.read_question(path.read_bytes())
@@ -58,7 +64,10 @@ def test_the_exact_json_of_each_answer() -> None:
     assert wire.filter_error("why") == (
         b'{"Nodes":null,"NodeNames":[],"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":"why"}'
     )
-    assert wire.prioritize_answer({"n1": 10, "n2": 0}) == b'[{"Host":"n1","Score":10},{"Host":"n2","Score":0}]'
+    assert (
+        wire.prioritize_answer({"n1": 10, "n2": 0})
+        == b'[{"Host":"n1","Score":10},{"Host":"n2","Score":0}]'
+    )
     assert wire.prioritize_answer({}) == b"[]"
     assert wire.prioritize_error("why") == b'{"Error":"why"}'
 
@@ -70,11 +79,17 @@ def test_the_exact_json_of_each_answer() -> None:
         pytest.param(b"hello", "the body is not the JSON of ExtenderArgs", id="no JSON"),
         pytest.param(b"[]", "the body is not the JSON of ExtenderArgs", id="JSON of another kind"),
         pytest.param(b"{}", 'the body names no "Pod"', id="no pod"),
-        pytest.param(b'{"Pod":null,"NodeNames":[]}', 'the body names no "Pod"', id="a pod that is null"),
-        pytest.param(question(), 'the body has neither "NodeNames" nor "Nodes"', id="no nodes"),
-        pytest.param(b'{"Pod":{"spec":{}},"NodeNames":["n"]}', "not a pod", id="a pod without a name"),
         pytest.param(
-            question(Nodes={"items": [{"spec": {}}]}), "the body is not the JSON of ExtenderArgs", id="a nameless node"
+            b'{"Pod":null,"NodeNames":[]}', 'the body names no "Pod"', id="a pod that is null"
+        ),
+        pytest.param(question(), 'the body has neither "NodeNames" nor "Nodes"', id="no nodes"),
+        pytest.param(
+            b'{"Pod":{"spec":{}},"NodeNames":["n"]}', "not a pod", id="a pod without a name"
+        ),
+        pytest.param(
+            question(Nodes={"items": [{"spec": {}}]}),
+            "the body is not the JSON of ExtenderArgs",
+            id="a nameless node",
         ),
         pytest.param(b"[" * 5000, "the body is not the JSON of ExtenderArgs", id="too deep"),
         pytest.param(b'{"Pod":"\xff","NodeNames":[]}', "not a pod", id="no UTF-8"),
@@ -90,7 +105,19 @@ json_values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["Pod", "Nodes", "NodeNames", "items", "metadata", "name", "uid", "spec", "containers"]),
+            st.sampled_from(
+                [
+                    "Pod",
+                    "Nodes",
+                    "NodeNames",
+                    "items",
+                    "metadata",
+                    "name",
+                    "uid",
+                    "spec",
+                    "containers",
+                ]
+            ),
             inner,
             max_size=4,
         )
@@ -100,7 +127,9 @@ json_values = st.recursive(
 
 
 @given(st.binary(max_size=60) | json_values.map(msgspec.json.encode))
-@example(b'{"Pod":{"metadata":{"name":"a","uid":"b"},"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}')
+@example(
+    b'{"Pod":{"metadata":{"name":"a","uid":"b"},"spec":{"containers":[{"resources":{"requests":{"cpu":"x"}}}]}}}'
+)
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     with contextlib.suppress(Malformed):
         assert isinstance(wire.read_question(body), wire.Question)

@@ -1,19 +1,20 @@
-"""A cluster without Kubernetes: pods come and go, and a scheduler asks the placer as kube-scheduler does."""
+"""A cluster without Kubernetes: pods come and go, and a scheduler asks the placer as kube-scheduler
+does."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from extender.cluster import Rescale
 from extender.placer import Placer
 from extender.planner import Now, Rules
-from extender.verdicts import Verdict
-from kube.pods import Owner, Pod
-from scheduling.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
-from scheduling.nodes import Node
-from scheduling.resources import NONE, Resources, total
-from scheduling.snapshot import ReplicaId
+from extender.results import FilterResult
+from extender.state.cluster import Rescale
+from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.kube.pods import Owner, Pod
+from optimus.nodes import Node
+from optimus.resources import NONE, Resources, total
+from optimus.snapshot import ReplicaId
 
 SCHEDULER = "optimus-scheduler"
 
@@ -29,7 +30,9 @@ class World:
 
     def __post_init__(self) -> None:
         self.placer = Placer(
-            Rules(scheduler_name=SCHEDULER), clock=lambda: Now(self.now, self.now), planned=self.waits.append
+            Rules(scheduler_name=SCHEDULER),
+            clock=lambda: Now(self.now, self.now),
+            planned=self.waits.append,
         )
         for name, cpu in list(self.nodes.items()):
             self.node(name, cpu)
@@ -42,7 +45,9 @@ class World:
         del self.nodes[name]
         self.placer.node_changed(name, None)
 
-    def pod(self, job: str, role: Role, index: int, gang: Counts | None, cpu: int = 1, **fields: object) -> Pod:
+    def pod(
+        self, job: str, role: Role, index: int, gang: Counts | None, cpu: int = 1, **fields: object
+    ) -> Pod:
         name = f"{job}-{role}-{index}"
         made = Pod(
             uid=f"pod-{name}-{self.now}",
@@ -100,8 +105,9 @@ class World:
         )
         return self.change(made)
 
-    def ask(self, name: str, offered: Sequence[str] | None = None) -> Verdict:
-        """Filter, as kube-scheduler calls it: with the nominated node first, else with every node that has room."""
+    def ask(self, name: str, offered: Sequence[str] | None = None) -> FilterResult:
+        """Filter, as kube-scheduler calls it: with the nominated node first, else with every node
+        that has room."""
         pod = self.pods[name]
         return self.placer.filter(pod, self.fitting(pod) if offered is None else offered)
 
@@ -113,7 +119,10 @@ class World:
 
     def used(self, node: str) -> Resources:
         bound = (pod.bound() for pod in self.pods.values())
-        return total(taken.resources for taken in bound if taken is not None and taken.node == node) or NONE
+        return (
+            total(taken.resources for taken in bound if taken is not None and taken.node == node)
+            or NONE
+        )
 
     def bind(self, name: str, node: str) -> None:
         self.change(self.pods[name], node=node, nominated_node=None)

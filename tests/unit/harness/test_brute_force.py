@@ -13,22 +13,46 @@ def room(*cpus: int) -> Free:
 
 
 def demand(ps: int, workers: int, **fixed: int) -> Demand:
-    return Demand(ps, workers, ONE_CPU, ONE_CPU, {role: (count, ONE_CPU) for role, count in fixed.items()})
+    return Demand(
+        ps, workers, ONE_CPU, ONE_CPU, {role: (count, ONE_CPU) for role, count in fixed.items()}
+    )
 
 
 @pytest.mark.parametrize(
     ("wanted", "free", "servers"),
     [
-        pytest.param(demand(1, 1), room(2000), 1, id="one server with just enough room holds the job"),
+        pytest.param(
+            demand(1, 1), room(2000), 1, id="one server with just enough room holds the job"
+        ),
         pytest.param(demand(1, 1), room(1000, 1000), 2, id="no server holds both: two are needed"),
-        pytest.param(demand(2, 2), room(3000, 3000), 2, id="two of each over two servers is one of each on each"),
-        pytest.param(demand(2, 2), room(3000, 1000), None, id="the room is enough in sum but not evenly"),
+        pytest.param(
+            demand(2, 2),
+            room(3000, 3000),
+            2,
+            id="two of each over two servers is one of each on each",
+        ),
+        pytest.param(
+            demand(2, 2), room(3000, 1000), None, id="the room is enough in sum but not evenly"
+        ),
         pytest.param(demand(3, 3), room(4000, 4000, 4000), 2, id="odd counts may differ by one"),
-        pytest.param(demand(3, 3), room(3000, 3000), 2, id="the server with more PSs may have fewer workers"),
-        pytest.param(demand(1, 3), room(2000, 1000, 1000), 3, id="a server without a PS is still even"),
-        pytest.param(demand(1, 1), room(500, 2000, 500), 1, id="the server with room is found wherever it stands"),
-        pytest.param(demand(1, 1, scheduler=1), room(2000), None, id="a fixed pod needs a place too"),
-        pytest.param(demand(1, 1, scheduler=1), room(2000, 1000), 1, id="which may be one more server"),
+        pytest.param(
+            demand(3, 3), room(3000, 3000), 2, id="the server with more PSs may have fewer workers"
+        ),
+        pytest.param(
+            demand(1, 3), room(2000, 1000, 1000), 3, id="a server without a PS is still even"
+        ),
+        pytest.param(
+            demand(1, 1),
+            room(500, 2000, 500),
+            1,
+            id="the server with room is found wherever it stands",
+        ),
+        pytest.param(
+            demand(1, 1, scheduler=1), room(2000), None, id="a fixed pod needs a place too"
+        ),
+        pytest.param(
+            demand(1, 1, scheduler=1), room(2000, 1000), 1, id="which may be one more server"
+        ),
         pytest.param(demand(2, 2), {}, None, id="no node, no place"),
     ],
 )
@@ -38,7 +62,10 @@ def test_the_fewest_servers(wanted: Demand, free: Free, servers: int | None) -> 
 
 def test_every_even_deal_is_tried_and_no_other() -> None:
     deals = list(even_deals(demand(1, 2), room(9000, 9000), 2))
-    assert sorted(map(str, deals)) == ["{'n1': (0, 1), 'n2': (1, 1)}", "{'n1': (1, 1), 'n2': (0, 1)}"]
+    assert sorted(map(str, deals)) == [
+        "{'n1': (0, 1), 'n2': (1, 1)}",
+        "{'n1': (1, 1), 'n2': (0, 1)}",
+    ]
 
 
 def test_every_resource_counts() -> None:
@@ -49,16 +76,32 @@ def test_every_resource_counts() -> None:
 @pytest.mark.parametrize(
     ("observed", "said"),
     [
-        pytest.param({"n1": {"ps": 1, "worker": 1}, "n2": {"ps": 1, "worker": 1}}, "", id="even, on the fewest"),
+        pytest.param(
+            {"n1": {"ps": 1, "worker": 1}, "n2": {"ps": 1, "worker": 1}},
+            "",
+            id="even, on the fewest",
+        ),
         pytest.param(
             {"n1": {"ps": 1, "worker": 1}, "n2": {"ps": 1}, "n3": {"worker": 1}},
             "lies on 3 servers, 2 hold it",
             id="one server too many",
         ),
-        pytest.param({"n1": {"ps": 2}, "n2": {"worker": 2}}, "differ by more than one", id="PSs and workers apart"),
-        pytest.param({"n1": {"ps": 1, "worker": 1}}, "1 ps pods are bound, 2 were asked for", id="half of it"),
-        pytest.param({"elsewhere": {"ps": 2, "worker": 2}}, "none of the job may go", id="a node of others"),
-        pytest.param({"n1": {"ps": 2, "worker": 2}}, "n1 holds more than it has room for", id="too much on one"),
+        pytest.param(
+            {"n1": {"ps": 2}, "n2": {"worker": 2}},
+            "differ by more than one",
+            id="PSs and workers apart",
+        ),
+        pytest.param(
+            {"n1": {"ps": 1, "worker": 1}}, "1 ps pods are bound, 2 were asked for", id="half of it"
+        ),
+        pytest.param(
+            {"elsewhere": {"ps": 2, "worker": 2}}, "none of the job may go", id="a node of others"
+        ),
+        pytest.param(
+            {"n1": {"ps": 2, "worker": 2}},
+            "n1 holds more than it has room for",
+            id="too much on one",
+        ),
     ],
 )
 def test_what_is_said_of_a_placement(observed: Observed, said: str) -> None:

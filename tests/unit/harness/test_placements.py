@@ -9,7 +9,10 @@ from tests.harness.placements import PlacedGang, placed_gangs
 from tests.harness.recording import Change
 
 CPU = {"PS": {"cpu": "1"}, "Worker": {"cpu": "1"}}
-FIRST, SECOND = LightJob("TFJob", "first", 1, 1, requests=CPU), LightJob("TFJob", "second", 1, 1, requests=CPU)
+FIRST, SECOND = (
+    LightJob("TFJob", "first", 1, 1, requests=CPU),
+    LightJob("TFJob", "second", 1, 1, requests=CPU),
+)
 NODES: Sequence[Json] = [
     {
         "metadata": {"name": name, "labels": POOL},
@@ -22,7 +25,10 @@ NODES: Sequence[Json] = [
 
 def pod(job: LightJob, role: str, node: str = "", leaving: bool = False) -> Json:
     config = json.dumps({"cluster": {"ps": ["x"], "worker": ["x"]}})
-    labels = {"training.kubeflow.org/job-name": job.name, "training.kubeflow.org/replica-type": role}
+    labels = {
+        "training.kubeflow.org/job-name": job.name,
+        "training.kubeflow.org/replica-type": role,
+    }
     meta: Json = {"name": f"{job.name}-{role}-0", "uid": f"{job.name}-{role}", "labels": labels}
     if leaving:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -31,7 +37,11 @@ def pod(job: LightJob, role: str, node: str = "", leaving: bool = False) -> Json
         "resources": {"requests": {"cpu": "1"}},
         "env": [{"name": "TF_CONFIG", "value": config}],
     }
-    return {"metadata": meta, "spec": {"containers": [container], "nodeName": node}, "status": {"phase": "Running"}}
+    return {
+        "metadata": meta,
+        "spec": {"containers": [container], "nodeName": node},
+        "status": {"phase": "Running"},
+    }
 
 
 def made(job: LightJob) -> list[Change]:
@@ -47,19 +57,27 @@ def gangs(*changes: list[Change]) -> list[PlacedGang]:
 
 
 def test_a_gang_on_more_servers_than_needed_is_found() -> None:
-    together, apart = gangs(made(FIRST), bound(FIRST, "a", "a")), gangs(made(FIRST), bound(FIRST, "a", "b"))
+    together, apart = (
+        gangs(made(FIRST), bound(FIRST, "a", "a")),
+        gangs(made(FIRST), bound(FIRST, "a", "b")),
+    )
     assert [gang.complaints for gang in together] == [[]]
     assert [gang.complaints for gang in apart] == [["the job lies on 2 servers, 1 hold it"]]
 
 
 def test_the_room_of_a_gang_is_what_the_others_leave() -> None:
     found = gangs(made(FIRST), bound(FIRST, "a", "a"), made(SECOND), bound(SECOND, "b", "b"))
-    assert [(gang.job.name, gang.free["a"]["cpu"]) for gang in found] == [("first", 4000), ("second", 2000)]
+    assert [(gang.job.name, gang.free["a"]["cpu"]) for gang in found] == [
+        ("first", 4000),
+        ("second", 2000),
+    ]
 
 
 def test_a_gang_is_passed_over_where_another_came_or_went_while_it_was_placed() -> None:
     leaves = [Change("MODIFIED", pod(FIRST, "ps", "a", leaving=True))]
     both_made = gangs(made(FIRST), made(SECOND), bound(FIRST, "a", "a"), bound(SECOND, "b", "b"))
-    one_leaves = gangs(made(FIRST), bound(FIRST, "a", "a"), made(SECOND), leaves, bound(SECOND, "b", "b"))
+    one_leaves = gangs(
+        made(FIRST), bound(FIRST, "a", "a"), made(SECOND), leaves, bound(SECOND, "b", "b")
+    )
     assert not [gang for gang in both_made if gang.job.name == "second"]
     assert [gang.job.name for gang in one_leaves] == ["first"]

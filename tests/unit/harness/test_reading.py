@@ -2,9 +2,9 @@
 
 import pytest
 
+from localcluster.testing.waiting import wait_until
 from tests.harness.jobs import LightJob
 from tests.harness.training_log import Step, parse_log
-from tests.harness.waiting import wait_until
 
 LOG = """2026-01-01T00:00:00.000Z trainer 0 of 2, 1 PSs, sync
 2026-01-01T00:00:00.123Z epoch=3 step=1200 loss=0.412300 samples_per_sec=812.5 checkpoint=1180
@@ -20,14 +20,22 @@ def test_a_log_becomes_records_of_its_steps() -> None:
 class TestALightJob:
     def test_counts_flags_requests_and_scheduler_stand_in_its_manifest(self) -> None:
         job = LightJob(
-            "TFJob", "j", 3, 5, requests={"PS": {"cpu": "250m"}}, flags={"--epochs": "2"}, scheduler="somebody"
+            "TFJob",
+            "j",
+            3,
+            5,
+            requests={"PS": {"cpu": "250m"}},
+            flags={"--epochs": "2"},
+            scheduler="somebody",
         )
         specs = job.manifest("ns")["spec"]["tfReplicaSpecs"]
         assert (specs["PS"]["replicas"], specs["Worker"]["replicas"]) == (3, 5)
         container = specs["PS"]["template"]["spec"]["containers"][0]
         assert container["resources"] == {"requests": {"cpu": "250m"}}
         assert "--epochs=2" in container["args"]
-        assert container["args"][container["args"].index("--checkpoint-dir") + 1] == "/checkpoints/j"
+        assert (
+            container["args"][container["args"].index("--checkpoint-dir") + 1] == "/checkpoints/j"
+        )
         assert specs["Worker"]["template"]["spec"]["schedulerName"] == "somebody"
 
     def test_an_mxjob_has_a_scheduler_as_fixed_demand(self) -> None:
@@ -42,7 +50,9 @@ class TestALightJob:
 
     def test_one_manifest_does_not_change_the_next(self) -> None:
         LightJob("TFJob", "a", 7, 7).manifest("ns")
-        assert LightJob("TFJob", "b").manifest("ns")["spec"]["tfReplicaSpecs"]["PS"]["replicas"] == 1
+        assert (
+            LightJob("TFJob", "b").manifest("ns")["spec"]["tfReplicaSpecs"]["PS"]["replicas"] == 1
+        )
 
 
 class TestWaiting:

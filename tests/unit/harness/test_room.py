@@ -28,12 +28,19 @@ def _container(cpu: str, **more: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "cpu"),
     [
-        pytest.param({"containers": [_container("1"), _container("500m")]}, 1500, id="containers are summed"),
         pytest.param(
-            {"containers": [_container("1")], "initContainers": [_container("3")]}, 3000, id="a greater init container"
+            {"containers": [_container("1"), _container("500m")]}, 1500, id="containers are summed"
         ),
         pytest.param(
-            {"containers": [_container("1")], "initContainers": [_container("1", restartPolicy="Always")]},
+            {"containers": [_container("1")], "initContainers": [_container("3")]},
+            3000,
+            id="a greater init container",
+        ),
+        pytest.param(
+            {
+                "containers": [_container("1")],
+                "initContainers": [_container("1", restartPolicy="Always")],
+            },
             2000,
             id="a sidecar runs beside them",
         ),
@@ -63,17 +70,28 @@ TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
         pytest.param(_node(unschedulable=True), {}, False, id="the node is cordoned"),
         pytest.param(_node(taints=[TAINT]), {}, False, id="a taint that nobody tolerates"),
         pytest.param(
-            _node(taints=[TAINT]), {"tolerations": [{"key": "k", "operator": "Exists"}]}, True, id="key tolerated"
+            _node(taints=[TAINT]),
+            {"tolerations": [{"key": "k", "operator": "Exists"}]},
+            True,
+            id="key tolerated",
         ),
         pytest.param(
-            _node(taints=[TAINT]), {"tolerations": [{"key": "k", "value": "v"}]}, True, id="key and value tolerated"
+            _node(taints=[TAINT]),
+            {"tolerations": [{"key": "k", "value": "v"}]},
+            True,
+            id="key and value tolerated",
         ),
         pytest.param(
-            _node(taints=[TAINT]), {"tolerations": [{"key": "k", "value": "w"}]}, False, id="another value tolerated"
+            _node(taints=[TAINT]),
+            {"tolerations": [{"key": "k", "value": "w"}]},
+            False,
+            id="another value tolerated",
         ),
     ],
 )
-def test_which_nodes_a_template_may_go_to(node: dict[str, Any], template: dict[str, Any], allowed: bool) -> None:
+def test_which_nodes_a_template_may_go_to(
+    node: dict[str, Any], template: dict[str, Any], allowed: bool
+) -> None:
     assert admits(node, template) is allowed
 
 

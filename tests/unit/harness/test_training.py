@@ -13,14 +13,20 @@ def run(*lines: str, restarted: bool = False) -> Run:
     return Run("job", restarted, [T + line for line in lines])
 
 
-FRESH = run("epoch=1 step=1 loss=1.0", "epoch=1 step=8 checkpoint=8", "epoch=1 step=10 loss=0.9 checkpoint=8")
+FRESH = run(
+    "epoch=1 step=1 loss=1.0",
+    "epoch=1 step=8 checkpoint=8",
+    "epoch=1 step=10 loss=0.9 checkpoint=8",
+)
 
 
 @pytest.mark.parametrize(
     ("later", "found"),
     [
         pytest.param([], "", id="one run alone"),
-        pytest.param([run("goes on from checkpoint=8", "epoch=1 step=9 loss=0.9")], "", id="the next step"),
+        pytest.param(
+            [run("goes on from checkpoint=8", "epoch=1 step=9 loss=0.9")], "", id="the next step"
+        ),
         pytest.param([run("waits for its peers: ps 0")], "", id="a run that never trained"),
         pytest.param(
             [run("goes on from checkpoint=7", "epoch=1 step=8 loss=0.9")],
@@ -63,7 +69,9 @@ def test_training_goes_on_after_the_newest_checkpoint(later: Sequence[Run], foun
 def test_an_asynchronous_trainer_may_see_steps_of_the_others_first() -> None:
     later = run("goes on from checkpoint=8", "epoch=1 step=12 loss=0.9")
     assert not complaints([FRESH, later], exact=False)
-    assert complaints([FRESH, run("goes on from checkpoint=8", "epoch=1 step=8 loss=0.9")], exact=False)
+    assert complaints(
+        [FRESH, run("goes on from checkpoint=8", "epoch=1 step=8 loss=0.9")], exact=False
+    )
 
 
 def test_the_loss_of_an_epoch_is_the_mean_over_its_steps() -> None:

@@ -1,4 +1,5 @@
-"""Small clusters for the tests of an interval: jobs with a speed of known coefficients on nodes of given room."""
+"""Small clusters for the tests of an interval: jobs with a speed of known coefficients on nodes of
+given room."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scheduling.errors import NotReady
-from scheduling.interval import Methods
-from scheduling.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, Role, TargetLoss
-from scheduling.models.forecast import JobForecast
-from scheduling.nodes import Node
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.progress.record import TrainingProgress
-from scheduling.resources import Resources
-from scheduling.snapshot import BoundPod, ReplicaId
+from optimus.errors import NotReady
+from optimus.interval import Strategies
+from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, Role, TargetLoss
+from optimus.models.forecast import JobForecast
+from optimus.nodes import Node
+from optimus.placement.theorem1 import Theorem1
+from optimus.policies.optimus import OptimusPolicy
+from optimus.progress.types import TrainingProgress
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ReplicaId
 
 TASK = Resources(cpu=1000)
 GOAL = TargetLoss(0.1)
@@ -32,7 +33,12 @@ class Sync:
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         p, w = np.asarray(ps, float), np.asarray(workers, float)
-        step = self.work / w + self.fixed + self.link * np.maximum(w / p, 1.0) + self.overhead * (w + p)
+        step = (
+            self.work / w
+            + self.fixed
+            + self.link * np.maximum(w / p, 1.0)
+            + self.overhead * (w + p)
+        )
         return np.asarray(1 / step)
 
 
@@ -62,7 +68,9 @@ def done() -> Known:
     return Known(JobForecast(Sync(), 0.0), goal_met=True)
 
 
-def job(name: str, counts: tuple[int, int] = (1, 1), goal: Goal | None = GOAL, **settings: object) -> Job:
+def job(
+    name: str, counts: tuple[int, int] = (1, 1), goal: Goal | None = GOAL, **settings: object
+) -> Job:
     given: dict[str, object] = {
         "key": JobKey("team", name),
         "uid": f"uid-{name}",
@@ -77,7 +85,9 @@ def job(name: str, counts: tuple[int, int] = (1, 1), goal: Goal | None = GOAL, *
 
 
 def nodes(count: int, cores: int) -> list[Node]:
-    return [Node(f"node-{index:02}", Resources(cpu=cores * 1000, pods=110)) for index in range(count)]
+    return [
+        Node(f"node-{index:02}", Resources(cpu=cores * 1000, pods=110)) for index in range(count)
+    ]
 
 
 def bind(job: Job, where: Sequence[str]) -> list[BoundPod]:
@@ -90,5 +100,5 @@ def bind(job: Job, where: Sequence[str]) -> list[BoundPod]:
     ]
 
 
-def methods(known: dict[str, Known]) -> Methods:
-    return Methods(OptimusPolicy(), Theorem1(), Oracle(known))
+def methods(known: dict[str, Known]) -> Strategies:
+    return Strategies(OptimusPolicy(), Theorem1(), Oracle(known))

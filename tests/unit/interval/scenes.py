@@ -2,12 +2,19 @@
 
 from dataclasses import dataclass, field, replace
 
-from scheduling.allocation import JobHistory, Setback
-from scheduling.interval import Action, Decision, IntervalPlan, IntervalRules, Seen, plan_interval
-from scheduling.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
-from scheduling.nodes import Node
-from scheduling.resources import Resources
-from scheduling.snapshot import BoundPod, ClusterSnapshot
+from optimus.allocation import JobHistory, PlacementFailure
+from optimus.interval import (
+    Action,
+    Decision,
+    IntervalConfig,
+    IntervalInput,
+    IntervalPlan,
+    plan_interval,
+)
+from optimus.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
+from optimus.nodes import Node
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ClusterSnapshot
 from tests.unit.interval.cluster import Known, Sync, bind, done, job, methods, nodes, steps
 
 AT = 10_000.0
@@ -16,20 +23,29 @@ HERE = ["node-00"] * 20
 
 @dataclass
 class Scene:
-    """A cluster: jobs with the nodes of their pods (none: it waits), and what is known of their future."""
+    """A cluster: jobs with the nodes of their pods (none: it waits), and what is known of their
+    future."""
 
     jobs: list[tuple[Job, list[str]]]
     known: dict[str, Known] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=lambda: nodes(2, 4))
     history: dict[str, JobHistory] = field(default_factory=dict)
     others: list[BoundPod] = field(default_factory=list)
-    rules: IntervalRules = field(default_factory=IntervalRules)
+    rules: IntervalConfig = field(default_factory=IntervalConfig)
 
     def plan(self) -> IntervalPlan:
-        pods = [pod for each, where in self.jobs for pod in (bind(each, where[: sum(each.counts)]) if where else [])]
-        snapshot = ClusterSnapshot.of(AT, [each for each, _ in self.jobs], self.nodes, pods + self.others)
+        pods = [
+            pod
+            for each, where in self.jobs
+            for pod in (bind(each, where[: sum(each.counts)]) if where else [])
+        ]
+        snapshot = ClusterSnapshot.of(
+            AT, [each for each, _ in self.jobs], self.nodes, pods + self.others
+        )
         history = {f"uid-{name}": value for name, value in self.history.items()}
-        return plan_interval("i7", Seen(snapshot, {}, history), methods(self.known), self.rules)
+        return plan_interval(
+            "i7", IntervalInput(snapshot, {}, history), methods(self.known), self.rules
+        )
 
     def decisions(self) -> dict[str, Decision]:
         return {decision.key.name: decision for decision in self.plan().decisions}
@@ -40,7 +56,9 @@ def two(first: str, second: str, of_each: int = 4) -> list[str]:
 
 
 def in_vain(ps: int, workers: int, ago: float, lifted: bool = False) -> JobHistory:
-    return JobHistory(setbacks=(Setback(Counts(ps, workers), Counts(1, 1), AT - ago, 600.0, lifted),))
+    return JobHistory(
+        setbacks=(PlacementFailure(Counts(ps, workers), Counts(1, 1), AT - ago, 600.0, lifted),)
+    )
 
 
 FULL = two("node-00", "node-01")
@@ -68,20 +86,27 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         Scene(
             [(job("a", (3, 4)), FULL)],
             {"a": steps(9000)},
-            rules=IntervalRules(rescale_seconds=0.1, hysteresis_fraction=0.5),
+            rules=IntervalConfig(rescale_seconds=0.1, hysteresis_fraction=0.5),
         ),
         {"a": (Action.KEEP, (3, 4), "not worth a restart")},
     ),
     (
         "a new job that fits gets the counts of its user before anyone grows",
         Scene([(job("a"), HERE), (NEW, [])], {"a": steps(1000)}),
-        {"a": (Action.GROW, (2, 3), ""), "new": (Action.WAIT, (1, 2), "there is room for its 1 PS + 2 workers")},
+        {
+            "a": (Action.GROW, (2, 3), ""),
+            "new": (Action.WAIT, (1, 2), "there is room for its 1 PS + 2 workers"),
+        },
     ),
     (
         "a running job shrinks so that a new one can start at its minimum",
         Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}),
         {
-            "big": (Action.SHRINK, (2, 4), "gives room to team/new, which waits for 1 PS + 1 worker"),
+            "big": (
+                Action.SHRINK,
+                (2, 4),
+                "gives room to team/new, which waits for 1 PS + 1 worker",
+            ),
             "new": (Action.SHRINK, (1, 1), "not for its 1 PS + 2 workers"),
         },
     ),
@@ -92,8 +117,14 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a new job waits where even all minimums leave no room",
-        Scene([(replace(BIG, bounds=CountBounds(3, None, 5, None)), FULL), (NEW, [])], {"big": steps(1000)}),
-        {"big": (Action.KEEP, (3, 5), ""), "new": (Action.WAIT, (1, 2), "do not fit even with every job")},
+        Scene(
+            [(replace(BIG, bounds=CountBounds(3, None, 5, None)), FULL), (NEW, [])],
+            {"big": steps(1000)},
+        ),
+        {
+            "big": (Action.KEEP, (3, 5), ""),
+            "new": (Action.WAIT, (1, 2), "do not fit even with every job"),
+        },
     ),
     (
         "a job too big for the cluster takes nothing from anyone",
@@ -112,20 +143,29 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job at its goal gives its room to one that grows",
-        Scene([(job("old", (2, 4)), FULL), (job("a"), ["node-01", "node-01"])], {"old": done(), "a": steps(1000)}),
+        Scene(
+            [(job("old", (2, 4)), FULL), (job("a"), ["node-01", "node-01"])],
+            {"old": done(), "a": steps(1000)},
+        ),
         {"old": (Action.SHRINK, (1, 1), "gives room to team/a"), "a": (Action.GROW, (2, 4), "")},
     ),
     (
         "a job at its goal whose user wants that is suspended and its room given away",
         Scene(
-            [(job("old", (2, 4), at_target=AtTarget.SUSPEND), FULL), (job("a"), ["node-01", "node-01"])],
+            [
+                (job("old", (2, 4), at_target=AtTarget.SUSPEND), FULL),
+                (job("a"), ["node-01", "node-01"]),
+            ],
             {"old": done(), "a": steps(1000)},
         ),
         {"old": (Action.SUSPEND, (2, 4), "at-target is suspend"), "a": (Action.GROW, (3, 5), "")},
     ),
     (
         "a job suspended by its user takes nothing",
-        Scene([(job("off", (3, 5), suspended=True), []), (job("a"), HERE)], {"a": steps(1000), "off": steps(10)}),
+        Scene(
+            [(job("off", (3, 5), suspended=True), []), (job("a"), HERE)],
+            {"a": steps(1000), "off": steps(10)},
+        ),
         {"off": (Action.KEEP, (3, 5), "suspended by its user"), "a": (Action.GROW, (3, 5), "")},
     ),
     (
@@ -152,7 +192,11 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job that was just rescaled is left in peace",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
+        Scene(
+            [(job("a"), HERE)],
+            {"a": steps(1000)},
+            history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)},
+        ),
         {"a": (Action.KEEP, (1, 1), "rescaled 10 s ago")},
     ),
     (
@@ -162,12 +206,17 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job that was rescaled too often still makes room for a new one",
-        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": JobHistory(rescales=20)}),
+        Scene(
+            [(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": JobHistory(rescales=20)}
+        ),
         {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),
     (
         "growth that saves less than the other's loss and both restarts is not made room for",
-        Scene([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)], {"a": steps(35), "b": steps(35)}),
+        Scene(
+            [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
+            {"a": steps(35), "b": steps(35)},
+        ),
         {
             "a": (Action.KEEP, (1, 1), "1 PS + 3 workers do not fit beside what the others keep"),
             "b": (Action.KEEP, (2, 4), "nobody needs what it could give back"),
@@ -175,7 +224,10 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "growth that saves more than the other's loss and both restarts is made room for",
-        Scene([(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)], {"a": steps(40), "b": steps(40)}),
+        Scene(
+            [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
+            {"a": steps(40), "b": steps(40)},
+        ),
         {
             "a": (Action.GROW, (1, 3), "worker 3 saves 41 s of 189 s"),
             "b": (Action.SHRINK, (1, 3), "gives room to team/a, which gains more by it"),
@@ -184,13 +236,21 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     (
         "room is promised once: the second new job waits for more",
         Scene(
-            [(replace(BIG, bounds=CountBounds(2, None, 4, None)), FULL), (NEW, []), (job("too", (1, 2)), [])],
+            [
+                (replace(BIG, bounds=CountBounds(2, None, 4, None)), FULL),
+                (NEW, []),
+                (job("too", (1, 2)), []),
+            ],
             {"big": steps(1000)},
         ),
         {
             "big": (Action.SHRINK, (2, 4), "gives room to team/new"),
             "new": (Action.SHRINK, (1, 1), ""),
-            "too": (Action.WAIT, (1, 2), "do not fit even with every job that may be resized now at its minimum"),
+            "too": (
+                Action.WAIT,
+                (1, 2),
+                "do not fit even with every job that may be resized now at its minimum",
+            ),
         },
     ),
     (
@@ -206,16 +266,30 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     (
         "counts that found no place are not tried again",
         Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": in_vain(3, 5, ago=9000)}),
-        {"a": (Action.GROW, (2, 3), "trimmed from 3 PS + 5 workers, which are not tried, since pods of it found no")},
+        {
+            "a": (
+                Action.GROW,
+                (2, 3),
+                "trimmed from 3 PS + 5 workers, which are not tried, since pods of it found no",
+            )
+        },
     ),
     (
         "counts that found no place are tried again when the nodes have changed",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": in_vain(3, 5, ago=9000, lifted=True)}),
+        Scene(
+            [(job("a"), HERE)],
+            {"a": steps(1000)},
+            history={"a": in_vain(3, 5, ago=9000, lifted=True)},
+        ),
         {"a": (Action.GROW, (3, 5), "")},
     ),
     (
         "a job that just found no place does not grow, whatever the nodes",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": in_vain(3, 5, ago=600, lifted=True)}),
+        Scene(
+            [(job("a"), HERE)],
+            {"a": steps(1000)},
+            history={"a": in_vain(3, 5, ago=600, lifted=True)},
+        ),
         {
             "a": (
                 Action.KEEP,
@@ -226,18 +300,33 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job that just found no place still makes room for a new one",
-        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": in_vain(4, 6, ago=600)}),
+        Scene(
+            [(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": in_vain(4, 6, ago=600)}
+        ),
         {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),
     (
         "bounds whose counts just found no place are not tried at once",
-        Scene([(job("a", bounds=CountBounds(min_workers=3)), HERE)], history={"a": in_vain(1, 3, ago=600)}),
-        {"a": (Action.KEEP, (1, 1), "its bounds do not allow its 1 PS + 1 worker, but 600 s ago its pods found no")},
+        Scene(
+            [(job("a", bounds=CountBounds(min_workers=3)), HERE)],
+            history={"a": in_vain(1, 3, ago=600)},
+        ),
+        {
+            "a": (
+                Action.KEEP,
+                (1, 1),
+                "its bounds do not allow its 1 PS + 1 worker, but 600 s ago its pods found no",
+            )
+        },
     ),
     (
-        "bounds whose counts found no place are tried again after a rest, with a forecast or without",
+        "bounds whose counts found no place are tried again after a rest, with a forecast or "
+        "without",
         Scene(
-            [(job("a", bounds=CountBounds(min_workers=3)), HERE), (job("b", bounds=CountBounds(min_workers=2)), HERE)],
+            [
+                (job("a", bounds=CountBounds(min_workers=3)), HERE),
+                (job("b", bounds=CountBounds(min_workers=2)), HERE),
+            ],
             {"b": steps(1000)},
             nodes=nodes(2, 6),
             history={"a": in_vain(1, 3, ago=1200), "b": in_vain(1, 2, ago=1200)},
@@ -246,7 +335,11 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job being profiled is left at those counts",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(profiling_since=AT - 5)}),
+        Scene(
+            [(job("a"), HERE)],
+            {"a": steps(1000)},
+            history={"a": JobHistory(profiling_since=AT - 5)},
+        ),
         {"a": (Action.KEEP, (1, 1), "being profiled")},
     ),
     (
@@ -274,13 +367,19 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "pods of others are not taken room from",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, others=[BoundPod("x", "node-01", Resources(cpu=3000))]),
+        Scene(
+            [(job("a"), HERE)],
+            {"a": steps(1000)},
+            others=[BoundPod("x", "node-01", Resources(cpu=3000))],
+        ),
         {"a": (Action.GROW, (2, 3), "")},
     ),
     (
         "the room of pods being deleted is planned with",
         Scene(
-            [(job("a"), HERE)], {"a": steps(1000)}, others=[BoundPod("x", "node-01", Resources(cpu=3000), leaving=True)]
+            [(job("a"), HERE)],
+            {"a": steps(1000)},
+            others=[BoundPod("x", "node-01", Resources(cpu=3000), leaving=True)],
         ),
         {"a": (Action.GROW, (3, 5), "")},
     ),
@@ -288,12 +387,17 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         "a running job that is a little faster with less shrinks for a new one, too",
         Scene([(BIG, FULL), (NEW, [])], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
         {
-            "big": (Action.SHRINK, (2, 2), "gives room to team/new, which waits for 1 PS + 1 worker"),
+            "big": (
+                Action.SHRINK,
+                (2, 2),
+                "gives room to team/new, which waits for 1 PS + 1 worker",
+            ),
             "new": (Action.SHRINK, (1, 1), ""),
         },
     ),
     (
-        "a running job that is much faster with less shrinks in the interval that lets a new one start",
+        "a running job that is much faster with less shrinks in the interval that lets a new one "
+        "start",
         Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
         {"big": (Action.SHRINK, (2, 2), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),

@@ -1,4 +1,5 @@
-"""A whole cluster's allocation on its nodes: what holds of every fit, and scenes in which it has to give way."""
+"""A whole cluster's allocation on its nodes: what holds of every fit, and scenes in which it has to
+give way."""
 
 from dataclasses import replace
 
@@ -6,25 +7,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.allocation import AllocationPolicy, Candidate
-from scheduling.interval.fit import FitRules, Fitted, fit
-from scheduling.interval.layout import Layout
-from scheduling.jobs import CountBounds, Counts
-from scheduling.nodes import Node
-from scheduling.placement.rules import PLACEMENTS
-from scheduling.policies import PLACED_BY, POLICIES
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.resources import Resources, total
-from scheduling.snapshot import ClusterSnapshot
+from optimus.allocation import AllocationPolicy, Candidate
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.fit import FitRules, Fitted, fit
+from optimus.jobs import CountBounds, Counts
+from optimus.nodes import Node
+from optimus.placement.rules import PLACEMENTS
+from optimus.policies import PLACED_BY, POLICIES
+from optimus.policies.optimus import OptimusPolicy
+from optimus.resources import Resources, total
+from optimus.snapshot import ClusterSnapshot
 from tests.unit.policies.problems import PaperSpeed, candidate
 
 RULES = FitRules()
 
 tasks = st.builds(
-    lambda cpu, gpu: Resources({"cpu": cpu, "gpu": gpu}), st.sampled_from([500, 1000, 2000]), st.sampled_from([0, 0, 1])
+    lambda cpu, gpu: Resources({"cpu": cpu, "gpu": gpu}),
+    st.sampled_from([500, 1000, 2000]),
+    st.sampled_from([0, 0, 1]),
 )
 speeds = st.builds(
-    PaperSpeed, st.floats(1, 30), st.floats(0.01, 1), st.floats(0, 1), st.floats(0.001, 0.05), st.floats(0.001, 0.05)
+    PaperSpeed,
+    st.floats(1, 30),
+    st.floats(0.01, 1),
+    st.floats(0, 1),
+    st.floats(0.001, 0.05),
+    st.floats(0.001, 0.05),
 )
 bounds = st.builds(CountBounds, st.integers(1, 2), st.none() | st.integers(2, 6), st.integers(1, 3))
 
@@ -42,12 +50,23 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[Node]:
-    rooms = st.builds(lambda cpu, gpu: Resources({"cpu": cpu * 1000, "gpu": gpu}), st.integers(1, 9), st.integers(0, 2))
-    return [Node(f"n{at}", room) for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=6)))]
+    rooms = st.builds(
+        lambda cpu, gpu: Resources({"cpu": cpu * 1000, "gpu": gpu}),
+        st.integers(1, 9),
+        st.integers(0, 2),
+    )
+    return [
+        Node(f"n{at}", room)
+        for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=6)))
+    ]
 
 
-def fitted(given_candidates: list[Candidate], cluster: list[Node], policy: AllocationPolicy) -> Fitted:
-    layout = Layout.of(ClusterSnapshot.of(0.0, [], cluster, []), PLACEMENTS[PLACED_BY[policy.name]])
+def fitted(
+    given_candidates: list[Candidate], cluster: list[Node], policy: AllocationPolicy
+) -> Fitted:
+    layout = CapacityPlan.of(
+        ClusterSnapshot.of(0.0, [], cluster, []), PLACEMENTS[PLACED_BY[policy.name]]
+    )
     return fit(given_candidates, policy, layout, RULES)
 
 
@@ -55,7 +74,10 @@ def fitted(given_candidates: list[Candidate], cluster: list[Node], policy: Alloc
 @settings(max_examples=60, deadline=None)
 @given(given_candidates=candidates(), cluster=nodes(), data=st.data())
 def test_every_task_of_the_counts_has_its_node_and_no_node_more_than_it_has(
-    policy: AllocationPolicy, given_candidates: list[Candidate], cluster: list[Node], data: st.DataObject
+    policy: AllocationPolicy,
+    given_candidates: list[Candidate],
+    cluster: list[Node],
+    data: st.DataObject,
 ) -> None:
     found = fitted(given_candidates, cluster, policy)
     used: dict[str, list[Resources]] = {node.name: [] for node in cluster}
@@ -97,7 +119,8 @@ def test_what_is_left_in_pieces_is_handed_out_task_by_task() -> None:
 
 
 def test_no_task_is_promised_to_nodes_that_are_all_too_small_for_it() -> None:
-    """Eight GPUs in all, and no node with two: the sum of the room would hold four workers, the nodes hold none."""
+    """Eight GPUs in all, and no node with two: the sum of the room would hold four workers, the
+    nodes hold none."""
     gpus = [Node(f"n{at}", Resources({"cpu": 8000, "gpu": 1})) for at in range(8)]
     pair = candidate("pair", worker=Resources({"cpu": 1000, "gpu": 2}))
     single = candidate("single", worker=Resources({"cpu": 1000, "gpu": 1}))
@@ -115,7 +138,8 @@ def test_cordoned_nodes_get_nothing() -> None:
 
 
 def test_a_job_that_only_a_part_would_be_added_to_stays_where_it_is() -> None:
-    """Found at random: placed anew, beside what others had added meanwhile, it found no place any more."""
+    """Found at random: placed anew, beside what others had added meanwhile, it found no place any
+    more."""
     speed, seconds = PaperSpeed(1.0, 1.0, 0.0, 0.03125, 0.03125), 10.0
     asks = [(500, 0, 1), (500, 0, 1), (500, 1, 1), (1000, 1, 2), (2000, 0, 1)]
     several = [

@@ -6,20 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.allocation import JobHistory, Setback
-from scheduling.interval import Action, Decision, IntervalRules, Seen, plan_interval
-from scheduling.interval.layout import Layout
-from scheduling.jobs import AtTarget, CountBounds, Counts, FixedRole, Job, ReplicaSpec, RescaleRule, Role
-from scheduling.nodes import Node
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.progress.record import SpeedSample, TrainingProgress
-from scheduling.resources import Resources
-from scheduling.snapshot import ClusterSnapshot
+from optimus.allocation import JobHistory, PlacementFailure
+from optimus.interval import Action, Decision, IntervalConfig, IntervalInput, plan_interval
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.jobs import (
+    AtTarget,
+    CountBounds,
+    Counts,
+    FixedRole,
+    Job,
+    ReplicaSpec,
+    RescaleRule,
+    Role,
+)
+from optimus.nodes import Node
+from optimus.placement.theorem1 import Theorem1
+from optimus.progress.types import SpeedSample, TrainingProgress
+from optimus.resources import Resources
+from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cluster import TASK, Known, bind, done, job, methods, nodes, steps
 from tests.unit.interval.scenes import AT, HERE, SCENES, Scene, two
 
 
-@pytest.mark.parametrize(("scene", "expected"), [each[1:] for each in SCENES], ids=[each[0] for each in SCENES])
+@pytest.mark.parametrize(
+    ("scene", "expected"), [each[1:] for each in SCENES], ids=[each[0] for each in SCENES]
+)
 def test_scene(scene: Scene, expected: dict[str, tuple[Action, tuple[int, int], str]]) -> None:
     decided = scene.decisions()
     found = {name: (each.action, tuple(each.counts)) for name, each in decided.items()}
@@ -36,13 +47,22 @@ def test_a_cordoned_node_is_no_room() -> None:
 
 
 def beside_a_wide_one(count: int, cores: int) -> dict[str, Decision]:
-    """Job ``a``, with much to do and workers of 3 cores, and job ``b``, with tasks of one, on so many nodes."""
+    """Job ``a``, with much to do and workers of 3 cores, and job ``b``, with tasks of one, on so
+    many nodes."""
     wide = ReplicaSpec(Resources(cpu=3000))
     a, b = replace(job("a"), worker=wide), job("b")
-    pods = [replace(pod, resources=spec.resources) for pod, spec in zip(bind(a, HERE[:2]), (a.ps, wide), strict=True)]
-    snapshot = ClusterSnapshot.of(AT, [a, b], nodes(count, cores), [*pods, *bind(b, ["node-01"] * 2)])
+    pods = [
+        replace(pod, resources=spec.resources)
+        for pod, spec in zip(bind(a, HERE[:2]), (a.ps, wide), strict=True)
+    ]
+    snapshot = ClusterSnapshot.of(
+        AT, [a, b], nodes(count, cores), [*pods, *bind(b, ["node-01"] * 2)]
+    )
     known = methods({"a": steps(100_000), "b": steps(1000)})
-    return {each.key.name: each for each in plan_interval("i7", Seen(snapshot), known, IntervalRules()).decisions}
+    return {
+        each.key.name: each
+        for each in plan_interval("i7", IntervalInput(snapshot), known, IntervalConfig()).decisions
+    }
 
 
 def test_an_allocation_that_no_node_can_hold_is_trimmed_with_the_reason() -> None:
@@ -53,9 +73,14 @@ def test_an_allocation_that_no_node_can_hold_is_trimmed_with_the_reason() -> Non
 
 
 def test_room_in_pieces_too_small_for_one_job_is_left_to_another() -> None:
-    decided = beside_a_wide_one(6, 5)  # 6 workers of 3 cores find a place, one for each node; the sum would do for 9
+    decided = beside_a_wide_one(
+        6, 5
+    )  # 6 workers of 3 cores find a place, one for each node; the sum would do for 9
     assert decided["a"].counts.workers == 6
-    assert "worker 7 does not fit: too little cpu, room in one piece for a task of cpu=3000" in decided["a"].reason
+    assert (
+        "worker 7 does not fit: too little cpu, room in one piece for a task of cpu=3000"
+        in decided["a"].reason
+    )
     assert decided["a"].counts.ps + sum(decided["b"].counts) == 2 * 6
 
 
@@ -68,27 +93,41 @@ def test_a_half_bound_job_keeps_room_for_its_other_pods() -> None:
     half = job("half", (1, 3), goal=None)
     pods = bind(half, HERE[:4])[:2] + bind(job("a"), ["node-01"] * 2)
     snapshot = ClusterSnapshot.of(AT, [half, job("a")], nodes(2, 4), pods)
-    (decision,) = plan_interval("i7", Seen(snapshot), methods({"a": steps(1000)}), IntervalRules()).decisions
+    (decision,) = plan_interval(
+        "i7", IntervalInput(snapshot), methods({"a": steps(1000)}), IntervalConfig()
+    ).decisions
     assert sum(decision.counts) == 4
 
 
 def test_a_job_that_lost_pods_and_their_room_goes_on_smaller() -> None:
     half = job("half", (1, 3))
     snapshot = ClusterSnapshot.of(AT, [half], nodes(1, 3), bind(half, HERE[:4])[:2])
-    (decision,) = plan_interval("i7", Seen(snapshot), methods({}), IntervalRules()).decisions
+    (decision,) = plan_interval(
+        "i7", IntervalInput(snapshot), methods({}), IntervalConfig()
+    ).decisions
     assert decision.counts == Counts(1, 1)
     assert "not all of its 1 PS + 3 workers are placed" in decision.reason
 
 
 def measured_at(*counts: tuple[int, int]) -> TrainingProgress:
-    return TrainingProgress(samples=tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts))
+    return TrainingProgress(
+        samples=tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts)
+    )
 
 
 @pytest.mark.parametrize(
     ("progress", "big"),
     [
-        pytest.param(measured_at((1, 1)), (2, 3), id="room is made to measure a job that has been measured once"),
-        pytest.param(measured_at((1, 1), (1, 2), (2, 1)), (3, 4), id="not for one that has been measured enough"),
+        pytest.param(
+            measured_at((1, 1)),
+            (2, 3),
+            id="room is made to measure a job that has been measured once",
+        ),
+        pytest.param(
+            measured_at((1, 1), (1, 2), (2, 1)),
+            (3, 4),
+            id="not for one that has been measured enough",
+        ),
         pytest.param(measured_at(), (3, 4), id="not for one that does not train yet"),
     ],
 )
@@ -97,10 +136,12 @@ def test_room_is_made_to_measure(progress: TrainingProgress, big: tuple[int, int
     pods = bind(old, two("node-00", "node-01")[:7]) + bind(young, ["node-01", "node-02"])
     cluster = [*nodes(2, 4), Node("node-02", Resources(cpu=1000))]
     snapshot = ClusterSnapshot.of(AT, [old, young], cluster, pods)
-    seen = Seen(snapshot, {young.uid: progress})
+    seen = IntervalInput(snapshot, {young.uid: progress})
     decided = {
         each.key.name: each
-        for each in plan_interval("i7", seen, methods({"old": steps(1000)}), IntervalRules()).decisions
+        for each in plan_interval(
+            "i7", seen, methods({"old": steps(1000)}), IntervalConfig()
+        ).decisions
     }
     assert decided["old"].counts == big
     assert decided["young"].action is Action.KEEP
@@ -131,7 +172,10 @@ def scenes(draw: st.DrawFn) -> Scene:
             draw(st.sampled_from([job("x").goal, job("x").goal, job("x").goal, None])),
             created_at=float(draw(st.integers(0, 10))),
             bounds=CountBounds(
-                draw(st.integers(1, 2)), draw(st.sampled_from([None, 3])), 1, draw(st.sampled_from([None, 4]))
+                draw(st.integers(1, 2)),
+                draw(st.sampled_from([None, 3])),
+                1,
+                draw(st.sampled_from([None, 4])),
             ),
             rescale=draw(st.sampled_from(RescaleRule)),
             at_target=draw(st.sampled_from(AtTarget)),
@@ -154,8 +198,12 @@ def scenes(draw: st.DrawFn) -> Scene:
                     JobHistory(last_rescaled_at=AT - 1),
                     JobHistory(rescaling_to=Counts(1, 2)),
                     JobHistory(profiling_since=AT - 1),
-                    JobHistory(setbacks=(Setback(Counts(3, 4), Counts(1, 1), AT - 10_000, 600.0),)),
-                    JobHistory(setbacks=(Setback(Counts(2, 2), Counts(1, 1), AT - 10, 600.0),)),
+                    JobHistory(
+                        setbacks=(PlacementFailure(Counts(3, 4), Counts(1, 1), AT - 10_000, 600.0),)
+                    ),
+                    JobHistory(
+                        setbacks=(PlacementFailure(Counts(2, 2), Counts(1, 1), AT - 10, 600.0),)
+                    ),
                 ]
             )
         )
@@ -165,14 +213,17 @@ def scenes(draw: st.DrawFn) -> Scene:
 @given(scene=scenes(), data=st.data())
 def test_the_order_of_input_does_not_matter(scene: Scene, data: st.DataObject) -> None:
     shuffled = replace(
-        scene, jobs=data.draw(st.permutations(scene.jobs)), nodes=data.draw(st.permutations(scene.nodes))
+        scene,
+        jobs=data.draw(st.permutations(scene.jobs)),
+        nodes=data.draw(st.permutations(scene.nodes)),
     )
     assert repr(shuffled.plan()) == repr(scene.plan())
 
 
 @given(scene=scenes())
 def test_all_that_is_decided_fits_at_once(scene: Scene) -> None:
-    """Place every job that takes room after the plan, in the order in which the plan would: everyone has a place."""
+    """Place every job that takes room after the plan, in the order in which the plan would:
+    everyone has a place."""
     decided = scene.decisions()
     total_cores = sum(node.allocatable["cpu"] for node in scene.nodes)
     used = 0
@@ -180,7 +231,12 @@ def test_all_that_is_decided_fits_at_once(scene: Scene) -> None:
         decision = decided.get(each.key.name)
         moving = scene.history[each.key.name].rescaling_to if each.managed else None
         takes_room = where or (decision is not None and decision.rescales)
-        if moving or each.suspended or (decision and decision.action is Action.SUSPEND) or not takes_room:
+        if (
+            moving
+            or each.suspended
+            or (decision and decision.action is Action.SUSPEND)
+            or not takes_room
+        ):
             continue
         used += each.demand(decision.counts if decision else each.counts)["cpu"]
     assert used <= total_cores
@@ -207,11 +263,17 @@ def test_nobody_is_moved_who_may_not_be(scene: Scene) -> None:
 
 @given(scene=scenes())
 def test_shrinking_is_for_somebody(scene: Scene) -> None:
-    """With nobody waiting, nobody growing and no bounds moved, no running job is made smaller or slower."""
+    """With nobody waiting, nobody growing and no bounds moved, no running job is made smaller or
+    slower."""
     decided = scene.decisions()
     for each, where in scene.jobs:
         decision = decided.get(each.key.name)
-        if decision is None or decision.action is not Action.SHRINK or not where or not each.bounds.allow(each.counts):
+        if (
+            decision is None
+            or decision.action is not Action.SHRINK
+            or not where
+            or not each.bounds.allow(each.counts)
+        ):
             continue
         now, after = decision.outlook.now_seconds, decision.outlook.after_seconds
         assert now is not None
@@ -222,7 +284,7 @@ def test_shrinking_is_for_somebody(scene: Scene) -> None:
 def test_a_layout_gives_back_what_it_took() -> None:
     a = job("a")
     snapshot = ClusterSnapshot.of(AT, [a], nodes(2, 4), bind(a, HERE[:2]))
-    layout = Layout.of(snapshot, Theorem1())
+    layout = CapacityPlan.of(snapshot, Theorem1())
     before = dict(layout.free)
     assert layout.move(a, Counts(9, 9)) is not None
     assert layout.free == before

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.interval import Action
-from scheduling.interval.pools import pools_of
-from scheduling.interval.standing import Stance, Standing
-from scheduling.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
-from scheduling.nodes import Node, Taint, refusal
+from optimus.interval import Action
+from optimus.interval.classify import Classified, Eligibility
+from optimus.interval.pools import pools_of
+from optimus.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
+from optimus.nodes import Node, Taint, refusal
 from tests.unit.interval.cluster import TASK, job, nodes, steps
 from tests.unit.interval.scenes import HERE, Scene
 
@@ -25,7 +25,9 @@ def on(pool: str, **more: object) -> NodeConstraints:
 
 
 def kept_to(given_job: Job, constraints: NodeConstraints) -> Job:
-    return replace(given_job, ps=ReplicaSpec(TASK, constraints), worker=ReplicaSpec(TASK, constraints))
+    return replace(
+        given_job, ps=ReplicaSpec(TASK, constraints), worker=ReplicaSpec(TASK, constraints)
+    )
 
 
 def more(count: int, **settings: object) -> list[Node]:
@@ -40,7 +42,10 @@ def counts(scene: Scene) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize(
     "useless",
     [
-        pytest.param({"taints": (Taint("node.kubernetes.io/unreachable", effect="NoExecute"),)}, id="not ready"),
+        pytest.param(
+            {"taints": (Taint("node.kubernetes.io/unreachable", effect="NoExecute"),)},
+            id="not ready",
+        ),
         pytest.param({"taints": (TAINT,)}, id="tainted for others"),
         pytest.param({"cordoned": True}, id="cordoned"),
     ],
@@ -54,7 +59,9 @@ def test_nodes_that_nobody_may_go_to_change_nothing(useless: dict[str, object]) 
 
 
 def test_each_pool_is_shared_out_among_its_own_jobs() -> None:
-    left, right = [replace(node, labels={"pool": pool}) for node, pool in zip(nodes(2, 16), "lr", strict=True)]
+    left, right = [
+        replace(node, labels={"pool": pool}) for node, pool in zip(nodes(2, 16), "lr", strict=True)
+    ]
     names = ("a", "b", "c")
     jobs = [(kept_to(job(name), on(pool)), [node.name] * 2) for name, pool, node in
             zip(names, "llr", (left, left, right), strict=True)]  # fmt: skip
@@ -77,7 +84,9 @@ CONSTRAINTS = st.sampled_from(
         on("r"),
         on("l", tolerations=TOLERATES.tolerations),
         NodeConstraints(affinity=((Requirement("pool", "Exists"),),)),
-        NodeConstraints(affinity=((Requirement("metadata.name", "In", ("node-00",), field=True),),)),
+        NodeConstraints(
+            affinity=((Requirement("metadata.name", "In", ("node-00",), field=True),),)
+        ),
     ]
 )
 NODES = st.lists(
@@ -94,14 +103,32 @@ NODES = st.lists(
 
 
 @given(constraints=st.lists(CONSTRAINTS, max_size=5), found=NODES)
-def test_a_pool_is_what_hangs_together(constraints: Sequence[NodeConstraints], found: Sequence[Node]) -> None:
-    """The slow way: two jobs are in one pool if a chain of nodes that admit both of two jobs leads there."""
+def test_a_pool_is_what_hangs_together(
+    constraints: Sequence[NodeConstraints], found: Sequence[Node]
+) -> None:
+    """The slow way: two jobs are in one pool if a chain of nodes that admit both of two jobs leads
+    there."""
     there = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
     jobs = [kept_to(job(str(index)), each) for index, each in enumerate(constraints)]
-    standings = [Standing(each, Stance.WAITING, each.counts, "", each.counts) for each in jobs]
-    admitted = [{node.name for node in there if refusal(node, each.worker.constraints) is None} for each in jobs]
-    reach = {(a, b) for a in range(len(jobs)) for b in range(len(jobs)) if a == b or admitted[a] & admitted[b]}
-    reach |= {(a, b) for a in range(len(jobs)) for b in range(len(jobs)) if constraints[a] == constraints[b]}
+    standings = [
+        Classified(each, Eligibility.WAITING, each.counts, "", each.counts) for each in jobs
+    ]
+    admitted = [
+        {node.name for node in there if refusal(node, each.worker.constraints) is None}
+        for each in jobs
+    ]
+    reach = {
+        (a, b)
+        for a in range(len(jobs))
+        for b in range(len(jobs))
+        if a == b or admitted[a] & admitted[b]
+    }
+    reach |= {
+        (a, b)
+        for a in range(len(jobs))
+        for b in range(len(jobs))
+        if constraints[a] == constraints[b]
+    }
     while len(wider := reach | {(a, d) for a, b in reach for c, d in reach if b == c}) > len(reach):
         reach = wider
     pools = [

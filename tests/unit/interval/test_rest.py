@@ -4,21 +4,21 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from scheduling.interval import Action, Decision, IntervalRules, Seen, plan_interval
-from scheduling.interval.layout import Layout
-from scheduling.jobs import Counts, Job
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.snapshot import BoundPod, ClusterSnapshot
+from optimus.interval import Action, Decision, IntervalConfig, IntervalInput, plan_interval
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.jobs import Counts, Job
+from optimus.placement.theorem1 import Theorem1
+from optimus.snapshot import BoundPod, ClusterSnapshot
 from tests.unit.interval.cluster import bind, methods
 from tests.unit.interval.scenes import Scene
 from tests.unit.interval.test_interval import scenes
 
-RULES = IntervalRules(least_seconds_between_rescales=0.0)
+RULES = IntervalConfig(least_seconds_between_rescales=0.0)
 
 
 def carried_out(snapshot: ClusterSnapshot, decisions: tuple[Decision, ...]) -> ClusterSnapshot:
     """The cluster after the decisions, in their order; what finds no room then stays as it is."""
-    layout = Layout.of(snapshot, Theorem1())
+    layout = CapacityPlan.of(snapshot, Theorem1())
     jobs = {each.uid: each for each in snapshot.jobs}
     for decision in decisions:
         if decision.action is Action.SUSPEND:
@@ -29,19 +29,28 @@ def carried_out(snapshot: ClusterSnapshot, decisions: tuple[Decision, ...]) -> C
     for each in jobs.values():
         if not each.suspended and not layout.is_bound(each.uid):
             layout.move(each, each.counts)
-    return ClusterSnapshot.of(snapshot.at + 600, jobs.values(), snapshot.nodes, pods_of(layout, jobs))
+    return ClusterSnapshot.of(
+        snapshot.at + 600, jobs.values(), snapshot.nodes, pods_of(layout, jobs)
+    )
 
 
-def pods_of(layout: Layout, jobs: dict[str, Job]) -> list[BoundPod]:
+def pods_of(layout: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
     return [
-        BoundPod(f"{uid}-{held.replica.role}-{held.replica.index}", held.node, held.resources, held.replica)
+        BoundPod(
+            f"{uid}-{held.replica.role}-{held.replica.index}",
+            held.node,
+            held.resources,
+            held.replica,
+        )
         for uid in jobs
         for held in layout.held.get(uid, ())
     ]
 
 
 def start(scene: Scene) -> ClusterSnapshot:
-    pods = [pod for each, where in scene.jobs if where for pod in bind(each, where[: sum(each.counts)])]
+    pods = [
+        pod for each, where in scene.jobs if where for pod in bind(each, where[: sum(each.counts)])
+    ]
     return ClusterSnapshot.of(0.0, [each for each, _ in scene.jobs], scene.nodes, pods)
 
 
@@ -49,7 +58,7 @@ def start(scene: Scene) -> ClusterSnapshot:
 def test_comes_to_rest(scene: Scene) -> None:
     snapshot, seen_counts = start(scene), set[tuple[Counts, ...]]()
     for _ in range(12):
-        plan = plan_interval("i7", Seen(snapshot), methods(scene.known), RULES)
+        plan = plan_interval("i7", IntervalInput(snapshot), methods(scene.known), RULES)
         if not any(decision.rescales for decision in plan.decisions):
             return
         snapshot = carried_out(snapshot, plan.decisions)
@@ -57,5 +66,8 @@ def test_comes_to_rest(scene: Scene) -> None:
         if counts in seen_counts:
             break
         seen_counts.add(counts)
-    last = [(str(each.key), each.action.value, each.current, each.counts, each.reason) for each in plan.decisions]
+    last = [
+        (str(each.key), each.action.value, each.current, each.counts, each.reason)
+        for each in plan.decisions
+    ]
     assert not any(each.rescales for each in plan.decisions), last

@@ -1,25 +1,33 @@
-"""One job's life under real forecasts: measured, grown, made smaller for a second job, grown again when that ends.
+"""One job's life under real forecasts: measured, grown, made smaller for a second job, grown again
+when that ends.
 
 A virtual cluster with jobs of known speed and loss; the models see only what a log would tell.
 """
 
 from dataclasses import dataclass, field, replace
 
-from scheduling.allocation import JobHistory
-from scheduling.interval import Action, Decision, IntervalRules, Methods, Seen, plan_interval
-from scheduling.interval.layout import Layout
-from scheduling.jobs import Counts, Job, TargetLoss, TrainingMode
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.profiling import Measured, ProfilingRules, plan_profiling, run_is_over
-from scheduling.progress.record import LossPoint, SpeedSample, TrainingProgress
-from scheduling.snapshot import BoundPod, ClusterSnapshot
+from optimus.allocation import JobHistory
+from optimus.interval import (
+    Action,
+    Decision,
+    IntervalConfig,
+    IntervalInput,
+    Strategies,
+    plan_interval,
+)
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.profiling import Measured, ProfilingRules, plan_profiling, run_is_over
+from optimus.jobs import Counts, Job, TargetLoss, TrainingMode
+from optimus.placement.theorem1 import Theorem1
+from optimus.policies.optimus import OptimusPolicy
+from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
+from optimus.snapshot import BoundPod, ClusterSnapshot
 from tests.unit.interval.cluster import Sync, job, nodes
 
 STEPS_PER_EPOCH = 3
 TICK_SECONDS = 5.0
 TRUTH = Sync(work=8.0, fixed=0.1, link=0.3, overhead=0.01)
-INTERVAL = IntervalRules(rescale_seconds=10.0, least_seconds_between_rescales=30.0)
+INTERVAL = IntervalConfig(rescale_seconds=10.0, least_seconds_between_rescales=30.0)
 PROFILING = ProfilingRules(steady_seconds=20.0, trained_limit_seconds=600.0)
 
 
@@ -45,7 +53,8 @@ class Life:
         epochs = range(1, int(self.epoch) + 1)
         return TrainingProgress(
             losses=tuple(
-                LossPoint(1 / (0.05 * epoch + 1) + 0.05, float(epoch), epoch * STEPS_PER_EPOCH) for epoch in epochs
+                LossPoint(1 / (0.05 * epoch + 1) + 0.05, float(epoch), epoch * STEPS_PER_EPOCH)
+                for epoch in epochs
             ),
             epoch=self.epoch,
             step=int(self.steps),
@@ -64,7 +73,11 @@ class VirtualCluster:
 
     at: float = 0.0
     lives: dict[str, Life] = field(default_factory=dict)
-    layout: Layout = field(default_factory=lambda: Layout.of(ClusterSnapshot.of(0.0, [], nodes(3, 4), []), Theorem1()))
+    layout: CapacityPlan = field(
+        default_factory=lambda: CapacityPlan.of(
+            ClusterSnapshot.of(0.0, [], nodes(3, 4), []), Theorem1()
+        )
+    )
 
     def submit(self, name: str, counts: tuple[int, int]) -> None:
         given_job = job(name, counts, TargetLoss(0.1), created_at=self.at, mode=TrainingMode.SYNC)
@@ -83,7 +96,9 @@ class VirtualCluster:
             for uid in self.lives
             for held in self.layout.held.get(uid, ())
         ]
-        return ClusterSnapshot.of(self.at, [life.job for life in self.lives.values()], nodes(3, 4), pods)
+        return ClusterSnapshot.of(
+            self.at, [life.job for life in self.lives.values()], nodes(3, 4), pods
+        )
 
     def train(self, seconds: float) -> None:
         """Time passes; waiting jobs are placed, placed jobs train and are profiled."""
@@ -97,7 +112,9 @@ class VirtualCluster:
     def profile(self) -> None:
         measured = Measured(self.progress(), self.histories())
         for life in self.lives.values():
-            if life.history.profiling_since is not None and run_is_over(life.job, self.at, measured, PROFILING):
+            if life.history.profiling_since is not None and run_is_over(
+                life.job, self.at, measured, PROFILING
+            ):
                 life.history = replace(life.history, profiling_since=None)
         measured = Measured(self.progress(), self.histories())
         for move in plan_profiling(self.snapshot(), measured, self.layout, PROFILING):
@@ -107,13 +124,17 @@ class VirtualCluster:
             life.history = replace(life.history, profiled=profiled, profiling_since=self.at)
 
     def interval(self) -> dict[str, Decision]:
-        seen = Seen(self.snapshot(), self.progress(), self.histories())
-        plan = plan_interval(f"at-{self.at:.0f}", seen, Methods(OptimusPolicy(), Theorem1()), INTERVAL)
+        seen = IntervalInput(self.snapshot(), self.progress(), self.histories())
+        plan = plan_interval(
+            f"at-{self.at:.0f}", seen, Strategies(OptimusPolicy(), Theorem1()), INTERVAL
+        )
         for decision in plan.decisions:
             life = self.lives[decision.uid]
             if decision.rescales:
                 self.rescale(life, decision.counts)
-                life.history = replace(life.history, rescales=life.history.rescales + 1, last_rescaled_at=self.at)
+                life.history = replace(
+                    life.history, rescales=life.history.rescales + 1, last_rescaled_at=self.at
+                )
         return {decision.key.name: decision for decision in plan.decisions}
 
     def rescale(self, life: Life, counts: Counts) -> None:
@@ -138,7 +159,9 @@ def test_a_life_beside_another() -> None:
 
     cluster.submit("second", (1, 2))
     cluster.train(10)
-    assert cluster.interval()["first"].action is Action.SHRINK, "makes room for the second job's minimum"
+    assert cluster.interval()["first"].action is Action.SHRINK, (
+        "makes room for the second job's minimum"
+    )
     assert cluster.counts("second") == Counts(1, 1)
     cluster.train(60)
     measuring = cluster.interval()
@@ -146,7 +169,9 @@ def test_a_life_beside_another() -> None:
     assert measuring["second"].action is Action.KEEP
     cluster.train(240)
     assert len(cluster.lives["uid-second"].history.profiled) == PROFILING.runs
-    assert cluster.interval()["second"].action is Action.GROW, "measured, it gets what its forecast is worth"
+    assert cluster.interval()["second"].action is Action.GROW, (
+        "measured, it gets what its forecast is worth"
+    )
     shared = cluster.counts("first")
     cluster.train(60)
 

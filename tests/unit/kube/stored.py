@@ -3,13 +3,15 @@
 import json
 from typing import Any
 
-from kube.left_alone import JobRules
-from kube.training_jobs import TrainingJob, decode_job
+from optimus.kube.eligibility import JobRules
+from optimus.kube.training_jobs import TrainingJob, decode_job
 
 RULES = JobRules()
 
 
-def replica(count: int | None = 1, *, scheduler: str = "optimus-scheduler", **container: object) -> dict[str, Any]:
+def replica(
+    count: int | None = 1, *, scheduler: str = "optimus-scheduler", **container: object
+) -> dict[str, Any]:
     spec = {
         "schedulerName": scheduler,
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}, **container}],
@@ -28,9 +30,14 @@ def job_json(kind: str = "TFJob", **annotations: str) -> dict[str, Any]:
             "uid": "u",
             "resourceVersion": "9",
             "creationTimestamp": "2026-01-01T00:00:00Z",
-            "annotations": {f"optimus.dl/{name.replace('_', '-')}": value for name, value in annotations.items()},
+            "annotations": {
+                f"optimus.dl/{name.replace('_', '-')}": value for name, value in annotations.items()
+            },
         },
-        "spec": {"jobMode": "MXTrain", "tfReplicaSpecs" if kind == "TFJob" else "mxReplicaSpecs": roles},
+        "spec": {
+            "jobMode": "MXTrain",
+            "tfReplicaSpecs" if kind == "TFJob" else "mxReplicaSpecs": roles,
+        },
     }
 
 

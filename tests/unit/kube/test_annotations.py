@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.jobs import (
+from optimus.jobs import (
     AtTarget,
     Batch,
     BatchScope,
@@ -36,11 +36,19 @@ def test_every_annotation_is_read() -> None:
     job = found.job
     assert found.problems == found.hints == ()
     assert job is not None
-    assert (job.goal, job.at_target, job.rescale) == (TargetLoss(0.2), AtTarget.SUSPEND, RescaleRule.ANY)
+    assert (job.goal, job.at_target, job.rescale) == (
+        TargetLoss(0.2),
+        AtTarget.SUSPEND,
+        RescaleRule.ANY,
+    )
     assert (job.mode, job.batch) == (TrainingMode.SYNC, Batch(256, BatchScope.JOB))
     assert job.bounds == CountBounds(1, 4, 2, 8)
     assert (job.steps_per_epoch, job.workload, job.chief_trains) == (12.5, "resnet-50", True)
-    assert (job.loss_metric, job.metrics_format, job.checkpoint_format) == ("nll", r"(\w+)=(\d+)", r"saved (\d+)")
+    assert (job.loss_metric, job.metrics_format, job.checkpoint_format) == (
+        "nll",
+        r"(\w+)=(\d+)",
+        r"saved (\d+)",
+    )
 
 
 def test_convergence_may_be_the_goal() -> None:
@@ -74,7 +82,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "value", "right"), BAD)
-def test_a_value_that_cannot_be_used_names_itself_and_what_would_be_right(name: str, value: str, right: str) -> None:
+def test_a_value_that_cannot_be_used_names_itself_and_what_would_be_right(
+    name: str, value: str, right: str
+) -> None:
     found = managed(**{name: value})
     annotation = f"optimus.dl/{name.replace('_', '-')}"
     assert [problem.annotation for problem in found.problems] == [annotation]

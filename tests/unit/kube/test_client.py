@@ -1,4 +1,5 @@
-"""Finding a configuration, and the token file; what goes over the wire is tested in tests/integration/kube."""
+"""Finding a configuration, and the token file; what goes over the wire is tested in
+tests/integration/kube."""
 
 from pathlib import Path
 
@@ -6,10 +7,13 @@ import pytest
 import trustme
 from kubernetes import client as api
 
-from kube.client import TokenFile, connect, path_of
-from kube.errors import ErrorKind, KubeError
+from optimus.kube.client import TokenFile, connect, path_of
+from optimus.kube.errors import ErrorKind, KubeError
 
-USER = "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+USER = (
+    "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: "
+    "k, user: u}}]\n"
+)
 CLUSTERS = 'clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}]\n'
 
 
@@ -30,14 +34,18 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         pytest.param("{", id="no YAML"),
         pytest.param(USER, id="a context without its cluster"),
         pytest.param(USER + CLUSTERS + "users: 7\n", id="users that are none"),
-        pytest.param(USER + "clusters: [7]\nusers: [{name: u, user: {}}]\n", id="a cluster that is none"),
+        pytest.param(
+            USER + "clusters: [7]\nusers: [{name: u, user: {}}]\n", id="a cluster that is none"
+        ),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_is_a_sentence(text: str | None, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(KubeError, match=r"no (usable cluster configuration in|kubeconfig file) .*kubeconfig") as raised:
+    with pytest.raises(
+        KubeError, match=r"no (usable cluster configuration in|kubeconfig file) .*kubeconfig"
+    ) as raised:
         connect(path, user_agent="test")
     assert raised.value.kind is ErrorKind.INVALID
 
@@ -71,14 +79,18 @@ def test_a_pod_without_its_token_is_a_sentence(in_a_pod: Path) -> None:
         connect(user_agent="test", service_account=in_a_pod)
 
 
-def test_a_kubeconfig_named_in_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_kubeconfig_named_in_the_environment_is_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = tmp_path / "mine"
     path.write_text(USER + CLUSTERS + "users: [{name: u, user: {}}]\n")
     monkeypatch.setenv("KUBECONFIG", str(path))
     connect(user_agent="test").close()
 
 
-def test_a_token_is_read_again_when_its_file_changes_and_kept_while_it_is_away(tmp_path: Path) -> None:
+def test_a_token_is_read_again_when_its_file_changes_and_kept_while_it_is_away(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
     tokens = TokenFile(path)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kube.left_alone import JobRules
+from optimus.kube.eligibility import JobRules
 from tests.unit.kube.stored import job_json, read
 
 
@@ -43,7 +43,9 @@ LEFT_ALONE = {
     "kueue label": "kueue.x-k8s.io/queue-name",
     "managed by": "runPolicy.managedBy",
     "ttl": "before 1.8.1",
-    "scheduler": 'add "schedulerName: optimus-scheduler" to spec.tfReplicaSpecs.Worker.template.spec',
+    "scheduler": (
+        'add "schedulerName: optimus-scheduler" to spec.tfReplicaSpecs.Worker.template.spec'
+    ),
 }
 
 

@@ -1,21 +1,22 @@
-"""Reading a log in bounds, from a node's agent in miniature: whole seconds, so many bytes, the oldest lines first."""
+"""Reading a log in bounds, from a node's agent in miniature: whole seconds, so many bytes, the
+oldest lines first."""
 
 import math
 from typing import cast
 
 import pytest
 
-from kube.client import Client
-from kube.errors import ErrorKind, KubeError
-from kube.logs import READ_SECONDS, LogReader
-from kube.outcomes import Refused
-from kube.pods import Pod
-from kube.times import format_instant, parse_instant
-from scheduling.jobs import Counts, NodeConstraints, Role
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine
-from scheduling.progress.rules import LogRules
-from scheduling.resources import Resources
+from optimus.jobs import Counts, NodeConstraints, Role
+from optimus.kube.client import Client
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.logs import READ_SECONDS, LogReader
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused
+from optimus.kube.times import format_instant, parse_instant
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LogLine
+from optimus.resources import Resources
 
 AT = 1_800_000_000.0
 POD = Pod(
@@ -36,13 +37,17 @@ class Agent:
         self.waits: list[float | None] = []
         self.fails_after: int | None = None
 
-    def get(self, what: str, path: str, query: list[tuple[str, str]], read_seconds: float | None = None) -> bytes:
+    def get(
+        self, what: str, path: str, query: list[tuple[str, str]], read_seconds: float | None = None
+    ) -> bytes:
         self.waits.append(read_seconds)
         if self.fails_after is not None and len(self.waits) > self.fails_after:
             raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: no answer")
         asked = dict(query)
         since = math.floor(parse_instant(asked["sinceTime"])) if "sinceTime" in asked else -math.inf
-        text = "".join(f"{format_instant(line.at)} {line.text}\n" for line in self.lines if line.at >= since)
+        text = "".join(
+            f"{format_instant(line.at)} {line.text}\n" for line in self.lines if line.at >= since
+        )
         return text.encode()[: int(asked["limitBytes"])]
 
     def reader(self, limit_bytes: int = 1000) -> LogReader:
@@ -60,20 +65,29 @@ def poll(agent: Agent, log: ProgressLog, *, times: int) -> None:
 @pytest.mark.parametrize(
     "flood",
     [
-        pytest.param([LogLine(AT + 1 + n / 1000, f"row {n} of a matrix") for n in range(100)], id="many lines"),
+        pytest.param(
+            [LogLine(AT + 1 + n / 1000, f"row {n} of a matrix") for n in range(100)],
+            id="many lines",
+        ),
         pytest.param([LogLine(AT + 1, "x" * 5000)], id="one line larger than a read"),
-        pytest.param([LogLine(AT + 1.5, "the same row") for _ in range(100)], id="the same line again and again"),
+        pytest.param(
+            [LogLine(AT + 1.5, "the same row") for _ in range(100)],
+            id="the same line again and again",
+        ),
     ],
 )
 def test_more_in_a_second_than_a_read_holds_does_not_end_the_reading(flood: list[LogLine]) -> None:
     later = [LogLine(AT + 2 + n, f"step={n} loss=1") for n in range(20)]
-    log = ProgressLog(LogRules())
+    log = ProgressLog(LogFormatOptions())
     poll(Agent(LogLine(AT, "step=0 loss=2"), *flood, *later), log, times=6)
     assert log.progress(AT + 100).step == 19
 
 
 def test_a_log_that_ends_with_such_a_second_goes_on_when_more_is_printed() -> None:
-    log, agent = ProgressLog(LogRules()), Agent(*(LogLine(AT + n / 1000, f"row {n} of a matrix") for n in range(100)))
+    log, agent = (
+        ProgressLog(LogFormatOptions()),
+        Agent(*(LogLine(AT + n / 1000, f"row {n} of a matrix") for n in range(100))),
+    )
     poll(agent, log, times=5)
     agent.lines.append(LogLine(AT + 60, "step=7 loss=1"))
     poll(agent, log, times=1)

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 import yaml
 
-from kube.contract import GROUP, PROFILE_KIND, PROFILES, SCHEDULER_NAME, VERSION, Phase
-from kube.profiles import ProfileStatus, RescaleRecord
+from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, SCHEDULER_NAME, VERSION, Phase
+from optimus.kube.profiles import ProfileStatus, RescaleRecord
 
 ROOT = Path(__file__).parents[3]
 MANIFESTS = sorted((ROOT / "manifests").glob("*.yaml"))
@@ -24,13 +24,18 @@ def crd() -> dict[str, Any]:
 
 
 def status_of(crd: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][
+        "status"
+    ]
     return schema["properties"]  # type: ignore[no-any-return]  # YAML
 
 
 def test_the_crd_is_the_one_that_is_written(crd: dict[str, Any]) -> None:
     assert (crd["spec"]["group"], crd["spec"]["versions"][0]["name"]) == (GROUP, VERSION)
-    assert (crd["spec"]["names"]["kind"], crd["spec"]["names"]["plural"]) == (PROFILE_KIND, PROFILES)
+    assert (crd["spec"]["names"]["kind"], crd["spec"]["names"]["plural"]) == (
+        PROFILE_KIND,
+        PROFILES,
+    )
 
 
 def test_the_crd_has_exactly_the_fields_that_are_written(crd: dict[str, Any]) -> None:
@@ -46,7 +51,9 @@ def test_the_crd_knows_every_phase(crd: dict[str, Any]) -> None:
 
 def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:
     plain = documents(ROOT / "scheduler-config/kube-scheduler-config.yaml")[0]
-    overlaid = documents(ROOT / "localcluster/overlay/kube-scheduler-config.yaml")[0]
+    overlaid = documents(ROOT / "localcluster/src/localcluster/overlay/kube-scheduler-config.yaml")[
+        0
+    ]
     connection = overlaid.pop("clientConnection")
     assert connection == {"kubeconfig": "/var/run/secrets/kubernetes.io/serviceaccount/kubeconfig"}
     assert overlaid == plain
@@ -70,7 +77,9 @@ def containers() -> list[Any]:
 
 
 @pytest.mark.parametrize(("pod", "container"), containers())
-def test_every_container_is_confined_bounded_and_watched(pod: dict[str, Any], container: dict[str, Any]) -> None:
+def test_every_container_is_confined_bounded_and_watched(
+    pod: dict[str, Any], container: dict[str, Any]
+) -> None:
     security = container["securityContext"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert security["readOnlyRootFilesystem"]

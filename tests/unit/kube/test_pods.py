@@ -8,13 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.errors import Malformed
-from kube.pods import Owner, Pod, decode_pod
-from scheduling.jobs import NodeConstraints, Requirement, Role, Toleration
-from scheduling.resources import Resources
-from scheduling.snapshot import BoundPod, ReplicaId
+from optimus.jobs import NodeConstraints, Requirement, Role, Toleration
+from optimus.kube.errors import Malformed
+from optimus.kube.pods import Owner, Pod, decode_pod
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ReplicaId
 
-OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "j", "uid": "u", "controller": True}
+OWNER = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "TFJob",
+    "name": "j",
+    "uid": "u",
+    "controller": True,
+}
 LABELS = {"training.kubeflow.org/replica-type": "ps", "training.kubeflow.org/replica-index": "3"}
 
 
@@ -23,7 +29,9 @@ def container(cpu: str | None = None, **extra: object) -> dict[str, object]:
     return {"name": "tensorflow", "resources": {"requests": requests}, **extra}
 
 
-def decoded(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: object) -> Pod:
+def decoded(
+    spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: object
+) -> Pod:
     raw = {
         "metadata": {"name": "p", "namespace": "ns", "uid": "pu", **metadata},
         "spec": spec or {"containers": [container()]},
@@ -35,14 +43,19 @@ def decoded(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = 
 @pytest.mark.parametrize(
     ("spec", "millicores"),
     [
-        pytest.param({"containers": [container("1"), container("500m")]}, 1500, id="containers add up"),
+        pytest.param(
+            {"containers": [container("1"), container("500m")]}, 1500, id="containers add up"
+        ),
         pytest.param(
             {"containers": [container("1")], "initContainers": [container("3"), container("2")]},
             3000,
             id="the largest init container counts where it is more than the containers",
         ),
         pytest.param(
-            {"containers": [container("1")], "initContainers": [container("500m", restartPolicy="Always")]},
+            {
+                "containers": [container("1")],
+                "initContainers": [container("500m", restartPolicy="Always")],
+            },
             1500,
             id="a sidecar adds to the containers",
         ),
@@ -63,7 +76,9 @@ def decoded(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = 
             id="an init container does not run beside the sidecars after it",
         ),
         pytest.param(
-            {"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250, id="a runtime's overhead adds"
+            {"containers": [container("1")], "overhead": {"cpu": "250m"}},
+            1250,
+            id="a runtime's overhead adds",
         ),
         pytest.param(
             {"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}},
@@ -79,7 +94,9 @@ def decoded(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = 
         pytest.param({"containers": None, "initContainers": None}, 0, id="null lists"),
     ],
 )
-def test_requests_are_reckoned_as_kube_scheduler_does(spec: dict[str, Any], millicores: int) -> None:
+def test_requests_are_reckoned_as_kube_scheduler_does(
+    spec: dict[str, Any], millicores: int
+) -> None:
     assert decoded(spec).resources == Resources(cpu=millicores, pods=1)
 
 
@@ -94,14 +111,31 @@ def test_requests_are_reckoned_as_kube_scheduler_does(spec: dict[str, Any], mill
             id="MXNet's server is a PS",
         ),
         pytest.param(OWNER, {}, None, id="no labels"),
-        pytest.param(OWNER, LABELS | {"training.kubeflow.org/replica-index": "-1"}, None, id="an index that is none"),
         pytest.param(
-            OWNER, LABELS | {"training.kubeflow.org/replica-index": "10000"}, None, id="an index beyond any job"
+            OWNER,
+            LABELS | {"training.kubeflow.org/replica-index": "-1"},
+            None,
+            id="an index that is none",
         ),
-        pytest.param(OWNER, LABELS | {"training.kubeflow.org/replica-type": "tuner"}, None, id="a role unknown"),
-        pytest.param(OWNER | {"controller": False}, LABELS, None, id="an owner that does not control"),
+        pytest.param(
+            OWNER,
+            LABELS | {"training.kubeflow.org/replica-index": "10000"},
+            None,
+            id="an index beyond any job",
+        ),
+        pytest.param(
+            OWNER,
+            LABELS | {"training.kubeflow.org/replica-type": "tuner"},
+            None,
+            id="a role unknown",
+        ),
+        pytest.param(
+            OWNER | {"controller": False}, LABELS, None, id="an owner that does not control"
+        ),
         pytest.param(OWNER | {"apiVersion": "batch/v1"}, LABELS, None, id="another group's kind"),
-        pytest.param(OWNER | {"kind": "PyTorchJob"}, LABELS, None, id="a kind without parameter servers"),
+        pytest.param(
+            OWNER | {"kind": "PyTorchJob"}, LABELS, None, id="a kind without parameter servers"
+        ),
     ],
 )
 def test_owner_and_labels_tell_the_replica(
@@ -110,25 +144,47 @@ def test_owner_and_labels_tell_the_replica(
     assert decoded(ownerReferences=[owner], labels=labels).replica == replica
 
 
-TF = {"cluster": {"ps": ["a:1", "b:1"], "worker": ["c:1"], "chief": ["d:1"]}, "task": {"type": "ps", "index": 0}}
-MX = {"cluster": {"scheduler": [{"url": "s", "port": 9091}], "server": [{}, {}], "worker": [{}]}, "labels": {}}
+TF = {
+    "cluster": {"ps": ["a:1", "b:1"], "worker": ["c:1"], "chief": ["d:1"]},
+    "task": {"type": "ps", "index": 0},
+}
+MX = {
+    "cluster": {"scheduler": [{"url": "s", "port": 9091}], "server": [{}, {}], "worker": [{}]},
+    "labels": {},
+}
 
 
 @pytest.mark.parametrize(
     ("name", "value", "gang"),
     [
-        pytest.param("TF_CONFIG", json.dumps(TF), {Role.PS: 2, Role.WORKER: 1, Role.CHIEF: 1}, id="TFJob"),
-        pytest.param("MX_CONFIG", json.dumps(MX), {Role.SCHEDULER: 1, Role.PS: 2, Role.WORKER: 1}, id="MXJob"),
-        pytest.param("TF_CONFIG", '{"cluster":{"worker":{"1":"a"}}}', None, id="a dynamic worker sees no whole gang"),
+        pytest.param(
+            "TF_CONFIG", json.dumps(TF), {Role.PS: 2, Role.WORKER: 1, Role.CHIEF: 1}, id="TFJob"
+        ),
+        pytest.param(
+            "MX_CONFIG", json.dumps(MX), {Role.SCHEDULER: 1, Role.PS: 2, Role.WORKER: 1}, id="MXJob"
+        ),
+        pytest.param(
+            "TF_CONFIG",
+            '{"cluster":{"worker":{"1":"a"}}}',
+            None,
+            id="a dynamic worker sees no whole gang",
+        ),
         pytest.param("TF_CONFIG", '{"cluster":{}}', None, id="an empty cluster"),
         pytest.param("TF_CONFIG", '{"cluster":{"tuner":["a"]}}', None, id="a role unknown"),
-        pytest.param("TF_CONFIG", json.dumps({"cluster": {"ps": [1] * 10_001}}), None, id="more than anybody has"),
+        pytest.param(
+            "TF_CONFIG",
+            json.dumps({"cluster": {"ps": [1] * 10_001}}),
+            None,
+            id="more than anybody has",
+        ),
         pytest.param("TF_CONFIG", "garbage", None, id="no JSON"),
         pytest.param("TF_CONFIG", "[" * 100_000, None, id="JSON too deep"),
         pytest.param("OTHER", json.dumps(TF), None, id="none"),
     ],
 )
-def test_the_pods_own_configuration_tells_the_gang(name: str, value: str, gang: dict[Role, int] | None) -> None:
+def test_the_pods_own_configuration_tells_the_gang(
+    name: str, value: str, gang: dict[Role, int] | None
+) -> None:
     spec = {"containers": [{"name": "side"}, container(env=[{"name": name, "value": value}])]}
     assert decoded(spec, ownerReferences=[OWNER]).gang == gang
 
@@ -141,12 +197,19 @@ def test_what_the_operator_appended_last_to_its_own_container_tells_the_gang() -
             container(env=[alone, {"name": "TF_CONFIG", "value": json.dumps(TF)}]),
         ]
     }
-    assert decoded(spec, ownerReferences=[OWNER]).gang == {Role.PS: 2, Role.WORKER: 1, Role.CHIEF: 1}
+    assert decoded(spec, ownerReferences=[OWNER]).gang == {
+        Role.PS: 2,
+        Role.WORKER: 1,
+        Role.CHIEF: 1,
+    }
 
 
 def test_constraints_are_kept() -> None:
     expression = {"key": "zone", "operator": "In", "values": ["a"]}
-    term = {"matchExpressions": [expression], "matchFields": [{"key": "metadata.name", "operator": "Exists"}]}
+    term = {
+        "matchExpressions": [expression],
+        "matchFields": [{"key": "metadata.name", "operator": "Exists"}],
+    }
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     spec = {
         "containers": [container()],
@@ -156,7 +219,12 @@ def test_constraints_are_kept() -> None:
     }
     assert decoded(spec).constraints == NodeConstraints(
         selector=(("gpu", "yes"),),
-        affinity=((Requirement("zone", "In", ("a",)), Requirement("metadata.name", "Exists", (), field=True)),),
+        affinity=(
+            (
+                Requirement("zone", "In", ("a",)),
+                Requirement("metadata.name", "Exists", (), field=True),
+            ),
+        ),
         tolerations=(Toleration("t", "Exists"), Toleration()),
     )
 
@@ -181,7 +249,11 @@ def test_status_fields_are_read() -> None:
 
 @pytest.mark.parametrize(
     ("names", "expected"),
-    [(["istio", "mxnet"], "mxnet"), (["a", "b"], "a"), (["x", "tensorflow", "mxnet"], "tensorflow")],
+    [
+        (["istio", "mxnet"], "mxnet"),
+        (["a", "b"], "a"),
+        (["x", "tensorflow", "mxnet"], "tensorflow"),
+    ],
 )
 def test_the_training_containers_log_is_the_one_to_read(names: list[str], expected: str) -> None:
     assert decoded({"containers": [{"name": name} for name in names]}).log_container == expected
@@ -189,16 +261,23 @@ def test_the_training_containers_log_is_the_one_to_read(names: list[str], expect
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 some_pod = st.fixed_dictionaries(
-    {"metadata": st.fixed_dictionaries({"name": st.text(), "uid": st.text()}, optional={"labels": json_values})},
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": st.text(), "uid": st.text()}, optional={"labels": json_values}
+        )
+    },
     optional={
         "spec": st.fixed_dictionaries(
             {},
             optional={
-                "containers": json_values | st.lists(st.fixed_dictionaries({"resources": json_values})),
+                "containers": json_values
+                | st.lists(st.fixed_dictionaries({"resources": json_values})),
                 "tolerations": json_values,
                 "affinity": json_values,
                 "overhead": st.dictionaries(st.text(), json_values, max_size=2),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.errors import Malformed
-from kube.quantity import offered, requested
-from scheduling.resources import Resources
+from optimus.kube.errors import Malformed
+from optimus.kube.quantity import offered, requested
+from optimus.resources import Resources
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,9 @@ from scheduling.resources import Resources
         pytest.param("memory", "1Gi", 1 << 30, id="binary suffix"),
         pytest.param("memory", "1.5Gi", 3 << 29, id="a fraction with a binary suffix"),
         pytest.param("memory", "1G", 10**9, id="decimal suffix"),
-        pytest.param("memory", "128974848000m", 128974848, id="memory in thousandths, as some tools write"),
+        pytest.param(
+            "memory", "128974848000m", 128974848, id="memory in thousandths, as some tools write"
+        ),
         pytest.param("memory", "1500m", 2, id="a fraction of a byte is rounded up"),
         pytest.param("nvidia.com/gpu", "4", 4, id="an extended resource"),
         pytest.param("memory", "0", 0, id="nothing"),
@@ -38,14 +40,31 @@ def test_what_a_node_has_is_rounded_down() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "lots", "1 Gi", "NaN", "Infinity", "1_000", "٣", "0x10", "1mi", "--1", "1e999999999", "9" * 70, "1Ki5", "\n"],
+    [
+        "",
+        "lots",
+        "1 Gi",
+        "NaN",
+        "Infinity",
+        "1_000",
+        "٣",
+        "0x10",
+        "1mi",
+        "--1",
+        "1e999999999",
+        "9" * 70,
+        "1Ki5",
+        "\n",
+    ],
 )
 def test_nonsense_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(Malformed, match=r"^memory: .* is no quantity"):
         requested({"memory": text})
 
 
-@pytest.mark.parametrize(("text", "reason"), [("-1", "is negative"), ("10E", "is too large"), ("1e60", "is too large")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("-1", "is negative"), ("10E", "is too large"), ("1e60", "is too large")]
+)
 def test_amounts_beyond_reason_are_refused(text: str, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         requested({"memory": text})

@@ -4,24 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.errors import Malformed
-from kube.times import format_instant, format_second, parse_instant
+from optimus.kube.errors import Malformed
+from optimus.kube.times import format_instant, format_second, parse_instant
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
         pytest.param("2026-01-01T00:00:00Z", 1767225600.0, id="whole seconds"),
-        pytest.param("2026-01-01T00:00:00.123456789Z", 1767225600.123456789, id="nanoseconds, as in logs"),
+        pytest.param(
+            "2026-01-01T00:00:00.123456789Z", 1767225600.123456789, id="nanoseconds, as in logs"
+        ),
         pytest.param("2026-01-01T00:00:00.5Z", 1767225600.5, id="one digit, as in logs"),
-        pytest.param("2026-01-01T01:00:00+01:00", 1767225600.0, id="another zone, as some kubelets write"),
+        pytest.param(
+            "2026-01-01T01:00:00+01:00", 1767225600.0, id="another zone, as some kubelets write"
+        ),
     ],
 )
 def test_instants_are_read(text: str, seconds: float) -> None:
     assert parse_instant(text) == pytest.approx(seconds, abs=1e-6)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T00:00:00"]
+)
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(Malformed, match="is no RFC 3339 instant"):
         parse_instant(text)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from kube.errors import Malformed
-from kube.training_jobs import TrainingJob, decode_job
-from scheduling.jobs import (
+from optimus.jobs import (
     Counts,
     Role,
     TrainingMode,
 )
+from optimus.kube.errors import Malformed
+from optimus.kube.training_jobs import TrainingJob, decode_job
 from tests.unit.kube.stored import RULES, job_json, read, replica
 from tests.unit.kube.test_pods import json_values
 
@@ -33,7 +33,11 @@ def test_an_mxjobs_server_is_a_ps_and_its_scheduler_is_fixed() -> None:
     assert found.job.managed
     assert found.job.counts == Counts(2, 4)
     assert [(role.role, role.count) for role in found.job.fixed] == [(Role.SCHEDULER, 1)]
-    assert found.replica_keys == {Role.SCHEDULER: "Scheduler", Role.PS: "Server", Role.WORKER: "Worker"}
+    assert found.replica_keys == {
+        Role.SCHEDULER: "Scheduler",
+        Role.PS: "Server",
+        Role.WORKER: "Worker",
+    }
 
 
 def test_keys_in_any_casing_are_found_and_kept_and_missing_replicas_are_one() -> None:
@@ -65,7 +69,9 @@ def broken(change: str) -> dict[str, Any]:
         case "huge":
             roles["PS"]["replicas"] = 2_000_000_000
         case "bad amount":
-            roles["PS"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
+            roles["PS"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = (
+                "lots"
+            )
     return raw
 
 
@@ -116,8 +122,12 @@ def test_the_mode_comes_from_the_workers_command(words: list[str], mode: Trainin
         pytest.param([("Failed", "False")], None, id="a condition that does not hold"),
     ],
 )
-def test_a_finished_job_is_not_active(conditions: list[tuple[str, str]], outcome: str | None) -> None:
-    raw = job_json() | {"status": {"conditions": [{"type": kind, "status": status} for kind, status in conditions]}}
+def test_a_finished_job_is_not_active(
+    conditions: list[tuple[str, str]], outcome: str | None
+) -> None:
+    raw = job_json() | {
+        "status": {"conditions": [{"type": kind, "status": status} for kind, status in conditions]}
+    }
     found = read(raw)
     assert found.outcome == outcome
     assert (found.active is None) == (outcome is not None)
@@ -143,7 +153,17 @@ def test_any_json_is_a_job_or_refused(value: object, other: object) -> None:
     whole = deepcopy(job_json(target_loss="0.2"))
     whole["spec"]["tfReplicaSpecs"]["PS"] = value
     partly = deepcopy(job_json(target_loss="0.2"))
-    partly["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"] = {"containers": [{"resources": value}], "x": other}
-    for candidate in (value, whole, partly, {"metadata": {"name": "n", "uid": "u"}, "spec": value, "status": other}):
+    partly["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"] = {
+        "containers": [{"resources": value}],
+        "x": other,
+    }
+    for candidate in (
+        value,
+        whole,
+        partly,
+        {"metadata": {"name": "n", "uid": "u"}, "spec": value, "status": other},
+    ):
         with suppress(Malformed):
-            assert isinstance(decode_job("TFJob", json.dumps(candidate).encode(), rules=RULES), TrainingJob)
+            assert isinstance(
+                decode_job("TFJob", json.dumps(candidate).encode(), rules=RULES), TrainingJob
+            )

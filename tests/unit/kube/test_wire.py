@@ -11,19 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.client.exceptions import ApiException
 
-from kube.backoff import Backoff, BackoffRule
-from kube.errors import LONGEST_WAIT_SECONDS, ErrorKind, KubeError, Malformed, classify, from_answer
-from kube.logs import parse_log
-from kube.store import Changes, Key, Store
-from kube.watch import decode_event, decode_page
-from scheduling.progress.record import LogLine
+from optimus.kube.backoff import Backoff, BackoffRule
+from optimus.kube.errors import (
+    LONGEST_WAIT_SECONDS,
+    ErrorKind,
+    KubeError,
+    Malformed,
+    classify,
+    from_answer,
+)
+from optimus.kube.logs import parse_log
+from optimus.kube.store import Changes, Key, Store
+from optimus.kube.watch import decode_event, decode_page
+from optimus.progress.types import LogLine
 
 
 @pytest.mark.parametrize(
     ("code", "body", "headers", "kind"),
     [
         pytest.param(409, b'{"reason":"Conflict"}', {}, ErrorKind.CONFLICT, id="a stale version"),
-        pytest.param(409, b'{"reason":"AlreadyExists"}', {}, ErrorKind.EXISTS, id="a name that is taken"),
+        pytest.param(
+            409, b'{"reason":"AlreadyExists"}', {}, ErrorKind.EXISTS, id="a name that is taken"
+        ),
         pytest.param(410, b'{"reason":"Expired"}', {}, ErrorKind.EXPIRED, id="a version too old"),
         pytest.param(404, b"", {}, ErrorKind.NOT_FOUND, id="gone"),
         pytest.param(403, b"{}", {}, ErrorKind.FORBIDDEN, id="no right"),
@@ -31,17 +40,27 @@ from scheduling.progress.record import LogLine
         pytest.param(429, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED, id="too many requests"),
         pytest.param(503, b"{}", {"Retry-After": "3"}, ErrorKind.THROTTLED, id="busy, with a time"),
         pytest.param(503, b"<html>", {}, ErrorKind.TRANSIENT, id="busy, without"),
-        pytest.param(504, b'{"message":"Too large resource version"}', {}, ErrorKind.TRANSIENT, id="not there yet"),
+        pytest.param(
+            504,
+            b'{"message":"Too large resource version"}',
+            {},
+            ErrorKind.TRANSIENT,
+            id="not there yet",
+        ),
     ],
 )
-def test_answers_are_sorted_by_what_to_do(code: int, body: bytes, headers: dict[str, str], kind: ErrorKind) -> None:
+def test_answers_are_sorted_by_what_to_do(
+    code: int, body: bytes, headers: dict[str, str], kind: ErrorKind
+) -> None:
     error = from_answer("try", code, body, headers)
     assert error.kind is kind
     assert str(error).startswith("cannot try: ")
     assert error.retry_after_seconds == (3.0 if headers else None)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("99999", LONGEST_WAIT_SECONDS), ("soon", None), ("", None)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("99999", LONGEST_WAIT_SECONDS), ("soon", None), ("", None)]
+)
 def test_a_wait_is_bounded(text: str, seconds: float | None) -> None:
     assert from_answer("try", 429, b"", {"Retry-After": text}).retry_after_seconds == seconds
 
@@ -52,7 +71,10 @@ def test_a_wait_is_bounded(text: str, seconds: float | None) -> None:
         (KubeError(ErrorKind.INVALID, "x"), ErrorKind.INVALID),
         (ApiException(status=404, reason="x"), ErrorKind.NOT_FOUND),
         (ApiException(status=0, reason="SSLError"), ErrorKind.TRANSIENT),
-        (urllib3.exceptions.ReadTimeoutError(urllib3.HTTPConnectionPool("h"), "/", "x"), ErrorKind.TRANSIENT),
+        (
+            urllib3.exceptions.ReadTimeoutError(urllib3.HTTPConnectionPool("h"), "/", "x"),
+            ErrorKind.TRANSIENT,
+        ),
         (ConnectionResetError("reset"), ErrorKind.TRANSIENT),
     ],
 )
@@ -78,7 +100,9 @@ def test_an_error_event_is_an_error() -> None:
     assert raised.value.kind is ErrorKind.EXPIRED
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":""}}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"metadata":{}}', b'{"metadata":{"resourceVersion":""}}']
+)
 def test_a_list_without_a_version_is_refused(body: bytes) -> None:
     with pytest.raises(Malformed):
         decode_page(body)
@@ -139,8 +163,18 @@ def test_waiting_ends_with_a_change() -> None:
     [
         pytest.param(b"", 100, [], id="nothing"),
         pytest.param(b"1970-01-01T00:00:01Z a\n", 100, [LogLine(1.0, "a")], id="one line"),
-        pytest.param(b"1970-01-01T00:00:01Z a\n1970-01-01T00:00:02Z b", 100, [LogLine(1.0, "a")], id="cut at the end"),
-        pytest.param(b"1970-01-01T00:00:01Z aaa", 24, [LogLine(1.0, "aaa")], id="one line larger than the limit"),
+        pytest.param(
+            b"1970-01-01T00:00:01Z a\n1970-01-01T00:00:02Z b",
+            100,
+            [LogLine(1.0, "a")],
+            id="cut at the end",
+        ),
+        pytest.param(
+            b"1970-01-01T00:00:01Z aaa",
+            24,
+            [LogLine(1.0, "aaa")],
+            id="one line larger than the limit",
+        ),
         pytest.param(b"1970-01-01T00:00:01Z aaa", 99, [], id="one line still being written"),
         pytest.param(b"no logs here\n", 100, [], id="the agent's own words"),
         pytest.param(b"1970-01-01T00:00:01Z \n", 100, [LogLine(1.0, "")], id="an empty line"),

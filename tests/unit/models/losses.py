@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduling.progress.record import LossPoint
+from optimus.progress.types import LossPoint
 
 
 def epochs(losses: np.ndarray) -> list[LossPoint]:

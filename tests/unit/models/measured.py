@@ -3,11 +3,14 @@
 import csv
 from pathlib import Path
 
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
-from scheduling.progress.record import SpeedSample
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.progress.types import SpeedSample
 
 _FILE = Path(__file__).parents[2] / "data" / "ps_speed" / "mxnet_ps_links200.csv"
-BATCHES = {TrainingMode.SYNC: Batch(960, BatchScope.JOB), TrainingMode.ASYNC: Batch(160, BatchScope.WORKER)}
+BATCHES = {
+    TrainingMode.SYNC: Batch(960, BatchScope.JOB),
+    TrainingMode.ASYNC: Batch(160, BatchScope.WORKER),
+}
 
 
 def speeds(mode: TrainingMode) -> dict[Counts, float]:

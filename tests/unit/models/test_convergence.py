@@ -1,4 +1,5 @@
-"""The loss curve: every form of decay, noise, goals, invariances, the obvious slow version, real curves."""
+"""The loss curve: every form of decay, noise, goals, invariances, the obvious slow version, real
+curves."""
 
 from pathlib import Path
 
@@ -7,15 +8,15 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.errors import NotReady
-from scheduling.jobs import ConvergenceThreshold, Counts, Goal, Role, TargetLoss, TrainingMode
-from scheduling.models.convergence import Arrival, LossCurve, LossSeries
-from scheduling.models.convergence.family import family
-from scheduling.models.convergence.noise import noise_of, sliding_noise
-from scheduling.models.convergence.posterior import binned, posterior
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LossPoint
-from scheduling.progress.rules import LogRules
+from optimus.errors import NotReady
+from optimus.jobs import ConvergenceThreshold, Counts, Goal, Role, TargetLoss, TrainingMode
+from optimus.models.convergence import Arrival, LossCurve, LossSeries
+from optimus.models.convergence.family import family
+from optimus.models.convergence.noise import noise_of, sliding_noise
+from optimus.models.convergence.posterior import binned, posterior
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs
 from tests.unit.progress.jobs import START, stamped
 
@@ -100,7 +101,9 @@ class TestNoise:
         losses = COURSES["a hyperbola, the paper's form"][:60].copy()
         calm = arrival(epochs(losses), TargetLoss(0.12))
         losses[30] *= 1.5
-        assert arrival(epochs(losses), TargetLoss(0.12)).point == pytest.approx(calm.point, rel=0.25)
+        assert arrival(epochs(losses), TargetLoss(0.12)).point == pytest.approx(
+            calm.point, rel=0.25
+        )
 
     @pytest.mark.parametrize("count", [5, 8, 30, 200])
     @pytest.mark.parametrize("noise", [0.005, 0.05])
@@ -113,12 +116,16 @@ class TestNoise:
     def test_of_each_short_stretch_it_is_that_of_the_stretch_by_second_differences(self) -> None:
         log_loss = 0.03 * np.random.default_rng(0).standard_normal(30)
         second = [np.abs(np.diff(log_loss[n : n + 8], 2)) / np.sqrt(6) for n in range(23)]
-        slow = [np.sqrt(((1.4826 * np.median(each)) ** 2 + np.mean(each**2)) / 2) for each in second]
+        slow = [
+            np.sqrt(((1.4826 * np.median(each)) ** 2 + np.mean(each**2)) / 2) for each in second
+        ]
         assert sliding_noise(log_loss, 8) == pytest.approx(np.array(slow))
 
 
 class TestInvariance:
-    losses = COURSES["a power with a floor"][:50] * np.exp(0.02 * np.random.default_rng(3).standard_normal(50))
+    losses = COURSES["a power with a floor"][:50] * np.exp(
+        0.02 * np.random.default_rng(3).standard_normal(50)
+    )
 
     def test_the_unit_of_the_loss_does_not_matter(self) -> None:
         one = arrival(epochs(self.losses), TargetLoss(0.3))
@@ -127,7 +134,10 @@ class TestInvariance:
 
     def test_the_unit_of_the_steps_does_not_matter(self) -> None:
         by_one, by_many = (
-            arrival([LossPoint(float(y), step=n * each) for n, y in enumerate(self.losses, 1)], TargetLoss(0.3))
+            arrival(
+                [LossPoint(float(y), step=n * each) for n, y in enumerate(self.losses, 1)],
+                TargetLoss(0.3),
+            )
             for each in (1, 250)
         )
         assert by_many.point == pytest.approx(250 * by_one.point)
@@ -136,13 +146,18 @@ class TestInvariance:
     def test_thousands_of_points_are_as_good_as_their_means(self) -> None:
         rng, k = np.random.default_rng(4), np.arange(1, 5001)
         losses = (2 / (0.001 * k + 1) + 0.1) * np.exp(0.1 * rng.standard_normal(5000))
-        found = arrival([LossPoint(float(y), step=int(n)) for n, y in zip(k, losses, strict=True)], TargetLoss(0.3))
+        found = arrival(
+            [LossPoint(float(y), step=int(n)) for n, y in zip(k, losses, strict=True)],
+            TargetLoss(0.3),
+        )
         assert found.point == pytest.approx(9000, rel=0.2)
 
 
 @given(
     st.lists(st.floats(0.0, 1e12), min_size=1, max_size=60),
-    st.sampled_from([TargetLoss(0.5), TargetLoss(-1.0), TargetLoss(0.0), ConvergenceThreshold(0.02)]),
+    st.sampled_from(
+        [TargetLoss(0.5), TargetLoss(-1.0), TargetLoss(0.0), ConvergenceThreshold(0.02)]
+    ),
 )
 @example([4.0, 3.0, 2.0, 1.0, 5e-324], TargetLoss(0.5))
 @settings(deadline=None)
@@ -176,8 +191,11 @@ def test_a_lower_target_is_never_met_sooner(seed: int, one: float, other: float)
 
 class TestPosterior:
     def test_it_is_bayes_rule_over_every_law_one_by_one(self) -> None:
-        """Oracle: each law fitted on its own, its likelihood computed from its residuals, window by window."""
-        losses = np.log(COURSES["a power with a floor"][:40]) + 0.02 * np.random.default_rng(0).standard_normal(40)
+        """Oracle: each law fitted on its own, its likelihood computed from its residuals, window by
+        window."""
+        losses = np.log(COURSES["a power with a floor"][:40]) + 0.02 * np.random.default_rng(
+            0
+        ).standard_normal(40)
         past = binned((np.arange(40) + 0.5) / 40, losses)
         centres = (np.arange(48) + 0.5) / 48
         total = np.zeros(len(family().log_prior))
@@ -185,9 +203,14 @@ class TestPosterior:
             inside = centres >= begin
             likelihoods = []
             for row, log_prior in enumerate(family().log_prior):
-                residuals = past.log_loss[inside] - family().laws[np.array([row])].log_course(centres[inside])[0]
+                residuals = (
+                    past.log_loss[inside]
+                    - family().laws[np.array([row])].log_course(centres[inside])[0]
+                )
                 worth = max(0.15 * 40 * (1 - begin), 2.0)
-                likelihoods.append(np.exp(log_prior) * (np.var(residuals) + 0.003**2) ** (-worth / 2))
+                likelihoods.append(
+                    np.exp(log_prior) * (np.var(residuals) + 0.003**2) ** (-worth / 2)
+                )
             total += np.array(likelihoods) / np.sum(likelihoods) / 2
         ours = posterior(past, 40, least=0.0)
         assert np.bincount(ours.rows, ours.weights) == pytest.approx(total, abs=1e-9)
@@ -234,9 +257,13 @@ class TestAfterADrop:
 
     @staticmethod
     def points(after: int) -> list[LossPoint]:
-        before = [LossPoint(1 / (0.2 * k + 1) + 0.3, float(k), learning_rate=0.1) for k in range(1, 21)]
+        before = [
+            LossPoint(1 / (0.2 * k + 1) + 0.3, float(k), learning_rate=0.1) for k in range(1, 21)
+        ]
         late = [1 / (0.5 * k + 6) + 0.1 for k in range(1, after + 1)]
-        return before + [LossPoint(loss, 21.0 + n, learning_rate=0.01) for n, loss in enumerate(late)]
+        return before + [
+            LossPoint(loss, 21.0 + n, learning_rate=0.01) for n, loss in enumerate(late)
+        ]
 
     def test_the_fit_starts_again_there(self) -> None:
         curve = fitted(self.points(after=20))
@@ -253,16 +280,23 @@ class TestAfterADrop:
 
     def test_until_there_are_epochs_enough_nothing_is_forecast(self) -> None:
         refusal = LossCurve.fit(self.points(after=2))
-        assert refusal == NotReady("the loss is known at 2 complete epochs since the learning rate dropped, 5 needed")
+        assert refusal == NotReady(
+            "the loss is known at 2 complete epochs since the learning rate dropped, 5 needed"
+        )
 
 
-RECORDED = {"softmax_digits.log": 150, "mlp_noisy.log": 120, "mlp_digits_step.log": 150, "cnn_digits_step.log": 80}
+RECORDED = {
+    "softmax_digits.log": 150,
+    "mlp_noisy.log": 120,
+    "mlp_digits_step.log": 150,
+    "cnn_digits_step.log": 80,
+}
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_curve_is_read_epoch_by_epoch(name: str) -> None:
     text = (CURVES / name).read_text().splitlines()
-    log = ProgressLog(LogRules(mode=TrainingMode.SYNC))
+    log = ProgressLog(LogFormatOptions(mode=TrainingMode.SYNC))
     log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(text), "r")
     series = LossSeries.of(log.progress(START + 1e6).losses)
     truth = [float(line.rsplit("=", 1)[1]) for line in text if "Train-cross-entropy" in line]

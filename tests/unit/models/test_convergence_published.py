@@ -1,4 +1,5 @@
-"""The paper's loss curve, as published: known coefficients, outliers, goals, an oracle, a real curve."""
+"""The paper's loss curve, as published: known coefficients, outliers, goals, an oracle, a real
+curve."""
 
 from pathlib import Path
 
@@ -8,15 +9,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from scheduling.errors import NotReady
-from scheduling.jobs import ConvergenceThreshold, TargetLoss
-from scheduling.models.convergence.arrival import Arrival
-from scheduling.models.convergence.hyperbola import PublishedCurve, fit_hyperbola, without_outliers
-from scheduling.progress.record import LossPoint
+from optimus.errors import NotReady
+from optimus.jobs import ConvergenceThreshold, TargetLoss
+from optimus.models.convergence.paper_curve import PublishedCurve, fit_hyperbola, without_outliers
+from optimus.models.convergence.time_to_goal import Arrival
+from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
-KNOWN = [(0.21, 1.07, 0.07), (0.5, 1.0, 0.0), (0.02, 1.0, 0.3), (3.0, 0.7, 0.01), (0.0004, 0.9, 0.2)]
+KNOWN = [
+    (0.21, 1.07, 0.07),
+    (0.5, 1.0, 0.0),
+    (0.02, 1.0, 0.3),
+    (3.0, 0.7, 0.01),
+    (0.0004, 0.9, 0.2),
+]
 
 
 def hyperbola(b: tuple[float, float, float], k: np.ndarray, scale: float = 1.0) -> np.ndarray:
@@ -32,7 +39,9 @@ def fitted(points: list[LossPoint]) -> PublishedCurve:
 @pytest.mark.parametrize("b", KNOWN)
 @pytest.mark.parametrize("count", [5, 12, 200])
 @pytest.mark.parametrize("stride", [1, 250])
-def test_noise_free_curves_give_their_coefficients_back(b: tuple[float, float, float], count: int, stride: int) -> None:
+def test_noise_free_curves_give_their_coefficients_back(
+    b: tuple[float, float, float], count: int, stride: int
+) -> None:
     k = np.arange(1.0, count + 1) * stride
     per_step = (b[0] / stride, b[1], b[2])
     found = fit_hyperbola(k, hyperbola(per_step, k))
@@ -40,7 +49,9 @@ def test_noise_free_curves_give_their_coefficients_back(b: tuple[float, float, f
 
 
 @pytest.mark.parametrize("b", KNOWN)
-def test_losses_are_divided_by_the_largest_and_predicted_in_their_own_unit(b: tuple[float, float, float]) -> None:
+def test_losses_are_divided_by_the_largest_and_predicted_in_their_own_unit(
+    b: tuple[float, float, float],
+) -> None:
     k = np.arange(1.0, 31)
     losses = hyperbola(b, k, scale=7.0)
     curve = fitted(epochs(losses[:20]))
@@ -56,13 +67,16 @@ def test_losses_of_a_training_that_diverged_overflow_nothing() -> None:
 
 
 @given(
-    st.lists(st.floats(0.01, 5.0), min_size=5, max_size=30).map(lambda losses: sorted(losses, reverse=True)),
+    st.lists(st.floats(0.01, 5.0), min_size=5, max_size=30).map(
+        lambda losses: sorted(losses, reverse=True)
+    ),
     st.integers(0, 60),
 )
 @example([4.0, 0.015625, 0.015625, 0.015625, 0.015625], 0)
 @settings(deadline=None)
 def test_no_floor_of_the_grid_fits_better(losses: list[float], place: int) -> None:
-    """Oracle: scipy's NNLS at any one b2 of the search, with the same weights, never leaves smaller residuals."""
+    """Oracle: scipy's NNLS at any one b2 of the search, with the same weights, never leaves smaller
+    residuals."""
     k, loss = np.arange(1.0, len(losses) + 1), np.array(losses) / max(losses)
     floor = np.linspace(0, loss.min() * (1 - 1e-9), 61)[place]
     above = loss - floor
@@ -102,7 +116,9 @@ class TestOutliers:
         losses = hyperbola((0.21, 1.07, 0.07), np.arange(1.0, 31))
         spiked = losses.copy()
         spiked[12] *= 4
-        assert fitted(epochs(spiked)).predict(100) == pytest.approx(fitted(epochs(losses)).predict(100), rel=0.02)
+        assert fitted(epochs(spiked)).predict(100) == pytest.approx(
+            fitted(epochs(losses)).predict(100), rel=0.02
+        )
 
 
 class TestRateDrops:
@@ -110,21 +126,30 @@ class TestRateDrops:
 
     @staticmethod
     def points(after: int, rates: tuple[float, float] = (0.1, 0.01)) -> list[LossPoint]:
-        before = [LossPoint(1 / (0.2 * k + 1) + 0.3, float(k), learning_rate=rates[0]) for k in range(1, 21)]
+        before = [
+            LossPoint(1 / (0.2 * k + 1) + 0.3, float(k), learning_rate=rates[0])
+            for k in range(1, 21)
+        ]
         late = [1 / (0.5 * k + 6) + 0.1 for k in range(1, after + 1)]
-        return before + [LossPoint(loss, 21.0 + n, learning_rate=rates[1]) for n, loss in enumerate(late)]
+        return before + [
+            LossPoint(loss, 21.0 + n, learning_rate=rates[1]) for n, loss in enumerate(late)
+        ]
 
     def test_the_fit_starts_again_there(self) -> None:
         curve = fitted(self.points(after=10))
         assert (curve.start, curve.points) == (20.0, 10)
-        assert curve.predict(20.0 + np.arange(1, 60)) == pytest.approx(1 / (0.5 * np.arange(1, 60) + 6) + 0.1)
+        assert curve.predict(20.0 + np.arange(1, 60)) == pytest.approx(
+            1 / (0.5 * np.arange(1, 60) + 6) + 0.1
+        )
         k = curve.until(TargetLoss(0.15))
         assert isinstance(k, Arrival)
         assert k.point == pytest.approx(20 + 28)
 
     def test_until_there_are_epochs_enough_nothing_is_forecast(self) -> None:
         refusal = PublishedCurve.fit(self.points(after=2))
-        assert refusal == NotReady("the loss is known at 2 complete epochs since the learning rate dropped, 5 needed")
+        assert refusal == NotReady(
+            "the loss is known at 2 complete epochs since the learning rate dropped, 5 needed"
+        )
 
     @pytest.mark.parametrize("rates", [(0.1, 0.09), (0.01, 0.1)])
     def test_a_smooth_decay_and_a_warm_up_are_no_drops(self, rates: tuple[float, float]) -> None:
@@ -132,7 +157,9 @@ class TestRateDrops:
 
 
 class TestGoals:
-    curve = PublishedCurve(b0=0.2, b1=1.0, b2=0.1, largest=2.0, seen=10.0, in_epochs=True, points=10, error=0.0)
+    curve = PublishedCurve(
+        b0=0.2, b1=1.0, b2=0.1, largest=2.0, seen=10.0, in_epochs=True, points=10, error=0.0
+    )
 
     def test_a_target_is_met_where_the_curve_meets_it(self) -> None:
         k = self.curve.until(TargetLoss(0.5))
@@ -141,7 +168,9 @@ class TestGoals:
 
     def test_a_target_below_the_floor_is_not_reachable(self) -> None:
         refusal = self.curve.until(TargetLoss(0.2))
-        assert refusal == NotReady("a loss of 0.2 is not reachable at this rate: the curve levels off near 0.2")
+        assert refusal == NotReady(
+            "a loss of 0.2 is not reachable at this rate: the curve levels off near 0.2"
+        )
 
     def test_a_target_far_beyond_what_was_seen_is_not_reachable_at_this_rate(self) -> None:
         refusal = self.curve.until(TargetLoss(0.2 + 1e-4))
@@ -155,7 +184,9 @@ class TestGoals:
 
     def test_a_flat_curve_reaches_nothing(self) -> None:
         refusal = fitted(epochs(np.full(8, 0.7))).until(TargetLoss(0.5))
-        assert refusal == NotReady("a loss of 0.5 is not reachable at this rate: the curve levels off near 0.7")
+        assert refusal == NotReady(
+            "a loss of 0.5 is not reachable at this rate: the curve levels off near 0.7"
+        )
 
     def test_a_threshold_is_met_after_three_quiet_epochs(self) -> None:
         k = self.curve.until(ConvergenceThreshold(0.01))
@@ -187,7 +218,9 @@ def test_what_cannot_be_fitted_says_why(points: list[LossPoint], reason: str) ->
 def measured_epochs(name: str) -> np.ndarray:
     """The Train-cross-entropy lines of a recorded curve, read by hand."""
     lines = (CURVES / name).read_text().splitlines()
-    return np.array([float(line.rsplit("=", 1)[1]) for line in lines if "Train-cross-entropy" in line])
+    return np.array(
+        [float(line.rsplit("=", 1)[1]) for line in lines if "Train-cross-entropy" in line]
+    )
 
 
 def test_the_plain_curve_describes_a_real_one_at_a_constant_learning_rate() -> None:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.jobs import Counts, Role, TrainingMode
-from scheduling.models.convergence.rates import Drop, rate_drops, sudden_falls
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LossPoint
-from scheduling.progress.rules import LogRules
+from optimus.jobs import Counts, Role, TrainingMode
+from optimus.models.convergence.rates import Drop, rate_drops, sudden_falls
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LossPoint
 from tests.unit.progress.jobs import START, stamped
 
 CURVES = Path(__file__).parents[2] / "data" / "curves"
@@ -25,15 +25,23 @@ def rated(*rates: float | None) -> list[LossPoint]:
     ("rates", "drops"),
     [
         pytest.param([0.1] * 4 + [0.01] * 3, [Drop(4, 0.01 / 0.1)], id="a drop"),
-        pytest.param([0.1] * 2 + [0.05] * 2 + [0.01] * 2, [Drop(2, 0.5), Drop(4, 0.01 / 0.05)], id="two"),
+        pytest.param(
+            [0.1] * 2 + [0.05] * 2 + [0.01] * 2, [Drop(2, 0.5), Drop(4, 0.01 / 0.05)], id="two"
+        ),
         pytest.param([0.1, 0.095, 0.09, 0.085, 0.08], [], id="a smooth decay"),
         pytest.param([0.01, 0.05, 0.1, 0.1], [], id="a warm-up"),
-        pytest.param([None] * 3 + [0.01] * 3, [Drop(3)], id="a log that tells changes only, and one"),
         pytest.param(
-            [None] * 3 + [0.01] * 3 + [0.001] * 2, [Drop(3), Drop(6, 0.001 / 0.01)], id="changes only, and two"
+            [None] * 3 + [0.01] * 3, [Drop(3)], id="a log that tells changes only, and one"
+        ),
+        pytest.param(
+            [None] * 3 + [0.01] * 3 + [0.001] * 2,
+            [Drop(3), Drop(6, 0.001 / 0.01)],
+            id="changes only, and two",
         ),
         pytest.param([None] * 3 + [0.099, 0.098, 0.097], [], id="changes only, each of them small"),
-        pytest.param([0.1, None, 0.1, None, 0.01, None], [Drop(4, 0.01 / 0.1)], id="a rate on some lines"),
+        pytest.param(
+            [0.1, None, 0.1, None, 0.01, None], [Drop(4, 0.01 / 0.1)], id="a rate on some lines"
+        ),
         pytest.param([None, 0.1, None, 0.1], [], id="a rate on some lines, not on the first"),
         pytest.param([0.0, 0.1, 0.1], [], id="a warm-up from nothing"),
         pytest.param([0.1, 0.1, 0.0, -0.1, 0.0], [Drop(2, 0.0)], id="rates that are none"),
@@ -53,8 +61,10 @@ def test_as_the_log_tells(rates: list[float | None], drops: list[Drop]) -> None:
     ],
 )
 def test_in_recorded_logs(name: str, starts: list[float]) -> None:
-    log = ProgressLog(LogRules(mode=TrainingMode.SYNC))
-    log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped((CURVES / name).read_text().splitlines()), "r")
+    log = ProgressLog(LogFormatOptions(mode=TrainingMode.SYNC))
+    log.observe(
+        "w", Role.WORKER, 0, Counts(1, 1), stamped((CURVES / name).read_text().splitlines()), "r"
+    )
     points = log.progress(START + 1e6).losses
     assert [points[drop.index].epoch for drop in rate_drops(points)] == starts
 
@@ -63,7 +73,9 @@ def test_a_log_that_never_tells_shows_a_drop_in_its_losses() -> None:
     rng = np.random.default_rng(2)
     losses = np.concatenate([0.8 + 1 / np.arange(1, 41), 0.45 + 0.05 / np.arange(1, 21)])
     losses *= np.exp(0.02 * rng.standard_normal(60))
-    points = [LossPoint(float(loss), n + part, n) for n, loss in enumerate(losses) for part in (0.5, 1.0)]
+    points = [
+        LossPoint(float(loss), n + part, n) for n, loss in enumerate(losses) for part in (0.5, 1.0)
+    ]
     (drop,) = rate_drops(points)
     assert (points[drop.index].epoch, drop.ratio) == (40.5, None)
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
-from scheduling.models.design import next_sample
-from scheduling.models.speed import SpeedForm, SpeedTerms
-from scheduling.progress.record import SpeedSample
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.experiment_design import next_sample
+from optimus.models.speed.model import SpeedForm, SpeedTerms
+from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample
 
 GRID = [Counts(ps, workers) for ps in range(1, 7) for workers in range(1, 7)]
@@ -17,10 +17,17 @@ SHARED = Batch(64, BatchScope.JOB)
 
 
 def time(counts: Counts) -> float:
-    return 1.2 / counts.workers + 0.3 + 0.4 * max(counts.workers / counts.ps, 1.0) + 0.01 * counts.workers
+    return (
+        1.2 / counts.workers
+        + 0.3
+        + 0.4 * max(counts.workers / counts.ps, 1.0)
+        + 0.01 * counts.workers
+    )
 
 
-def chosen(first: Counts, allowed: list[Counts], number: int, mode: TrainingMode, form: SpeedForm) -> list[Counts]:
+def chosen(
+    first: Counts, allowed: list[Counts], number: int, mode: TrainingMode, form: SpeedForm
+) -> list[Counts]:
     samples = [sample(first, 1 / time(first))]
     while len(samples) < number:
         counts = next_sample(samples, allowed, mode, BATCHES[mode], form)
@@ -33,7 +40,9 @@ def chosen(first: Counts, allowed: list[Counts], number: int, mode: TrainingMode
 
 
 def test_without_a_sample_the_smallest_counts_come_first() -> None:
-    assert next_sample([], [Counts(2, 2), Counts(1, 2), Counts(2, 1)], TrainingMode.SYNC) == Counts(1, 2)
+    assert next_sample([], [Counts(2, 2), Counts(1, 2), Counts(2, 1)], TrainingMode.SYNC) == Counts(
+        1, 2
+    )
 
 
 def test_nothing_is_left_once_all_is_measured() -> None:
@@ -53,14 +62,20 @@ def test_samples_on_another_kind_of_node_lead_to_the_same_counts() -> None:
     for index, counts in enumerate(GRID[::3]):
         fast = index % 2
         plain.append(SpeedSample(counts, 1 / time(counts), 60.0, 0.0, ""))
-        mixed.append(SpeedSample(counts, (1 + fast) / time(counts), 60.0, 0.0, "fast" if fast else ""))
-    assert next_sample(mixed, GRID, TrainingMode.SYNC) == next_sample(plain, GRID, TrainingMode.SYNC)
+        mixed.append(
+            SpeedSample(counts, (1 + fast) / time(counts), 60.0, 0.0, "fast" if fast else "")
+        )
+    assert next_sample(mixed, GRID, TrainingMode.SYNC) == next_sample(
+        plain, GRID, TrainingMode.SYNC
+    )
 
 
 @pytest.mark.parametrize("mode", TrainingMode)
 @pytest.mark.parametrize("told", SpeedForm)
 @pytest.mark.parametrize("form", [SpeedForm.KNEE, SpeedForm.PAPER])
-@pytest.mark.parametrize("first", [Counts(1, 1), Counts(2, 4), Counts(8, 8), Counts(4, 1), Counts(1, 8)])
+@pytest.mark.parametrize(
+    "first", [Counts(1, 1), Counts(2, 4), Counts(8, 8), Counts(4, 1), Counts(1, 8)]
+)
 def test_five_samples_identify_the_form_whatever_the_first_counts(
     mode: TrainingMode, told: SpeedForm, form: SpeedForm, first: Counts
 ) -> None:
@@ -84,19 +99,31 @@ def test_five_samples_identify_the_form_whatever_the_first_counts(
         pytest.param([Counts(n, 2 * n) for n in range(1, 9)], id="always two workers a PS"),
         pytest.param([Counts(1, 1), Counts(7, 3)], id="two pairs"),
         pytest.param([Counts(p, w) for p in (3, 4) for w in (5, 6)], id="narrow bounds"),
-        pytest.param([Counts(1, 1), Counts(1, 500), Counts(500, 1), Counts(500, 500)], id="far apart"),
+        pytest.param(
+            [Counts(1, 1), Counts(1, 500), Counts(500, 1), Counts(500, 500)], id="far apart"
+        ),
     ],
 )
 @pytest.mark.parametrize("mode", TrainingMode)
 @pytest.mark.parametrize("first", [Counts(1, 1), Counts(2, 3)])
-def test_any_set_is_measured_to_its_end(allowed: list[Counts], mode: TrainingMode, first: Counts) -> None:
+def test_any_set_is_measured_to_its_end(
+    allowed: list[Counts], mode: TrainingMode, first: Counts
+) -> None:
     found = chosen(first, allowed, 20, mode, SpeedForm.BLEND)
     assert set(found) == {first, *allowed}
     assert found == chosen(first, allowed, 20, mode, SpeedForm.BLEND)
 
 
 def test_on_a_line_the_ends_come_first() -> None:
-    assert set(chosen(Counts(1, 1), [Counts(1, n) for n in range(1, 9)], 2, TrainingMode.ASYNC, SpeedForm.BLEND)) == {
+    assert set(
+        chosen(
+            Counts(1, 1),
+            [Counts(1, n) for n in range(1, 9)],
+            2,
+            TrainingMode.ASYNC,
+            SpeedForm.BLEND,
+        )
+    ) == {
         Counts(1, 1),
         Counts(1, 8),
     }

@@ -7,25 +7,30 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from scheduling.jobs import Counts
-from scheduling.models.forecast import JobForecast
+from optimus.jobs import Counts
+from optimus.models.forecast import JobForecast
 
 
 @dataclass
 class Noted:
-    """A speed of so many steps per second as there are PSs and workers, 0 from 5 workers on; notes what was asked."""
+    """A speed of so many steps per second as there are PSs and workers, 0 from 5 workers on; notes
+    what was asked."""
 
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         both = np.broadcast_arrays(ps, workers)
-        self.asked += [(int(p), int(w)) for p, w in zip(*(each.ravel() for each in both), strict=True)]
+        self.asked += [
+            (int(p), int(w)) for p, w in zip(*(each.ravel() for each in both), strict=True)
+        ]
         return np.where(both[1] < 5, both[0] + both[1], 0.0)
 
 
 @pytest.mark.parametrize("per_worker", [False, True])
 @pytest.mark.parametrize("steps", [0.0, 600.0])
-def test_one_pair_of_counts_has_the_seconds_that_it_has_among_many(steps: float, per_worker: bool) -> None:
+def test_one_pair_of_counts_has_the_seconds_that_it_has_among_many(
+    steps: float, per_worker: bool
+) -> None:
     forecast = JobForecast(Noted(), steps, per_worker, 2)
     ps, workers = np.arange(1, 4)[:, np.newaxis], np.arange(1, 7)
     for row, each in enumerate(forecast.remaining_seconds(ps, workers)):

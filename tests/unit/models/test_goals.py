@@ -2,13 +2,13 @@
 
 import pytest
 
-from scheduling.jobs import (
+from optimus.jobs import (
     ConvergenceThreshold,
     Counts,
     TargetLoss,
 )
-from scheduling.models.predict import goal_is_met, present_loss
-from scheduling.progress.record import LossPoint, TrainingProgress
+from optimus.models.predict import goal_is_met, present_loss
+from optimus.progress.types import LossPoint, TrainingProgress
 from tests.unit.models.predicting import after, outlook
 
 
@@ -47,7 +47,9 @@ class TestGoalMet:
             ([], False),
         ],
     )
-    def test_a_threshold_by_three_quiet_epochs_in_a_row(self, means: list[float], met: bool) -> None:
+    def test_a_threshold_by_three_quiet_epochs_in_a_row(
+        self, means: list[float], met: bool
+    ) -> None:
         losses = tuple(LossPoint(mean, n + 1.0) for n, mean in enumerate(means))
         assert goal_is_met(ConvergenceThreshold(0.01), TrainingProgress(losses)) is met
 
@@ -57,13 +59,25 @@ class TestGoalMet:
     [
         pytest.param([], None, id="nothing yet"),
         pytest.param([(0.25, 9.0), (0.5, 7.0)], 8.0, id="the running first epoch"),
-        pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0)], 8.0, id="the last whole epoch, not the running one"),
-        pytest.param([(0.5, 9.0), (1.0, 7.0), (1.5, 3.0), (2.0, 1.0)], 2.0, id="the epoch that has just ended"),
         pytest.param(
-            [(n / 200, 9.0 - (n > 100)) for n in range(1, 351)], 8.5, id="an epoch of many points, all of them"
+            [(0.5, 9.0), (1.0, 7.0), (1.5, 3.0)],
+            8.0,
+            id="the last whole epoch, not the running one",
         ),
         pytest.param(
-            [(None, float(value)) for value in range(40)], 29.5, id="without epochs the median of the last 20"
+            [(0.5, 9.0), (1.0, 7.0), (1.5, 3.0), (2.0, 1.0)],
+            2.0,
+            id="the epoch that has just ended",
+        ),
+        pytest.param(
+            [(n / 200, 9.0 - (n > 100)) for n in range(1, 351)],
+            8.5,
+            id="an epoch of many points, all of them",
+        ),
+        pytest.param(
+            [(None, float(value)) for value in range(40)],
+            29.5,
+            id="without epochs the median of the last 20",
         ),
     ],
 )

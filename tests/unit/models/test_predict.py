@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.errors import NotReady
-from scheduling.jobs import (
+from optimus.errors import NotReady
+from optimus.jobs import (
     Batch,
     BatchScope,
     ConvergenceThreshold,
@@ -21,11 +21,11 @@ from scheduling.jobs import (
     TargetLoss,
     TrainingMode,
 )
-from scheduling.models.convergence import LossCurve, PublishedCurve
-from scheduling.models.predict import CurveFit, JobOutlook, forecast_job
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine, LossPoint, SpeedSample, TrainingProgress
-from scheduling.progress.rules import LogRules
+from optimus.models.convergence import LossCurve, PublishedCurve
+from optimus.models.predict import CurveFit, JobOutlook, forecast_job
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LogLine, LossPoint, SpeedSample, TrainingProgress
 from tests.unit.models.measured import sample
 from tests.unit.models.predicting import JOB, PER_EPOCH, SAMPLES, after, outlook, samples, speed
 from tests.unit.progress.jobs import START
@@ -59,9 +59,13 @@ def test_the_part_of_an_epoch_that_is_done_counts() -> None:
 
 def test_at_the_jobs_own_counts_the_measured_speed_is_what_counts() -> None:
     measured = replace(sample(Counts(1, 2), 2 * speed(Counts(1, 2)), seconds=60), at=1.0)
-    progress = after(15, samples=(*(each for each in SAMPLES if each.counts != Counts(1, 2)), measured))
+    progress = after(
+        15, samples=(*(each for each in SAMPLES if each.counts != Counts(1, 2)), measured)
+    )
     found = outlook(progress)
-    assert found.forecast.at(Counts(1, 2)) == pytest.approx(30 * PER_EPOCH / measured.steps_per_second)
+    assert found.forecast.at(Counts(1, 2)) == pytest.approx(
+        30 * PER_EPOCH / measured.steps_per_second
+    )
 
 
 def test_at_counts_that_were_not_measured_the_fitted_speed_is_what_counts() -> None:
@@ -90,7 +94,9 @@ def test_async_steps_are_single_workers_steps_whatever_their_number() -> None:
 
 
 def test_steps_alone_are_enough_for_a_target() -> None:
-    losses = tuple(LossPoint(1 / (0.01 * step + 1) + 0.1, None, step) for step in range(20, 420, 20))
+    losses = tuple(
+        LossPoint(1 / (0.01 * step + 1) + 0.1, None, step) for step in range(20, 420, 20)
+    )
     found = outlook(TrainingProgress(losses, None, 400, None, SAMPLES))
     assert found.remaining_epochs is None
     assert found.forecast.remaining_steps == pytest.approx(500)
@@ -118,28 +124,40 @@ class TestNotReady:
         assert self.reason(after(3)) == "the loss is known at 3 complete epochs, 5 needed"
 
     def test_too_few_speeds(self) -> None:
-        assert "2 pairs of counts, 3 needed" in self.reason(after(9, samples=samples(Counts(1, 1), Counts(1, 2))))
+        assert "2 pairs of counts, 3 needed" in self.reason(
+            after(9, samples=samples(Counts(1, 1), Counts(1, 2)))
+        )
 
     def test_a_target_out_of_reach(self) -> None:
         assert "not reachable at this rate" in self.reason(after(30), TargetLoss(0.01))
 
     def test_a_log_that_cannot_be_used_says_so_itself(self) -> None:
-        assert self.reason(TrainingProgress(complaint="no training loss was found")) == "no training loss was found"
+        assert (
+            self.reason(TrainingProgress(complaint="no training loss was found"))
+            == "no training loss was found"
+        )
 
     def test_epochs_of_unknown_length(self) -> None:
         assert "steps-per-epoch" in self.reason(after(15, steps_per_epoch=None))
 
     def test_a_job_without_a_goal(self) -> None:
         refusal = forecast_job(replace(JOB, goal=None), after(15))
-        assert refusal == NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
+        assert refusal == NotReady(
+            "the job has no goal: the annotation optimus.dl/target-loss sets one"
+        )
 
 
 class TestKindsOfNodes:
-    """Fast nodes train twice as fast. The job was measured on both kinds, but at 4+4 on fast ones only."""
+    """Fast nodes train twice as fast. The job was measured on both kinds, but at 4+4 on fast ones
+    only."""
 
-    slow = tuple(replace(sample, node_kind="slow") for sample in SAMPLES if sample.counts != Counts(4, 4))
+    slow = tuple(
+        replace(sample, node_kind="slow") for sample in SAMPLES if sample.counts != Counts(4, 4)
+    )
     fast = tuple(
-        replace(sample, node_kind="fast", steps_per_second=2 * sample.steps_per_second, at=sample.at + 1)
+        replace(
+            sample, node_kind="fast", steps_per_second=2 * sample.steps_per_second, at=sample.at + 1
+        )
         for sample in SAMPLES
     )
 
@@ -151,10 +169,17 @@ class TestKindsOfNodes:
     @pytest.mark.parametrize(
         ("kind", "counts", "factor"),
         [
-            pytest.param("slow", Counts(1, 2), 1.0, id="what was measured on its kind, though fast nodes came last"),
+            pytest.param(
+                "slow",
+                Counts(1, 2),
+                1.0,
+                id="what was measured on its kind, though fast nodes came last",
+            ),
             pytest.param("fast", Counts(1, 2), 2.0, id="what was measured last"),
             pytest.param(None, Counts(1, 2), 2.0, id="where nobody looked, what was measured last"),
-            pytest.param("fast*1,slow*1", Counts(1, 2), 1.0, id="workers on both wait for the slowest"),
+            pytest.param(
+                "fast*1,slow*1", Counts(1, 2), 1.0, id="workers on both wait for the slowest"
+            ),
         ],
     )
     def test_a_forecast_is_for_the_kind_that_the_job_runs_on(
@@ -164,7 +189,9 @@ class TestKindsOfNodes:
         assert self.speed(kind, counts) == pytest.approx(factor * slow, rel=0.02)
 
     def test_counts_measured_on_the_other_kind_only_are_carried_over(self) -> None:
-        assert self.speed("slow", Counts(4, 4)) == pytest.approx(self.speed("fast", Counts(4, 4)) / 2, rel=0.05)
+        assert self.speed("slow", Counts(4, 4)) == pytest.approx(
+            self.speed("fast", Counts(4, 4)) / 2, rel=0.05
+        )
 
     @pytest.mark.parametrize("kind", [None, "", "some"])
     def test_nodes_alike_change_nothing(self, kind: str | None) -> None:
@@ -176,10 +203,13 @@ class TestKindsOfNodes:
 def recorded(runs: Iterable[Counts]) -> tuple[ProgressLog, float]:
     """The light trainer's recorded job, run after run; and when its last line was printed."""
     folder = Path(__file__).parents[2] / "data" / "logs" / "light"
-    log, at = ProgressLog(LogRules.of(replace(JOB, steps_per_epoch=PER_EPOCH))), START
+    log, at = ProgressLog(LogFormatOptions.of(replace(JOB, steps_per_epoch=PER_EPOCH))), START
     for run, counts in enumerate(runs):
         texts = (folder / f"sync-r{run}-p{counts.ps}w{counts.workers}.log").read_text().splitlines()
-        lines = [LogLine(datetime.fromisoformat(text.split(" ", 1)[0]).timestamp(), text) for text in texts]
+        lines = [
+            LogLine(datetime.fromisoformat(text.split(" ", 1)[0]).timestamp(), text)
+            for text in texts
+        ]
         log.observe("light-worker-0", Role.WORKER, 0, counts, lines, f"run-{run}")
         at = lines[-1].at
     return log, at
@@ -189,10 +219,17 @@ def test_a_real_job_is_forecast_from_four_short_runs() -> None:
     runs = [Counts(1, 2), Counts(1, 1), Counts(3, 1), Counts(1, 4)]
     log, at = recorded(runs)
     found = outlook(log.progress(at), TargetLoss(0.2), counts=Counts(1, 4))
-    truth = 1.0 / (2 * 0.01 * PER_EPOCH) * (1 / (0.2 - 0.08) - 1)  # epochs at which the trainer's own curve is there
+    truth = (
+        1.0 / (2 * 0.01 * PER_EPOCH) * (1 / (0.2 - 0.08) - 1)
+    )  # epochs at which the trainer's own curve is there
     assert found.remaining_epochs is not None
     assert 8.6 + found.remaining_epochs == pytest.approx(truth, rel=0.25)
-    stated = {Counts(2, 3): 3.06, Counts(4, 4): 3.64, Counts(3, 3): 3.43, Counts(4, 2): 3.27}  # of its README
+    stated = {
+        Counts(2, 3): 3.06,
+        Counts(4, 4): 3.64,
+        Counts(3, 3): 3.43,
+        Counts(4, 2): 3.27,
+    }  # of its README
     rates = {counts: float(found.forecast.speed.steps_per_second(*counts)) for counts in stated}
     assert rates == pytest.approx(stated, rel=0.1)
 
@@ -208,7 +245,10 @@ def test_a_real_job_is_forecast_from_four_short_runs() -> None:
         ),
         max_size=40,
     ),
-    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.floats(1e-6, 1e6), st.floats(0, 1e5)), max_size=8),
+    st.lists(
+        st.tuples(st.integers(1, 9), st.integers(1, 9), st.floats(1e-6, 1e6), st.floats(0, 1e5)),
+        max_size=8,
+    ),
     st.none() | st.floats(0.1, 1e6),
     st.sampled_from([TargetLoss(0.2), ConvergenceThreshold(0.02)]),
     st.sampled_from(TrainingMode),

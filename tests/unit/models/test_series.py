@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.errors import NotReady
-from scheduling.models.convergence import LossCurve, LossSeries
-from scheduling.progress.losses import epoch_index
-from scheduling.progress.record import LossPoint
+from optimus.errors import NotReady
+from optimus.models.convergence import LossCurve, LossSeries
+from optimus.progress.loss_series import epoch_index
+from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs
 
 
@@ -25,8 +25,16 @@ class TestSeries:
         series = LossSeries.of(points)
         assert (series.k.tolist(), series.loss.tolist()) == ([1.0, 2.0], [3.5, 1.0])
 
-    @given(st.lists(st.tuples(st.floats(0.01, 9), st.floats(0.0, 6.0), st.floats(1, 50)), min_size=1, max_size=40))
-    def test_the_means_are_those_of_the_obvious_way(self, found: list[tuple[float, float, float]]) -> None:
+    @given(
+        st.lists(
+            st.tuples(st.floats(0.01, 9), st.floats(0.0, 6.0), st.floats(1, 50)),
+            min_size=1,
+            max_size=40,
+        )
+    )
+    def test_the_means_are_those_of_the_obvious_way(
+        self, found: list[tuple[float, float, float]]
+    ) -> None:
         points = [LossPoint(loss, epoch, weight=weight) for loss, epoch, weight in found]
         groups = [(index, list(group)) for index, group in groupby(points, key=epoch_index)]
         last = found[-1][1]
@@ -35,7 +43,12 @@ class TestSeries:
         series = LossSeries.of(points)
         assert series.k.tolist() == [(index or 0) + 1.0 for index, _ in groups]
         assert series.loss == pytest.approx(
-            np.array([sum(p.loss * p.weight for p in each) / sum(p.weight for p in each) for _, each in groups])
+            np.array(
+                [
+                    sum(p.loss * p.weight for p in each) / sum(p.weight for p in each)
+                    for _, each in groups
+                ]
+            )
         )
 
     def test_the_first_epoch_is_not_complete_while_it_runs(self) -> None:

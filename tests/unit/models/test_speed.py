@@ -8,14 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from scheduling.errors import NotReady
-from scheduling.jobs import Batch, CountBounds, Counts, TrainingMode
-from scheduling.models.design import next_sample
-from scheduling.models.nnls import fit_relative
-from scheduling.models.speed import Measured, SpeedForm, SpeedModel, SpeedTerms, needed_counts
-from scheduling.progress.record import SpeedSample
+from optimus.errors import NotReady
+from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
+from optimus.models.experiment_design import next_sample
+from optimus.models.nnls import fit_relative
+from optimus.models.speed.model import Measured, SpeedForm, SpeedModel, SpeedTerms, needed_counts
+from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
-from tests.unit.models.truths import GRID, OWN, SHARED, Truth, asynchronous, designed, fitted, ratio, sync
+from tests.unit.models.truths import (
+    GRID,
+    OWN,
+    SHARED,
+    Truth,
+    asynchronous,
+    designed,
+    fitted,
+    ratio,
+    sync,
+)
 
 _NAMES = ("truth", "mode", "batch", "form", "coefficients")
 
@@ -69,28 +79,49 @@ KNOWN = pytest.mark.parametrize(_NAMES, _PLAIN + _FAR_APART)
 class TestKnownCoefficients:
     @KNOWN
     def test_come_back_from_all_counts(
-        self, truth: Truth, mode: TrainingMode, batch: Batch, form: SpeedForm, coefficients: tuple[float, ...]
+        self,
+        truth: Truth,
+        mode: TrainingMode,
+        batch: Batch,
+        form: SpeedForm,
+        coefficients: tuple[float, ...],
     ) -> None:
         model = fitted([sample(counts, truth(counts)) for counts in GRID], mode, batch, form)
         assert model.coefficients == pytest.approx(coefficients, abs=1e-6)
-        assert [model.at(counts) for counts in GRID] == pytest.approx([truth(counts) for counts in GRID], rel=1e-9)
+        assert [model.at(counts) for counts in GRID] == pytest.approx(
+            [truth(counts) for counts in GRID], rel=1e-9
+        )
 
     @KNOWN
     def test_come_back_from_as_many_designed_samples_as_there_are_coefficients(
-        self, truth: Truth, mode: TrainingMode, batch: Batch, form: SpeedForm, coefficients: tuple[float, ...]
+        self,
+        truth: Truth,
+        mode: TrainingMode,
+        batch: Batch,
+        form: SpeedForm,
+        coefficients: tuple[float, ...],
     ) -> None:
         model = fitted(designed(truth, len(coefficients), mode, batch, form), mode, batch, form)
         assert model.coefficients == pytest.approx(coefficients, abs=1e-6)
-        assert [model.at(counts) for counts in GRID] == pytest.approx([truth(counts) for counts in GRID], rel=1e-6)
+        assert [model.at(counts) for counts in GRID] == pytest.approx(
+            [truth(counts) for counts in GRID], rel=1e-6
+        )
 
     @PLAIN
     def test_come_back_when_the_form_is_not_told(
-        self, truth: Truth, mode: TrainingMode, batch: Batch, form: SpeedForm, coefficients: tuple[float, ...]
+        self,
+        truth: Truth,
+        mode: TrainingMode,
+        batch: Batch,
+        form: SpeedForm,
+        coefficients: tuple[float, ...],
     ) -> None:
         """Errors of a millionth are no accident: of the shapes only the true one stays."""
         model = fitted([sample(counts, truth(counts)) for counts in GRID], mode, batch)
         assert model.coefficients == pytest.approx(coefficients, abs=1e-6)
-        assert [model.at(counts) for counts in GRID] == pytest.approx([truth(counts) for counts in GRID], rel=1e-6)
+        assert [model.at(counts) for counts in GRID] == pytest.approx(
+            [truth(counts) for counts in GRID], rel=1e-6
+        )
 
     @given(
         st.lists(st.floats(-6, 2), min_size=4, max_size=4),
@@ -98,7 +129,9 @@ class TestKnownCoefficients:
         st.sampled_from([(TrainingMode.ASYNC, OWN), (TrainingMode.SYNC, OWN)]),
     )
     @settings(deadline=None)
-    def test_whatever_they_are(self, powers: list[float], form: SpeedForm, kind: tuple[TrainingMode, Batch]) -> None:
+    def test_whatever_they_are(
+        self, powers: list[float], form: SpeedForm, kind: tuple[TrainingMode, Batch]
+    ) -> None:
         terms = SpeedTerms(*kind, form)
         t = 10.0 ** np.array(powers)
 
@@ -106,11 +139,17 @@ class TestKnownCoefficients:
             return float(terms.work(c.workers) / (terms.columns(c.ps, c.workers)[0] @ t))
 
         model = fitted(designed(truth, 4, *kind, form), *kind, form)
-        assert [model.at(counts) for counts in GRID] == pytest.approx([truth(counts) for counts in GRID], rel=1e-6)
+        assert [model.at(counts) for counts in GRID] == pytest.approx(
+            [truth(counts) for counts in GRID], rel=1e-6
+        )
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(GRID), st.floats(0.05, 50.0), st.floats(0.5, 600.0)), min_size=3, max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from(GRID), st.floats(0.05, 50.0), st.floats(0.5, 600.0)),
+        min_size=3,
+        max_size=12,
+    ),
     st.sampled_from(TrainingMode),
     st.sampled_from([SpeedForm.KNEE, SpeedForm.PAPER]),
 )
@@ -143,10 +182,19 @@ class TestNotReady:
         ("samples", "reason"),
         [
             ([], "speed was measured at 0 pairs of counts, 3 needed"),
-            ([sample(Counts(1, 2), 1.0), sample(Counts(1, 2), 1.1)], "speed was measured at 1 pair of counts"),
+            (
+                [sample(Counts(1, 2), 1.0), sample(Counts(1, 2), 1.1)],
+                "speed was measured at 1 pair of counts",
+            ),
             ([sample(Counts(n, n), 1.0) for n in (1, 2, 3, 4)], "only with as many PSs as workers"),
-            ([sample(Counts(n, 1), 0.0) for n in (1, 2, 3)], "speed was measured at 0 pairs of counts"),
-            ([sample(Counts(n, 1), float("nan")) for n in (1, 2, 3)], "speed was measured at 0 pairs of counts"),
+            (
+                [sample(Counts(n, 1), 0.0) for n in (1, 2, 3)],
+                "speed was measured at 0 pairs of counts",
+            ),
+            (
+                [sample(Counts(n, 1), float("nan")) for n in (1, 2, 3)],
+                "speed was measured at 0 pairs of counts",
+            ),
         ],
     )
     def test_says_why(self, samples: list[SpeedSample], reason: str) -> None:
@@ -164,7 +212,9 @@ class TestNotReady:
             pytest.param(CountBounds(2, 2, 4, 4), 1, id="one pair of counts"),
         ],
     )
-    def test_no_more_counts_are_needed_than_the_bounds_allow(self, bounds: CountBounds, needed: int) -> None:
+    def test_no_more_counts_are_needed_than_the_bounds_allow(
+        self, bounds: CountBounds, needed: int
+    ) -> None:
         assert needed_counts(bounds) == needed
 
     def test_two_samples_do_where_the_bounds_allow_no_third(self) -> None:
@@ -180,13 +230,19 @@ class TestValues:
 
     def model(self, noise: float = 0.0, only: Sequence[Counts] = GRID) -> SpeedModel:
         factors = np.random.default_rng(7).normal(1.0, noise, len(only))
-        samples = [sample(c, self.truth(c) * factor) for c, factor in zip(only, factors, strict=True)]
+        samples = [
+            sample(c, self.truth(c) * factor) for c, factor in zip(only, factors, strict=True)
+        ]
         return fitted(samples, TrainingMode.SYNC, SHARED)
 
     def test_a_grid_is_answered_at_once(self) -> None:
-        grid = self.model(noise=0.05).steps_per_second(np.arange(1, 7)[:, None], np.arange(1, 5)[None, :])
+        grid = self.model(noise=0.05).steps_per_second(
+            np.arange(1, 7)[:, None], np.arange(1, 5)[None, :]
+        )
         assert grid.shape == (6, 4)
-        one_by_one = [[self.model(noise=0.05).at(Counts(p, w)) for w in range(1, 5)] for p in range(1, 7)]
+        one_by_one = [
+            [self.model(noise=0.05).at(Counts(p, w)) for w in range(1, 5)] for p in range(1, 7)
+        ]
         assert grid.tolist() == pytest.approx(np.array(one_by_one), rel=1e-12)
 
     def test_an_anchor_moves_the_whole_curve_and_keeps_its_ratios(self) -> None:
@@ -197,9 +253,12 @@ class TestValues:
         assert ratios == pytest.approx([ratios[0]] * len(GRID))
 
     def test_one_sample_that_is_off_moves_its_neighbours_along_with_it(self) -> None:
-        """A step from there to its neighbour must not look like a gain (or loss) of all that it is off."""
+        """A step from there to its neighbour must not look like a gain (or loss) of all that it is
+        off."""
         good = [sample(c, self.truth(c), seconds=60) for c in GRID]
-        off = [sample(c, self.truth(c) * (1.15 if c == Counts(3, 3) else 1), seconds=60) for c in GRID]
+        off = [
+            sample(c, self.truth(c) * (1.15 if c == Counts(3, 3) else 1), seconds=60) for c in GRID
+        ]
         before, after = (fitted(each, TrainingMode.SYNC, SHARED) for each in (good, off))
         moved = {c: after.at(c) / before.at(c) - 1 for c in GRID}
         assert 0.01 < moved[Counts(3, 3)] < 0.1
@@ -208,7 +267,8 @@ class TestValues:
         assert abs(moved[Counts(1, 1)]) < 0.01
 
     def test_measured_values_are_believed_where_they_were_measured(self) -> None:
-        """Of speeds that no curve of these terms meets, the model comes closer to the measured ones than the curve."""
+        """Of speeds that no curve of these terms meets, the model comes closer to the measured ones
+        than the curve."""
         samples = [sample(c, self.truth(c) * (1.1 if c.ps > 3 else 0.9), seconds=300) for c in GRID]
         model = fitted(samples, TrainingMode.SYNC, SHARED)
         seen = np.array([each.steps_per_second for each in samples])
@@ -223,14 +283,22 @@ class TestValues:
 
     @given(st.permutations(range(8)))
     def test_the_order_of_the_samples_changes_nothing(self, order: list[int]) -> None:
-        samples = [sample(c, self.truth(c) * (1 + 0.01 * i), seconds=20 + i) for i, c in enumerate(GRID[::4][:8])]
+        samples = [
+            sample(c, self.truth(c) * (1 + 0.01 * i), seconds=20 + i)
+            for i, c in enumerate(GRID[::4][:8])
+        ]
         model, shuffled = (
-            fitted(each, TrainingMode.SYNC, SHARED) for each in (samples, [samples[index] for index in order])
+            fitted(each, TrainingMode.SYNC, SHARED)
+            for each in (samples, [samples[index] for index in order])
         )
         assert [model.at(c) for c in GRID] == [shuffled.at(c) for c in GRID]
 
     @given(
-        st.lists(st.tuples(st.sampled_from(GRID), st.floats(1e-12, 1e12), st.floats(2, 1e6)), min_size=3, max_size=10),
+        st.lists(
+            st.tuples(st.sampled_from(GRID), st.floats(1e-12, 1e12), st.floats(2, 1e6)),
+            min_size=3,
+            max_size=10,
+        ),
         st.sampled_from(TrainingMode),
         st.sampled_from(SpeedForm),
     )
@@ -256,8 +324,12 @@ class TestValues:
         pytest.param(TrainingMode.ASYNC, SpeedForm.BLEND, 10, 0.065, id="async, 10 samples"),
         pytest.param(TrainingMode.SYNC, SpeedForm.KNEE, 5, 0.03, id="sync, knee, 5 samples"),
         pytest.param(TrainingMode.ASYNC, SpeedForm.KNEE, 5, 0.065, id="async, knee, 5 samples"),
-        pytest.param(TrainingMode.SYNC, SpeedForm.PAPER, 5, 0.09, id="sync, the paper's form, 5 samples"),
-        pytest.param(TrainingMode.ASYNC, SpeedForm.PAPER, 5, 0.09, id="async, the paper's form, 5 samples"),
+        pytest.param(
+            TrainingMode.SYNC, SpeedForm.PAPER, 5, 0.09, id="sync, the paper's form, 5 samples"
+        ),
+        pytest.param(
+            TrainingMode.ASYNC, SpeedForm.PAPER, 5, 0.09, id="async, the paper's form, 5 samples"
+        ),
     ],
 )
 def test_error_on_real_speeds_that_were_not_sampled(

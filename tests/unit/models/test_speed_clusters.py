@@ -1,4 +1,5 @@
-"""The speed model on made-up clusters that are not made of its terms, beside the paper's form on the same tables."""
+"""The speed model on made-up clusters that are not made of its terms, beside the paper's form on
+the same tables."""
 
 import math
 from dataclasses import replace
@@ -8,7 +9,7 @@ import pytest
 
 from benchmarks.speed_model import RANDOM, Report, report, suites, together
 from benchmarks.speed_worlds import KINDS, World, draw_world
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 
 SUITES = ("mixed", "network binds", "workers' links twice as fast", "updates bind", "3 cores")
 
@@ -20,7 +21,9 @@ def found() -> Report:
 
 
 @pytest.mark.parametrize(("budget", "part"), [("5", 0.9), ("10", 0.8)])
-def test_errors_are_clearly_below_those_of_the_papers_form(found: Report, budget: str, part: float) -> None:
+def test_errors_are_clearly_below_those_of_the_papers_form(
+    found: Report, budget: str, part: float
+) -> None:
     entry = found[budget]
     assert entry["ours"]["mean"] < part * entry["paper"]["mean"]
     assert entry["ours"]["mean"] < 0.8 * entry[RANDOM]["mean"]
@@ -46,29 +49,41 @@ class TestTheClustersThemselves:
     """Worlds whose speed is plain to see."""
 
     world = World(
-        mode=TrainingMode.SYNC, batch=Batch(12, BatchScope.JOB), transfer=0.2, own_link=0.2, fixed=0.0, sharpness=50.0
+        mode=TrainingMode.SYNC,
+        batch=Batch(12, BatchScope.JOB),
+        transfer=0.2,
+        own_link=0.2,
+        fixed=0.0,
+        sharpness=50.0,
     )
 
     @pytest.mark.parametrize(
         ("change", "counts", "seconds"),
         [
             pytest.param({}, (1, 1), 1.2, id="all examples and the model over one link"),
-            pytest.param({}, (1, 4), 0.25 + 0.8, id="a quarter of the examples, four workers at one PS"),
+            pytest.param({}, (1, 4), 0.25 + 0.8, id=("a quarter of the examples, four workers at "
+"one PS")),
             pytest.param({}, (8, 4), 0.25 + 0.2, id="the worker's own link stays"),
-            pytest.param({}, (8, 5), 3 / 12 + 0.2, id="one worker of five has three examples of twelve"),
+            pytest.param({}, (8, 5), 3 / 12 + 0.2, id=("one worker of five has three examples of "
+"twelve")),
             pytest.param({"cores": 2.0}, (8, 4), 0.5 + 0.2, id="four workers on two cores"),
             pytest.param({"update": 4.0, "own_link": 1e-9}, (2, 1), 1 + (0.2 + 4) / 2, id="an update at each PS"),
             pytest.param({"fixed": 0.3, "per_ps": 0.1, "per_worker": 0.2}, (3, 1), 1.2 + 0.3 + 0.3 + 0.2, id="costs"),
-            pytest.param({"overlap": 1.0, "own_link": 1.5}, (9, 1), 1.5, id="computation hidden behind the link"),
+            pytest.param({"overlap": 1.0, "own_link": 1.5}, (9, 1), 1.5, id=("computation hidden "
+"behind the link")),
             pytest.param({"unevenness": (0.0, 0.5), "own_link": 1e-9}, (2, 1), 1 + 0.15, id="a PS that holds too much"),
         ],
     )  # fmt: skip
-    def test_seconds_of_a_step(self, change: dict[str, float], counts: tuple[int, int], seconds: float) -> None:
+    def test_seconds_of_a_step(
+        self, change: dict[str, float], counts: tuple[int, int], seconds: float
+    ) -> None:
         world = replace(self.world, **change)  # type: ignore[arg-type]  # fields by name
         assert 1 / world.speed(Counts(*counts)) == pytest.approx(seconds, rel=0.02)
 
     def test_workers_apart_are_limited_by_themselves_or_by_the_queue(self) -> None:
-        world = replace(self.world, mode=TrainingMode.ASYNC, batch=Batch(12, BatchScope.WORKER), transfer=0.5)
+        world = replace(
+            self.world, mode=TrainingMode.ASYNC, batch=Batch(12, BatchScope.WORKER), transfer=0.5
+        )
         assert world.speed(Counts(100, 1)) == pytest.approx(1 / 1.2, rel=0.01)
         assert world.speed(Counts(1, 100)) == pytest.approx(1 / 0.5, rel=0.01)
 
@@ -78,7 +93,9 @@ class TestTheClustersThemselves:
         assert world == again != other
         quiet = replace(world, noise=0.05, repeats=200)
         table = quiet.table(np.random.default_rng(1))
-        spread = [np.std(np.log(np.array(runs) / quiet.speed(counts))) for counts, runs in table.items()]
+        spread = [
+            np.std(np.log(np.array(runs) / quiet.speed(counts))) for counts, runs in table.items()
+        ]
         assert len(table) == 36
         assert np.mean(spread) == pytest.approx(0.05, rel=0.05)
         assert all(math.isfinite(quiet.speed(counts)) for counts in table)

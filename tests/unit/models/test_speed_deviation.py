@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduling.models.speed_deviation import Deviation
+from optimus.models.speed.deviation import Deviation
 
 PS, WORKERS = np.array([1.0, 2.0, 8.0]), np.array([1.0, 4.0, 2.0])
 LOGS, VARIANCE = np.array([0.05, -0.02, 0.03]), np.array([1e-4, 4e-4, 1e-3])
@@ -19,7 +19,9 @@ def by_hand(ps: float, workers: float) -> tuple[float, float]:
     seen = list(zip(PS, WORKERS, strict=True))
     known = np.array([[covariance(a, b) for b in seen] for a in seen]) + np.diag(VARIANCE)
     here = np.array([covariance((ps, workers), each) for each in seen])
-    return float(here @ np.linalg.solve(known, LOGS)), float(0.04**2 - here @ np.linalg.solve(known, here))
+    return float(here @ np.linalg.solve(known, LOGS)), float(
+        0.04**2 - here @ np.linalg.solve(known, here)
+    )
 
 
 @pytest.mark.parametrize(("ps", "workers"), [(1, 1), (2, 3), (5, 5), (8, 2), (64, 64)])
@@ -27,7 +29,9 @@ def test_is_the_mean_and_variance_of_the_process(ps: int, workers: int) -> None:
     deviation = Deviation.of(PS, WORKERS, LOGS, VARIANCE)
     mean, variance = by_hand(ps, workers)
     assert deviation.log(ps, workers) == pytest.approx(mean, abs=1e-12)
-    apart = min(np.hypot(np.log2(ps / p), np.log2(workers / w)) for p, w in zip(PS, WORKERS, strict=True))
+    apart = min(
+        np.hypot(np.log2(ps / p), np.log2(workers / w)) for p, w in zip(PS, WORKERS, strict=True)
+    )
     assert deviation.unknown(ps, workers) == pytest.approx(variance / 0.04**2 * (1 + apart) ** 2)
 
 

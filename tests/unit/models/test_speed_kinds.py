@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
-from scheduling.models.speed import SpeedForm, SpeedModel
-from scheduling.models.speed_kinds import KindFactors, mixed_kind
-from scheduling.progress.record import SpeedSample
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.speed.model import SpeedForm, SpeedModel
+from optimus.models.speed.node_factors import KindFactors, mixed_kind
+from optimus.progress.types import SpeedSample
 
 GRID = [Counts(ps, workers) for ps in range(1, 6) for workers in range(1, 6)]
 TRUE = {"fast": 2.0, "slow": 0.7}
@@ -17,13 +17,21 @@ OWN = Batch(16, BatchScope.WORKER)
 
 
 def truth(counts: Counts) -> float:
-    return counts.workers / (0.4 + 0.5 * max(counts.workers / counts.ps, 1.0) + 0.02 * counts.workers)
+    return counts.workers / (
+        0.4 + 0.5 * max(counts.workers / counts.ps, 1.0) + 0.02 * counts.workers
+    )
 
 
 def samples(kinds: Mapping[Counts, str], noise: float = 0.0) -> list[SpeedSample]:
     generator = np.random.default_rng(1)
     return [
-        SpeedSample(c, truth(c) * TRUE.get(kind, 1.0) * float(np.exp(generator.normal(0, noise))), 600.0, 0.0, kind)
+        SpeedSample(
+            c,
+            truth(c) * TRUE.get(kind, 1.0) * float(np.exp(generator.normal(0, noise))),
+            600.0,
+            0.0,
+            kind,
+        )
         for c, kind in kinds.items()
     ]
 
@@ -46,14 +54,17 @@ def test_kinds_are_told_apart_though_no_counts_were_measured_on_both() -> None:
 
 
 def test_unknown_nodes_are_the_measure_of_the_others() -> None:
-    model = fitted(samples({counts: "fast" if index % 3 == 0 else "" for index, counts in enumerate(GRID)}))
+    model = fitted(
+        samples({counts: "fast" if index % 3 == 0 else "" for index, counts in enumerate(GRID)})
+    )
     assert model.kinds.of("fast") == pytest.approx(2.0, rel=0.02)
     assert model.on("") is not model
     assert model.on("").at(Counts(2, 3)) == pytest.approx(truth(Counts(2, 3)), rel=0.02)
 
 
 def test_little_evidence_leaves_a_factor_near_1() -> None:
-    """One sample that lasted no time at all beside many: weaker than what is believed before anything is measured."""
+    """One sample that lasted no time at all beside many: weaker than what is believed before
+    anything is measured."""
     known = samples(dict.fromkeys(GRID[:-1], ""))
     short = SpeedSample(GRID[-1], truth(GRID[-1]) * 2, 2.0, 0.0, "fast")
     long = SpeedSample(GRID[-1], truth(GRID[-1]) * 2, 1e6, 0.0, "fast")
@@ -109,13 +120,18 @@ class TestMixedKinds:
         labels = {counts: f"example.com/gpu={kind}" for counts, kind in ALTERNATING.items()}
         taken = [replace(each, node_kind=labels[each.counts]) for each in samples(ALTERNATING)]
         assert dict(fitted(taken).kinds.factors) == {
-            f"example.com/gpu={kind}": factor for kind, factor in fitted(samples(ALTERNATING)).kinds.factors.items()
+            f"example.com/gpu={kind}": factor
+            for kind, factor in fitted(samples(ALTERNATING)).kinds.factors.items()
         }
 
     def test_shape_the_curve_and_teach_no_factor(self) -> None:
         taken = samples(ALTERNATING)
-        both = SpeedSample(Counts(5, 5), truth(Counts(5, 5)) * (3 * 2.0 + 2 * 0.7) / 5, 600.0, 0.0, "fast*3,slow*2")
+        both = SpeedSample(
+            Counts(5, 5), truth(Counts(5, 5)) * (3 * 2.0 + 2 * 0.7) / 5, 600.0, 0.0, "fast*3,slow*2"
+        )
         model = fitted([*taken, both])
         assert set(model.kinds.factors) == {"fast", "slow"}
         assert model.kinds.of("fast") == pytest.approx(fitted(taken).kinds.of("fast"), rel=0.02)
-        assert model.on("fast*3,slow*2").at(Counts(5, 5)) == pytest.approx(both.steps_per_second, rel=0.02)
+        assert model.on("fast*3,slow*2").at(Counts(5, 5)) == pytest.approx(
+            both.steps_per_second, rel=0.02
+        )

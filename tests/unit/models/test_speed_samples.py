@@ -4,15 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.jobs import Counts
-from scheduling.models.speed import Measured
-from scheduling.progress.record import SpeedSample
+from optimus.jobs import Counts
+from optimus.models.speed.model import Measured
+from optimus.progress.types import SpeedSample
 
 HERE, THERE = Counts(1, 2), Counts(2, 2)
 LONG = 1e9
 
 
-def taken(speed: float, seconds: float = LONG, at: float = 0.0, counts: Counts = HERE, kind: str = "") -> SpeedSample:
+def taken(
+    speed: float, seconds: float = LONG, at: float = 0.0, counts: Counts = HERE, kind: str = ""
+) -> SpeedSample:
     return SpeedSample(counts, speed, seconds, at, kind)
 
 
@@ -26,8 +28,11 @@ class TestRepeats:
         assert mean(taken(1.0), taken(2.0), taken(6.0)) == pytest.approx(3.0)
 
     def test_count_by_their_seconds_up_to_a_point(self) -> None:
-        """20 s weigh half as much as a day: the noise of a line or two averages out, that of a run does not."""
-        assert mean(taken(1.0, seconds=LONG), taken(2.0, seconds=20.0)) == pytest.approx((1 + 2 / 2) / 1.5)
+        """20 s weigh half as much as a day: the noise of a line or two averages out, that of a run
+        does not."""
+        assert mean(taken(1.0, seconds=LONG), taken(2.0, seconds=20.0)) == pytest.approx(
+            (1 + 2 / 2) / 1.5
+        )
 
     def test_count_half_for_every_half_hour_that_a_newer_one_is_younger(self) -> None:
         assert mean(taken(1.0, at=0.0), taken(2.0, at=1800.0)) == pytest.approx((1 / 2 + 2) / 1.5)
@@ -39,13 +44,20 @@ class TestRepeats:
         assert measured.weight.tolist() == pytest.approx([1.0, 1.0])
 
     def test_are_apart_on_other_kinds_of_nodes(self) -> None:
-        measured = Measured.of([taken(1.0, kind="slow"), taken(2.0, kind="fast"), taken(2.2, kind="fast")])
-        assert list(zip(measured.counts, measured.kinds, strict=True)) == [(HERE, "fast"), (HERE, "slow")]
+        measured = Measured.of(
+            [taken(1.0, kind="slow"), taken(2.0, kind="fast"), taken(2.2, kind="fast")]
+        )
+        assert list(zip(measured.counts, measured.kinds, strict=True)) == [
+            (HERE, "fast"),
+            (HERE, "slow"),
+        ]
         assert measured.steps_per_second.tolist() == pytest.approx([2.1, 1.0])
 
     @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=9))
     def test_have_a_mean_within_their_range_in_any_order(self, speeds: list[float]) -> None:
-        samples = [taken(speed, seconds=10 + index, at=100.0 * index) for index, speed in enumerate(speeds)]
+        samples = [
+            taken(speed, seconds=10 + index, at=100.0 * index) for index, speed in enumerate(speeds)
+        ]
         first = mean(*samples)
         assert min(speeds) * (1 - 1e-12) <= first <= max(speeds) * (1 + 1e-12)
         assert mean(*samples[::-1]) == pytest.approx(first, rel=1e-12)

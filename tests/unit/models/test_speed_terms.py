@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
-from scheduling.models.nnls import fit_each_relative, fit_relative
-from scheduling.models.speed import SpeedForm, SpeedModel, SpeedTerms
-from scheduling.models.speed_terms import Shape
-from scheduling.progress.record import SpeedSample
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.nnls import fit_each_relative, fit_relative
+from optimus.models.speed.model import SpeedForm, SpeedModel, SpeedTerms
+from optimus.models.speed.terms import Shape
+from optimus.progress.types import SpeedSample
 
 SHARED, OWN = Batch(60, BatchScope.JOB), Batch(16, BatchScope.WORKER)
 SYNC, ASYNC = TrainingMode.SYNC, TrainingMode.ASYNC
@@ -25,34 +25,69 @@ GRID = [Counts(ps, workers) for ps in range(1, 8) for workers in range(1, 8)]
         pytest.param(SYNC, None, SpeedForm.PAPER, 2, 4, [1 / 4, 1, 2, 4, 2], id="batch unknown"),
         pytest.param(SYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="a batch for each worker"),
         pytest.param(ASYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="equation 3"),
-        pytest.param(ASYNC, SHARED, SpeedForm.KNEE, 6, 2, [1, 1, 2, 6], id="equation 3 with a knee"),
+        pytest.param(ASYNC, SHARED, SpeedForm.KNEE, 6, 2, [1, 1, 2, 6], id=("equation 3 with a "
+"knee")),
     ],
 )  # fmt: skip
 def test_columns(
-    mode: TrainingMode, batch: Batch | None, form: SpeedForm, ps: int, workers: int, columns: Sequence[float]
+    mode: TrainingMode,
+    batch: Batch | None,
+    form: SpeedForm,
+    ps: int,
+    workers: int,
+    columns: Sequence[float],
 ) -> None:
     assert SpeedTerms(mode, batch, form).columns(ps, workers)[0].tolist() == pytest.approx(columns)
 
 
 def shape_of(mode: TrainingMode, knee: float, share: float, crowd: float) -> int:
     shapes = SpeedTerms(mode).shapes
-    (index,) = [i for i, s in enumerate(shapes) if (s.knee, s.share, s.crowd) == (knee, share, crowd)]
+    (index,) = [
+        i for i, s in enumerate(shapes) if (s.knee, s.share, s.crowd) == (knee, share, crowd)
+    ]
     return index
 
 
 @pytest.mark.parametrize(
     ("mode", "batch", "shape", "ps", "workers", "columns"),
     [
-        pytest.param(SYNC, SHARED, (1.0, 4.0, 0.0), 2, 6, [10, 1, 5, 6, 2], id="the PSs update once a step"),
+        pytest.param(
+            SYNC, SHARED, (1.0, 4.0, 0.0), 2, 6, [10, 1, 5, 6, 2], id="the PSs update once a step"
+        ),
         pytest.param(SYNC, SHARED, (1.0, 4.0, 0.0), 7, 1, [60, 1, 5, 1, 7], id="below its knee"),
-        pytest.param(SYNC, SHARED, (0.7, 0.0, 3.0), 2, 6, [20, 1, 3, 6, 2], id="six workers on three cores"),
-        pytest.param(SYNC, SHARED, (0.7, 0.0, 3.0), 2, 2, [30, 1, 1, 2, 2], id="two workers on three cores"),
-        pytest.param(ASYNC, OWN, (0.7, 0.0, 3.0), 2, 6, [1, 3, 6, 2], id="six workers of their own on three cores"),
-        pytest.param(ASYNC, OWN, (0.7, 0.0, 3.0), 2, 2, [1, 1, 3, 2], id="two workers of their own on three cores"),
+        pytest.param(
+            SYNC, SHARED, (0.7, 0.0, 3.0), 2, 6, [20, 1, 3, 6, 2], id="six workers on three cores"
+        ),
+        pytest.param(
+            SYNC, SHARED, (0.7, 0.0, 3.0), 2, 2, [30, 1, 1, 2, 2], id="two workers on three cores"
+        ),
+        pytest.param(
+            ASYNC,
+            OWN,
+            (0.7, 0.0, 3.0),
+            2,
+            6,
+            [1, 3, 6, 2],
+            id="six workers of their own on three cores",
+        ),
+        pytest.param(
+            ASYNC,
+            OWN,
+            (0.7, 0.0, 3.0),
+            2,
+            2,
+            [1, 1, 3, 2],
+            id="two workers of their own on three cores",
+        ),
     ],
 )
 def test_columns_of_other_shapes(
-    mode: TrainingMode, batch: Batch, shape: tuple[float, float, float], ps: int, workers: int, columns: Sequence[float]
+    mode: TrainingMode,
+    batch: Batch,
+    shape: tuple[float, float, float],
+    ps: int,
+    workers: int,
+    columns: Sequence[float],
 ) -> None:
     found = SpeedTerms(mode, batch).columns(ps, workers)[shape_of(mode, *shape)]
     assert found.tolist() == pytest.approx(columns)
@@ -68,7 +103,9 @@ def test_counts_are_broadcast_for_every_shape() -> None:
 @pytest.mark.parametrize("mode", TrainingMode)
 @pytest.mark.parametrize("batch", [SHARED, OWN, None])
 @pytest.mark.parametrize("form", SpeedForm)
-def test_the_total_is_that_of_the_columns(mode: TrainingMode, batch: Batch | None, form: SpeedForm) -> None:
+def test_the_total_is_that_of_the_columns(
+    mode: TrainingMode, batch: Batch | None, form: SpeedForm
+) -> None:
     terms = SpeedTerms(mode, batch, form)
     ps, workers = np.arange(1, 9)[:, None], np.arange(1, 12)[None, :]
     columns = terms.columns(ps, workers)
@@ -90,7 +127,8 @@ def test_every_shape_has_odds_and_none_is_there_twice() -> None:
 
 @pytest.mark.parametrize("mode", TrainingMode)
 def test_the_average_finds_any_of_its_shapes(mode: TrainingMode) -> None:
-    """Speeds without noise of each shape in turn: the average is that shape, with its coefficients."""
+    """Speeds without noise of each shape in turn: the average is that shape, with its
+    coefficients."""
     terms = SpeedTerms(mode, SHARED)
     t = np.array([0.02, 0.3, 0.4, 0.01, 0.02][-terms.columns(1, 1).shape[-1] :])
     for index in range(len(terms.shapes)):

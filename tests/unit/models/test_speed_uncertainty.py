@@ -1,17 +1,20 @@
-"""The uncertainty that the speed model tells: held against the truth on made-up clusters, and on the measured table."""
+"""The uncertainty that the speed model tells: held against the truth on made-up clusters, and on
+the measured table."""
 
 import numpy as np
 import pytest
 
 from benchmarks.speed_worlds import World, draw_world
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
-from scheduling.models.design import next_sample
-from scheduling.models.speed import SpeedForm, SpeedModel
-from scheduling.progress.record import SpeedSample
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.experiment_design import next_sample
+from optimus.models.speed.model import SpeedForm, SpeedModel
+from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
 
 GRID = [Counts(ps, workers) for ps in range(1, 7) for workers in range(1, 7)]
-WORLD = World(mode=TrainingMode.SYNC, batch=Batch(64, BatchScope.JOB), transfer=0.3, own_link=0.3, fixed=0.1)
+WORLD = World(
+    mode=TrainingMode.SYNC, batch=Batch(64, BatchScope.JOB), transfer=0.3, own_link=0.3, fixed=0.1
+)
 
 
 def learned(
@@ -30,7 +33,8 @@ def learned(
 
 
 def deviations(kind: str, number: int, worlds: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """(log predicted - log true) / told standard deviation, at all counts not seen of several worlds."""
+    """(log predicted - log true) / told standard deviation, at all counts not seen of several
+    worlds."""
     found = []
     for index in range(worlds):
         generator = np.random.default_rng([41, index])
@@ -39,14 +43,17 @@ def deviations(kind: str, number: int, worlds: int) -> np.ndarray[tuple[int], np
         model, hidden = learned(table, number, world.mode, world.batch)
         ps, workers = np.array(hidden).T
         true = np.array([world.speed(counts) for counts in hidden])
-        found.append(np.log(model.steps_per_second(ps, workers) / true) / model.uncertainty(ps, workers))
+        found.append(
+            np.log(model.steps_per_second(ps, workers) / true) / model.uncertainty(ps, workers)
+        )
     return np.concatenate(found)
 
 
 @pytest.mark.parametrize("kind", ["sync", "sync, batch per worker", "async"])
 @pytest.mark.parametrize("number", [5, 10, 20])
 def test_it_is_neither_too_sure_nor_too_vague(kind: str, number: int) -> None:
-    """Of the truth 68 % should lie within one standard deviation, 90 % within 1.64; vaguer is the lesser fault."""
+    """Of the truth 68 % should lie within one standard deviation, 90 % within 1.64; vaguer is the
+    lesser fault."""
     apart = np.abs(deviations(kind, number, worlds=30))
     assert 0.65 < np.mean(apart < 1) < 0.95
     assert np.mean(apart < 1.64) > 0.87
@@ -60,13 +67,21 @@ def test_it_covers_the_measured_table(number: int) -> None:
         model, hidden = learned(table, number, mode, BATCHES[mode])
         ps, workers = np.array(hidden).T
         true = np.array([table[counts] for counts in hidden])
-        apart.extend(np.abs(np.log(model.steps_per_second(ps, workers) / true)) / model.uncertainty(ps, workers))
+        apart.extend(
+            np.abs(np.log(model.steps_per_second(ps, workers) / true))
+            / model.uncertainty(ps, workers)
+        )
     assert np.mean(np.array(apart) < 1.64) > 0.75
 
 
-def samples_of(counts: list[Counts], noise: float = 0.0, seconds: float = 60.0) -> list[SpeedSample]:
+def samples_of(
+    counts: list[Counts], noise: float = 0.0, seconds: float = 60.0
+) -> list[SpeedSample]:
     factors = np.exp(np.random.default_rng(5).normal(0, noise, len(counts)))
-    return [sample(each, WORLD.speed(each) * factor, seconds) for each, factor in zip(counts, factors, strict=True)]
+    return [
+        sample(each, WORLD.speed(each) * factor, seconds)
+        for each, factor in zip(counts, factors, strict=True)
+    ]
 
 
 def model_of(samples: list[SpeedSample], form: SpeedForm = SpeedForm.BLEND) -> SpeedModel:
@@ -85,7 +100,9 @@ class TestItsShape:
         assert near < far < further
 
     def test_falls_with_more_samples(self, form: SpeedForm) -> None:
-        few, many = (model_of(samples_of(each, noise=0.03), form) for each in (list(self.few), GRID))
+        few, many = (
+            model_of(samples_of(each, noise=0.03), form) for each in (list(self.few), GRID)
+        )
         ps, workers = np.array(GRID).T
         assert (many.uncertainty(ps, workers) < few.uncertainty(ps, workers)).all()
 
@@ -95,7 +112,9 @@ class TestItsShape:
 
     def test_is_the_same_whatever_the_unit_of_speed(self, form: SpeedForm) -> None:
         samples = samples_of(list(self.few), noise=0.03)
-        scaled = [sample(each.counts, each.steps_per_second * 1e6, each.seconds) for each in samples]
+        scaled = [
+            sample(each.counts, each.steps_per_second * 1e6, each.seconds) for each in samples
+        ]
         assert model_of(scaled, form).uncertainty(4, 2) == pytest.approx(
             float(model_of(samples, form).uncertainty(4, 2))
         )

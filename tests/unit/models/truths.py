@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from scheduling.jobs import Batch, BatchScope, Counts, TrainingMode
-from scheduling.models.design import next_sample
-from scheduling.models.speed import SpeedForm, SpeedModel
-from scheduling.progress.record import SpeedSample
+from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
+from optimus.models.experiment_design import next_sample
+from optimus.models.speed.model import SpeedForm, SpeedModel
+from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import sample
 
 SHARED, OWN = Batch(64, BatchScope.JOB), Batch(16, BatchScope.WORKER)
@@ -25,7 +25,9 @@ def ratio(counts: Counts) -> float:
 
 def sync(t: Sequence[float], term: Truth = knee, batch: float = 64) -> Truth:
     """Equation 4 with these coefficients."""
-    return lambda c: 1 / (t[0] * batch / c.workers + t[1] + t[2] * term(c) + t[3] * c.workers + t[4] * c.ps)
+    return lambda c: (
+        1 / (t[0] * batch / c.workers + t[1] + t[2] * term(c) + t[3] * c.workers + t[4] * c.ps)
+    )
 
 
 def asynchronous(t: Sequence[float], term: Truth = knee) -> Truth:
@@ -34,14 +36,19 @@ def asynchronous(t: Sequence[float], term: Truth = knee) -> Truth:
 
 
 def fitted(
-    samples: Sequence[SpeedSample], mode: TrainingMode, batch: Batch, form: SpeedForm = SpeedForm.BLEND
+    samples: Sequence[SpeedSample],
+    mode: TrainingMode,
+    batch: Batch,
+    form: SpeedForm = SpeedForm.BLEND,
 ) -> SpeedModel:
     model = SpeedModel.fit(samples, mode, batch, form)
     assert isinstance(model, SpeedModel)
     return model
 
 
-def designed(truth: Truth, count: int, mode: TrainingMode, batch: Batch, form: SpeedForm) -> list[SpeedSample]:
+def designed(
+    truth: Truth, count: int, mode: TrainingMode, batch: Batch, form: SpeedForm
+) -> list[SpeedSample]:
     samples = [sample(Counts(1, 1), truth(Counts(1, 1)))]
     while len(samples) < count:
         counts = next_sample(samples, GRID, mode, batch, form)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from scheduling.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
-from scheduling.nodes import Node
-from scheduling.placement.gang import Gang, Member, Placement
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import Resources
-from scheduling.snapshot import ReplicaId
+from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.nodes import Node
+from optimus.placement.gang import Gang, Member, Placement
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+from optimus.snapshot import ReplicaId
 from tests.unit.placement.oracle import (
     overfull,
 )
@@ -30,9 +30,13 @@ def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placeme
     return answer
 
 
-amounts = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3))
+amounts = st.builds(
+    lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3)
+)
 
-rooms = st.builds(lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9))
+rooms = st.builds(
+    lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9)
+)
 
 
 @st.composite
@@ -44,9 +48,15 @@ def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
     barred = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))
     members: list[Member] = []
     for role, most in ((Role.PS, 3), (Role.WORKER, 4)):
-        constraints = draw(st.sampled_from([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))]))
+        constraints = draw(
+            st.sampled_from([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))])
+        )
         spec = ReplicaSpec(draw(amounts), constraints)
-        bound = draw(st.lists(st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most))
+        bound = draw(
+            st.lists(
+                st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most
+            )
+        )
         members += [Member(role, at, spec, node, barred) for at, node in enumerate(bound)]
     return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
 

@@ -1,12 +1,13 @@
-"""The obvious slow way to place PSs and workers: try every assignment. The fast one is judged by it."""
+"""The obvious slow way to place PSs and workers: try every assignment. The fast one is judged by
+it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from scheduling.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
-from scheduling.nodes import Node, refusal
-from scheduling.placement.gang import Gang, Member, Placement
-from scheduling.resources import NONE, Resources, total
+from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.nodes import Node, refusal
+from optimus.placement.gang import Gang, Member, Placement
+from optimus.resources import NONE, Resources, total
 
 Spread = dict[str, tuple[int, int]]
 
@@ -20,7 +21,9 @@ def gang_of(
 ) -> Gang:
     specs = {
         Role.PS: ReplicaSpec(Resources(cpu=ps_cpu), constraints.get("ps_on", NodeConstraints())),
-        Role.WORKER: ReplicaSpec(Resources(cpu=worker_cpu), constraints.get("workers_on", NodeConstraints())),
+        Role.WORKER: ReplicaSpec(
+            Resources(cpu=worker_cpu), constraints.get("workers_on", NodeConstraints())
+        ),
     }
     members = [Member(Role.PS, i, specs[Role.PS]) for i in range(ps)]
     members += [Member(Role.WORKER, i, specs[Role.WORKER]) for i in range(workers)]
@@ -28,16 +31,23 @@ def gang_of(
 
 
 def spreads(gang: Gang, nodes: Sequence[Node], free: Mapping[str, Resources]) -> Iterator[Spread]:
-    """Every way to spread the gang's PSs and workers over the nodes; bound ones stay where they are."""
+    """Every way to spread the gang's PSs and workers over the nodes; bound ones stay where they
+    are."""
     ps = [member for member in gang.members if member.role is Role.PS]
     workers = [member for member in gang.members if member.role is Role.WORKER]
     options = [list(_options(node, ps, workers, free[node.name])) for node in nodes]
     for choice in product(*options):
         if sum(p for p, _ in choice) == len(ps) and sum(w for _, w in choice) == len(workers):
-            yield {node.name: counts for node, counts in zip(nodes, choice, strict=True) if counts != (0, 0)}
+            yield {
+                node.name: counts
+                for node, counts in zip(nodes, choice, strict=True)
+                if counts != (0, 0)
+            }
 
 
-def _options(node: Node, ps: list[Member], workers: list[Member], free: Resources) -> Iterator[tuple[int, int]]:
+def _options(
+    node: Node, ps: list[Member], workers: list[Member], free: Resources
+) -> Iterator[tuple[int, int]]:
     bound_ps = sum(member.node == node.name for member in ps)
     bound_workers = sum(member.node == node.name for member in workers)
     for p, w in product(range(bound_ps, len(ps) + 1), range(bound_workers, len(workers) + 1)):

@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 
-from scheduling.jobs import JobKey, ReplicaSpec, Role
-from scheduling.nodes import Node
-from scheduling.placement.gang import Gang, Member, Placement
-from scheduling.resources import Resources, total
-from scheduling.snapshot import ReplicaId
+from optimus.jobs import JobKey, ReplicaSpec, Role
+from optimus.nodes import Node
+from optimus.placement.gang import Gang, Member, Placement
+from optimus.resources import Resources, total
+from optimus.snapshot import ReplicaId
 from tests.unit.placement.gangs import RULE, amounts, cases, fixed, nodes_of, placed, with_fixed
 from tests.unit.placement.oracle import (
     Spread,
@@ -22,12 +22,23 @@ from tests.unit.placement.oracle import (
 @pytest.mark.parametrize(
     ("cpus", "gang", "node"),
     [
-        pytest.param({"a": 4, "b": 4, "c": 9}, with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 2)), "c", id="together"),
         pytest.param(
-            {"a": 3, "b": 2, "c": 2}, with_fixed(gang_of(2, 1), fixed(Role.CHIEF, 2)), "b", id="else on one more server"
+            {"a": 4, "b": 4, "c": 9},
+            with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 2)),
+            "c",
+            id="together",
         ),
         pytest.param(
-            {"a": 5, "b": 2}, with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 5)), "a", id="first, where it has one place"
+            {"a": 3, "b": 2, "c": 2},
+            with_fixed(gang_of(2, 1), fixed(Role.CHIEF, 2)),
+            "b",
+            id="else on one more server",
+        ),
+        pytest.param(
+            {"a": 5, "b": 2},
+            with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 5)),
+            "a",
+            id="first, where it has one place",
         ),
     ],
 )
@@ -48,7 +59,9 @@ def test_a_chief_is_part_of_what_has_to_fit(
         assert not overfull(whole, answer, free)
         assert ReplicaId("uid", Role.CHIEF, 0) in answer.nodes
     else:
-        assert not any(_leaves_room(gang, spread, free, asked) for spread in spreads(gang, nodes, free))
+        assert not any(
+            _leaves_room(gang, spread, free, asked) for spread in spreads(gang, nodes, free)
+        )
 
 
 def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: Resources) -> bool:

@@ -1,13 +1,14 @@
-"""The ledger as a state machine: it always says exactly what a plain list of reservations would say."""
+"""The ledger as a state machine: it always says exactly what a plain list of reservations would
+say."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from scheduling.jobs import Role
-from scheduling.placement.ledger import Ledger, Reservation
-from scheduling.resources import NONE, Resources, total
-from scheduling.snapshot import ReplicaId
+from optimus.jobs import Role
+from optimus.placement.ledger import Ledger, Reservation
+from optimus.resources import NONE, Resources, total
+from optimus.snapshot import ReplicaId
 
 NODES = ["a", "b", "c"]
 indices = st.integers(0, 3)
@@ -70,5 +71,7 @@ class LedgerAgainstAList(RuleBasedStateMachine):
             assert self.ledger.held_by_node().get(node, NONE) == promised
 
 
-LedgerAgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+LedgerAgainstAList.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None
+)
 TestLedgerAgainstAList = LedgerAgainstAList.TestCase

@@ -2,13 +2,13 @@
 
 import pytest
 
-from scheduling.nodes import Node
-from scheduling.placement.gang import DoesNotFit, Placement
-from scheduling.placement.order import WaitingGang, is_entitled, order_key
-from scheduling.placement.pack import Pack
-from scheduling.placement.scoring import planned_scores, room_scores
-from scheduling.placement.spread import Spread
-from scheduling.resources import Resources
+from optimus.nodes import Node
+from optimus.placement.baselines.pack import Pack
+from optimus.placement.baselines.spread import Spread
+from optimus.placement.gang import DoesNotFit, Placement
+from optimus.placement.queue_order import WaitingGang, is_entitled, order_key
+from optimus.placement.scoring import planned_scores, room_scores
+from optimus.resources import Resources
 from tests.unit.placement.oracle import gang_of, overfull, spread_of
 
 FREE = {"a": Resources(cpu=4), "b": Resources(cpu=3), "c": Resources(cpu=1)}
@@ -22,7 +22,9 @@ NODES = [Node(name, Resources(cpu=4)) for name in FREE]
         pytest.param(Pack(), {"c": (1, 0), "b": (0, 3)}, id="packing fills the fullest node first"),
     ],
 )
-def test_where_replicas_go_one_by_one(rule: Spread | Pack, spread: dict[str, tuple[int, int]]) -> None:
+def test_where_replicas_go_one_by_one(
+    rule: Spread | Pack, spread: dict[str, tuple[int, int]]
+) -> None:
     gang = gang_of(1, 3)
     answer = rule.place(gang, NODES, FREE)
     assert isinstance(answer, Placement)
@@ -32,7 +34,9 @@ def test_where_replicas_go_one_by_one(rule: Spread | Pack, spread: dict[str, tup
 
 @pytest.mark.parametrize("rule", [Spread(), Pack()])
 def test_a_gang_that_does_not_fit_is_refused_whole(rule: Spread | Pack) -> None:
-    assert rule.place(gang_of(5, 5), NODES, FREE) == DoesNotFit("job ns/job (5 PS + 5 workers) does not fit as a whole")
+    assert rule.place(gang_of(5, 5), NODES, FREE) == DoesNotFit(
+        "job ns/job (5 PS + 5 workers) does not fit as a whole"
+    )
 
 
 def waiting(uid: str, cpu: int, since: float, ran_before: bool = False) -> WaitingGang:
@@ -42,15 +46,24 @@ def waiting(uid: str, cpu: int, since: float, ran_before: bool = False) -> Waiti
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        pytest.param(waiting("z", 9, 90, True), waiting("a", 1, 0), id="a job that has run before a new one"),
+        pytest.param(
+            waiting("z", 9, 90, True), waiting("a", 1, 0), id="a job that has run before a new one"
+        ),
         pytest.param(waiting("z", 1, 99), waiting("a", 2, 90), id="new ones by ascending demand"),
-        pytest.param(waiting("z", 9, 10), waiting("a", 1, 99), id="past the age limit the oldest goes first"),
-        pytest.param(waiting("z", 9, 10), waiting("a", 1, 20), id="of two past the limit the older one"),
+        pytest.param(
+            waiting("z", 9, 10), waiting("a", 1, 99), id="past the age limit the oldest goes first"
+        ),
+        pytest.param(
+            waiting("z", 9, 10), waiting("a", 1, 20), id="of two past the limit the older one"
+        ),
         pytest.param(waiting("a", 1, 99), waiting("z", 1, 99), id="UIDs break ties"),
     ],
 )
 def test_order_of_gangs(first: WaitingGang, second: WaitingGang) -> None:
-    keys = [order_key(gang, Resources(cpu=10), now=100, age_limit_seconds=60) for gang in (first, second)]
+    keys = [
+        order_key(gang, Resources(cpu=10), now=100, age_limit_seconds=60)
+        for gang in (first, second)
+    ]
     assert keys[0] < keys[1]
 
 

@@ -1,4 +1,5 @@
-"""Theorem 1's rule against an independent brute force, and tables of what it must do where the theorem is silent."""
+"""Theorem 1's rule against an independent brute force, and tables of what it must do where the
+theorem is silent."""
 
 import random
 from dataclasses import replace
@@ -7,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.jobs import NodeConstraints, ReplicaSpec, Role, Toleration
-from scheduling.nodes import Node, Taint
-from scheduling.placement.gang import DoesNotFit, Gang, Placement
-from scheduling.placement.room import Room
-from scheduling.resources import Resources
+from optimus.jobs import NodeConstraints, ReplicaSpec, Role, Toleration
+from optimus.nodes import Node, Taint
+from optimus.placement.free_matrix import FreeMatrix
+from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.resources import Resources
 from tests.unit.placement.gangs import RULE, cases, fixed, nodes_of, placed, with_fixed
 from tests.unit.placement.oracle import (
     fewest_servers,
@@ -26,7 +27,9 @@ from tests.unit.placement.oracle import (
 
 @settings(max_examples=400, deadline=None)
 @given(cases())
-def test_no_smaller_number_of_servers_holds_the_job_evenly(case: tuple[Gang, list[Node], dict[str, Resources]]) -> None:
+def test_no_smaller_number_of_servers_holds_the_job_evenly(
+    case: tuple[Gang, list[Node], dict[str, Resources]],
+) -> None:
     gang, nodes, free = case
     found = list(spreads(gang, nodes, free))
     fewest = fewest_servers([spread for spread in found if spread])
@@ -44,7 +47,8 @@ def test_no_smaller_number_of_servers_holds_the_job_evenly(case: tuple[Gang, lis
 
 
 def together(gang: Gang) -> int:
-    """Over how many servers at most the gang can be dealt evenly with some PS beside a worker, if it has both."""
+    """Over how many servers at most the gang can be dealt evenly with some PS beside a worker, if
+    it has both."""
     kinds = {member.role for member in gang.members}
     return len(gang.members) - (len(kinds) > 1)
 
@@ -72,7 +76,9 @@ def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(
 ) -> None:
     gang, nodes, free = case
     mixed = replace(gang, members=tuple(rng.sample(gang.members, len(gang.members))))
-    again = RULE.place(mixed, rng.sample(nodes, len(nodes)), dict(rng.sample(sorted(free.items()), len(free))))
+    again = RULE.place(
+        mixed, rng.sample(nodes, len(nodes)), dict(rng.sample(sorted(free.items()), len(free)))
+    )
     assert repr(again) == repr(RULE.place(gang, nodes, free))
 
 
@@ -85,7 +91,12 @@ def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(
             {"a": (1, 2), "b": (1, 2)},
             id="the paper's figure 10: two of three servers, one PS and two workers on each",
         ),
-        pytest.param({"a": 6, "b": 6}, gang_of(2, 4), {"a": (2, 4)}, id="what fits on one server goes on one server"),
+        pytest.param(
+            {"a": 6, "b": 6},
+            gang_of(2, 4),
+            {"a": (2, 4)},
+            id="what fits on one server goes on one server",
+        ),
         pytest.param(
             {"a": 4, "b": 9, "c": 7},
             gang_of(1, 5),
@@ -118,7 +129,9 @@ def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(
         ),
     ],
 )
-def test_where_a_gang_goes(cpus: dict[str, int], gang: Gang, spread: dict[str, tuple[int, int]]) -> None:
+def test_where_a_gang_goes(
+    cpus: dict[str, int], gang: Gang, spread: dict[str, tuple[int, int]]
+) -> None:
     nodes, free = nodes_of(**cpus)
     assert spread_of(gang, placed(gang, nodes, free)) == spread
 
@@ -141,7 +154,9 @@ def test_pss_and_workers_in_pools_of_their_own() -> None:
     taint = Taint("nvidia.com/gpu")
     nodes = [Node(f"gpu{at}", Resources(cpu=9), {"gpu": "yes"}, (taint,)) for at in range(3)]
     nodes += [Node(f"cpu{at}", Resources(cpu=9)) for at in range(3)]
-    on_gpu = NodeConstraints((("gpu", "yes"),), tolerations=(Toleration("nvidia.com/gpu", "Exists"),))
+    on_gpu = NodeConstraints(
+        (("gpu", "yes"),), tolerations=(Toleration("nvidia.com/gpu", "Exists"),)
+    )
     gang = gang_of(2, 4, worker_cpu=3, workers_on=on_gpu)
     spread = spread_of(gang, placed(gang, nodes, {node.name: node.allocatable for node in nodes}))
     assert spread == {"cpu0": (2, 0), "gpu0": (0, 2), "gpu1": (0, 2)}
@@ -150,7 +165,12 @@ def test_pss_and_workers_in_pools_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("gang", "cpus", "sentence"),
     [
-        pytest.param(gang_of(2, 4), {"a": 5}, "job ns/job (2 PS + 4 workers) does not fit as a whole", id="one short"),
+        pytest.param(
+            gang_of(2, 4),
+            {"a": 5},
+            "job ns/job (2 PS + 4 workers) does not fit as a whole",
+            id="one short",
+        ),
         pytest.param(
             with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 1)),
             {"a": 2},
@@ -163,10 +183,14 @@ def test_pss_and_workers_in_pools_of_their_own() -> None:
             "job ns/job (1 PS + 1 worker) does not fit as a whole",
             id="enough in all, but in pieces too small",
         ),
-        pytest.param(gang_of(1, 1), {}, "job ns/job (1 PS + 1 worker) does not fit as a whole", id="no nodes"),
+        pytest.param(
+            gang_of(1, 1), {}, "job ns/job (1 PS + 1 worker) does not fit as a whole", id="no nodes"
+        ),
     ],
 )
-def test_what_does_not_fit_is_refused_whole(gang: Gang, cpus: dict[str, int], sentence: str) -> None:
+def test_what_does_not_fit_is_refused_whole(
+    gang: Gang, cpus: dict[str, int], sentence: str
+) -> None:
     nodes, free = nodes_of(**cpus)
     assert RULE.place(gang, nodes, free) == DoesNotFit(sentence)
 
@@ -182,20 +206,27 @@ def test_a_resource_that_no_node_has_is_no_room() -> None:
 def test_a_half_bound_gang_is_completed_around_its_bound_replicas() -> None:
     nodes, free = nodes_of(a=2, b=9, c=9)
     gang = gang_of(2, 4)
-    bound = tuple(replace(m, node="a") if (m.role, m.index) == (Role.WORKER, 0) else m for m in gang.members)
+    bound = tuple(
+        replace(m, node="a") if (m.role, m.index) == (Role.WORKER, 0) else m for m in gang.members
+    )
     gang = replace(gang, members=bound)
     spread = spread_of(gang, placed(gang, nodes, free))
     assert spread == {"a": (1, 2), "b": (1, 2)}
 
 
 def test_forty_pods_on_five_thousand_nodes() -> None:
-    nodes = [Node(f"n{at:04}", Resources(cpu=16000, memory=64 << 30, pods=110)) for at in range(5000)]
+    nodes = [
+        Node(f"n{at:04}", Resources(cpu=16000, memory=64 << 30, pods=110)) for at in range(5000)
+    ]
     rng = random.Random(1)
-    free = {n.name: n.allocatable - Resources(cpu=rng.randrange(16000), pods=rng.randrange(20)) for n in nodes}
+    free = {
+        n.name: n.allocatable - Resources(cpu=rng.randrange(16000), pods=rng.randrange(20))
+        for n in nodes
+    }
     spec = ReplicaSpec(Resources(cpu=2000, memory=4 << 30, pods=1))
     gang = gang_of(16, 24)
     gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
-    answer = RULE.place_in(gang, Room(nodes, free))
+    answer = RULE.place_in(gang, FreeMatrix(nodes, free))
     assert isinstance(answer, Placement)
     spread = spread_of(gang, answer)
     assert is_even(spread)

@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from scheduling.allocation import AllocationProblem
-from scheduling.jobs import CountBounds
-from scheduling.resources import Resources
+from optimus.allocation import AllocationProblem
+from optimus.jobs import CountBounds
+from optimus.resources import Resources
 from tests.unit.policies.problems import (
     PaperSpeed,
     candidate,
@@ -29,7 +29,9 @@ bounds = st.builds(
 )
 
 tasks = st.builds(
-    lambda cpu, gpu: Resources({"cpu": cpu, "gpu": gpu}), st.sampled_from([500, 1000, 2000]), st.sampled_from([0, 0, 1])
+    lambda cpu, gpu: Resources({"cpu": cpu, "gpu": gpu}),
+    st.sampled_from([500, 1000, 2000]),
+    st.sampled_from([0, 0, 1]),
 )
 
 
@@ -50,4 +52,6 @@ def problems(draw: st.DrawFn) -> AllocationProblem:
         )
         for index in range(count)
     ]
-    return problem(Resources(cpu=draw(st.integers(0, 40)) * 1000, gpu=draw(st.integers(0, 8))), *candidates)
+    return problem(
+        Resources(cpu=draw(st.integers(0, 40)) * 1000, gpu=draw(st.integers(0, 8))), *candidates
+    )

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scheduling.allocation import Allocation, AllocationProblem, Candidate
-from scheduling.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
-from scheduling.models.forecast import JobForecast
-from scheduling.resources import MEMORY, NONE, Resources, total
+from optimus.allocation import Allocation, AllocationProblem, Candidate
+from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
+from optimus.models.forecast import JobForecast
+from optimus.resources import MEMORY, NONE, Resources, total
 
 GIB = 2**30
 
@@ -26,7 +26,9 @@ class PaperSpeed:
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         p, w = np.asarray(ps, float), np.asarray(workers, float)
-        return np.asarray(1 / (self.compute / w + self.t1 + self.t2 * w / p + self.t3 * w + self.t4 * p))
+        return np.asarray(
+            1 / (self.compute / w + self.t1 + self.t2 * w / p + self.t3 * w + self.t4 * p)
+        )
 
 
 SPEED = PaperSpeed(8.0, 0.1, 0.3, 0.01, 0.01)
@@ -63,12 +65,17 @@ def problem(room: Resources, *candidates: Candidate) -> AllocationProblem:
 
 
 def authors_problem(jobs: int, nodes: int, gpus: int = 0) -> AllocationProblem:
-    """The inputs on which the program of the paper's authors was run, drawn in the same order from the same seed."""
+    """The inputs on which the program of the paper's authors was run, drawn in the same order from
+    the same seed."""
     draw = random.Random(9973 + jobs)
     candidates = []
     for index in range(jobs):
         draw.choice([32, 64, 128, 256])
-        compute, arrival, steps = draw.uniform(5, 20), round(draw.uniform(0, 1000), 6), draw.randint(10, 200)
+        compute, arrival, steps = (
+            draw.uniform(5, 20),
+            round(draw.uniform(0, 1000), 6),
+            draw.randint(10, 200),
+        )
         speed = PaperSpeed(
             compute,
             draw.uniform(0.1, 0.5),
@@ -79,14 +86,20 @@ def authors_problem(jobs: int, nodes: int, gpus: int = 0) -> AllocationProblem:
         ps = Resources(cpu=draw.choice([2, 3, 4]) * 1000, memory=6 * GIB)
         worker = Resources({"cpu": draw.choice([1, 2, 3]) * 1000, MEMORY: 6 * GIB, "gpu": gpus})
         candidates.append(
-            candidate(f"{index:05}", speed, steps, ps=ps, worker=worker, running=True, created_at=arrival)
+            candidate(
+                f"{index:05}", speed, steps, ps=ps, worker=worker, running=True, created_at=arrival
+            )
         )
-    return problem(Resources({"cpu": 16000 * nodes, MEMORY: 48 * GIB * nodes, "gpu": 2 * nodes}), *candidates)
+    return problem(
+        Resources({"cpu": 16000 * nodes, MEMORY: 48 * GIB * nodes, "gpu": 2 * nodes}), *candidates
+    )
 
 
 def used(given: AllocationProblem, answer: Allocation) -> Resources:
     demands = (
-        each.job.demand(answer.counts[each.job.uid]) for each in given.candidates if each.job.uid in answer.counts
+        each.job.demand(answer.counts[each.job.uid])
+        for each in given.candidates
+        if each.job.uid in answer.counts
     )
     return total(demands) if answer.counts else NONE
 

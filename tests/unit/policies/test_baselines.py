@@ -1,11 +1,12 @@
-"""What Optimus is compared with: fair shares, the user's own counts, the shortest job, the best packing."""
+"""What Optimus is compared with: fair shares, the user's own counts, the shortest job, the best
+packing."""
 
 import pytest
 
-from scheduling.jobs import Counts
-from scheduling.policies import POLICIES
-from scheduling.policies.tetris import TetrisPolicy
-from scheduling.resources import Resources
+from optimus.jobs import Counts
+from optimus.policies import POLICIES
+from optimus.policies.tetris import TetrisPolicy
+from optimus.resources import Resources
 from tests.unit.policies.problems import (
     candidate,
     problem,
@@ -41,7 +42,9 @@ def test_srtf_gives_the_shortest_job_what_helps_it_before_the_next() -> None:
 def test_tetris_weighs_alignment_and_work(work_weight: float, first: str) -> None:
     small = candidate("small", steps=10.0)
     wide = candidate("wide", steps=1000.0, ps=Resources(cpu=2000), worker=Resources(cpu=2000))
-    answer = TetrisPolicy(work_weight=work_weight).allocate(problem(Resources(cpu=14000), small, wide))
+    answer = TetrisPolicy(work_weight=work_weight).allocate(
+        problem(Resources(cpu=14000), small, wide)
+    )
     other = "wide" if first == "small" else "small"
     assert answer.counts[first].ps > 1
     assert answer.counts[other] == Counts(1, 1)

@@ -1,4 +1,5 @@
-"""The product's policy: its slow version, single jobs, steps of several tasks, and how near the best it comes."""
+"""The product's policy: its slow version, single jobs, steps of several tasks, and how near the
+best it comes."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -9,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from scheduling.allocation import AllocationProblem, Candidate
-from scheduling.jobs import CountBounds, Counts
-from scheduling.models.forecast import JobForecast
-from scheduling.policies import POLICIES
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.policies.optimus_paper import OptimusPaperPolicy
-from scheduling.resources import NONE, Resources
+from optimus.allocation import AllocationProblem, Candidate
+from optimus.jobs import CountBounds, Counts
+from optimus.models.forecast import JobForecast
+from optimus.policies import POLICIES
+from optimus.policies.optimus import OptimusPolicy
+from optimus.policies.optimus_paper import OptimusPaperPolicy
+from optimus.resources import NONE, Resources
 from tests.unit.policies.drawn import problems, speeds
 from tests.unit.policies.problems import (
     PaperSpeed,
@@ -65,11 +66,19 @@ def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Co
 @given(given_problem=problems())
 def test_optimus_takes_the_same_steps_as_its_slow_version(given_problem: AllocationProblem) -> None:
     policy = OptimusPolicy()
-    assert policy.allocate(given_problem).counts == slow_optimus(given_problem, policy.least_gain_fraction)
+    assert policy.allocate(given_problem).counts == slow_optimus(
+        given_problem, policy.least_gain_fraction
+    )
 
 
 SCENARIOS: list[tuple[str, Candidate, int, Counts, str]] = [
-    ("stops where more would not help", candidate("a"), 200, Counts(19, 17), "would save less than"),
+    (
+        "stops where more would not help",
+        candidate("a"),
+        200,
+        Counts(19, 17),
+        "would save less than",
+    ),
     ("stops where the room ends", candidate("a"), 8, Counts(3, 5), "too little cpu is left"),
     (
         "stops at the user's bounds",
@@ -78,8 +87,20 @@ SCENARIOS: list[tuple[str, Candidate, int, Counts, str]] = [
         Counts(1, 2),
         "max-ps 1, max-workers 2",
     ),
-    ("starts at the user's minimum", candidate("a", bounds=CountBounds(min_ps=4)), 5, Counts(4, 1), "too little cpu"),
-    ("gives nothing to a job with nothing left to do", candidate("a", steps=0.0), 50, Counts(1, 1), "less than"),
+    (
+        "starts at the user's minimum",
+        candidate("a", bounds=CountBounds(min_ps=4)),
+        5,
+        Counts(4, 1),
+        "too little cpu",
+    ),
+    (
+        "gives nothing to a job with nothing left to do",
+        candidate("a", steps=0.0),
+        50,
+        Counts(1, 1),
+        "less than",
+    ),
     (
         "goes on with the other kind of task when one does not fit",
         candidate("a", worker=Resources(cpu=1000, gpu=1), bounds=CountBounds(min_workers=4)),
@@ -91,9 +112,13 @@ SCENARIOS: list[tuple[str, Candidate, int, Counts, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("given_candidate", "cores", "counts", "reason"), [s[1:] for s in SCENARIOS], ids=[s[0] for s in SCENARIOS]
+    ("given_candidate", "cores", "counts", "reason"),
+    [s[1:] for s in SCENARIOS],
+    ids=[s[0] for s in SCENARIOS],
 )
-def test_optimus_for_one_job(given_candidate: Candidate, cores: int, counts: Counts, reason: str) -> None:
+def test_optimus_for_one_job(
+    given_candidate: Candidate, cores: int, counts: Counts, reason: str
+) -> None:
     answer = OptimusPolicy().allocate(problem(Resources(cpu=cores * 1000, gpu=4), given_candidate))
     assert answer.counts == {"a": counts}
     assert reason in answer.reasons["a"]
@@ -112,7 +137,9 @@ def test_optimus_adds_a_ps_and_a_worker_together_where_neither_alone_helps() -> 
     answer = OptimusPolicy().allocate(problem(Resources(cpu=9000), pairs))
     assert answer.counts == {"a": Counts(4, 4)}
     assert "PS 4 with worker 4 saves 8 s of 33 s" in answer.reasons["a"]
-    assert OptimusPaperPolicy().allocate(problem(Resources(cpu=9000), pairs)).counts == {"a": Counts(1, 1)}
+    assert OptimusPaperPolicy().allocate(problem(Resources(cpu=9000), pairs)).counts == {
+        "a": Counts(1, 1)
+    }
 
 
 def test_optimus_compares_a_gpu_and_cores_by_their_share_of_the_cluster() -> None:
@@ -173,11 +200,17 @@ RATIOS = {"optimus": 1.10, "optimus-paper": 1.60}
 def test_how_far_from_the_best_of_all_allocations(
     policy: str, given_speeds: list[PaperSpeed], work: list[float], cores: int
 ) -> None:
-    a, b = (candidate(name, speed, steps) for name, speed, steps in zip("ab", given_speeds, work, strict=True))
+    a, b = (
+        candidate(name, speed, steps)
+        for name, speed, steps in zip("ab", given_speeds, work, strict=True)
+    )
     given_problem = problem(Resources(cpu=cores * 1000), a, b)
     best = min(
         a.forecast.at(Counts(pa, wa)) + b.forecast.at(Counts(pb, wb))
         for pa, wa, pb, wb in product(range(1, cores), repeat=4)
         if pa + wa + pb + wb <= cores
     )
-    assert objective(given_problem, POLICIES[policy]().allocate(given_problem)) <= RATIOS[policy] * best
+    assert (
+        objective(given_problem, POLICIES[policy]().allocate(given_problem))
+        <= RATIOS[policy] * best
+    )

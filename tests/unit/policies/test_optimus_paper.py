@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from scheduling.allocation import Candidate
-from scheduling.jobs import Counts
-from scheduling.models.forecast import JobForecast
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.policies.optimus_paper import OptimusPaperPolicy, StopRule, Tie, amount
-from scheduling.resources import NONE, Resources
+from optimus.allocation import Candidate
+from optimus.jobs import Counts
+from optimus.models.forecast import JobForecast
+from optimus.policies.optimus import OptimusPolicy
+from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule, Tie, amount
+from optimus.resources import NONE, Resources
 from tests.unit.policies.problems import (
     GIB,
     PaperSpeed,
@@ -40,11 +40,16 @@ def test_the_published_rule_gives_what_the_authors_program_gives(
     assert objective(given_problem, answer) == pytest.approx(seconds, abs=0.05)
 
 
-@pytest.mark.parametrize(("jobs", "nodes", "gpus"), [(250, 1000, 0), (500, 2000, 0), (1000, 4000, 1)])
-def test_the_repaired_rule_is_better_than_the_published_one(jobs: int, nodes: int, gpus: int) -> None:
+@pytest.mark.parametrize(
+    ("jobs", "nodes", "gpus"), [(250, 1000, 0), (500, 2000, 0), (1000, 4000, 1)]
+)
+def test_the_repaired_rule_is_better_than_the_published_one(
+    jobs: int, nodes: int, gpus: int
+) -> None:
     given_problem = authors_problem(jobs, nodes, gpus)
     ours, theirs = (
-        objective(given_problem, make().allocate(given_problem)) for make in (OptimusPolicy, OptimusPaperPolicy)
+        objective(given_problem, make().allocate(given_problem))
+        for make in (OptimusPolicy, OptimusPaperPolicy)
     )
     assert ours < theirs
 
@@ -55,7 +60,9 @@ def test_the_repaired_rule_is_better_than_the_published_one(jobs: int, nodes: in
         pytest.param(Resources(cpu=4000, memory=GIB), 4.0, id="cores"),
         pytest.param(Resources(cpu=1000, memory=32 * GIB), 32.0, id="GiB"),
         pytest.param(Resources({"cpu": 4000, "gpu": 1}), 1.0, id="GPUs"),
-        pytest.param(Resources(cpu=8000, memory=24 * GIB), 8.0, id="CPU where the shares are equal"),
+        pytest.param(
+            Resources(cpu=8000, memory=24 * GIB), 8.0, id="CPU where the shares are equal"
+        ),
         pytest.param(NONE, 1.0, id="nothing counts as one"),
     ],
 )
@@ -64,18 +71,28 @@ def test_amount_of_the_dominant_resource(cost: Resources, expected: float) -> No
 
 
 def test_the_first_misfit_ends_the_published_loop_or_only_its_own_task() -> None:
-    wide, narrow = candidate("wide", steps=90000.0, ps=Resources(cpu=5000), worker=Resources(cpu=5000)), candidate("b")
+    wide, narrow = (
+        candidate("wide", steps=90000.0, ps=Resources(cpu=5000), worker=Resources(cpu=5000)),
+        candidate("b"),
+    )
     given_problem = problem(Resources(cpu=15000), wide, narrow)
-    ends, goes_on = (OptimusPaperPolicy(stop=stop).allocate(given_problem).counts for stop in StopRule)
+    ends, goes_on = (
+        OptimusPaperPolicy(stop=stop).allocate(given_problem).counts for stop in StopRule
+    )
     assert ends["b"] == Counts(1, 1)
     assert sum(goes_on["b"]) == 5
 
 
 def test_equal_terms_go_to_the_ps_or_to_the_worker() -> None:
     even = Candidate(candidate("a").job, JobForecast(PaperSpeed(1.0, 0.0, 0.0, 0.0, 0.0), 0.0))
-    assert OptimusPaperPolicy().allocate(problem(Resources(cpu=9000), even)).counts["a"] == Counts(1, 1)
+    assert OptimusPaperPolicy().allocate(problem(Resources(cpu=9000), even)).counts["a"] == Counts(
+        1, 1
+    )
     both = Candidate(candidate("a").job, JobForecast(Sum(), 100.0))
-    by_tie = {tie: OptimusPaperPolicy(tie=tie).allocate(problem(Resources(cpu=3000), both)).counts["a"] for tie in Tie}
+    by_tie = {
+        tie: OptimusPaperPolicy(tie=tie).allocate(problem(Resources(cpu=3000), both)).counts["a"]
+        for tie in Tie
+    }
     assert by_tie == {Tie.PS: Counts(2, 1), Tie.WORKER: Counts(1, 2)}
 
 

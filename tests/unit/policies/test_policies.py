@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.job_table import TableForecast
-from scheduling.allocation import AllocationPolicy, AllocationProblem, Candidate
-from scheduling.jobs import CountBounds, Counts
-from scheduling.models.forecast import JobForecast
-from scheduling.policies import POLICIES
-from scheduling.policies.optimus import OptimusPolicy
-from scheduling.resources import Resources
+from optimus.allocation import AllocationPolicy, AllocationProblem, Candidate
+from optimus.cli.job_table import TableForecast
+from optimus.jobs import CountBounds, Counts
+from optimus.models.forecast import JobForecast
+from optimus.policies import POLICIES
+from optimus.policies.optimus import OptimusPolicy
+from optimus.resources import Resources
 from tests.unit.policies.drawn import problems
 from tests.unit.policies.problems import (
     PaperSpeed,
@@ -22,7 +22,9 @@ from tests.unit.policies.problems import (
     used,
 )
 
-every_policy = pytest.mark.parametrize("policy", [make() for make in POLICIES.values()], ids=list(POLICIES))
+every_policy = pytest.mark.parametrize(
+    "policy", [make() for make in POLICIES.values()], ids=list(POLICIES)
+)
 
 
 @every_policy
@@ -35,7 +37,9 @@ def test_never_gives_more_than_there_is_and_keeps_to_the_bounds(
     assert used(given_problem, answer).fits_in(given_problem.room)
     for each in given_problem.candidates:
         assert each.job.uid in answer.reasons
-        assert each.job.uid not in answer.counts or each.job.bounds.allow(answer.counts[each.job.uid])
+        assert each.job.uid not in answer.counts or each.job.bounds.allow(
+            answer.counts[each.job.uid]
+        )
 
 
 @every_policy
@@ -65,7 +69,9 @@ def test_is_named_as_the_flag_says(policy: AllocationPolicy) -> None:
 def test_a_running_job_keeps_its_seat_before_a_smaller_new_one(policy: str) -> None:
     small = candidate("new")
     big = candidate("old", ps=Resources(cpu=2000), running=True)
-    assert set(POLICIES[policy]().allocate(problem(Resources(cpu=4000), small, big)).counts) == {"old"}
+    assert set(POLICIES[policy]().allocate(problem(Resources(cpu=4000), small, big)).counts) == {
+        "old"
+    }
 
 
 @pytest.mark.parametrize("policy", ["optimus", "optimus-paper", "drf"])
@@ -80,7 +86,10 @@ def test_a_forecast_that_answers_for_many_jobs_at_once_gives_the_same() -> None:
     stacked = tuple(replace(each, forecast=as_table(each)) for each in given_problem.candidates)
     assert hasattr(TableForecast, "stacked")
     for make in POLICIES.values():
-        one, many = make().allocate(given_problem), make().allocate(replace(given_problem, candidates=stacked))
+        one, many = (
+            make().allocate(given_problem),
+            make().allocate(replace(given_problem, candidates=stacked)),
+        )
         assert one.counts == many.counts
 
 
@@ -89,17 +98,21 @@ def as_table(each: Candidate) -> TableForecast:
     assert isinstance(forecast, JobForecast)
     speed = forecast.speed
     assert isinstance(speed, PaperSpeed)
-    return TableForecast(forecast.remaining_steps, (speed.compute, speed.t1, speed.t2, speed.t3, speed.t4))
+    return TableForecast(
+        forecast.remaining_steps, (speed.compute, speed.t1, speed.t2, speed.t3, speed.t4)
+    )
 
 
 def test_what_is_kept_back_is_kept_from_growth_and_not_from_the_least() -> None:
     given_problem = problem(Resources(cpu=10000), candidate("a"), candidate("b"))
-    assert used(given_problem, OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=4000)))) == (
-        Resources(cpu=6000)
-    )
-    assert used(given_problem, OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=9000)))) == (
-        Resources(cpu=4000)
-    )
+    assert used(
+        given_problem,
+        OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=4000))),
+    ) == (Resources(cpu=6000))
+    assert used(
+        given_problem,
+        OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=9000))),
+    ) == (Resources(cpu=4000))
 
 
 @every_policy

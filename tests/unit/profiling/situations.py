@@ -1,17 +1,17 @@
 """Jobs on a small cluster, what is known of them, and what is measured next."""
 
-from scheduling.allocation import JobHistory, Setback
-from scheduling.interval.layout import Layout
-from scheduling.jobs import Counts, Job
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.profiling import (
+from optimus.allocation import JobHistory, PlacementFailure
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.profiling import (
     Measured,
     ProfilingMove,
     ProfilingRules,
     plan_profiling,
 )
-from scheduling.progress.record import SpeedSample, TrainingProgress
-from scheduling.snapshot import BoundPod, ClusterSnapshot
+from optimus.jobs import Counts, Job
+from optimus.placement.theorem1 import Theorem1
+from optimus.progress.types import SpeedSample, TrainingProgress
+from optimus.snapshot import BoundPod, ClusterSnapshot
 from tests.unit.interval.cluster import bind, job, nodes
 
 AT = 10_000.0
@@ -19,8 +19,13 @@ AT = 10_000.0
 RULES = ProfilingRules()
 
 
-def measured_at(*counts: tuple[int, int], seconds: float = 60.0, trained: float = 100.0) -> TrainingProgress:
-    samples = tuple(SpeedSample(Counts(*each), each[1] / (1 + each[1] / each[0]), seconds, AT) for each in counts)
+def measured_at(
+    *counts: tuple[int, int], seconds: float = 60.0, trained: float = 100.0
+) -> TrainingProgress:
+    samples = tuple(
+        SpeedSample(Counts(*each), each[1] / (1 + each[1] / each[0]), seconds, AT)
+        for each in counts
+    )
     return TrainingProgress(samples=samples, trained_seconds=trained)
 
 
@@ -29,9 +34,17 @@ FIRST = measured_at((1, 2))
 YOUNG = job("a", (1, 2))
 
 
-def cluster(*jobs: Job, cores: int = 16, bound: bool = True, others: list[BoundPod] | None = None) -> ClusterSnapshot:
-    pods = [pod for index, each in enumerate(jobs) for pod in bind(each, [f"node-{index:02}"] * sum(each.counts))]
-    return ClusterSnapshot.of(AT, jobs, nodes(len(jobs) + 1, cores), (pods if bound else []) + (others or []))
+def cluster(
+    *jobs: Job, cores: int = 16, bound: bool = True, others: list[BoundPod] | None = None
+) -> ClusterSnapshot:
+    pods = [
+        pod
+        for index, each in enumerate(jobs)
+        for pod in bind(each, [f"node-{index:02}"] * sum(each.counts))
+    ]
+    return ClusterSnapshot.of(
+        AT, jobs, nodes(len(jobs) + 1, cores), (pods if bound else []) + (others or [])
+    )
 
 
 def plan(
@@ -43,15 +56,17 @@ def plan(
     return plan_profiling(snapshot, measured_of(progress, history), room(snapshot), rules)
 
 
-def room(snapshot: ClusterSnapshot) -> Layout:
-    return Layout.of(snapshot, Theorem1(), leaving_counts=True)
+def room(snapshot: ClusterSnapshot) -> CapacityPlan:
+    return CapacityPlan.of(snapshot, Theorem1(), leaving_counts=True)
 
 
-def measured_of(progress: dict[str, TrainingProgress], history: dict[str, JobHistory] | None = None) -> Measured:
+def measured_of(
+    progress: dict[str, TrainingProgress], history: dict[str, JobHistory] | None = None
+) -> Measured:
     return Measured(
         {f"uid-{name}": each for name, each in progress.items()},
         {f"uid-{name}": each for name, each in (history or {}).items()},
     )
 
 
-IN_VAIN = Setback(Counts(2, 2), Counts(1, 2), AT - 600, 600.0)
+IN_VAIN = PlacementFailure(Counts(2, 2), Counts(1, 2), AT - 600, 600.0)

@@ -2,18 +2,31 @@
 
 import pytest
 
-from scheduling.allocation import JobHistory
-from scheduling.jobs import Counts
-from scheduling.profiling import (
+from optimus.allocation import JobHistory
+from optimus.interval.profiling import (
     ProfilingMove,
     plan_exploration,
 )
-from scheduling.progress.record import TrainingProgress
-from tests.unit.profiling.situations import AT, FIRST, IN_VAIN, RULES, YOUNG, cluster, measured_at, measured_of, room
+from optimus.jobs import Counts
+from optimus.progress.types import TrainingProgress
+from tests.unit.profiling.situations import (
+    AT,
+    FIRST,
+    IN_VAIN,
+    RULES,
+    YOUNG,
+    cluster,
+    measured_at,
+    measured_of,
+    room,
+)
 
 
 def explore(progress: TrainingProgress, history: JobHistory | None = None) -> ProfilingMove | None:
-    snapshot, measured = cluster(YOUNG), measured_of({"a": progress}, {"a": history or JobHistory()})
+    snapshot, measured = (
+        cluster(YOUNG),
+        measured_of({"a": progress}, {"a": history or JobHistory()}),
+    )
     return plan_exploration(snapshot, measured, room(snapshot), RULES)
 
 
@@ -29,20 +42,32 @@ def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
     [
         pytest.param(FIRST, None, id="a young one is profiled instead"),
         pytest.param(
-            measured_at((1, 2), (2, 4), (3, 3), (1, 1), trained=7000), None, id="an identified one needs none"
+            measured_at((1, 2), (2, 4), (3, 3), (1, 1), trained=7000),
+            None,
+            id="an identified one needs none",
         ),
-        pytest.param(measured_at((1, 2), seconds=5, trained=7000), None, id="one not measured where it is yet"),
+        pytest.param(
+            measured_at((1, 2), seconds=5, trained=7000),
+            None,
+            id="one not measured where it is yet",
+        ),
         pytest.param(
             measured_at((1, 2), trained=7000),
             JobHistory(rescaling_to=Counts(1, 1)),
             id="one in the middle of a rescale",
         ),
-        pytest.param(measured_at((1, 2), trained=7000), JobHistory(rescales=20), id="one rescaled too often"),
         pytest.param(
-            measured_at((1, 2), trained=7000), JobHistory(last_rescaled_at=AT - 10), id="one that was just rescaled"
+            measured_at((1, 2), trained=7000), JobHistory(rescales=20), id="one rescaled too often"
         ),
         pytest.param(
-            measured_at((1, 2), trained=7000), JobHistory(setbacks=(IN_VAIN,)), id="one whose pods just found no place"
+            measured_at((1, 2), trained=7000),
+            JobHistory(last_rescaled_at=AT - 10),
+            id="one that was just rescaled",
+        ),
+        pytest.param(
+            measured_at((1, 2), trained=7000),
+            JobHistory(setbacks=(IN_VAIN,)),
+            id="one whose pods just found no place",
         ),
     ],
 )

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.allocation import JobHistory, Setback
-from scheduling.jobs import CountBounds, Counts, Job, RescaleRule
-from scheduling.profiling import (
+from optimus.allocation import JobHistory, PlacementFailure
+from optimus.interval.profiling import (
     home_of,
     no_run_follows,
     run_is_over,
     why_not_profiled,
 )
-from scheduling.progress.record import LossPoint, TrainingProgress
-from scheduling.snapshot import BoundPod
+from optimus.jobs import CountBounds, Counts, Job, RescaleRule
+from optimus.progress.types import LossPoint, TrainingProgress
+from optimus.snapshot import BoundPod
 from tests.unit.interval.cluster import TASK, job
 from tests.unit.profiling.situations import (
     AT,
@@ -49,17 +49,49 @@ def test_the_runs_identify_the_model_and_never_repeat() -> None:
         given_job = replace(YOUNG, counts=move.counts)
         progress = measured_at((1, 2), *[(each.ps, each.workers) for each in profiled])
     assert any(counts.ps != counts.workers for counts in profiled)
-    assert plan(cluster(given_job), {"a": progress}, {"a": JobHistory(profiled=tuple(profiled))}) == ()
+    assert (
+        plan(cluster(given_job), {"a": progress}, {"a": JobHistory(profiled=tuple(profiled))}) == ()
+    )
 
 
 REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
-    ("its own counts come first", YOUNG, measured_at((1, 2), seconds=30), JobHistory(), "is being measured"),
-    ("it has trained too long", YOUNG, measured_at((1, 2), trained=700), JobHistory(), "has trained 700 s"),
-    ("all runs were made", YOUNG, FIRST, JobHistory(profiled=(Counts(1, 1),) * 4), "4 profiling runs"),
+    (
+        "its own counts come first",
+        YOUNG,
+        measured_at((1, 2), seconds=30),
+        JobHistory(),
+        "is being measured",
+    ),
+    (
+        "it has trained too long",
+        YOUNG,
+        measured_at((1, 2), trained=700),
+        JobHistory(),
+        "has trained 700 s",
+    ),
+    (
+        "all runs were made",
+        YOUNG,
+        FIRST,
+        JobHistory(profiled=(Counts(1, 1),) * 4),
+        "4 profiling runs",
+    ),
     ("its workload is known", YOUNG, FIRST, JobHistory(workload_known=True), "workload is known"),
-    ("it says never", job("a", (1, 2), rescale=RescaleRule.NEVER), FIRST, JobHistory(), "may not be rescaled"),
+    (
+        "it says never",
+        job("a", (1, 2), rescale=RescaleRule.NEVER),
+        FIRST,
+        JobHistory(),
+        "may not be rescaled",
+    ),
     ("it is not managed", job("a", (1, 2), goal=None), FIRST, JobHistory(), "may not be rescaled"),
-    ("it is suspended", job("a", (1, 2), suspended=True), FIRST, JobHistory(), "may not be rescaled"),
+    (
+        "it is suspended",
+        job("a", (1, 2), suspended=True),
+        FIRST,
+        JobHistory(),
+        "may not be rescaled",
+    ),
     (
         "its user moved the bounds",
         job("a", (1, 2), bounds=CountBounds(min_workers=3)),
@@ -67,12 +99,26 @@ REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
         JobHistory(),
         "may not be",
     ),
-    ("its pods just found no place", YOUNG, FIRST, JobHistory(setbacks=(IN_VAIN,)), "found no place"),
-    ("it is being rescaled", YOUNG, FIRST, JobHistory(rescaling_to=Counts(2, 2)), "may not be rescaled"),
+    (
+        "its pods just found no place",
+        YOUNG,
+        FIRST,
+        JobHistory(setbacks=(IN_VAIN,)),
+        "found no place",
+    ),
+    (
+        "it is being rescaled",
+        YOUNG,
+        FIRST,
+        JobHistory(rescaling_to=Counts(2, 2)),
+        "may not be rescaled",
+    ),
     (
         "its goal is met",
         YOUNG,
-        replace(FIRST, losses=tuple(LossPoint(0.05, float(epoch), epoch * 10) for epoch in range(1, 9))),
+        replace(
+            FIRST, losses=tuple(LossPoint(0.05, float(epoch), epoch * 10) for epoch in range(1, 9))
+        ),
         JobHistory(),
         "goal is met",
     ),
@@ -80,9 +126,13 @@ REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("given_job", "progress", "history", "reason"), [each[1:] for each in REFUSALS], ids=[each[0] for each in REFUSALS]
+    ("given_job", "progress", "history", "reason"),
+    [each[1:] for each in REFUSALS],
+    ids=[each[0] for each in REFUSALS],
 )
-def test_is_not_profiled(given_job: Job, progress: TrainingProgress, history: JobHistory, reason: str) -> None:
+def test_is_not_profiled(
+    given_job: Job, progress: TrainingProgress, history: JobHistory, reason: str
+) -> None:
     snapshot, measured = cluster(given_job), measured_of({"a": progress}, {"a": history})
     assert reason in (why_not_profiled(given_job, snapshot, measured, RULES) or "")
     assert plan(snapshot, {"a": progress}, {"a": history}) == ()
@@ -119,14 +169,18 @@ def test_the_oldest_two_come_first() -> None:
 def test_counts_that_found_no_place_are_not_measured_nor_what_asks_for_as_much(
     setbacks: list[tuple[int, int]],
 ) -> None:
-    failed = tuple(Setback(Counts(*each), Counts(1, 2), AT - 80_000, 60.0) for each in setbacks)
+    failed = tuple(
+        PlacementFailure(Counts(*each), Counts(1, 2), AT - 80_000, 60.0) for each in setbacks
+    )
     for move in plan(cluster(YOUNG), {"a": FIRST}, {"a": JobHistory(setbacks=failed)}):
-        assert not any(move.counts.ps >= ps and move.counts.workers >= workers for ps, workers in setbacks)
+        assert not any(
+            move.counts.ps >= ps and move.counts.workers >= workers for ps, workers in setbacks
+        )
 
 
 def test_after_each_failure_half_of_what_is_left_is_tried() -> None:
     """A quota of 6 pods, of which nobody tells: three tries find it, however wide the nodes are."""
-    tried, failed, at = [], list[Setback](), AT
+    tried, failed, at = [], list[PlacementFailure](), AT
     for _ in range(20):
         history = {"a": JobHistory(setbacks=tuple(failed))}
         snapshot = replace(cluster(YOUNG), at=at)
@@ -137,7 +191,7 @@ def test_after_each_failure_half_of_what_is_left_is_tried() -> None:
         tried.append(moves[0].counts)
         if sum(moves[0].counts) <= 6:
             break
-        failed.append(Setback(moves[0].counts, YOUNG.counts, at, 600.0))
+        failed.append(PlacementFailure(moves[0].counts, YOUNG.counts, at, 600.0))
     assert sum(tried[-1]) <= 6
     assert len(tried) <= 4
 
@@ -156,7 +210,9 @@ def test_jobs_under_way_count_and_go_on() -> None:
     ("measures", "begun"),
     [
         pytest.param(True, [], id="on their way to a run count"),
-        pytest.param(False, ["a"], id="on any other way do not, though they were measured at its end once"),
+        pytest.param(
+            False, ["a"], id="on any other way do not, though they were measured at its end once"
+        ),
     ],
 )
 def test_jobs_in_a_rescale(measures: bool, begun: list[str]) -> None:
@@ -192,7 +248,9 @@ def test_a_run_is_over(seconds: float, since: float, over: str | None) -> None:
 
 
 @given(
-    bounds=st.builds(CountBounds, st.integers(1, 6), st.none(), st.integers(1, 3), st.integers(3, 5)),
+    bounds=st.builds(
+        CountBounds, st.integers(1, 6), st.none(), st.integers(1, 3), st.integers(3, 5)
+    ),
     cores=st.integers(9, 20),
 )
 def test_a_run_keeps_to_the_bounds_and_to_the_room(bounds: CountBounds, cores: int) -> None:
@@ -210,11 +268,25 @@ NARROW = replace(YOUNG, bounds=CountBounds(max_ps=1, max_workers=3))
     [
         pytest.param(YOUNG, FIRST, JobHistory(), False, id="before the first"),
         pytest.param(
-            YOUNG, FIRST, JobHistory(profiled=(Counts(1, 1),) * 4), True, id="after as many as there are to be"
+            YOUNG,
+            FIRST,
+            JobHistory(profiled=(Counts(1, 1),) * 4),
+            True,
+            id="after as many as there are to be",
         ),
-        pytest.param(YOUNG, measured_at((1, 2), trained=700), JobHistory(), True, id="of a job that is too old for it"),
         pytest.param(
-            NARROW, measured_at((1, 1), (1, 2)), JobHistory(profiled=(Counts(1, 1),)), False, id="bounds leave one more"
+            YOUNG,
+            measured_at((1, 2), trained=700),
+            JobHistory(),
+            True,
+            id="of a job that is too old for it",
+        ),
+        pytest.param(
+            NARROW,
+            measured_at((1, 1), (1, 2)),
+            JobHistory(profiled=(Counts(1, 1),)),
+            False,
+            id="bounds leave one more",
         ),
         pytest.param(
             NARROW,
@@ -224,22 +296,39 @@ NARROW = replace(YOUNG, bounds=CountBounds(max_ps=1, max_workers=3))
             id="all that narrow bounds allow are measured",
         ),
         pytest.param(
-            YOUNG, FIRST, JobHistory(profiled=(Counts(1, 1),) * 4, profiling_since=AT), False, id="during the last"
+            YOUNG,
+            FIRST,
+            JobHistory(profiled=(Counts(1, 1),) * 4, profiling_since=AT),
+            False,
+            id="during the last",
         ),
     ],
 )
 def test_whether_a_run_follows(
     given_job: Job, progress: TrainingProgress, history: JobHistory, none_follows: bool
 ) -> None:
-    assert no_run_follows(given_job, measured_of({"a": progress}, {"a": history}), RULES) is none_follows
+    assert (
+        no_run_follows(given_job, measured_of({"a": progress}, {"a": history}), RULES)
+        is none_follows
+    )
 
 
 @pytest.mark.parametrize(
     ("counts", "own", "bounds", "home"),
     [
-        pytest.param((2, 2), Counts(1, 3), CountBounds(), Counts(1, 3), id="it is where a run has put it"),
-        pytest.param((2, 2), Counts(1, 3), CountBounds(max_workers=2), Counts(1, 2), id="its user moved the bounds"),
-        pytest.param((3, 3), Counts(1, 3), CountBounds(), None, id="an interval has put it elsewhere"),
+        pytest.param(
+            (2, 2), Counts(1, 3), CountBounds(), Counts(1, 3), id="it is where a run has put it"
+        ),
+        pytest.param(
+            (2, 2),
+            Counts(1, 3),
+            CountBounds(max_workers=2),
+            Counts(1, 2),
+            id="its user moved the bounds",
+        ),
+        pytest.param(
+            (3, 3), Counts(1, 3), CountBounds(), None, id="an interval has put it elsewhere"
+        ),
         pytest.param((2, 2), None, CountBounds(), None, id="an interval has put it there"),
     ],
 )

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from scheduling.jobs import Counts, Job, JobKey, ReplicaSpec, TargetLoss
-from scheduling.progress.record import LogLine
+from optimus.jobs import Counts, Job, JobKey, ReplicaSpec, TargetLoss
+from optimus.progress.types import LogLine
 
 START = 1_767_225_600.0
 """2026-01-01T00:00:00Z."""

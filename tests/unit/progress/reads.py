@@ -3,21 +3,25 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from scheduling.jobs import Counts, Role, TrainingMode
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import TrainingProgress
-from scheduling.progress.rules import LogRules
+from optimus.jobs import Counts, Role, TrainingMode
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import TrainingProgress
 from tests.unit.progress.jobs import START, stamped
 
 DATA = Path(__file__).parents[2] / "data" / "logs"
 LATER = START + 1e6
-SYNC = LogRules(mode=TrainingMode.SYNC)
+SYNC = LogFormatOptions(mode=TrainingMode.SYNC)
 COUNTS = Counts(1, 2)
 GLUON = "Epoch[0] Batch [{}]/[40]\tSpeed: 5 samples/sec\tloss=1"
 
 
 def read(
-    texts: Sequence[str], rules: LogRules = SYNC, *, counts: Counts = COUNTS, every: float = 1.0
+    texts: Sequence[str],
+    rules: LogFormatOptions = SYNC,
+    *,
+    counts: Counts = COUNTS,
+    every: float = 1.0,
 ) -> TrainingProgress:
     """The progress that worker 0's log tells, one line a second."""
     log = ProgressLog(rules)

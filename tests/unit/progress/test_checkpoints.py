@@ -10,7 +10,8 @@ class TestCheckpoints:
     @pytest.mark.parametrize(
         ("texts", "step", "second"),
         [
-            pytest.param(pairs(1, 5, checkpoint=3), 3, 0, id="named on every line: known since the first"),
+            pytest.param(pairs(1, 5, checkpoint=3), 3, 0, id=("named on every line: known since "
+"the first")),
             pytest.param(
                 ["step=1 loss=1", "Calling checkpoint listeners after saving checkpoint 1...", "step=2 loss=1"], 1, 1,
                 id="TensorFlow's line after the save",
@@ -35,7 +36,9 @@ class TestCheckpoints:
             ),
         ],
     )  # fmt: skip
-    def test_are_known_once_complete(self, texts: list[str], step: int | None, second: int | None) -> None:
+    def test_are_known_once_complete(
+        self, texts: list[str], step: int | None, second: int | None
+    ) -> None:
         progress = read(texts)
         assert progress.checkpoint_step == step
         assert progress.checkpoint_at == (None if second is None else START + second)

@@ -2,24 +2,30 @@
 
 import pytest
 
-from scheduling.jobs import Batch, BatchScope, Counts, FixedRole, ReplicaSpec, Role, TrainingMode
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.rules import LogRules
+from optimus.jobs import Batch, BatchScope, Counts, FixedRole, ReplicaSpec, Role, TrainingMode
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
 from tests.unit.progress.jobs import START, job, stamped
 
 LATER = START + 1e6
 CHIEF = (FixedRole(Role.CHIEF, 1, ReplicaSpec()), FixedRole(Role.EVALUATOR, 1, ReplicaSpec()))
-BATCHES = [f"Epoch[{n // 5}] Batch [{n % 5 * 20}]/[100]\tSpeed: 640 samples/sec\tloss=1" for n in range(40)]
+BATCHES = [
+    f"Epoch[{n // 5}] Batch [{n % 5 * 20}]/[100]\tSpeed: 640 samples/sec\tloss=1" for n in range(40)
+]
 
 
-def rules(chief_trains: bool, mode: TrainingMode = TrainingMode.ASYNC, batch: Batch | None = None) -> LogRules:
-    return LogRules.of(job(fixed=CHIEF, chief_trains=chief_trains, mode=mode, batch=batch))
+def rules(
+    chief_trains: bool, mode: TrainingMode = TrainingMode.ASYNC, batch: Batch | None = None
+) -> LogFormatOptions:
+    return LogFormatOptions.of(job(fixed=CHIEF, chief_trains=chief_trains, mode=mode, batch=batch))
 
 
 @pytest.mark.parametrize(
     ("chief_trains", "speed", "per_epoch"),
     [
-        pytest.param(True, 50.0, 500.0, id="it trains: five share an epoch, and their speeds add up"),
+        pytest.param(
+            True, 50.0, 500.0, id="it trains: five share an epoch, and their speeds add up"
+        ),
         pytest.param(False, 40.0, 400.0, id="it does not: four do"),
     ],
 )

@@ -2,12 +2,12 @@
 
 import pytest
 
-from scheduling.jobs import Counts, Role, TrainingMode
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine, TrainingProgress
-from scheduling.progress.rules import LogRules
+from optimus.jobs import Counts, Role, TrainingMode
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LogLine, TrainingProgress
 
-RULES = LogRules(mode=TrainingMode.SYNC)
+RULES = LogFormatOptions(mode=TrainingMode.SYNC)
 
 
 def told(*texts: str) -> TrainingProgress:
@@ -18,23 +18,43 @@ def told(*texts: str) -> TrainingProgress:
     return log.progress(1e6)
 
 
-@pytest.mark.parametrize("form", ["epoch={} loss={}", "epoch={}, loss={} lr=0.1", '{{"epoch": {}, "loss": {}}}'])
+@pytest.mark.parametrize(
+    "form", ["epoch={} loss={}", "epoch={}, loss={} lr=0.1", '{{"epoch": {}, "loss": {}}}']
+)
 @pytest.mark.parametrize("first", [0, 1])
-def test_each_is_an_epoch_that_has_ended_whatever_number_the_first_one_has(form: str, first: int) -> None:
+def test_each_is_an_epoch_that_has_ended_whatever_number_the_first_one_has(
+    form: str, first: int
+) -> None:
     progress = told(*(form.format(first + n, loss) for n, loss in enumerate((3.0, 2.0, 1.5))))
-    assert [(point.epoch, point.loss) for point in progress.losses] == [(1.0, 3.0), (2.0, 2.0), (3.0, 1.5)]
+    assert [(point.epoch, point.loss) for point in progress.losses] == [
+        (1.0, 3.0),
+        (2.0, 2.0),
+        (3.0, 1.5),
+    ]
     assert progress.epoch == 3.0
 
 
 def test_a_restart_goes_back_to_the_epoch_it_prints() -> None:
-    progress = told("epoch=1 loss=3", "epoch=2 loss=2", "epoch=3 loss=1.5", "epoch=2 loss=2.1", "epoch=3 loss=1.4")
-    assert [(point.epoch, point.loss) for point in progress.losses] == [(1.0, 3.0), (2.0, 2.1), (3.0, 1.4)]
+    progress = told(
+        "epoch=1 loss=3",
+        "epoch=2 loss=2",
+        "epoch=3 loss=1.5",
+        "epoch=2 loss=2.1",
+        "epoch=3 loss=1.4",
+    )
+    assert [(point.epoch, point.loss) for point in progress.losses] == [
+        (1.0, 3.0),
+        (2.0, 2.1),
+        (3.0, 1.4),
+    ]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param("epoch=2 batch=30 loss=1.5", id="a batch, of which nobody knows how many there are"),
+        pytest.param(
+            "epoch=2 batch=30 loss=1.5", id="a batch, of which nobody knows how many there are"
+        ),
         pytest.param("epoch=2 iter=30 loss=1.5", id="an iteration"),
         pytest.param("epoch=2 step=0.5 loss=1.5", id="a step that is no whole number"),
         pytest.param("epoch=2.5 loss=1.5", id="part of an epoch"),

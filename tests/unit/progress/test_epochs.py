@@ -2,21 +2,23 @@
 
 import pytest
 
-from scheduling.jobs import Batch, BatchScope, Counts, Role, TrainingMode
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.rules import LogRules
+from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import DATA, LATER, SYNC, read
 
 
 class TestEpochs:
     def test_steps_per_epoch_are_learned_from_the_printed_epochs(self) -> None:
-        progress = read([f"epoch={(step - 1) // 20 + 1} step={step} loss=1" for step in range(1, 101)])
+        progress = read(
+            [f"epoch={(step - 1) // 20 + 1} step={step} loss=1" for step in range(1, 101)]
+        )
         assert progress.steps_per_epoch == 20
         assert progress.epoch == 5.0
 
     def test_an_annotation_overrules_what_is_learned(self) -> None:
-        rules = LogRules(mode=TrainingMode.SYNC, steps_per_epoch=50.0)
+        rules = LogFormatOptions(mode=TrainingMode.SYNC, steps_per_epoch=50.0)
         progress = read([f"epoch={step // 20} step={step} loss=1" for step in range(1, 101)], rules)
         assert (progress.steps_per_epoch, progress.epoch) == (50.0, 2.0)
 
@@ -28,7 +30,12 @@ class TestEpochs:
     @pytest.mark.parametrize(
         ("name", "epochs", "per_epoch"),
         [
-            pytest.param("sync_p1w1.w1.log", 3, 26, id="batches after the last Speedometer line are estimated"),
+            pytest.param(
+                "sync_p1w1.w1.log",
+                3,
+                26,
+                id="batches after the last Speedometer line are estimated",
+            ),
             pytest.param("sync_p2w2.w1.log", 25, 26, id="two workers in sync"),
             pytest.param("keras_v2.log", 4, 57, id="Keras tells the length"),
         ],
@@ -40,27 +47,40 @@ class TestEpochs:
         assert progress.step == pytest.approx(epochs * per_epoch, rel=0.12)
 
     def test_workers_in_async_share_an_epoch(self) -> None:
-        progress = read((DATA / "keras_v2.log").read_text().splitlines(), LogRules(mode=TrainingMode.ASYNC))
+        progress = read(
+            (DATA / "keras_v2.log").read_text().splitlines(),
+            LogFormatOptions(mode=TrainingMode.ASYNC),
+        )
         assert progress.steps_per_epoch == 2 * 57
 
     def test_a_log_of_whole_epochs_counts_them_as_steps(self) -> None:
-        progress = read([f"Epoch[{n}] Train-cross-entropy={1 / (n + 1)}" for n in range(8)], every=10.0)
+        progress = read(
+            [f"Epoch[{n}] Train-cross-entropy={1 / (n + 1)}" for n in range(8)], every=10.0
+        )
         assert (progress.epoch, progress.step, progress.steps_per_epoch) == (8.0, 8, 1.0)
         assert progress.samples[0].steps_per_second == pytest.approx(0.1)
         assert len(progress.losses) == 8
 
     def test_steps_per_epoch_shrink_with_the_workers_where_each_has_its_own_batch(self) -> None:
-        rules = LogRules(mode=TrainingMode.SYNC, batch=Batch(16, BatchScope.WORKER))
+        rules = LogFormatOptions(mode=TrainingMode.SYNC, batch=Batch(16, BatchScope.WORKER))
         log = ProgressLog(rules)
         texts = [f"epoch={step // 40} step={step} loss=1" for step in range(121)]
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
         assert log.progress(LATER).steps_per_epoch == 40
-        log.observe("w", Role.WORKER, 0, Counts(1, 2), stamped(["epoch=3 step=121 loss=1"], start=START + 900), "2")
+        log.observe(
+            "w",
+            Role.WORKER,
+            0,
+            Counts(1, 2),
+            stamped(["epoch=3 step=121 loss=1"], start=START + 900),
+            "2",
+        )
         assert log.progress(LATER).steps_per_epoch == 20
 
 
 class TestUnknownBatch:
-    """Nothing is known of the batch: work is counted in epochs, in steps of the size that they had at first."""
+    """Nothing is known of the batch: work is counted in epochs, in steps of the size that they had
+    at first."""
 
     @staticmethod
     def observe(batch_is_shared: bool) -> ProgressLog:
@@ -68,37 +88,63 @@ class TestUnknownBatch:
         for run, workers in enumerate([2, 4]):
             length = 100 if batch_is_shared else 200 // workers
             batches = range(9, length, 10)
-            lines = [texts.format(3 * run + epoch, batch, length) for epoch in range(3) for batch in batches]
+            lines = [
+                texts.format(3 * run + epoch, batch, length)
+                for epoch in range(3)
+                for batch in batches
+            ]
             start = START + 1000.0 * run
-            log.observe("w", Role.WORKER, 0, Counts(1, workers), stamped(lines, start=start), f"run-{run}")
+            log.observe(
+                "w", Role.WORKER, 0, Counts(1, workers), stamped(lines, start=start), f"run-{run}"
+            )
         return log
 
     @pytest.mark.parametrize(
         ("batch_is_shared", "speed"),
         [
-            pytest.param(True, 10.0, id="epochs of the same length: the batch is the job's, speeds are as measured"),
-            pytest.param(False, 20.0, id="epochs of half the length: each worker has a batch, a step is worth two"),
+            pytest.param(
+                True,
+                10.0,
+                id="epochs of the same length: the batch is the job's, speeds are as measured",
+            ),
+            pytest.param(
+                False,
+                20.0,
+                id="epochs of half the length: each worker has a batch, a step is worth two",
+            ),
         ],
     )
-    def test_speeds_are_converted_where_epochs_differ(self, batch_is_shared: bool, speed: float) -> None:
+    def test_speeds_are_converted_where_epochs_differ(
+        self, batch_is_shared: bool, speed: float
+    ) -> None:
         progress = self.observe(batch_is_shared).progress(LATER)
         assert progress.steps_per_epoch == 100
-        assert [s.steps_per_second for s in progress.samples] == pytest.approx([10.0, speed], rel=0.01)
+        assert [s.steps_per_second for s in progress.samples] == pytest.approx(
+            [10.0, speed], rel=0.01
+        )
         assert (progress.epoch, progress.step) == (6.0, 600)
 
     @pytest.mark.parametrize(
         ("printed", "speeds"),
         [
             pytest.param(" ", [10.0, 20.0], id="no speed is printed: there is no sample"),
-            pytest.param("5 samples/sec", [10.0, 20.0, 10.0 / 2], id="printed speeds tell the examples in a step"),
+            pytest.param(
+                "5 samples/sec",
+                [10.0, 20.0, 10.0 / 2],
+                id="printed speeds tell the examples in a step",
+            ),
         ],
     )
     def test_before_the_end_of_a_runs_first_epoch(self, printed: str, speeds: list[float]) -> None:
         log = self.observe(batch_is_shared=False)
         tail = f"\tSpeed: {printed}" if printed.strip() else " Train-accuracy=0.5"
-        lines = [f"{'Epoch' if printed.strip() else 'Iter'}[6] Batch [{n * 10}]{tail}" for n in range(9)]
+        lines = [
+            f"{'Epoch' if printed.strip() else 'Iter'}[6] Batch [{n * 10}]{tail}" for n in range(9)
+        ]
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(lines, start=START + 5000), "run-2")
-        assert [s.steps_per_second for s in log.progress(LATER).samples] == pytest.approx(speeds, rel=0.01)
+        assert [s.steps_per_second for s in log.progress(LATER).samples] == pytest.approx(
+            speeds, rel=0.01
+        )
 
 
 class TestMXNetsEpochLines:

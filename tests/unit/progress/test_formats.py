@@ -4,16 +4,26 @@ import math
 
 import pytest
 
-from scheduling.progress.formats import read_line
-from scheduling.progress.lines import clean
-from scheduling.progress.reading import Reading, Saved
-from scheduling.progress.rules import LogRules
+from optimus.progress.formats import read_line
+from optimus.progress.line_cleanup import clean
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import Reading, Saved
 
 MXNET = [
     pytest.param(
-        "Epoch[0] Batch [0-5]\tSpeed: 19757.66 samples/sec\taccuracy=0.114583\tcross-entropy=2.382435",
-        {"epoch": 0, "batch": 6, "loss": 2.382435, "cumulative": True, "samples_per_second": 19757.66},
-        id="Speedometer of MXNet 1.x, the first range of an epoch, which is a mean since its beginning",
+        "Epoch[0] Batch [0-5]\tSpeed: 19757.66 "
+        "samples/sec\taccuracy=0.114583\tcross-entropy=2.382435",
+        {
+            "epoch": 0,
+            "batch": 6,
+            "loss": 2.382435,
+            "cumulative": True,
+            "samples_per_second": 19757.66,
+        },
+        id=(
+            "Speedometer of MXNet 1.x, the first range of an epoch, which is a mean since its "
+            "beginning"
+        ),
     ),
     pytest.param(
         "INFO:root:Epoch[3] Batch [10-20]\tSpeed: 1e3 samples/sec\taccuracy=0.5\tloss=.98",
@@ -21,7 +31,8 @@ MXNET = [
         id="Speedometer of MXNet 1.x behind a logger's prefix",
     ),
     pytest.param(
-        "2018-01-01 10:00:00,123 Node[0] Epoch[1] Batch [20]\tSpeed: 812.50 samples/sec\tTrain-cross-entropy=1.5",
+        "2018-01-01 10:00:00,123 Node[0] Epoch[1] Batch [20]\tSpeed: 812.50 "
+        "samples/sec\tTrain-cross-entropy=1.5",
         {"epoch": 1, "batch": 21, "loss": 1.5, "samples_per_second": 812.5},
         id="Speedometer of MXNet 1.0 with Train- in front of the metric",
     ),
@@ -36,7 +47,8 @@ MXNET = [
         id="log_train_metric, no blank before the bracket",
     ),
     pytest.param(
-        "Epoch[000] Batch [0019]/[0055]\tSpeed: 26.184196 samples/sec\t accuracy=5.703125\t loss=3.831633\t lr=0.01",
+        "Epoch[000] Batch [0019]/[0055]\tSpeed: 26.184196 samples/sec\t accuracy=5.703125\t "
+        "loss=3.831633\t lr=0.01",
         {"epoch": 0, "batch": 20, "batches": 55, "loss": 3.831633, "learning_rate": 0.01},
         id="Gluon with the number of batches and a blank after the tab",
     ),
@@ -76,12 +88,14 @@ MXNET = [
         id="GluonNLP, words per second are no samples",
     ),
     pytest.param(
-        "[Epoch 0 Batch 200/745] current loss 6.70, ppl 812.4, throughput 1021.33 samples/s, lr 20.0",
+        "[Epoch 0 Batch 200/745] current loss 6.70, ppl 812.4, throughput 1021.33 samples/s, lr "
+        "20.0",
         {"batch": 200, "batches": 745, "loss": 6.7, "samples_per_second": 1021.33},
         id="GluonNLP language model",
     ),
     pytest.param(
-        "INFO:gluonnlp:00:01:02 [Epoch 1 Batch 10/82] loss=0.7010, lr=0.0000013, metrics:accuracy:0.69",
+        "INFO:gluonnlp:00:01:02 [Epoch 1 Batch 10/82] loss=0.7010, lr=0.0000013, "
+        "metrics:accuracy:0.69",
         {"epoch": 1, "batch": 10, "loss": 0.701},
         id="GluonNLP classification with colons after the metrics",
     ),
@@ -105,7 +119,11 @@ MXNET = [
         {"epoch": 2, "epoch_ended": True, "loss": 2.308108},
         id="Module, training metric at the end of an epoch",
     ),
-    pytest.param("Epoch[2] Time cost=0.277", {"epoch": 2, "epoch_ended": True, "loss": None}, id="Module, time cost"),
+    pytest.param(
+        "Epoch[2] Time cost=0.277",
+        {"epoch": 2, "epoch_ended": True, "loss": None},
+        id="Module, time cost",
+    ),
     pytest.param(
         "Epoch[2] Train-perplexity=7.389056098930650",
         {"epoch_ended": True, "loss": 2.0},
@@ -114,19 +132,28 @@ MXNET = [
 ]
 
 TENSORFLOW = [
-    pytest.param("loss = 2.3025851, step = 0", {"step": 0, "loss": 2.3025851}, id="LoggingTensorHook, first line"),
+    pytest.param(
+        "loss = 2.3025851, step = 0",
+        {"step": 0, "loss": 2.3025851},
+        id="LoggingTensorHook, first line",
+    ),
     pytest.param(
         "INFO:tensorflow:loss = 2.3, step = 100 (0.500 sec)",
         {"step": 100, "loss": 2.3, "saved": None},
         id="LoggingTensorHook behind the old prefix",
     ),
     pytest.param(
-        "I0401 16:50:17.657439 140657036416832 basic_session_run_hooks.py:260] loss = 3.0000e-04, step = 7 (1.0 sec)",
+        "I0401 16:50:17.657439 140657036416832 basic_session_run_hooks.py:260] loss = 3.0000e-04, "
+        "step = 7 (1.0 sec)",
         {"step": 7, "loss": 3e-4},
         id="LoggingTensorHook behind absl's prefix, scientific notation",
     ),
-    pytest.param("global_steps = 1000, loss = 1.", {"step": 1000, "loss": 1.0}, id="a user's own tags"),
-    pytest.param("INFO:tensorflow:global_step/sec: 12.5", {"steps_per_second": 12.5}, id="StepCounterHook"),
+    pytest.param(
+        "global_steps = 1000, loss = 1.", {"step": 1000, "loss": 1.0}, id="a user's own tags"
+    ),
+    pytest.param(
+        "INFO:tensorflow:global_step/sec: 12.5", {"steps_per_second": 12.5}, id="StepCounterHook"
+    ),
     pytest.param(
         "Saving checkpoints for 1200 into /tmp/model.ckpt.",
         {"saved": Saved(step=1200, complete=False)},
@@ -143,11 +170,14 @@ TENSORFLOW = [
         id="CheckpointSaverHook, nothing done yet",
     ),
     pytest.param(
-        "INFO:tensorflow:Saving dict for global step 100: accuracy = 0.9, global_step = 100, loss = 0.3",
+        "INFO:tensorflow:Saving dict for global step 100: accuracy = 0.9, global_step = 100, loss "
+        "= 0.3",
         {"loss": None, "step": None},
         id="an evaluation's loss is not the training's",
     ),
-    pytest.param("Loss for final step: 0.31.", {"loss": None, "step": None}, id="the end of an Estimator"),
+    pytest.param(
+        "Loss for final step: 0.31.", {"loss": None, "step": None}, id="the end of an Estimator"
+    ),
     pytest.param(
         "INFO:tensorflow:global step 300: loss = 0.5123 (0.251 sec/step) (4 steps/sec)",
         {"step": 300, "loss": 0.5123},
@@ -168,17 +198,26 @@ KERAS = [
         id="Keras 2, one line an epoch",
     ),
     pytest.param(
-        "57/57 - 1s - 12ms/step - accuracy: 0.1092 - loss: 2.4790 - val_accuracy: 0.1525 - val_loss: 2.3546",
+        "57/57 - 1s - 12ms/step - accuracy: 0.1092 - loss: 2.4790 - val_accuracy: 0.1525 - "
+        "val_loss: 2.3546",
         {"batch": 57, "epoch_ended": True, "loss": 2.479},
         id="Keras 3, one line an epoch, with a validation loss",
     ),
     pytest.param(
-        " 1/70 [....] - ETA: 1:05 - loss: 9.0\b\b\b\b\r69/70 [====>.] - ETA: 0s - loss: 0.4 - accuracy: 0.9",
-        {"batch": 69, "batches": 70, "epoch_ended": False, "loss": 0.4, "metrics": ("loss", "accuracy")},
+        " 1/70 [....] - ETA: 1:05 - loss: 9.0\b\b\b\b\r69/70 [====>.] - ETA: 0s - loss: 0.4 - "
+        "accuracy: 0.9",
+        {
+            "batch": 69,
+            "batches": 70,
+            "epoch_ended": False,
+            "loss": 0.4,
+            "metrics": ("loss", "accuracy"),
+        },
         id="Keras 2, a bar that rewrites itself",
     ),
     pytest.param(
-        "\x1b[1m70/70\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 71ms/step - loss: 3e-04",
+        "\x1b[1m70/70\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 71ms/step - "
+        "loss: 3e-04",
         {"batch": 70, "epoch_ended": True, "loss": 3e-4},
         id="Keras 3, a bar in colours",
     ),
@@ -188,7 +227,9 @@ KERAS = [
         id="Keras 3, length unknown",
     ),
     pytest.param(
-        "Epoch 00003: saving model to /m.h5", {"saved": Saved(epochs=3, complete=False)}, id="ModelCheckpoint before"
+        "Epoch 00003: saving model to /m.h5",
+        {"saved": Saved(epochs=3, complete=False)},
+        id="ModelCheckpoint before",
     ),
     pytest.param(
         "Epoch 3: val_loss improved from 0.3 to 0.2, saving model to /m.keras",
@@ -196,31 +237,61 @@ KERAS = [
         id="ModelCheckpoint of the best model, before",
     ),
     pytest.param(
-        "Epoch 3: finished saving model to /m.keras", {"saved": Saved(epochs=3)}, id="ModelCheckpoint after the save"
+        "Epoch 3: finished saving model to /m.keras",
+        {"saved": Saved(epochs=3)},
+        id="ModelCheckpoint after the save",
     ),
 ]
 
 PAIRS = [
     pytest.param(
         "2026-01-01T00:00:00Z epoch=3 step=1200 loss=0.4123 samples_per_sec=812.5 checkpoint=1200",
-        {"epoch": 3, "step": 1200, "loss": 0.4123, "samples_per_second": 812.5, "saved": Saved(step=1200)},
+        {
+            "epoch": 3,
+            "step": 1200,
+            "loss": 0.4123,
+            "samples_per_second": 812.5,
+            "saved": Saved(step=1200),
+        },
         id="the line that users are told to print",
     ),
-    pytest.param("epoch=4 step=1210 checkpoint=1210", {"step": 1210, "saved": Saved(step=1210)}, id="after a save"),
-    pytest.param('{"step": "5", "loss": "0.25", "done": true}', {"step": 5, "loss": 0.25}, id="Katib's JSON form"),
+    pytest.param(
+        "epoch=4 step=1210 checkpoint=1210",
+        {"step": 1210, "saved": Saved(step=1210)},
+        id="after a save",
+    ),
+    pytest.param(
+        '{"step": "5", "loss": "0.25", "done": true}',
+        {"step": 5, "loss": 0.25},
+        id="Katib's JSON form",
+    ),
     pytest.param("loss=1e-03", {"loss": 1e-3}, id="a loss alone"),
-    pytest.param("val_loss=0.3 accuracy=0.9 my.loss=2", None, id="names that only contain the wanted one"),
+    pytest.param(
+        "val_loss=0.3 accuracy=0.9 my.loss=2", None, id="names that only contain the wanted one"
+    ),
     pytest.param("loss=1.9K", None, id="thousands are not read as a number"),
     pytest.param("loss= step=3", None, id="an empty value"),
-    pytest.param("Namespace(batch_size=8, loss=1, step=3)", None, id="a user's print of the settings"),
+    pytest.param(
+        "Namespace(batch_size=8, loss=1, step=3)", None, id="a user's print of the settings"
+    ),
     pytest.param("batch_size=64 lr=0.1", None, id="pairs without a loss"),
-    pytest.param("step=0.5 loss=2", {"step": None, "loss": 2.0}, id="a step that is no whole number"),
+    pytest.param(
+        "step=0.5 loss=2", {"step": None, "loss": 2.0}, id="a step that is no whole number"
+    ),
 ]
 
 CHECKPOINTS = [
-    pytest.param('Saved checkpoint to "/ck/mlp-0003.params"', {"saved": Saved(epochs=3)}, id="MXNet's do_checkpoint"),
+    pytest.param(
+        'Saved checkpoint to "/ck/mlp-0003.params"',
+        {"saved": Saved(epochs=3)},
+        id="MXNet's do_checkpoint",
+    ),
     pytest.param("params saved in: ./x.params", {"saved": Saved()}, id="Gluon, after the save"),
-    pytest.param("[Epoch 3] Saving parameters to x.params", {"saved": Saved(complete=False)}, id="Gluon, before it"),
+    pytest.param(
+        "[Epoch 3] Saving parameters to x.params",
+        {"saved": Saved(complete=False)},
+        id="Gluon, before it",
+    ),
     pytest.param(
         "[step 250] Saving checkpoints to a.params, a.states.",
         {"saved": Saved(complete=False)},
@@ -231,13 +302,16 @@ CHECKPOINTS = [
 
 @pytest.mark.parametrize(("line", "says"), [*MXNET, *TENSORFLOW, *KERAS, *PAIRS, *CHECKPOINTS])
 def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
-    reading = read_line(clean(line), LogRules())
+    reading = read_line(clean(line), LogFormatOptions())
     if says is None:
         assert reading is None
         return
     assert reading is not None
     told = {name: getattr(reading, name) for name in says}
-    assert told == {name: pytest.approx(value) if isinstance(value, float) else value for name, value in says.items()}
+    assert told == {
+        name: pytest.approx(value) if isinstance(value, float) else value
+        for name, value in says.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -259,16 +333,16 @@ def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
     ],
 )
 def test_other_lines_say_nothing(line: str) -> None:
-    assert read_line(clean(line), LogRules()) is None
+    assert read_line(clean(line), LogFormatOptions()) is None
 
 
 @pytest.mark.parametrize("value", ["nan", "NaN", "inf", "-inf", "Infinity"])
 def test_a_loss_that_is_no_number_is_seen_as_such(value: str) -> None:
-    reading = read_line(f"loss = {value}, step = 3", LogRules())
+    reading = read_line(f"loss = {value}, step = 3", LogFormatOptions())
     assert reading is not None
     assert reading.loss is not None
     assert not math.isfinite(reading.loss)
 
 
 def test_validation_metrics_are_not_the_training_loss() -> None:
-    assert read_line("Epoch[2] Validation-cross-entropy=1.84", LogRules()) == Reading()
+    assert read_line("Epoch[2] Validation-cross-entropy=1.84", LogFormatOptions()) == Reading()

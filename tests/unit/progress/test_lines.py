@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.progress.lines import MAX_CHARACTERS, clean, without_prefix
+from optimus.progress.line_cleanup import MAX_CHARACTERS, clean, without_prefix
 
 
 @pytest.mark.parametrize(
@@ -12,10 +12,18 @@ from scheduling.progress.lines import MAX_CHARACTERS, clean, without_prefix
     [
         pytest.param("loss=1\n", "loss=1", id="a plain line"),
         pytest.param(" 5%|#\r10%|##\r15%|###\n", "15%|###", id="tqdm: the last state"),
-        pytest.param("1/3 loss: 2\r2/3 loss: 1\b\b\b \r   \b\b", "2/3 loss: 1 ", id="an erased state is none"),
-        pytest.param("\x1b[1mloss\x1b[0m: \x1b[32;1m0.5\x1b[0m", "loss: 0.5", id="colours between name and number"),
+        pytest.param(
+            "1/3 loss: 2\r2/3 loss: 1\b\b\b \r   \b\b", "2/3 loss: 1 ", id="an erased state is none"
+        ),
+        pytest.param(
+            "\x1b[1mloss\x1b[0m: \x1b[32;1m0.5\x1b[0m",
+            "loss: 0.5",
+            id="colours between name and number",
+        ),
         pytest.param("\b\b\b\b12/20 - loss: 1", "12/20 - loss: 1", id="backspaces"),
-        pytest.param("loss: 0.5 \ufffd\ufffd", "loss: 0.5 \ufffd\ufffd", id="bytes that were no text"),
+        pytest.param(
+            "loss: 0.5 \ufffd\ufffd", "loss: 0.5 \ufffd\ufffd", id="bytes that were no text"
+        ),
         pytest.param("", "", id="nothing"),
     ],
 )

@@ -1,14 +1,15 @@
-"""Reads of a log, one after the other: each line is taken once, and a restore takes back what it undid."""
+"""Reads of a log, one after the other: each line is taken once, and a restore takes back what it
+undid."""
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.jobs import Counts, Role
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine
-from scheduling.progress.state import LogState
+from optimus.jobs import Counts, Role
+from optimus.progress.log import ProgressLog
+from optimus.progress.state import LogState
+from optimus.progress.types import LogLine
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import GLUON, LATER, SYNC, pairs, read
 
@@ -26,7 +27,12 @@ class TestReadingTwice:
         log = ProgressLog(SYNC)
         log.observe("w", Role.WORKER, 0, Counts(1, 1), [LogLine(START, "step=1 loss=3")], "r")
         log.observe(
-            "w", Role.WORKER, 0, Counts(1, 1), [LogLine(START, "step=1 loss=3"), LogLine(START, "step=2 loss=2")], "r"
+            "w",
+            Role.WORKER,
+            0,
+            Counts(1, 1),
+            [LogLine(START, "step=1 loss=3"), LogLine(START, "step=2 loss=2")],
+            "r",
         )
         assert [point.step for point in log.progress(LATER).losses] == [1, 2]
 
@@ -38,13 +44,17 @@ class TestReadingTwice:
 
     def test_one_event_under_two_prefixes_is_one_point(self) -> None:
         event = "loss = 2.5, step = 100 (0.5 sec)"
-        progress = read([f"INFO:tensorflow:{event}", f"I0401 16:50:17.657439 1403 hooks.py:260] {event}"])
+        progress = read(
+            [f"INFO:tensorflow:{event}", f"I0401 16:50:17.657439 1403 hooks.py:260] {event}"]
+        )
         assert [(point.step, point.loss) for point in progress.losses] == [(100, 2.5)]
 
     def test_lines_of_the_run_before_come_too_late(self) -> None:
         log = ProgressLog(SYNC)
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 5)), "old")
-        log.observe("w", Role.WORKER, 0, Counts(1, 2), stamped(pairs(6, 9), start=START + 60), "new")
+        log.observe(
+            "w", Role.WORKER, 0, Counts(1, 2), stamped(pairs(6, 9), start=START + 60), "new"
+        )
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(6, 8), start=START + 6), "old")
         assert log.progress(LATER).step == 9
 
@@ -52,8 +62,22 @@ class TestReadingTwice:
 class TestGoingBack:
     def test_a_new_run_takes_away_what_came_after_the_checkpoint(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped([*pairs(1, 17), *pairs(18, 20, checkpoint=15)]), "1")
-        log.observe("w", Role.WORKER, 0, Counts(2, 2), stamped(["step=16 loss=9 checkpoint=15"], start=START + 60), "2")
+        log.observe(
+            "w",
+            Role.WORKER,
+            0,
+            Counts(1, 1),
+            stamped([*pairs(1, 17), *pairs(18, 20, checkpoint=15)]),
+            "1",
+        )
+        log.observe(
+            "w",
+            Role.WORKER,
+            0,
+            Counts(2, 2),
+            stamped(["step=16 loss=9 checkpoint=15"], start=START + 60),
+            "2",
+        )
         progress = log.progress(LATER)
         assert [point.step for point in progress.losses] == list(range(1, 17))
         assert progress.losses[-1].loss == 9
@@ -62,7 +86,14 @@ class TestGoingBack:
     def test_a_sparse_log_goes_back_to_the_checkpoint_that_its_first_line_names(self) -> None:
         log = ProgressLog(SYNC)
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(10, 100, every=10)), "1")
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(pairs(90, 90, checkpoint=65), start=START + 60), "2")
+        log.observe(
+            "w",
+            Role.WORKER,
+            0,
+            Counts(1, 1),
+            stamped(pairs(90, 90, checkpoint=65), start=START + 60),
+            "2",
+        )
         assert [point.step for point in log.progress(LATER).losses] == [10, 20, 30, 40, 50, 60, 90]
 
     def test_a_container_that_restarts_within_a_run_goes_back_too(self) -> None:
@@ -75,7 +106,14 @@ class TestGoingBack:
         log = ProgressLog(SYNC)
         texts = [speed.format(epoch, batch, 1) for epoch in range(3) for batch in (10, 20)]
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped([speed.format(1, 10, 2)], start=START + 60), "2")
+        log.observe(
+            "w",
+            Role.WORKER,
+            0,
+            Counts(1, 1),
+            stamped([speed.format(1, 10, 2)], start=START + 60),
+            "2",
+        )
         assert [point.loss for point in log.progress(LATER).losses] == [1, 1, 2]
 
     def test_a_container_that_restarts_within_an_epoch_is_measured_anew(self) -> None:
@@ -96,11 +134,17 @@ class TestGoingBack:
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_how_a_log_is_cut_into_reads_does_not_matter(data: st.DataObject) -> None:
-    """Reads overlap, the autoscaler restarts in between, and the progress is that of one single read."""
+    """Reads overlap, the autoscaler restarts in between, and the progress is that of one single
+    read."""
     count = data.draw(st.integers(1, 60))
-    steps = data.draw(st.lists(st.integers(1, 9) | st.integers(-30, -1), min_size=count, max_size=count))
+    steps = data.draw(
+        st.lists(st.integers(1, 9) | st.integers(-30, -1), min_size=count, max_size=count)
+    )
     places = [max(sum(steps[: n + 1]), 1) for n in range(count)]
-    texts = [f"epoch={place // 20} step={place} loss={1 / place + n % 3}" for n, place in enumerate(places)]
+    texts = [
+        f"epoch={place // 20} step={place} loss={1 / place + n % 3}"
+        for n, place in enumerate(places)
+    ]
     lines = stamped(texts, every=data.draw(st.sampled_from([0.1, 0.5, 3.0])))
     whole = ProgressLog(SYNC)
     whole.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
@@ -111,7 +155,9 @@ def test_how_a_log_is_cut_into_reads_does_not_matter(data: st.DataObject) -> Non
         seen = [line for line in lines[:end] if since is None or line.at >= int(since)]
         log.observe("w", Role.WORKER, 0, Counts(1, 1), seen, "r")
         if data.draw(st.booleans()):
-            log = ProgressLog.from_state(SYNC, msgspec.convert(msgspec.to_builtins(log.to_state()), LogState))
+            log = ProgressLog.from_state(
+                SYNC, msgspec.convert(msgspec.to_builtins(log.to_state()), LogState)
+            )
     assert log.progress(LATER) == whole.progress(LATER)
 
 
@@ -127,7 +173,9 @@ SHAPES = (
     'Saved checkpoint to "a-{0}.params"',
 )
 VALUES = ("0", "1", "7", "0040", "9" * 15, "9" * 40, "1e308", "nan", "-1", "x")
-LINES = st.one_of(st.text(), st.builds(str.format, st.sampled_from(SHAPES), st.sampled_from(VALUES)))
+LINES = st.one_of(
+    st.text(), st.builds(str.format, st.sampled_from(SHAPES), st.sampled_from(VALUES))
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from scheduling.jobs import Counts, Role, TrainingMode
-from scheduling.progress.log import MAX_LOSSES, ProgressLog
-from scheduling.progress.record import LossPoint, TrainingProgress
-from scheduling.progress.rules import LogRules
+from optimus.jobs import Counts, Role, TrainingMode
+from optimus.progress.log import MAX_LOSSES, ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LossPoint, TrainingProgress
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import LATER, SYNC, pairs, read
 
@@ -41,14 +41,23 @@ class TestLosses:
         assert [point.loss for point in read(texts).losses] == [6, 5]
 
     def test_losses_come_from_the_chief_or_else_worker_0(self) -> None:
-        log = ProgressLog(LogRules(mode=TrainingMode.ASYNC))
-        log.observe("w1", Role.WORKER, 1, Counts(1, 2), stamped(["step=2 loss=7", "step=4 loss=7"]), "r")
-        log.observe("w0", Role.WORKER, 0, Counts(1, 2), stamped(["step=1 loss=5", "step=3 loss=5"]), "r")
-        log.observe("w1", Role.WORKER, 1, Counts(1, 2), stamped(["step=6 loss=7"], start=START + 9), "r")
-        assert [(point.step, point.loss) for point in log.progress(LATER).losses] == [(1, 5), (3, 5)]
+        log = ProgressLog(LogFormatOptions(mode=TrainingMode.ASYNC))
+        log.observe(
+            "w1", Role.WORKER, 1, Counts(1, 2), stamped(["step=2 loss=7", "step=4 loss=7"]), "r"
+        )
+        log.observe(
+            "w0", Role.WORKER, 0, Counts(1, 2), stamped(["step=1 loss=5", "step=3 loss=5"]), "r"
+        )
+        log.observe(
+            "w1", Role.WORKER, 1, Counts(1, 2), stamped(["step=6 loss=7"], start=START + 9), "r"
+        )
+        assert [(point.step, point.loss) for point in log.progress(LATER).losses] == [
+            (1, 5),
+            (3, 5),
+        ]
 
     def test_a_chief_that_prints_no_loss_leaves_it_to_worker_0(self) -> None:
-        log = ProgressLog(LogRules(mode=TrainingMode.ASYNC))
+        log = ProgressLog(LogFormatOptions(mode=TrainingMode.ASYNC))
         log.observe("w0", Role.WORKER, 0, Counts(1, 1), stamped(pairs(1, 5)), "r")
         log.observe(
             "chief",
@@ -70,7 +79,8 @@ class TestLosses:
     def test_many_losses_are_thinned_and_keep_their_epoch_means(self) -> None:
         steps = range(1, 5001)
         progress = read(
-            [f"epoch={(step - 1) // 50} step={step} loss={step % 7}" for step in steps], LogRules(SYNC.mode, None, 50.0)
+            [f"epoch={(step - 1) // 50} step={step} loss={step % 7}" for step in steps],
+            LogFormatOptions(SYNC.mode, None, 50.0),
         )
         assert len(progress.losses) <= MAX_LOSSES
         assert sum(point.weight for point in progress.losses) == 5000
@@ -86,5 +96,12 @@ class TestLosses:
 
 def test_all_losses_are_kept_where_that_is_asked_for() -> None:
     log = ProgressLog(SYNC, max_losses=10_000)
-    log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped([f"Epoch[{n}] Train-loss=1" for n in range(3000)]), "r")
+    log.observe(
+        "w",
+        Role.WORKER,
+        0,
+        Counts(1, 1),
+        stamped([f"Epoch[{n}] Train-loss=1" for n in range(3000)]),
+        "r",
+    )
     assert len(log.progress(LATER).losses) == 3000

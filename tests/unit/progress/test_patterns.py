@@ -1,4 +1,5 @@
-"""Users' regular expressions: what is taken, what is refused and why, and that none can hang the process."""
+"""Users' regular expressions: what is taken, what is refused and why, and that none can hang the
+process."""
 
 import re
 import signal
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.progress.patterns import MAX_LINE_CHARACTERS, bounded, check_pattern
+from optimus.progress.patterns import MAX_LINE_CHARACTERS, bounded, check_pattern
 
 KATIB = r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)"
 TAKEN = [
@@ -87,7 +88,26 @@ def _alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, former)
 
 
-PIECES = ["a", r"\w", r"\d", ".", "[ab]", "=", r"\s", "(a", "(", "(?:b", ")", "*", "+", "?", "*?", "{2,}", "|", "x"]
+PIECES = [
+    "a",
+    r"\w",
+    r"\d",
+    ".",
+    "[ab]",
+    "=",
+    r"\s",
+    "(a",
+    "(",
+    "(?:b",
+    ")",
+    "*",
+    "+",
+    "?",
+    "*?",
+    "{2,}",
+    "|",
+    "x",
+]
 LINES = [
     "a" * MAX_LINE_CHARACTERS,
     "ab" * (MAX_LINE_CHARACTERS // 2),

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduling.jobs import Counts, Role
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine, RunLook
+from optimus.jobs import Counts, Role
+from optimus.progress.log import ProgressLog
+from optimus.progress.types import LogLine, RunLook
 from tests.unit.progress.jobs import START
 from tests.unit.progress.reads import LATER, SYNC
 
@@ -17,13 +17,16 @@ def served(lines: Sequence[LogLine], since: float | None) -> list[LogLine]:
 
 
 class TestClocks:
-    """The kubelet's clock stamps the lines, the reader's says when they were read: every ten seconds."""
+    """The kubelet's clock stamps the lines, the reader's says when they were read: every ten
+    seconds."""
 
     @staticmethod
     def polled(stamp: Callable[[int], float], steps: int = 300) -> ProgressLog:
         """A step a second, of which the kubelet says that it was printed at another instant."""
         log = ProgressLog(SYNC)
-        printed = [LogLine(stamp(step), f"step={step} loss={1 / step:.6f}") for step in range(1, steps + 1)]
+        printed = [
+            LogLine(stamp(step), f"step={step} loss={1 / step:.6f}") for step in range(1, steps + 1)
+        ]
         for now in range(10, steps + 10, 10):
             lines = served(printed[:now], log.next_since("w"))
             log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, RunLook("r", read_at=START + now))
@@ -33,13 +36,23 @@ class TestClocks:
         "stamp",
         [
             pytest.param(lambda step: START + step, id="the same clock"),
-            pytest.param(lambda step: START + step + (7200 if step == 95 else 0), id="ahead for one line"),
-            pytest.param(lambda step: START + step + (7200 if step < 95 else 0), id="ahead, then set right"),
-            pytest.param(lambda step: START + step + (7200 if 35 < step < 95 else 0), id="ahead for a minute"),
-            pytest.param(lambda step: START + step + (7200 if step > 95 else 0), id="ahead from then on"),
+            pytest.param(
+                lambda step: START + step + (7200 if step == 95 else 0), id="ahead for one line"
+            ),
+            pytest.param(
+                lambda step: START + step + (7200 if step < 95 else 0), id="ahead, then set right"
+            ),
+            pytest.param(
+                lambda step: START + step + (7200 if 35 < step < 95 else 0), id="ahead for a minute"
+            ),
+            pytest.param(
+                lambda step: START + step + (7200 if step > 95 else 0), id="ahead from then on"
+            ),
             pytest.param(lambda step: START + step + 7200, id="always ahead"),
             pytest.param(lambda step: START + step - 7200, id="always behind"),
-            pytest.param(lambda step: START + step - (40 if step > 95 else 0), id="set back a little"),
+            pytest.param(
+                lambda step: START + step - (40 if step > 95 else 0), id="set back a little"
+            ),
         ],
     )
     def test_no_clock_mutes_a_log_or_repeats_it(self, stamp: Callable[[int], float]) -> None:
@@ -51,17 +64,29 @@ class TestClocks:
         assert len(steps) > 240, "a line or a read may be lost when a clock is set, no more"
 
     def test_a_speed_survives_a_line_from_the_future(self) -> None:
-        (sample,) = self.polled(lambda step: START + step + (7200 if step == 95 else 0)).progress(LATER).samples
+        (sample,) = (
+            self.polled(lambda step: START + step + (7200 if step == 95 else 0))
+            .progress(LATER)
+            .samples
+        )
         assert sample.steps_per_second == pytest.approx(1.0, rel=0.02)
 
     @pytest.mark.parametrize("skew", [0, 7200, -7200], ids=["the same clock", "ahead", "behind"])
     def test_a_checkpoint_is_younger_than_the_read_that_did_not_show_it(self, skew: float) -> None:
         log = ProgressLog(SYNC)
-        for read_at, line in [(10, "step=1 loss=1"), (20, "step=2 loss=1"), (620, "step=3 loss=1 checkpoint=3")]:
+        for read_at, line in [
+            (10, "step=1 loss=1"),
+            (20, "step=2 loss=1"),
+            (620, "step=3 loss=1 checkpoint=3"),
+        ]:
             lines = [LogLine(START + read_at + skew - 1, line)]
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, RunLook("r", read_at=START + read_at))
+            log.observe(
+                "w", Role.WORKER, 0, Counts(1, 1), lines, RunLook("r", read_at=START + read_at)
+            )
         for read_at in (630, 640):  # nothing new is printed: the checkpoint grows old
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), [], RunLook("r", read_at=START + read_at))
+            log.observe(
+                "w", Role.WORKER, 0, Counts(1, 1), [], RunLook("r", read_at=START + read_at)
+            )
         assert log.progress(LATER).checkpoint_since == START + 20
 
     def test_another_pods_read_does_not_make_a_checkpoint_younger(self) -> None:
@@ -72,8 +97,12 @@ class TestClocks:
         log.observe("w0", Role.WORKER, 0, Counts(1, 2), lines, RunLook("r", read_at=START + 610))
         assert log.progress(LATER).checkpoint_since == START
 
-    @pytest.mark.parametrize(("stamp", "since"), [(-100, -100), (7200, 0)], ids=["of late", "from the future"])
-    def test_of_the_first_read_the_kubelets_clock_tells_the_age(self, stamp: float, since: float) -> None:
+    @pytest.mark.parametrize(
+        ("stamp", "since"), [(-100, -100), (7200, 0)], ids=["of late", "from the future"]
+    )
+    def test_of_the_first_read_the_kubelets_clock_tells_the_age(
+        self, stamp: float, since: float
+    ) -> None:
         log = ProgressLog(SYNC)
         lines = [LogLine(START + stamp, "step=5 loss=1 checkpoint=5")]
         log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, RunLook("r", read_at=START))

@@ -4,10 +4,10 @@ from datetime import datetime
 
 import pytest
 
-from scheduling.jobs import Batch, BatchScope, Counts, Role, TrainingMode
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine
-from scheduling.progress.rules import LogRules
+from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LogLine
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import DATA, LATER
 
@@ -20,13 +20,21 @@ def recorded(name: str) -> list[LogLine]:
 
 
 def test_a_real_job_through_five_runs() -> None:
-    log = ProgressLog(LogRules(mode=TrainingMode.SYNC, batch=Batch(64, BatchScope.JOB)))
-    speeds = {Counts(1, 2): 2.42, Counts(1, 1): 2.04, Counts(3, 1): 2.25, Counts(1, 4): 1.99, Counts(4, 4): 3.64}
+    log = ProgressLog(LogFormatOptions(mode=TrainingMode.SYNC, batch=Batch(64, BatchScope.JOB)))
+    speeds = {
+        Counts(1, 2): 2.42,
+        Counts(1, 1): 2.04,
+        Counts(3, 1): 2.25,
+        Counts(1, 4): 1.99,
+        Counts(4, 4): 3.64,
+    }
     for run, counts in enumerate(speeds):
         lines = recorded(f"sync-r{run}-p{counts.ps}w{counts.workers}.log")
         log.observe("light-worker-0", Role.WORKER, 0, counts, lines, f"run-{run}")
     progress = log.progress(LATER)
-    assert {sample.counts: sample.steps_per_second for sample in progress.samples} == pytest.approx(speeds, rel=0.02)
+    assert {sample.counts: sample.steps_per_second for sample in progress.samples} == pytest.approx(
+        speeds, rel=0.02
+    )
     assert progress.steps_per_epoch == pytest.approx(20, rel=0.05)
     steps = [point.step for point in progress.losses]
     assert steps == sorted(set(steps), key=lambda step: step or 0)
@@ -36,25 +44,41 @@ def test_a_real_job_through_five_runs() -> None:
 @pytest.mark.parametrize(
     ("kind", "lead", "mode", "restored", "last", "per_epoch"),
     [
-        pytest.param("mxnet-sync", "worker-0", TrainingMode.SYNC, 160, 260, 50, id="MXNet, dist_sync"),
-        pytest.param("mxnet-async", "worker-0", TrainingMode.ASYNC, 160, 398, 100, id="MXNet, dist_async"),
-        pytest.param("tensorflow", "chief-0", TrainingMode.ASYNC, 120, 260, 100, id="TensorFlow, parameter servers"),
+        pytest.param(
+            "mxnet-sync", "worker-0", TrainingMode.SYNC, 160, 260, 50, id="MXNet, dist_sync"
+        ),
+        pytest.param(
+            "mxnet-async", "worker-0", TrainingMode.ASYNC, 160, 398, 100, id="MXNet, dist_async"
+        ),
+        pytest.param(
+            "tensorflow",
+            "chief-0",
+            TrainingMode.ASYNC,
+            120,
+            260,
+            100,
+            id="TensorFlow, parameter servers",
+        ),
     ],
 )
 def test_a_real_framework_through_a_rescale(
     kind: str, lead: str, mode: TrainingMode, restored: int, last: int, per_epoch: int
 ) -> None:
     role = Role.CHIEF if lead.startswith("chief") else Role.WORKER
-    log = ProgressLog(LogRules(mode=mode))
+    log = ProgressLog(LogFormatOptions(mode=mode))
     before = (DATA / f"{kind}-before-{lead}.log").read_text().splitlines()
     resumed = (DATA / f"{kind}-resumed-{lead}.log").read_text().splitlines()
     log.observe(lead, role, 0, Counts(1, 2), stamped(before, every=0.1), "before")
     assert log.progress(LATER).checkpoint_step == restored
     ended = log.progress(LATER).step or 0
     assert ended > restored
-    log.observe(lead, role, 0, Counts(2, 3), stamped(resumed[:6], start=START + 300, every=0.1), "resumed")
+    log.observe(
+        lead, role, 0, Counts(2, 3), stamped(resumed[:6], start=START + 300, every=0.1), "resumed"
+    )
     assert max(point.step or 0 for point in log.progress(LATER).losses) < ended
-    log.observe(lead, role, 0, Counts(2, 3), stamped(resumed, start=START + 300, every=0.1), "resumed")
+    log.observe(
+        lead, role, 0, Counts(2, 3), stamped(resumed, start=START + 300, every=0.1), "resumed"
+    )
     progress = log.progress(LATER)
     steps = [point.step or 0 for point in progress.losses]
     assert steps == sorted(set(steps))

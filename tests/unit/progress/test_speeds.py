@@ -3,18 +3,18 @@
 import msgspec
 import pytest
 
-from scheduling.jobs import Batch, BatchScope, Counts, Role, TrainingMode
-from scheduling.progress.log import ProgressLog
-from scheduling.progress.record import LogLine, RunLook
-from scheduling.progress.rules import LogRules
-from scheduling.progress.state import LogState
+from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.state import LogState
+from optimus.progress.types import LogLine, RunLook
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import LATER, SYNC, pairs, read
 
 
 class TestSpeed:
     def test_global_steps_are_the_jobs_and_are_not_summed_over_pods(self) -> None:
-        log = ProgressLog(LogRules(mode=TrainingMode.ASYNC))
+        log = ProgressLog(LogFormatOptions(mode=TrainingMode.ASYNC))
         for index in range(3):
             lines = stamped(pairs(1 + index, 200, every=10), every=2.0)
             log.observe(f"w{index}", Role.WORKER, index, Counts(1, 3), lines, "r")
@@ -30,25 +30,45 @@ class TestSpeed:
         ],
     )
     def test_batches_of_each_worker(self, mode: TrainingMode, expected: float) -> None:
-        log = ProgressLog(LogRules(mode=mode))
-        texts = [f"Epoch[{n // 5}] Batch [{n % 5 * 20}]/[100]\tSpeed: 640 samples/sec\tloss=1" for n in range(40)]
+        log = ProgressLog(LogFormatOptions(mode=mode))
+        texts = [
+            f"Epoch[{n // 5}] Batch [{n % 5 * 20}]/[100]\tSpeed: 640 samples/sec\tloss=1"
+            for n in range(40)
+        ]
         for index in range(2):
-            log.observe(f"w{index}", Role.WORKER, index, Counts(1, 4), stamped(texts, every=2.0), "r")
+            log.observe(
+                f"w{index}", Role.WORKER, index, Counts(1, 4), stamped(texts, every=2.0), "r"
+            )
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(expected, rel=0.01)
 
     @pytest.mark.parametrize(
         ("mode", "batch", "expected"),
         [
-            pytest.param(TrainingMode.SYNC, Batch(64, BatchScope.JOB), 20.0, id="sync, the job's batch is shared"),
-            pytest.param(TrainingMode.SYNC, Batch(64, BatchScope.WORKER), 10.0, id="sync, a batch for each worker"),
-            pytest.param(TrainingMode.ASYNC, Batch(64, BatchScope.WORKER), 20.0, id="async, workers add up"),
+            pytest.param(
+                TrainingMode.SYNC,
+                Batch(64, BatchScope.JOB),
+                20.0,
+                id="sync, the job's batch is shared",
+            ),
+            pytest.param(
+                TrainingMode.SYNC,
+                Batch(64, BatchScope.WORKER),
+                10.0,
+                id="sync, a batch for each worker",
+            ),
+            pytest.param(
+                TrainingMode.ASYNC, Batch(64, BatchScope.WORKER), 20.0, id="async, workers add up"
+            ),
         ],
     )
     def test_printed_samples_per_second_where_lines_come_in_one_lump(
         self, mode: TrainingMode, batch: Batch, expected: float
     ) -> None:
-        texts = [f"Epoch[0] Batch [{n}]\tSpeed: {300 if n == 1 else 640} samples/sec\tloss=1" for n in range(1, 6)]
-        progress = read(texts, LogRules(mode=mode, batch=batch), every=0.01)
+        texts = [
+            f"Epoch[0] Batch [{n}]\tSpeed: {300 if n == 1 else 640} samples/sec\tloss=1"
+            for n in range(1, 6)
+        ]
+        progress = read(texts, LogFormatOptions(mode=mode, batch=batch), every=0.01)
         assert progress.samples[0].steps_per_second == pytest.approx(expected)
 
     def test_printed_global_steps_per_second_are_the_jobs(self) -> None:
@@ -69,7 +89,10 @@ class TestSpeed:
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(1.0)
 
     def test_lines_that_come_in_lumps_are_measured_from_lump_to_lump(self) -> None:
-        lines = [LogLine(START + 10.0 * (n // 10) + n % 10 * 0.001, f"step={n + 1} loss=1") for n in range(80)]
+        lines = [
+            LogLine(START + 10.0 * (n // 10) + n % 10 * 0.001, f"step={n + 1} loss=1")
+            for n in range(80)
+        ]
         log = ProgressLog(SYNC)
         log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, "r")
         assert log.progress(LATER).samples[0].steps_per_second == pytest.approx(1.0)
@@ -103,24 +126,48 @@ class TestKindsOfNodes:
     @pytest.mark.parametrize(
         ("told", "known", "now"),
         [
-            pytest.param([None, None], ["", ""], None, id="nobody looks: as if there were no kinds"),
+            pytest.param(
+                [None, None], ["", ""], None, id="nobody looks: as if there were no kinds"
+            ),
             pytest.param(["", ""], ["", ""], "", id="nodes without the label are of one kind"),
-            pytest.param(["fast", "slow"], ["fast", "slow"], "slow", id="each run's sample bears its own kind"),
-            pytest.param(["fast", ""], ["fast", ""], "", id="a run on nodes without the label after one with it"),
-            pytest.param(["", "fast"], ["", "fast"], "fast", id="a run on labelled nodes after one without"),
-            pytest.param([None, "fast"], ["fast", "fast"], "fast", id="what was stored before anybody looked"),
+            pytest.param(
+                ["fast", "slow"],
+                ["fast", "slow"],
+                "slow",
+                id="each run's sample bears its own kind",
+            ),
+            pytest.param(
+                ["fast", ""],
+                ["fast", ""],
+                "",
+                id="a run on nodes without the label after one with it",
+            ),
+            pytest.param(
+                ["", "fast"], ["", "fast"], "fast", id="a run on labelled nodes after one without"
+            ),
+            pytest.param(
+                [None, "fast"], ["fast", "fast"], "fast", id="what was stored before anybody looked"
+            ),
         ],
     )
     def test_samples_say_on_which_kind_they_were_measured(
         self, told: list[str | None], known: list[str], now: str | None
     ) -> None:
         progress = self.runs(*told).progress(LATER)
-        assert ([sample.node_kind for sample in progress.samples], progress.node_kind) == (known, now)
+        assert ([sample.node_kind for sample in progress.samples], progress.node_kind) == (
+            known,
+            now,
+        )
 
     def test_a_node_that_is_gone_does_not_make_its_runs_kind_unknown(self) -> None:
         log = self.runs("fast")
         log.observe(
-            "w", Role.WORKER, 0, Counts(1, 1), stamped(["step=31 loss=1"], start=START + 30), RunLook("run-0", "")
+            "w",
+            Role.WORKER,
+            0,
+            Counts(1, 1),
+            stamped(["step=31 loss=1"], start=START + 30),
+            RunLook("run-0", ""),
         )
         assert log.progress(LATER).node_kind == "fast"
 
@@ -134,5 +181,9 @@ class TestKindsOfNodes:
         assert [sample.node_kind for sample in progress.samples] == ["fast"] * 3
 
     def test_the_kind_is_stored(self) -> None:
-        stored = msgspec.convert(msgspec.to_builtins(self.runs("fast", "slow").to_state()), LogState)
-        assert ProgressLog.from_state(SYNC, stored).progress(LATER) == self.runs("fast", "slow").progress(LATER)
+        stored = msgspec.convert(
+            msgspec.to_builtins(self.runs("fast", "slow").to_state()), LogState
+        )
+        assert ProgressLog.from_state(SYNC, stored).progress(LATER) == self.runs(
+            "fast", "slow"
+        ).progress(LATER)

@@ -3,17 +3,21 @@
 import msgspec
 import pytest
 
-from scheduling.jobs import Counts, Role
-from scheduling.progress.log import MAX_STORED_LOSSES, ProgressLog
-from scheduling.progress.state import LogState
+from optimus.jobs import Counts, Role
+from optimus.progress.log import MAX_STORED_LOSSES, ProgressLog
+from optimus.progress.state import LogState
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import DATA, LATER, SYNC, pairs
 
 
 class TestStorage:
-    @pytest.mark.parametrize("name", ["sync_p2w2.w1.log", "keras_v2.log", "mxnet-sync-before-worker-0.log"])
+    @pytest.mark.parametrize(
+        "name", ["sync_p2w2.w1.log", "keras_v2.log", "mxnet-sync-before-worker-0.log"]
+    )
     @pytest.mark.parametrize("cut", [0.1, 0.5, 0.9])
-    def test_goes_on_from_a_stored_state_as_if_nothing_had_happened(self, name: str, cut: float) -> None:
+    def test_goes_on_from_a_stored_state_as_if_nothing_had_happened(
+        self, name: str, cut: float
+    ) -> None:
         lines = stamped((DATA / name).read_text().splitlines())
         half = round(len(lines) * cut)
         whole, log = ProgressLog(SYNC), ProgressLog(SYNC)

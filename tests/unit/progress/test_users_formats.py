@@ -1,18 +1,22 @@
 """Formats that a job's user names: of the loss, of metrics, of checkpoints."""
 
-from scheduling.progress.formats import read_line
-from scheduling.progress.reading import Saved
-from scheduling.progress.rules import LogRules
+from optimus.progress.formats import read_line
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import Saved
 from tests.unit.progress.jobs import job
 
 
-def _rules(metrics_format: str | None = None, checkpoint_format: str | None = None) -> LogRules:
-    return LogRules.of(job(metrics_format=metrics_format, checkpoint_format=checkpoint_format))
+def _rules(
+    metrics_format: str | None = None, checkpoint_format: str | None = None
+) -> LogFormatOptions:
+    return LogFormatOptions.of(
+        job(metrics_format=metrics_format, checkpoint_format=checkpoint_format)
+    )
 
 
 class TestUsersOwnFormats:
     def test_a_named_metric_is_the_loss_instead_of_the_usual_one(self) -> None:
-        reading = read_line("step=3 loss=9 xent=0.5", LogRules(loss_metric="xent"))
+        reading = read_line("step=3 loss=9 xent=0.5", LogFormatOptions(loss_metric="xent"))
         assert reading is not None
         assert reading.loss == 0.5
 
@@ -33,10 +37,12 @@ class TestUsersOwnFormats:
 
     def test_a_checkpoint_format_leaves_other_lines_as_they_are(self) -> None:
         rules = _rules(checkpoint_format="model written")
-        assert read_line("step=3 loss=2", rules) == read_line("step=3 loss=2", LogRules())
+        assert read_line("step=3 loss=2", rules) == read_line("step=3 loss=2", LogFormatOptions())
 
     def test_a_checkpoint_format_with_a_group_tells_the_step(self) -> None:
-        reading = read_line("wrote weights of 120 steps", _rules(checkpoint_format=r"wrote weights of (\d+) steps"))
+        reading = read_line(
+            "wrote weights of 120 steps", _rules(checkpoint_format=r"wrote weights of (\d+) steps")
+        )
         assert reading is not None
         assert reading.saved == Saved(step=120)
 

@@ -1,11 +1,12 @@
-"""Carries out what a rescale asks for against a small world, and lets every call go wrong in the ways that calls do."""
+"""Carries out what a rescale asks for against a small world, and lets every call go wrong in the
+ways that calls do."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from autoscaler.rescale import Rescale, adopt, advance
-from autoscaler.rescale_words import (
+from autoscaler.rescale.machine import Rescale, adopt, advance
+from autoscaler.rescale.types import (
     Answer,
     Answered,
     CheckpointSeen,
@@ -25,7 +26,7 @@ from autoscaler.rescale_words import (
     UserWants,
     WriteProfile,
 )
-from scheduling.jobs import Counts
+from optimus.jobs import Counts
 from tests.unit.rescale.world import BEFORE, TARGET, World
 
 RULES = RescaleRules(fresh_seconds=10, grace_seconds=1, start_seconds=60)
@@ -50,7 +51,8 @@ NEEDED_STEP = {Suspend: Step.SUSPEND, ResizeAndResume: Step.RESUME, Unmark: Step
 
 @dataclass
 class Driver:
-    """Carries out instructions against a world; ``stored`` is what the profile holds, all that a crash leaves."""
+    """Carries out instructions against a world; ``stored`` is what the profile holds, all that a
+    crash leaves."""
 
     world: World
     needs_checkpoint: bool = True
@@ -64,7 +66,13 @@ class Driver:
 
     def __post_init__(self) -> None:
         record = RescaleRecord(
-            "i7", 1000.0, self.world.counts, self.target, "worker 3 saves 41 s", Step.CHECKPOINT, 1000.0
+            "i7",
+            1000.0,
+            self.world.counts,
+            self.target,
+            "worker 3 saves 41 s",
+            Step.CHECKPOINT,
+            1000.0,
         )
         self.state = Rescale(record, self.needs_checkpoint)
 
@@ -100,7 +108,9 @@ class Driver:
             case WriteProfile(record=record):
                 fault = self.called()
                 if fault not in {Fault.NOT_SENT, Fault.CRASH_BEFORE, Fault.CONFLICT}:
-                    self.stored = RescaleRecord(**{name: getattr(record, name) for name in record.__slots__})
+                    self.stored = RescaleRecord(
+                        **{name: getattr(record, name) for name in record.__slots__}
+                    )
                 self.crash_if(fault)
                 return ProfileWritten(self.world.at, fault is None)
             case Look():
@@ -138,18 +148,26 @@ class Driver:
             return Answered(self.world.at, Answer.CONFLICT)
         self.apply(instruction)
         self.crash_if(fault)
-        return Answered(self.world.at, Answer.UNKNOWN if fault is Fault.ANSWER_LOST else Answer.DONE)
+        return Answered(
+            self.world.at, Answer.UNKNOWN if fault is Fault.ANSWER_LOST else Answer.DONE
+        )
 
     def apply(self, instruction: Suspend | ResizeAndResume | Unmark) -> None:
         assert self.stored is not None, "acted before anything was written"
-        assert self.stored.step is NEEDED_STEP[type(instruction)], "acted before the step was written"
+        assert self.stored.step is NEEDED_STEP[type(instruction)], (
+            "acted before the step was written"
+        )
         match instruction:
             case Suspend(by=by):
-                assert self.stored.undoing or not self.world.unwanted, "suspended for what its user does not want"
+                assert self.stored.undoing or not self.world.unwanted, (
+                    "suspended for what its user does not want"
+                )
                 self.assert_right_after_a_checkpoint()
                 self.world.suspend(by)
             case ResizeAndResume(counts=counts):
-                assert self.stored.undoing or not self.world.unwanted, "resized to what its user does not want"
+                assert self.stored.undoing or not self.world.unwanted, (
+                    "resized to what its user does not want"
+                )
                 self.world.resize_and_resume(counts)
             case Unmark():
                 self.world.mark = None
@@ -183,12 +201,15 @@ class Driver:
         ours = {BEFORE, self.target}
         assert world.counts in (ours if world.user_counts in {None, *ours} else {world.user_counts})
         if world.suspended:
-            assert world.user_wants_suspension or (self.target == Counts(0, 0) and world.mark is not None)
+            assert world.user_wants_suspension or (
+                self.target == Counts(0, 0) and world.mark is not None
+            )
         elif not world.finished:
             assert world.mark is None, "our mark is left on a job that runs"
 
     def clear_up(self) -> None:
-        """A job that its user resumes when all is over may still carry our mark: found by the next look at all jobs."""
+        """A job that its user resumes when all is over may still carry our mark: found by the next
+        look at all jobs."""
         if not self.world.suspended and not self.world.finished:
             self.state = adopt(self.world.look(), self.world.at)
             self.ends.clear()

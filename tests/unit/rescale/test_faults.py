@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.rescale_words import Outcome, Step
-from scheduling.jobs import Counts
+from autoscaler.rescale.types import Outcome, Step
+from optimus.jobs import Counts
 from tests.unit.rescale.driver import Driver, Fault
 from tests.unit.rescale.world import BEFORE, TARGET, World
 
@@ -27,7 +27,12 @@ def run(driver: Driver, rounds: int = 60) -> Driver:
         if driver.over:
             break
         driver.tick()
-        for part in (driver.world.operator, driver.world.kubelet, driver.world.scheduler, driver.world.checkpoint):
+        for part in (
+            driver.world.operator,
+            driver.world.kubelet,
+            driver.world.scheduler,
+            driver.world.checkpoint,
+        ):
             part()
     driver.settle()
     driver.check_end()
@@ -74,7 +79,9 @@ def test_one_fault_at_every_call_changes_nothing(path: str, fault: Fault) -> Non
         world, target = PATHS[path]()
         driver = run(Driver(world, target=target, faults=one_fault(at_call, fault)))
         nothing_was_recorded = not driver.ends
-        assert nothing_was_recorded or driver.ends[0].outcome is outcome, f"{fault} at call {at_call}"
+        assert nothing_was_recorded or driver.ends[0].outcome is outcome, (
+            f"{fault} at call {at_call}"
+        )
         assert not nothing_was_recorded or (at_call == 1 and driver.world.counts == BEFORE)
 
 
@@ -102,10 +109,16 @@ def test_the_user_has_the_last_word_at_every_call(path: str, act: str) -> None:
         knew_of_suspension: list[bool] = []
 
         def user(
-            call: int, at_call: int = at_call, driver: Driver = driver, knew: list[bool] = knew_of_suspension
+            call: int,
+            at_call: int = at_call,
+            driver: Driver = driver,
+            knew: list[bool] = knew_of_suspension,
         ) -> None:
             if call == at_call:
-                is_known = driver.stored is not None and driver.stored.step in {Step.EMPTY, Step.RESUME}
+                is_known = driver.stored is not None and driver.stored.step in {
+                    Step.EMPTY,
+                    Step.RESUME,
+                }
                 knew.append(is_known and driver.world.suspended)
                 USER_ACTS[act](driver.world)
 

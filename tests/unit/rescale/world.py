@@ -5,11 +5,11 @@ A resume that finds a pod of the old run fails the job, as the real operator doe
 
 from dataclasses import dataclass, field
 
-from autoscaler.rescale_words import (
+from autoscaler.rescale.types import (
     JobLook,
     PodsLook,
 )
-from scheduling.jobs import Counts
+from optimus.jobs import Counts
 
 BEFORE, TARGET = Counts(1, 2), Counts(2, 3)
 
@@ -24,11 +24,12 @@ class Pod:
 
 @dataclass
 class World:
-    """``room`` is how many pods can be placed; ``user_wants_suspension`` whether the user owns the suspension.
+    """``room`` is how many pods can be placed; ``user_wants_suspension`` whether the user owns the
+    suspension.
 
-    ``believed`` is what the operator's own copy of the job says: (run, counts) of the pods it makes until it has seen
-    the next change. ``user_resumed`` is set once the user has ended a suspension that was ours. ``unwanted``: what the
-    user has written since speaks against the rescale.
+    ``believed`` is what the operator's own copy of the job says: (run, counts) of the pods it makes
+    until it has seen the next change. ``user_resumed`` is set once the user has ended a suspension
+    that was ours. ``unwanted``: what the user has written since speaks against the rescale.
     """
 
     counts: Counts = BEFORE
@@ -86,7 +87,9 @@ class World:
         self.pods = [pod for pod in self.pods if not pod.leaving]
 
     def scheduler(self) -> None:
-        if len(self.pods) == sum(self.counts) <= self.room and not any(pod.leaving for pod in self.pods):
+        if len(self.pods) == sum(self.counts) <= self.room and not any(
+            pod.leaving for pod in self.pods
+        ):
             for pod in self.pods:
                 pod.started = True
 
@@ -102,13 +105,15 @@ class World:
     # -- the user
     def user_suspends(self) -> None:
         if not self.suspended:
-            # With our mark on it, it looks as if nothing had been done: only taking the mark away makes it the user's.
+            # With our mark on it, it looks as if nothing had been done: only taking the mark away
+            # makes it the user's.
             self.user_wants_suspension, self.user_resumed = self.mark is None, False
             self.suspended = True
             self.change()
 
     def user_resumes(self) -> None:
-        """Without a look at the annotation, and with enough patience for the old pods to be gone."""
+        """Without a look at the annotation, and with enough patience for the old pods to be
+        gone."""
         if self.suspended:
             self.user_resumed = self.mark is not None
             self.operator()
@@ -119,7 +124,8 @@ class World:
 
     def user_takes_the_mark(self) -> None:
         if self.mark is not None:
-            # Resumed and unmarked, a job shows no trace of a suspension of which the answer was lost.
+            # Resumed and unmarked, a job shows no trace of a suspension of which the answer was
+            # lost.
             self.user_wants_suspension, self.user_resumed = self.suspended, False
             self.mark = None
             self.change()
@@ -152,7 +158,9 @@ class World:
 
     def look(self) -> JobLook:
         ended = self.finished or self.failed
-        return JobLook(self.suspended, self.mark, self.suspension_seen, self.counts, str(self.version), ended)
+        return JobLook(
+            self.suspended, self.mark, self.suspension_seen, self.counts, str(self.version), ended
+        )
 
     def look_at_pods(self) -> PodsLook:
         started = [pod.role for pod in self.pods if pod.started and not pod.leaving]

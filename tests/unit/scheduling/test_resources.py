@@ -3,9 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.resources import NONE, Resources, total
+from optimus.resources import NONE, Resources, total
 
-amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "pods", "nvidia.com/gpu"]), st.integers(0, 10**12))
+amounts = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "pods", "nvidia.com/gpu"]), st.integers(0, 10**12)
+)
 resources = amounts.map(Resources)
 
 
@@ -45,9 +47,15 @@ def test_what_is_not_asked_for_does_not_keep_a_replica_off_an_overcommitted_node
 
 def test_the_dominant_resource_has_the_largest_share_of_the_capacity() -> None:
     capacity = Resources({"cpu": 64_000, "nvidia.com/gpu": 4})
-    assert Resources({"cpu": 4_000, "nvidia.com/gpu": 1}).dominant(capacity) == ("nvidia.com/gpu", 0.25)
+    assert Resources({"cpu": 4_000, "nvidia.com/gpu": 1}).dominant(capacity) == (
+        "nvidia.com/gpu",
+        0.25,
+    )
 
 
 def test_a_resource_that_the_cluster_lacks_dominates_infinitely() -> None:
-    assert Resources({"nvidia.com/gpu": 1}).dominant(Resources(cpu=1)) == ("nvidia.com/gpu", float("inf"))
+    assert Resources({"nvidia.com/gpu": 1}).dominant(Resources(cpu=1)) == (
+        "nvidia.com/gpu",
+        float("inf"),
+    )
     assert NONE.dominant(Resources(cpu=1)) == ("", 0.0)

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.jobs import CountBounds, Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
-from scheduling.nodes import Node
-from scheduling.resources import Resources
-from scheduling.snapshot import BoundPod, ClusterSnapshot, ReplicaId
+from optimus.jobs import CountBounds, Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
+from optimus.nodes import Node
+from optimus.resources import Resources
+from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
 ONE = Resources(cpu=1000, pods=1)
 NODES = [Node(f"n{index}", Resources(cpu=4000, pods=10)) for index in range(3)]

@@ -2,19 +2,21 @@
 
 from dataclasses import replace
 
-from scheduling.interval.layout import Held
-from scheduling.jobs import Counts, Role
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.resources import NONE, Resources
-from scheduling.snapshot import ReplicaId
-from simulator.cluster import JobState, Phase, Seats, SimulatedCluster
-from simulator.training import Training
+from optimus.interval.capacity_plan import Held
+from optimus.jobs import Counts, Role
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import NONE, Resources
+from optimus.simulator.cluster import JobState, Phase, Seats, SimulatedCluster
+from optimus.simulator.training import Training
+from optimus.snapshot import ReplicaId
 from tests.unit.simulator.worlds import PS, WORKER, Recipe, job, nodes
 
 RESCALE, START, LEAVING = 30.0, 5.0, 10.0
 
 
-def arrived(cluster: SimulatedCluster, name: str = "a", *, visible_at: float | None = None) -> JobState:
+def arrived(
+    cluster: SimulatedCluster, name: str = "a", *, visible_at: float | None = None
+) -> JobState:
     truth = job(name, Recipe(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
     seen = cluster.now if visible_at is None else visible_at
     state = JobState(truth, truth.job, Training(truth, seed=1), seen)
@@ -25,7 +27,10 @@ def arrived(cluster: SimulatedCluster, name: str = "a", *, visible_at: float | N
 def seats(state: JobState, *where: str, free_at: float = 0.0) -> Seats:
     """A PS on the first of these nodes, and a worker on each of the others."""
     held = [Held(ReplicaId(state.job.uid, Role.PS, 0), where[0], PS)]
-    held += [Held(ReplicaId(state.job.uid, Role.WORKER, n), node, WORKER) for n, node in enumerate(where[1:])]
+    held += [
+        Held(ReplicaId(state.job.uid, Role.WORKER, n), node, WORKER)
+        for n, node in enumerate(where[1:])
+    ]
     return Seats(Counts(1, len(where) - 1), tuple(held), free_at)
 
 
@@ -63,7 +68,11 @@ class TestAFirstStart:
 
     def test_it_counts_as_no_rescale(self) -> None:
         _, state = running()
-        assert (state.deeds.rescales, state.deeds.restarts, state.history.rescaling_to) == (0, 0, None)
+        assert (state.deeds.rescales, state.deeds.restarts, state.history.rescaling_to) == (
+            0,
+            0,
+            None,
+        )
 
 
 class TestARescale:
@@ -97,7 +106,11 @@ class TestARescale:
         cluster.move(state, seats(state, "node-1", "node-1", "node-1"), measures=True)
         cluster.advance(began + RESCALE)
         history = state.history
-        assert (history.profiling_since, history.rescales, history.last_rescaled_at) == (began + RESCALE, 0, None)
+        assert (history.profiling_since, history.rescales, history.last_rescaled_at) == (
+            began + RESCALE,
+            0,
+            None,
+        )
         assert state.deeds.restarts == 1
 
     def test_where_its_user_had_it_is_told_until_an_interval_moves_it(self) -> None:
@@ -112,7 +125,9 @@ class TestARescale:
 
 
 class TestAPause:
-    def test_the_room_is_free_when_the_pods_have_left_and_a_return_costs_the_rest_of_a_restart(self) -> None:
+    def test_the_room_is_free_when_the_pods_have_left_and_a_return_costs_the_rest_of_a_restart(
+        self,
+    ) -> None:
         cluster, state = running()
         began = cluster.now
         cluster.pause(state)

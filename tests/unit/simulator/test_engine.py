@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.allocation import Allocation, AllocationProblem
-from scheduling.jobs import CountBounds, Counts, TrainingMode
-from scheduling.placement.spread import Spread
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.profiling import ProfilingRules
-from scheduling.resources import Resources
-from simulator.approaches import approach, with_pre_run
-from simulator.cluster import Phase, SimulatedCluster
-from simulator.engine import Approach, CannotRun, PreRun, simulate
-from simulator.forecasts import Truth
-from simulator.jobs import Straggling, Workload
-from simulator.published import PublishedRules
+from optimus.allocation import Allocation, AllocationProblem
+from optimus.interval.profiling import ProfilingRules
+from optimus.jobs import CountBounds, Counts, TrainingMode
+from optimus.placement.baselines.spread import Spread
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.engine import Approach, CannotRun, PreRun, simulate
+from optimus.simulator.forecasts import Truth
+from optimus.simulator.jobs import Straggling, Workload
+from optimus.simulator.presets import approach, with_pre_run
+from optimus.simulator.published import PublishedRules
 from tests.unit.simulator.worlds import Loss, Recipe, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -49,7 +49,9 @@ def online() -> Approach:
 class TestCoursesByHand:
     def test_one_job_at_constant_speed_ends_when_its_work_is_done(self) -> None:
         # 10 epochs of 10 steps at 1 step a second, from its arrival on.
-        found = simulate(workload(job("a", Recipe(arrives=5, bounds=ONE_TASK_EACH))), online(), seed=1)
+        found = simulate(
+            workload(job("a", Recipe(arrives=5, bounds=ONE_TASK_EACH))), online(), seed=1
+        )
         assert found.jobs[0].finished_at == pytest.approx(5 + 100)
         assert found.jobs[0].restarts == 0
         assert found.makespan_seconds == pytest.approx(100)
@@ -66,7 +68,9 @@ class TestCoursesByHand:
         assert found.jobs[1].placed_at == pytest.approx(100)
 
     def test_as_published_a_job_waits_for_the_next_interval(self) -> None:
-        found = simulate(workload(job("a", Recipe(arrives=5))), published({"a": Counts(1, 1)}), seed=1)
+        found = simulate(
+            workload(job("a", Recipe(arrives=5))), published({"a": Counts(1, 1)}), seed=1
+        )
         assert found.jobs[0].placed_at == 600
         assert found.jobs[0].finished_at == pytest.approx(700)
 
@@ -80,7 +84,8 @@ class TestCoursesByHand:
         assert found.trained_seconds == pytest.approx(600 + 1400 / 3)
 
     def test_a_job_that_gets_nothing_is_paused_and_goes_on_later(self) -> None:
-        # Its pods take 10 of the 30 s of a rescale to leave; the other 20 are paid when it comes back.
+        # Its pods take 10 of the 30 s of a rescale to leave; the other 20 are paid when it comes
+        # back.
         script = published({"a": Counts(1, 1)}, {}, {"a": Counts(1, 1)})
         found = simulate(workload(job("a", Recipe(epochs=100))), script, seed=1).jobs[0]
         assert (found.pauses, found.restarts) == (1, 0)
@@ -97,18 +102,23 @@ class TestCoursesByHand:
         assert simulate(workload(job("a")), script, seed=1).jobs[0].placed_at == 600
 
     def test_a_slow_worker_slows_its_job_for_as_long_as_it_straggles(self) -> None:
-        # Always one worker of one straggles, so to speak: the wait for it is nothing, and it never ends.
+        # Always one worker of one straggles, so to speak: the wait for it is nothing, and it never
+        # ends.
         habit = Straggling(seconds_between=1e-9, seconds=1e9, speed_fraction=0.5)
-        found = simulate(workload(job("a", Recipe(straggling=habit, bounds=ONE_TASK_EACH))), online(), seed=1)
+        found = simulate(
+            workload(job("a", Recipe(straggling=habit, bounds=ONE_TASK_EACH))), online(), seed=1
+        )
         assert found.jobs[0].finished_at == pytest.approx(200)
 
     def test_a_job_spread_over_servers_is_as_slow_as_its_truth_says(self) -> None:
         apart = job("a", Recipe(counts=Counts(2, 2), speed=Speed(each=1, apart=1)))
         script = {"a": Counts(2, 2)}
-        assert simulate(workload(apart, on=nodes(1)), published(script), 1).makespan_seconds == pytest.approx(50)
-        assert simulate(workload(apart, on=nodes(2, cpu=2)), published(script), 1).makespan_seconds == pytest.approx(
-            100
-        )
+        assert simulate(
+            workload(apart, on=nodes(1)), published(script), 1
+        ).makespan_seconds == pytest.approx(50)
+        assert simulate(
+            workload(apart, on=nodes(2, cpu=2)), published(script), 1
+        ).makespan_seconds == pytest.approx(100)
 
     def test_the_pre_run_delays_a_job_by_its_samples(self) -> None:
         usual = replace(approach("optimus-paper"), pre_run=PreRun(samples=4, seconds=25))
@@ -125,7 +135,9 @@ class TestCoursesByHand:
 
     def test_a_job_whose_speeds_are_known_beforehand_is_not_profiled(self) -> None:
         only = job("a", Recipe(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        found = simulate(workload(only, on=nodes(4)), with_pre_run(approach("optimus"), PreRun()), seed=1)
+        found = simulate(
+            workload(only, on=nodes(4)), with_pre_run(approach("optimus"), PreRun()), seed=1
+        )
         assert found.jobs[0].profiling_runs == 0
         assert found.jobs[0].restarts > 0
 
@@ -133,7 +145,9 @@ class TestCoursesByHand:
 class TestWhatCannotRun:
     def test_a_job_that_fits_nowhere_is_named_before_anything_runs(self) -> None:
         big = job("big", Recipe(worker=Resources(cpu=9000)))
-        with pytest.raises(CannotRun, match=r"default/big does not fit on the empty cluster, not even at its least"):
+        with pytest.raises(
+            CannotRun, match=r"default/big does not fit on the empty cluster, not even at its least"
+        ):
             simulate(workload(big), online(), seed=1)
 
     def test_a_job_that_never_gets_on_is_named(self) -> None:
@@ -150,7 +164,9 @@ class TestWhatCannotRun:
             simulate(workload(), online(), seed=1)
 
     def test_a_job_that_no_policy_ever_starts_is_named(self) -> None:
-        with pytest.raises(CannotRun, match="under scripted, nothing happens any more to default/a"):
+        with pytest.raises(
+            CannotRun, match="under scripted, nothing happens any more to default/a"
+        ):
             simulate(workload(job("a")), published({}), seed=1)
 
 
@@ -170,7 +186,9 @@ RECIPES = st.builds(
     loss=st.builds(Loss, st.floats(0.05, 0.5)),
 )
 WORLDS = st.builds(
-    lambda recipes, count: workload(*(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(count)),
+    lambda recipes, count: workload(
+        *(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(count)
+    ),
     st.lists(RECIPES, min_size=1, max_size=5),
     st.integers(3, 5),
 )
@@ -199,7 +217,9 @@ class Witness:
         for uid, state in cluster.states.items():
             self.steps[uid] = self.steps.get(uid, 0.0) + self.speeds.get(uid, 0.0) * seconds
             training = state.training
-            assert training.steps + training.speed * (cluster.now - training.at) == pytest.approx(self.steps[uid])
+            assert training.steps + training.speed * (cluster.now - training.at) == pytest.approx(
+                self.steps[uid]
+            )
             self.speeds[uid] = training.speed
             assert (training.speed > 0) == (state.phase is Phase.TRAINING)
 
@@ -214,7 +234,9 @@ def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_trainin
 
 @settings(max_examples=25, deadline=None)
 @given(WORLDS, APPROACHES)
-def test_every_job_ends_after_its_arrival_with_all_its_work_done(world: Workload, usual: Approach) -> None:
+def test_every_job_ends_after_its_arrival_with_all_its_work_done(
+    world: Workload, usual: Approach
+) -> None:
     found = simulate(world, usual, seed=3)
     truths = {each.job.uid: each for each in world.jobs}
     assert {each.uid for each in found.jobs} == set(truths)
@@ -238,10 +260,15 @@ def test_the_same_seed_gives_the_same_result_whatever_the_order_of_the_jobs(
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(RECIPES, min_size=1, max_size=4))
-def test_a_job_meets_its_goal_after_the_same_epochs_under_every_policy(recipes: list[Recipe]) -> None:
+def test_a_job_meets_its_goal_after_the_same_epochs_under_every_policy(
+    recipes: list[Recipe],
+) -> None:
     world = workload(*(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(3))
     by_policy = [
-        {each.uid: each.epochs for each in simulate(world, replace(approach(name), placement=Spread()), 2).jobs}
+        {
+            each.uid: each.epochs
+            for each in simulate(world, replace(approach(name), placement=Spread()), 2).jobs
+        }
         for name in ("drf", "fifo")
     ]
     assert by_policy[0] == by_policy[1]

@@ -5,28 +5,32 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from scheduling.errors import NotReady
-from scheduling.jobs import Counts, Role
-from scheduling.nodes import Node
-from scheduling.placement.gang import DoesNotFit, Gang, PlacementRule
-from scheduling.placement.pack import Pack
-from scheduling.placement.spread import Spread
-from scheduling.placement.theorem1 import Theorem1
-from scheduling.progress.record import NOTHING
-from scheduling.resources import Resources
-from simulator.forecasts import Fitted, Insight, TrueOutlook, Truth, epochs_left
-from simulator.speeds import EmptyCluster, TypicalSpeed
-from simulator.training import Training
+from optimus.errors import NotReady
+from optimus.jobs import Counts, Role
+from optimus.nodes import Node
+from optimus.placement.baselines.pack import Pack
+from optimus.placement.baselines.spread import Spread
+from optimus.placement.gang import DoesNotFit, Gang, PlacementRule
+from optimus.placement.theorem1 import Theorem1
+from optimus.progress.types import NOTHING
+from optimus.resources import Resources
+from optimus.simulator.forecasts import Fitted, Insight, TrueOutlook, Truth, epochs_left
+from optimus.simulator.speeds import EmptyCluster, TypicalSpeed
+from optimus.simulator.training import Training
 from tests.unit.simulator.worlds import Recipe, Speed, job, nodes
 
 EMPTY = EmptyCluster(nodes(3), Theorem1())
 
 
-def outlook(source: Truth, trained_seconds: float = 0.0, *, seed: int = 1, uid: str = "a") -> TrueOutlook:
+def outlook(
+    source: Truth, trained_seconds: float = 0.0, *, seed: int = 1, uid: str = "a"
+) -> TrueOutlook:
     training = Training(job(uid, Recipe(epochs=100, speed=Speed(1.0, apart=0.5))), seed=1)
     training.begin(0.0, (Counts(1, 1),))
     training.advance(trained_seconds)
-    said = source.forecaster(Insight({uid: training}.__getitem__, EMPTY, seed))(training.truth.job, NOTHING)
+    said = source.forecaster(Insight({uid: training}.__getitem__, EMPTY, seed))(
+        training.truth.job, NOTHING
+    )
     assert isinstance(said, TrueOutlook)
     return said
 
@@ -46,21 +50,32 @@ class TestTheTruth:
 
     def test_an_error_of_the_convergence_is_as_large_as_it_says_and_shrinks(self) -> None:
         begun, half_way = (outlook(Truth(convergence_error=0.4), at) for at in (0.0, 500.0))
-        assert epochs_left(job("a", Recipe()), begun.forecast) in (pytest.approx(60), pytest.approx(140))
-        assert epochs_left(job("a", Recipe()), half_way.forecast) in (pytest.approx(30), pytest.approx(70))
+        assert epochs_left(job("a", Recipe()), begun.forecast) in (
+            pytest.approx(60),
+            pytest.approx(140),
+        )
+        assert epochs_left(job("a", Recipe()), half_way.forecast) in (
+            pytest.approx(30),
+            pytest.approx(70),
+        )
 
     def test_an_error_of_the_speed_differs_from_counts_to_counts(self) -> None:
         exact = outlook(Truth()).forecast.speed
         wrong = outlook(Truth(speed_error=0.3)).forecast.speed
         ps, workers = np.meshgrid(np.arange(1, 5), np.arange(1, 5))
         fits = exact.steps_per_second(ps, workers) > 0
-        ratios = wrong.steps_per_second(ps, workers)[fits] / exact.steps_per_second(ps, workers)[fits]
+        ratios = (
+            wrong.steps_per_second(ps, workers)[fits] / exact.steps_per_second(ps, workers)[fits]
+        )
         assert set(np.round(ratios, 9)) == {0.7, 1.3}
 
     def test_errors_come_from_the_seed_and_the_job(self) -> None:
         def totals(seed: int) -> list[float]:
             wrong = Truth(convergence_error=0.4)
-            return [outlook(wrong, seed=seed, uid=f"job-{n}").forecast.remaining_steps for n in range(12)]
+            return [
+                outlook(wrong, seed=seed, uid=f"job-{n}").forecast.remaining_steps
+                for n in range(12)
+            ]
 
         assert totals(1) == totals(1)
         assert totals(1) != totals(2)
@@ -101,22 +116,33 @@ class TestTypicalSpeeds:
                 return super().seat(job, counts, stock, evenly=evenly)
 
         empty = EmptyCluster(nodes(3), Counting())
-        assert TypicalSpeed(job("a"), empty).at(Counts(1, 2)) == TypicalSpeed(job("b"), empty).at(Counts(1, 2)) == 2.0
+        assert (
+            TypicalSpeed(job("a"), empty).at(Counts(1, 2))
+            == TypicalSpeed(job("b"), empty).at(Counts(1, 2))
+            == 2.0
+        )
         assert asked == ["a"]
 
     @pytest.mark.parametrize("rule", [Theorem1(), Spread(), Pack()])
-    def test_servers_are_those_on_which_the_rule_places_the_job_alone(self, rule: PlacementRule) -> None:
+    def test_servers_are_those_on_which_the_rule_places_the_job_alone(
+        self, rule: PlacementRule
+    ) -> None:
         servers = (*nodes(3), Node("large", Resources(cpu=9000)))
         for ps, workers in ((1, 1), (2, 5), (3, 3), (1, 12), (4, 17), (9, 13)):
             counts, alone = Counts(ps, workers), job("a").job
-            placed = rule.place(Gang.of(alone, counts), servers, {node.name: node.allocatable for node in servers})
+            placed = rule.place(
+                Gang.of(alone, counts), servers, {node.name: node.allocatable for node in servers}
+            )
             found = EmptyCluster(servers, rule).servers(alone, counts)
             if isinstance(placed, DoesNotFit):
                 assert found is None
                 continue
             share = Counter((node, replica.role) for replica, node in placed.nodes.items())
             names = {node for node, _ in share}
-            expected = sorted((Counts(share[node, Role.PS], share[node, Role.WORKER]) for node in names), reverse=True)
+            expected = sorted(
+                (Counts(share[node, Role.PS], share[node, Role.WORKER]) for node in names),
+                reverse=True,
+            )
             assert found == tuple(expected)
 
     def test_arrays_keep_their_shape(self) -> None:

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.allocation import Allocation, AllocationProblem
-from scheduling.interval import IntervalRules
-from scheduling.jobs import CountBounds, Counts
-from scheduling.placement.theorem1 import Theorem1
-from simulator.approaches import approach
-from simulator.cluster import Phase, SimulatedCluster
-from simulator.engine import Approach, simulate
-from simulator.forecasts import Truth
-from simulator.online import OnlineRules
-from simulator.results import Simulation
+from optimus.allocation import Allocation, AllocationProblem
+from optimus.interval import IntervalConfig
+from optimus.jobs import CountBounds, Counts
+from optimus.placement.theorem1 import Theorem1
+from optimus.simulator.cluster import Phase, SimulatedCluster
+from optimus.simulator.engine import Approach, simulate
+from optimus.simulator.forecasts import Truth
+from optimus.simulator.live_scheduler import OnlineRules
+from optimus.simulator.presets import approach
+from optimus.simulator.results import Simulation
 from tests.unit.simulator.worlds import Recipe, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -58,12 +58,18 @@ def knowing(policy: object, **rules: object) -> Approach:
 
 def intervals(recipes: Sequence[Recipe]) -> list[frozenset[str]]:
     policy = Asked()
-    simulate(workload(*(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(4)), knowing(policy), 1)
+    simulate(
+        workload(*(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(4)),
+        knowing(policy),
+        1,
+    )
     return [asked for asked in policy.problems if asked]
 
 
 class TestIntervals:
-    def test_a_new_job_is_decided_about_a_minute_after_the_last_interval_and_then_every_ten(self) -> None:
+    def test_a_new_job_is_decided_about_a_minute_after_the_last_interval_and_then_every_ten(
+        self,
+    ) -> None:
         # Decided at 60, since a job came, and at 660 and 1260.
         assert len(intervals([Recipe(epochs=130)])) == 3
 
@@ -74,7 +80,8 @@ class TestIntervals:
         assert found == [one, both, both, other, other]
 
     def test_intervals_go_on_while_there_is_no_job(self) -> None:
-        # The intervals without a job are at 600, .., 3600; 3610 is too early after the last, 3660 is not.
+        # The intervals without a job are at 600, .., 3600; 3610 is too early after the last, 3660
+        # is not.
         policy, diary = Asked(), Diary("late")
         late = job("late", Recipe(arrives=3610, epochs=10))
         simulate(workload(late), knowing(policy), 1, watch=diary)
@@ -84,15 +91,25 @@ class TestIntervals:
 
 class TestPlacing:
     def test_a_job_is_placed_at_its_users_counts_when_it_arrives(self) -> None:
-        found = simulate(workload(job("a", Recipe(arrives=7, counts=Counts(2, 3)))), knowing(Asked()), 1)
+        found = simulate(
+            workload(job("a", Recipe(arrives=7, counts=Counts(2, 3)))), knowing(Asked()), 1
+        )
         assert found.jobs[0].placed_at == 7
 
     def test_the_small_one_goes_first_and_the_one_that_has_waited_long_before_it(self) -> None:
-        # The room for one of them comes at 300 (both are young: the small one), then at 1000 (the big one is old).
+        # The room for one of them comes at 300 (both are young: the small one), then at 1000 (the
+        # big one is old).
         first = job("first", Recipe(epochs=30, counts=Counts(1, 3)))
-        big = job("big", Recipe(arrives=1, epochs=100, counts=Counts(1, 3), bounds=CountBounds(1, 1, 3, 3)))
-        small = job("small", Recipe(arrives=2, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH))
-        later = job("later", Recipe(arrives=3, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH))
+        big = job(
+            "big",
+            Recipe(arrives=1, epochs=100, counts=Counts(1, 3), bounds=CountBounds(1, 1, 3, 3)),
+        )
+        small = job(
+            "small", Recipe(arrives=2, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
+        )
+        later = job(
+            "later", Recipe(arrives=3, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
+        )
         fixed = replace(first, job=replace(first.job, bounds=CountBounds(1, 1, 3, 3)))
         found = simulate(workload(fixed, big, small, later, on=nodes(1)), knowing(Asked()), 1)
         placed = {each.uid: each.placed_at for each in found.jobs}
@@ -100,9 +117,12 @@ class TestPlacing:
         assert placed["big"] == pytest.approx(1000)
 
     def test_what_waits_for_room_begins_when_the_pods_that_hold_it_have_left(self) -> None:
-        # The first holds the whole cluster and gives room to the second, whose pods are bound 10 s later.
+        # The first holds the whole cluster and gives room to the second, whose pods are bound 10 s
+        # later.
         first = job("first", Recipe(epochs=600, counts=Counts(1, 3), speed=Speed(1.0)))
-        second = job("second", Recipe(arrives=30, epochs=600, counts=Counts(1, 1), bounds=ONE_TASK_EACH))
+        second = job(
+            "second", Recipe(arrives=30, epochs=600, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
+        )
         diary, other = Diary("first"), Diary("second")
 
         def watch(cluster: SimulatedCluster) -> None:
@@ -118,7 +138,12 @@ class TestPlacing:
 class TestProfiling:
     def test_without_a_forecast_a_job_goes_home_after_its_last_profiling_run(self) -> None:
         # An epoch takes hours: its speed is measured long before its loss says anything.
-        slow = job("a", Recipe(epochs=6, steps_per_epoch=20_000, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)))
+        slow = job(
+            "a",
+            Recipe(
+                epochs=6, steps_per_epoch=20_000, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)
+            ),
+        )
         diary = Diary("a")
         found = simulate(workload(slow, on=nodes(5)), approach("optimus"), 1, watch=diary)
         assert found.jobs[0].profiling_runs == 4
@@ -133,9 +158,15 @@ class TestProfiling:
         simulate(workload(only, on=nodes(5)), approach("optimus"), 1, watch=diary)
         phases = [(at, phase) for at, phase, _ in diary.entries]
         begins = [
-            at for n, (at, phase) in enumerate(phases) if phase is Phase.TRAINING and phases[n - 1][1] is not phase
+            at
+            for n, (at, phase) in enumerate(phases)
+            if phase is Phase.TRAINING and phases[n - 1][1] is not phase
         ]
-        ends = [at for n, (at, phase) in enumerate(phases) if phase is Phase.CLEARING and phases[n - 1][1] is not phase]
+        ends = [
+            at
+            for n, (at, phase) in enumerate(phases)
+            if phase is Phase.CLEARING and phases[n - 1][1] is not phase
+        ]
         for begin, end in zip(begins[:4], ends[:4], strict=True):
             assert 60 <= end - begin <= 70
 
@@ -144,7 +175,7 @@ def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:
     only = workload(job("a", Recipe(epochs=100)), on=nodes(4))
 
     def found(seconds: float) -> Simulation:
-        rules = OnlineRules(measures=False, interval=IntervalRules(rescale_seconds=seconds))
+        rules = OnlineRules(measures=False, interval=IntervalConfig(rescale_seconds=seconds))
         return simulate(only, replace(approach("optimus", Truth()), rules=rules), 1)
 
     assert found(60.0).jobs[0].restarts > 0

@@ -8,12 +8,19 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
-from scheduling.resources import Resources
-from simulator.files import FORECAST_COLUMNS, JOB_COLUMNS, MOMENT_COLUMNS, results, table, write
-from simulator.guesses import Guess
-from simulator.plots import PLOTS, completion_and_tasks
-from simulator.results import GPU, JobRecord, Moment, Simulation
-from simulator.summary import FIGURES, Estimate, summarise
+from optimus.resources import Resources
+from optimus.simulator.files import (
+    FORECAST_COLUMNS,
+    JOB_COLUMNS,
+    MOMENT_COLUMNS,
+    results,
+    table,
+    write,
+)
+from optimus.simulator.forecast_log import Guess
+from optimus.simulator.plots import PLOTS, completion_and_tasks
+from optimus.simulator.results import GPU, JobRecord, Moment, Simulation
+from optimus.simulator.summary import FIGURES, Estimate, summarise
 
 CAPACITY = Resources({"cpu": 10_000, GPU: 4})
 
@@ -29,7 +36,9 @@ def moment(at: float, ps_cpu: int, gpus: int) -> Moment:
     return Moment(at, 1, 0, 0, 1, 2, ps_cpu, 2000, gpus)
 
 
-def simulation(policy: str = "ours", seed: int = 1, ends: tuple[float, ...] = (110.0, 60.0)) -> Simulation:
+def simulation(
+    policy: str = "ours", seed: int = 1, ends: tuple[float, ...] = (110.0, 60.0)
+) -> Simulation:
     jobs = tuple(record(f"job-{n}", 10.0, end) for n, end in enumerate(ends))
     timeline = (moment(10.0, 1000, 0), moment(60.0, 5000, 2), moment(max(ends), 0, 0))
     guesses = (
@@ -80,7 +89,8 @@ class TestEstimates:
         assert Estimate.of([3.0]) == Estimate(3.0, None, None, (3.0,))
 
     def test_ratios_are_taken_seed_by_seed(self) -> None:
-        # Twice as long with each seed, however much the seeds differ: there is no doubt about the ratio.
+        # Twice as long with each seed, however much the seeds differ: there is no doubt about the
+        # ratio.
         found = [simulation("ours", 1), simulation("ours", 2, (310.0, 210.0))]
         found += [simulation("theirs", 2, (610.0, 410.0)), simulation("theirs", 1, (210.0, 110.0))]
         ratio = summarise(found)[1].ratios["average_jct_seconds"]
@@ -112,10 +122,14 @@ class TestFiles:
             "ours,1,job-1,20.000,0.500000,50.000,40.000,9.000,10,0.7,1",
         ]
 
-    def test_the_json_holds_every_figure_and_no_number_that_json_does_not_know(self, tmp_path: Path) -> None:
+    def test_the_json_holds_every_figure_and_no_number_that_json_does_not_know(
+        self, tmp_path: Path
+    ) -> None:
         write([replace(simulation(), guesses=())], tmp_path)
         read = json.loads((tmp_path / "results.json").read_text())
-        assert read == json.loads(json.dumps(results([replace(simulation(), guesses=())]), allow_nan=False))
+        assert read == json.loads(
+            json.dumps(results([replace(simulation(), guesses=())]), allow_nan=False)
+        )
         assert set(read["policies"]["ours"]["figures"]) == set(FIGURES)
         assert read["policies"]["ours"]["figures"]["speed_error"] == {
             "mean": None, "low": None, "high": None, "by_seed": [None],
@@ -143,4 +157,6 @@ class TestPlots:
     def test_policies_without_forecasts_are_said_to_have_none(self) -> None:
         figure = Figure()
         PLOTS["forecasts"](figure, [replace(simulation(), guesses=())])
-        assert "none of these policies makes forecasts" in {text.get_text() for text in figure.get_axes()[0].texts}
+        assert "none of these policies makes forecasts" in {
+            text.get_text() for text in figure.get_axes()[0].texts
+        }

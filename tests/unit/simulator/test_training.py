@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.jobs import Batch, BatchScope, ConvergenceThreshold, Counts, TrainingMode
-from scheduling.models.predict import goal_is_met
-from scheduling.progress.log import MAX_LOSSES
-from scheduling.progress.record import LossPoint, TrainingProgress
-from simulator.jobs import SimulatedJob, Straggling
-from simulator.streams import Purpose, around_one, stream
-from simulator.training import Training, seen_losses
+from optimus.jobs import Batch, BatchScope, ConvergenceThreshold, Counts, TrainingMode
+from optimus.models.predict import goal_is_met
+from optimus.progress.log import MAX_LOSSES
+from optimus.progress.types import LossPoint, TrainingProgress
+from optimus.simulator.jobs import SimulatedJob, Straggling
+from optimus.simulator.streams import Purpose, around_one, stream
+from optimus.simulator.training import Training, seen_losses
 from tests.unit.simulator.worlds import Loss, Recipe, Speed, job
 
 ALONE = (Counts(1, 1),)
@@ -26,7 +26,9 @@ def met_after(truth: SimulatedJob, losses: tuple[float, ...], epochs: int) -> bo
 
 
 class TestWhenAJobHasEnded:
-    @given(st.integers(1, 50), st.floats(0.01, 0.5), st.sampled_from([0.0, 0.02]), st.integers(0, 99))
+    @given(
+        st.integers(1, 50), st.floats(0.01, 0.5), st.sampled_from([0.0, 0.02]), st.integers(0, 99)
+    )
     def test_a_target_is_met_for_the_first_time_in_the_last_epoch(
         self, epochs: int, rate: float, noise: float, seed: int
     ) -> None:
@@ -35,7 +37,12 @@ class TestWhenAJobHasEnded:
         assert met_after(truth, losses, len(losses)) or len(losses) == truth.most_epochs
         assert not any(met_after(truth, losses, before) for before in range(1, len(losses)))
 
-    @given(st.floats(0.005, 0.05), st.floats(0.01, 0.5), st.sampled_from([0.0, 0.02]), st.integers(0, 99))
+    @given(
+        st.floats(0.005, 0.05),
+        st.floats(0.01, 0.5),
+        st.sampled_from([0.0, 0.02]),
+        st.integers(0, 99),
+    )
     def test_a_threshold_is_met_for_the_first_time_in_the_last_epoch(
         self, fraction: float, rate: float, noise: float, seed: int
     ) -> None:
@@ -73,7 +80,9 @@ class TestRuns:
         assert training.steps == pytest.approx(100)
 
     def test_every_run_tells_one_speed_and_short_looks_change_nothing(self) -> None:
-        looked, left_alone = (Training(job("a", Recipe(epochs=90, noise=0.1)), seed=1) for _ in range(2))
+        looked, left_alone = (
+            Training(job("a", Recipe(epochs=90, noise=0.1)), seed=1) for _ in range(2)
+        )
         for training in (looked, left_alone):
             training.begin(0.0, ALONE)
             training.stop(60.0)
@@ -83,11 +92,16 @@ class TestRuns:
             looked.progress()
         looked.advance(150.0)
         left_alone.advance(150.0)
-        for one, other in zip(looked.progress().samples, left_alone.progress().samples, strict=True):
+        for one, other in zip(
+            looked.progress().samples, left_alone.progress().samples, strict=True
+        ):
             assert one.counts == other.counts
             assert one.steps_per_second == pytest.approx(other.steps_per_second)
             assert one.seconds == pytest.approx(other.seconds)
-        assert [sample.counts for sample in looked.progress().samples] == [Counts(1, 1), Counts(2, 2)]
+        assert [sample.counts for sample in looked.progress().samples] == [
+            Counts(1, 1),
+            Counts(2, 2),
+        ]
 
     def test_measured_speeds_scatter_about_the_true_one_as_much_as_they_are_told_to(self) -> None:
         training = Training(job("a", Recipe(epochs=10**4, noise=0.1)), seed=3)
@@ -98,12 +112,16 @@ class TestRuns:
         assert np.mean(speeds) == pytest.approx(1.0, abs=0.05)
         assert np.std(speeds) == pytest.approx(0.1, rel=0.35)
 
-    def test_where_each_worker_has_its_own_batch_an_epoch_has_the_fewer_steps_the_more_workers(self) -> None:
+    def test_where_each_worker_has_its_own_batch_an_epoch_has_the_fewer_steps_the_more_workers(
+        self,
+    ) -> None:
         truth = job("a", Recipe(epochs=10, mode=TrainingMode.SYNC))
         own = replace(truth, job=replace(truth.job, batch=Batch(32, BatchScope.WORKER)))
         training = Training(own, seed=1)
         training.begin(0.0, (Counts(1, 4),))
-        assert training.finish_at == pytest.approx(10 * 10 / 4 / 4)  # a quarter of the steps, at 4 a second
+        assert training.finish_at == pytest.approx(
+            10 * 10 / 4 / 4
+        )  # a quarter of the steps, at 4 a second
 
     def test_progress_tells_whole_epochs_only(self) -> None:
         training = Training(job("a", Recipe(epochs=30)), seed=1)
@@ -154,4 +172,6 @@ class TestStreams:
 
     def test_factors_have_mean_one(self) -> None:
         rng = stream(1, Purpose.SPEED)
-        assert np.mean([around_one(rng, 0.2) for _ in range(20_000)]) == pytest.approx(1.0, abs=0.005)
+        assert np.mean([around_one(rng, 0.2) for _ in range(20_000)]) == pytest.approx(
+            1.0, abs=0.005
+        )

@@ -2,10 +2,19 @@
 
 from dataclasses import dataclass, field
 
-from scheduling.jobs import CountBounds, Counts, Goal, Job, JobKey, ReplicaSpec, TargetLoss, TrainingMode
-from scheduling.nodes import Node
-from scheduling.resources import Resources
-from simulator.jobs import SimulatedJob, Straggling, Workload
+from optimus.jobs import (
+    CountBounds,
+    Counts,
+    Goal,
+    Job,
+    JobKey,
+    ReplicaSpec,
+    TargetLoss,
+    TrainingMode,
+)
+from optimus.nodes import Node
+from optimus.resources import Resources
+from optimus.simulator.jobs import SimulatedJob, Straggling, Workload
 
 PS = Resources(cpu=1000)
 WORKER = Resources(cpu=1000)
@@ -14,13 +23,16 @@ ONE_EACH = Counts(1, 1)
 
 @dataclass(frozen=True)
 class Speed:
-    """``each`` steps per second for each worker, less for each server over which the job is spread."""
+    """``each`` steps per second for each worker, less for each server over which the job is
+    spread."""
 
     each: float = 1.0
     apart: float = 0.0
     batch: float = 0.0
 
-    def steps_per_second(self, servers: tuple[Counts, ...], slow: tuple[float, ...] = (), /) -> float:
+    def steps_per_second(
+        self, servers: tuple[Counts, ...], slow: tuple[float, ...] = (), /
+    ) -> float:
         workers = sum(server.workers for server in servers)
         ps = sum(server.ps for server in servers)
         rate = self.each * (workers - len(slow) + sum(slow))

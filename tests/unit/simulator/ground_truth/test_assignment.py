@@ -1,20 +1,23 @@
-"""Which PS holds what: every parameter once, and the published rules on small models counted by hand."""
+"""Which PS holds what: every parameter once, and the published rules on small models counted by
+hand."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.ground_truth.assignment import Assignment, Even, MxnetDefault, Paa
-from simulator.ground_truth.job_types import JOB_TYPES, JobType
+from optimus.simulator.ground_truth.assignment import Even, MxnetDefault, Paa, ParameterAssignment
+from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 
 models = st.lists(st.integers(1, 3_000_000), min_size=1, max_size=40).map(tuple)
 assignments = st.one_of(
-    st.just(Even()), st.builds(Paa, models), st.builds(MxnetDefault, models, st.integers(0, 2**32 - 1))
+    st.just(Even()),
+    st.builds(Paa, models),
+    st.builds(MxnetDefault, models, st.integers(0, 2**32 - 1)),
 )
 
 
 @given(assignments, st.integers(1, 40))
-def test_shares_make_a_whole_and_stay_the_same(assignment: Assignment, ps: int) -> None:
+def test_shares_make_a_whole_and_stay_the_same(assignment: ParameterAssignment, ps: int) -> None:
     shares = assignment.shares(ps)
     assert len(shares) == ps
     assert min(shares) >= 0
@@ -31,17 +34,30 @@ def test_the_default_slices_large_arrays_and_keeps_small_ones_whole() -> None:
     ("blocks", "ps", "held"),
     [
         pytest.param((600, 400), 1, [1000], id="one PS holds all"),
-        pytest.param((600, 400), 2, [500, 500], id="what exceeds the average is sliced, the rest fills up"),
-        pytest.param((50, 50, 40, 40, 10, 10), 2, [100, 100], id="blocks below the average go where they fit best"),
-        pytest.param((500, 500, 1, 1), 2, [501, 501], id="tiny blocks go to the PS with fewest requests"),
+        pytest.param(
+            (600, 400), 2, [500, 500], id="what exceeds the average is sliced, the rest fills up"
+        ),
+        pytest.param(
+            (50, 50, 40, 40, 10, 10),
+            2,
+            [100, 100],
+            id="blocks below the average go where they fit best",
+        ),
+        pytest.param(
+            (500, 500, 1, 1), 2, [501, 501], id="tiny blocks go to the PS with fewest requests"
+        ),
     ],
 )
 def test_the_papers_assignment_by_hand(blocks: tuple[int, ...], ps: int, held: list[float]) -> None:
-    assert sorted(Paa(blocks).shares(ps)) == pytest.approx(sorted(each / sum(blocks) for each in held))
+    assert sorted(Paa(blocks).shares(ps)) == pytest.approx(
+        sorted(each / sum(blocks) for each in held)
+    )
 
 
 @pytest.mark.parametrize("kind", JOB_TYPES, ids=lambda kind: kind.name)
-def test_the_papers_assignment_leaves_at_most_an_array_of_average_size_too_many(kind: JobType) -> None:
+def test_the_papers_assignment_leaves_at_most_an_array_of_average_size_too_many(
+    kind: JobType,
+) -> None:
     sizes = kind.sizes
     for ps in (2, 5, 10):
         average = sum(sizes) / ps

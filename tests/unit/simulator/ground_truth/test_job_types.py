@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from simulator.ground_truth.job_types import JOB_TYPES, JobType
+from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 
 PAPER = {  # millions of parameters, examples
     "ResNeXt-110": (1.7, 60_000),

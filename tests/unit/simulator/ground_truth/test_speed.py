@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.jobs import Counts, TrainingMode
-from simulator.ground_truth.assignment import Assignment, Even, MxnetDefault
-from simulator.ground_truth.job_types import JOB_TYPES, JobType
-from simulator.ground_truth.speed import PhysicalSpeed, Training, slowest_of
-from simulator.ground_truth.testbed import (
+from optimus.jobs import Counts, TrainingMode
+from optimus.simulator.ground_truth.assignment import Even, MxnetDefault, ParameterAssignment
+from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
+from optimus.simulator.ground_truth.speed import PhysicalSpeed, Training, slowest_of
+from optimus.simulator.ground_truth.testbed import (
     TESTBED,
     Hardware,
     ModeCost,
@@ -21,8 +21,11 @@ from simulator.ground_truth.testbed import (
     shared_links,
 )
 
-# 100 MB at 100 MB/s is 1 s each way; 10 operations at 1 a second; packing 0.5 s; updating 0.3 s (0.2 s async).
-PLAIN = Hardware(100.0, 1.0, ModeCost(100.0, 0.003, 0.005, 0.01), ModeCost(100.0, 0.002, 0.005, 0.1), 0.0)
+# 100 MB at 100 MB/s is 1 s each way; 10 operations at 1 a second; packing 0.5 s; updating 0.3 s
+# (0.2 s async).
+PLAIN = Hardware(
+    100.0, 1.0, ModeCost(100.0, 0.003, 0.005, 0.01), ModeCost(100.0, 0.002, 0.005, 0.1), 0.0
+)
 SYNC = Training(TrainingMode.SYNC, 5, 2.0, 100.0)
 ASYNC = Training(TrainingMode.ASYNC, 5, 2.0, 100.0)
 
@@ -40,32 +43,67 @@ class Fixed:
 @pytest.mark.parametrize(
     ("training", "servers", "seconds"),
     [
-        pytest.param(SYNC, [(1, 1)], 10 + 0.5 + 0.3 + 0.01, id="on one server nothing takes the wire"),
-        pytest.param(SYNC, [(1, 0), (0, 1)], 10 + 0.5 + 2.3 + 0.01, id="apart, gradients go and parameters return"),
-        pytest.param(SYNC, [(1, 0), (0, 2)], 5 + 0.5 + 4.6 + 0.01, id="two workers share the work, one PS serves both"),
         pytest.param(
-            SYNC, [(2, 0), (0, 1)], 10 + 0.5 + 2.0 + 0.02, id="the worker's own link binds where PSs are many"
+            SYNC, [(1, 1)], 10 + 0.5 + 0.3 + 0.01, id="on one server nothing takes the wire"
         ),
-        pytest.param(SYNC, [(1, 1), (1, 1)], 5 + 0.5 + 1.3 + 0.02, id="half of two and two crosses: theorem 1"),
-        pytest.param(SYNC, [(2, 1), (0, 1)], 5 + 0.5 + 2.0 + 0.02, id="the worker that is alone moves the whole model"),
-        pytest.param(ASYNC, [(1, 0), (0, 1)], 10 + 0.5 + 2.2 + 0.1, id="async, one worker: its step"),
         pytest.param(
-            ASYNC, [(1, 0), (0, 2)], (10 + 0.5 + 4.4 + 0.1) / 2, id="async, two workers: each computes all of its step"
+            SYNC,
+            [(1, 0), (0, 1)],
+            10 + 0.5 + 2.3 + 0.01,
+            id="apart, gradients go and parameters return",
+        ),
+        pytest.param(
+            SYNC,
+            [(1, 0), (0, 2)],
+            5 + 0.5 + 4.6 + 0.01,
+            id="two workers share the work, one PS serves both",
+        ),
+        pytest.param(
+            SYNC,
+            [(2, 0), (0, 1)],
+            10 + 0.5 + 2.0 + 0.02,
+            id="the worker's own link binds where PSs are many",
+        ),
+        pytest.param(
+            SYNC,
+            [(1, 1), (1, 1)],
+            5 + 0.5 + 1.3 + 0.02,
+            id="half of two and two crosses: theorem 1",
+        ),
+        pytest.param(
+            SYNC,
+            [(2, 1), (0, 1)],
+            5 + 0.5 + 2.0 + 0.02,
+            id="the worker that is alone moves the whole model",
+        ),
+        pytest.param(
+            ASYNC, [(1, 0), (0, 1)], 10 + 0.5 + 2.2 + 0.1, id="async, one worker: its step"
+        ),
+        pytest.param(
+            ASYNC,
+            [(1, 0), (0, 2)],
+            (10 + 0.5 + 4.4 + 0.1) / 2,
+            id="async, two workers: each computes all of its step",
         ),
     ],
 )
 def test_a_step_by_hand(training: Training, servers: list[tuple[int, int]], seconds: float) -> None:
     speed = PhysicalSpeed(training, Even(), PLAIN)
-    assert 1 / speed.steps_per_second(tuple(Counts(*each) for each in servers)) == pytest.approx(seconds)
+    assert 1 / speed.steps_per_second(tuple(Counts(*each) for each in servers)) == pytest.approx(
+        seconds
+    )
 
 
 def test_async_workers_beside_the_ps_do_not_wait_for_those_apart() -> None:
     speed = PhysicalSpeed(ASYNC, Even(), replace(PLAIN, async_=ModeCost(100.0, 0.0, 0.005, 0.0)))
-    # The PS serves the one worker elsewhere for 2 s, which the worker beside it waits for as well; its link is idle.
+    # The PS serves the one worker elsewhere for 2 s, which the worker beside it waits for as well;
+    # its link is idle.
     together = speed.steps_per_second((Counts(1, 1), Counts(0, 1)))
     assert together == pytest.approx(2 / 12.5)
     # With two PSs the one apart moves all of the model in 2 s, the other half of it in 1 s.
-    assert speed.steps_per_second((Counts(2, 1), Counts(0, 1))) == pytest.approx(1 / 11.5 + 1 / 12.5)
+    assert speed.steps_per_second((Counts(2, 1), Counts(0, 1))) == pytest.approx(
+        1 / 11.5 + 1 / 12.5
+    )
 
 
 def test_the_ps_with_most_of_the_model_is_the_last() -> None:
@@ -79,7 +117,9 @@ def test_the_ps_with_most_of_the_model_is_the_last() -> None:
 def test_sync_waits_for_the_slowest_and_async_loses_its_part() -> None:
     servers = (Counts(1, 4),)
     sync, asynchronous = PhysicalSpeed(SYNC, Even(), PLAIN), PhysicalSpeed(ASYNC, Even(), PLAIN)
-    assert sync.steps_per_second(servers, (0.5,)) == pytest.approx(sync.steps_per_second(servers) / 2)
+    assert sync.steps_per_second(servers, (0.5,)) == pytest.approx(
+        sync.steps_per_second(servers) / 2
+    )
     assert asynchronous.steps_per_second(servers, (0.5,)) == pytest.approx(
         asynchronous.steps_per_second(servers) * 3.5 / 4
     )
@@ -91,22 +131,31 @@ def test_the_slowest_of_some_is_as_slow_as_drawing_them_says(workers: int) -> No
     assert slowest_of(workers) == pytest.approx(drawn.mean(), abs=0.03)
 
 
-placements = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6).filter(
+placements = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6
+).filter(
     lambda servers: sum(ps for ps, _ in servers) > 0 and sum(workers for _, workers in servers) > 0
 )
 kinds = st.sampled_from(JOB_TYPES)
 modes = st.sampled_from(list(TrainingMode))
 
 
-def of(kind: JobType, mode: TrainingMode, assignment: Assignment | None = None) -> PhysicalSpeed:
+def of(
+    kind: JobType, mode: TrainingMode, assignment: ParameterAssignment | None = None
+) -> PhysicalSpeed:
     return PhysicalSpeed(
-        Training(mode, kind.batch, kind.gflop_per_example, kind.model_mb), assignment or Even(), TESTBED
+        Training(mode, kind.batch, kind.gflop_per_example, kind.model_mb),
+        assignment or Even(),
+        TESTBED,
     )
 
 
 @given(kinds, modes, placements)
-def test_sharing_servers_never_slows_down(kind: JobType, mode: TrainingMode, servers: list[tuple[int, int]]) -> None:
-    """Each container has a link of its own, as in the paper's equation 2: together is never worse than apart."""
+def test_sharing_servers_never_slows_down(
+    kind: JobType, mode: TrainingMode, servers: list[tuple[int, int]]
+) -> None:
+    """Each container has a link of its own, as in the paper's equation 2: together is never worse
+    than apart."""
     speed = of(kind, mode)
     counts = tuple(Counts(*each) for each in servers if each != (0, 0))
     ps, workers = sum(each.ps for each in counts), sum(each.workers for each in counts)
@@ -120,7 +169,9 @@ def test_sharing_servers_never_slows_down(kind: JobType, mode: TrainingMode, ser
 def test_uneven_parts_never_speed_up(
     kind: JobType, mode: TrainingMode, servers: list[tuple[int, int]], seed: int
 ) -> None:
-    apart = tuple(each for ps, workers in servers for each in (Counts(1, 0),) * ps + (Counts(0, 1),) * workers)
+    apart = tuple(
+        each for ps, workers in servers for each in (Counts(1, 0),) * ps + (Counts(0, 1),) * workers
+    )
     uneven = of(kind, mode, MxnetDefault(kind.sizes, seed)).steps_per_second(apart)
     assert uneven <= of(kind, mode).steps_per_second(apart) * (1 + 1e-12)
 
@@ -129,12 +180,31 @@ def test_uneven_parts_never_speed_up(
 @pytest.mark.parametrize(
     ("mode", "images", "constant", "per_worker", "per_ps"),
     [
-        pytest.param(TrainingMode.SYNC, 32, 2.78, 4.92, 0.02, id="sync: 1.02 s an image, dealt to the workers"),
-        pytest.param(TrainingMode.ASYNC, 2, 2.83 - 2 * 1.02, 3.92, 0.11, id="async: two images for each worker"),
+        pytest.param(
+            TrainingMode.SYNC,
+            32,
+            2.78,
+            4.92,
+            0.02,
+            id="sync: 1.02 s an image, dealt to the workers",
+        ),
+        pytest.param(
+            TrainingMode.ASYNC,
+            2,
+            2.83 - 2 * 1.02,
+            3.92,
+            0.11,
+            id="async: two images for each worker",
+        ),
     ],
 )
 def test_the_testbed_gives_back_the_papers_table_2(
-    network: float, mode: TrainingMode, images: int, constant: float, per_worker: float, per_ps: float
+    network: float,
+    mode: TrainingMode,
+    images: int,
+    constant: float,
+    per_worker: float,
+    per_ps: float,
 ) -> None:
     training = Training(mode, images, 24.6, 100.0)
     speed = PhysicalSpeed(training, Even(), replace(paper_hardware(network), jitter=0.0))
@@ -157,7 +227,11 @@ def test_the_testbed_is_the_papers() -> None:
 
 def test_links_that_tasks_share_give_table_2_back_with_its_own_number_of_tasks() -> None:
     usual = paper_hardware(1.0)
-    assert shared_links(2.92).sync.ps_mb_per_second == pytest.approx(usual.sync.ps_mb_per_second, rel=0.01)
-    assert shared_links(2.325).async_.ps_mb_per_second == pytest.approx(usual.async_.ps_mb_per_second, rel=0.01)
+    assert shared_links(2.92).sync.ps_mb_per_second == pytest.approx(
+        usual.sync.ps_mb_per_second, rel=0.01
+    )
+    assert shared_links(2.325).async_.ps_mb_per_second == pytest.approx(
+        usual.async_.ps_mb_per_second, rel=0.01
+    )
     assert shared_links(0.1) == shared_links(1.0)
     assert shared_links(1.0).sync.ps_mb_per_second == pytest.approx(TESTBED.mb_per_second)

@@ -1,11 +1,12 @@
-"""The paper's experiments: pairs that share their seed, ways that differ in one thing, ratios as they are told."""
+"""The paper's experiments: pairs that share their seed, ways that differ in one thing, ratios as
+they are told."""
 
 import json
 
 import pytest
 
-from simulator.forecasts import Truth
-from simulator.paper.evaluation import (
+from optimus.simulator.forecasts import Truth
+from optimus.simulator.paper.evaluation import (
     CAUSES,
     SETTINGS,
     Setting,
@@ -19,18 +20,18 @@ from simulator.paper.evaluation import (
     sensitivity_ways,
     with_shared_links,
 )
-from simulator.paper.published import (
+from optimus.simulator.paper.published import (
     CONVERGENCE_SENSITIVITY,
     ERRORS,
     EVALUATION,
     SPEED_SENSITIVITY,
     Ratios,
 )
-from simulator.paper.telling import absolute, ratio, told
-from simulator.paper.ways import REFERENCE, Way, way
-from simulator.summary import Estimate
-from simulator.workload.arrivals import at_intervals
-from simulator.workload.drawing import Dealing
+from optimus.simulator.paper.report import absolute, ratio, told
+from optimus.simulator.paper.setups import REFERENCE, Way, way
+from optimus.simulator.summary import Estimate
+from optimus.simulator.workload.arrivals import at_intervals
+from optimus.simulator.workload.drawing import Dealing
 
 SMALL = Setting(jobs=6)
 
@@ -87,14 +88,25 @@ def test_ratios_are_to_the_first_way_seed_by_seed() -> None:
     found = compare(SMALL, ways, (1, 2), one_by_one)
     assert found[1].ratios["average_jct_seconds"].by_seed == (1.0, 1.0)
     row = told(found, {"the same again": Ratios(2.0, 1.0)})["the same again"]
-    assert row["jct"] == {"ratio": 1.0, "low": 1.0, "high": 1.0, "published": 2.0, "deviation": -0.5}
+    assert row["jct"] == {
+        "ratio": 1.0,
+        "low": 1.0,
+        "high": 1.0,
+        "published": 2.0,
+        "deviation": -0.5,
+    }
     json.dumps([row, absolute(found[0])], allow_nan=False)
 
 
 @pytest.mark.parametrize(
     ("here", "published", "row"),
     [
-        pytest.param(Estimate.of([1.5]), None, {"ratio": 1.5, "low": None, "high": None}, id="one seed, unpublished"),
+        pytest.param(
+            Estimate.of([1.5]),
+            None,
+            {"ratio": 1.5, "low": None, "high": None},
+            id="one seed, unpublished",
+        ),
         pytest.param(
             Estimate.of([]),
             1.2,
@@ -103,7 +115,9 @@ def test_ratios_are_to_the_first_way_seed_by_seed() -> None:
         ),
     ],
 )
-def test_a_ratio_is_told_in_plain_numbers(here: Estimate, published: float | None, row: object) -> None:
+def test_a_ratio_is_told_in_plain_numbers(
+    here: Estimate, published: float | None, row: object
+) -> None:
     assert ratio(here, published) == row
 
 

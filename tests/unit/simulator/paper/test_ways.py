@@ -2,20 +2,33 @@
 
 import pytest
 
-from scheduling.placement.pack import Pack
-from scheduling.placement.spread import Spread
-from scheduling.placement.theorem1 import Theorem1
-from simulator.paper.ways import PUBLISHED_ERRORS, REFERENCE, looking_past_plateaus, mixed, way
-from simulator.workload.drawing import Dealing
+from optimus.placement.baselines.pack import Pack
+from optimus.placement.baselines.spread import Spread
+from optimus.placement.theorem1 import Theorem1
+from optimus.simulator.paper.setups import (
+    PUBLISHED_ERRORS,
+    REFERENCE,
+    looking_past_plateaus,
+    mixed,
+    way,
+)
+from optimus.simulator.workload.drawing import Dealing
 
 
 @pytest.mark.parametrize(
     ("policy", "placement", "dealing"),
     [
-        pytest.param(REFERENCE, Theorem1, Dealing.PAA, id="the paper's own system places and deals by its own rules"),
+        pytest.param(
+            REFERENCE,
+            Theorem1,
+            Dealing.PAA,
+            id="the paper's own system places and deals by its own rules",
+        ),
         pytest.param("drf", Spread, Dealing.MXNET, id="DRF spreads, as Kubernetes does"),
         pytest.param("tetris", Pack, Dealing.MXNET, id="Tetris packs"),
-        pytest.param("optimus", Theorem1, Dealing.PAA, id="ours is compared with the paper's on equal terms"),
+        pytest.param(
+            "optimus", Theorem1, Dealing.PAA, id="ours is compared with the paper's on equal terms"
+        ),
     ],
 )
 def test_ways_are_the_papers(policy: str, placement: type, dealing: Dealing) -> None:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from scheduling.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
-from simulator.ground_truth.job_types import JOB_TYPES
-from simulator.ground_truth.testbed import shared_links
-from simulator.jobs import Workload, WorkloadMaker
-from simulator.workload import WORKLOADS
-from simulator.workload.arrivals import bursts, poisson, uniform
-from simulator.workload.drawing import Dealing, DrawnWorkload, World
+from optimus.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
+from optimus.simulator.ground_truth.job_types import JOB_TYPES
+from optimus.simulator.ground_truth.testbed import shared_links
+from optimus.simulator.jobs import Workload, WorkloadMaker
+from optimus.simulator.workload import WORKLOADS
+from optimus.simulator.workload.arrivals import bursts, poisson, uniform
+from optimus.simulator.workload.drawing import Dealing, DrawnWorkload, World
 
 
 def drawn(world: World, jobs: int = 200, seed: int = 5) -> Workload:
@@ -50,7 +50,9 @@ def test_jobs_are_drawn_from_all_types_and_modes_and_thresholds() -> None:
     assert max(map(kinds.count, kinds)) < 150
     sync = [job.job.mode for job in jobs].count(TrainingMode.SYNC)
     assert 400 < sync < 500
-    thresholds = [job.job.goal.fraction for job in jobs if isinstance(job.job.goal, ConvergenceThreshold)]
+    thresholds = [
+        job.job.goal.fraction for job in jobs if isinstance(job.job.goal, ConvergenceThreshold)
+    ]
     assert len(thresholds) == 900
     assert (np.histogram(thresholds, bins=4, range=(0.01, 0.05))[0] > 180).all()
 
@@ -59,11 +61,21 @@ def test_what_is_drawn_does_not_depend_on_the_settings() -> None:
     usual, other = (
         drawn(World()),
         drawn(
-            World(dealing=Dealing.PAA, epoch_seconds=900.0, size_spread=1.0, mode=TrainingMode.SYNC, straggling=None)
+            World(
+                dealing=Dealing.PAA,
+                epoch_seconds=900.0,
+                size_spread=1.0,
+                mode=TrainingMode.SYNC,
+                straggling=None,
+            )
         ),
     )
     for one, two in zip(usual.jobs, other.jobs, strict=True):
-        assert (one.kind, one.job.created_at, one.job.goal) == (two.kind, two.job.created_at, two.job.goal)
+        assert (one.kind, one.job.created_at, one.job.goal) == (
+            two.kind,
+            two.job.created_at,
+            two.job.goal,
+        )
         assert two.job.mode is TrainingMode.SYNC
         assert two.straggling is None
 

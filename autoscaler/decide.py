@@ -1,0 +1,323 @@
+"""Decide: one interval's counts, and which job's speed is measured next.
+
+All that is decided here comes out of ``scheduling``: this module only gathers its input and begins
+the rescales. Shrink first, then grow: what frees room begins at once, what needs room begins when
+that room is really free."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from autoscaler.after_profiling import AfterProfiling, home_of
+from autoscaler.headroom import Claim, room_now
+from autoscaler.job_state import (
+    EXPLORING_PREFIX,
+    FRESH_SECONDS,
+    PROFILING_PREFIX,
+    SETTLING_PREFIX,
+    JobState,
+)
+from autoscaler.managed_jobs import ManagedJobs
+from autoscaler.metrics import Metrics
+from autoscaler.observation import Observation
+from autoscaler.rescale.types import NO_COUNTS, RescaleRecord, Step
+from optimus.allocation import AllocationPolicy, JobHistory
+from optimus.errors import NotReady
+from optimus.interval import (
+    Action,
+    Decision,
+    IntervalConfig,
+    IntervalInput,
+    IntervalPlan,
+    Strategies,
+    plan_interval,
+)
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.plan import Forecaster
+from optimus.interval.profiling import (
+    Measured,
+    ProfilingMove,
+    ProfilingRules,
+    plan_exploration,
+    plan_profiling,
+    run_is_over,
+    why_not_profiled,
+)
+from optimus.jobs import Counts, Job
+from optimus.kube.contract import RESCALING
+from optimus.kube.times import format_second
+from optimus.models.predict import JobOutlook
+from optimus.placement.gang import PlacementRule
+from optimus.progress.types import TrainingProgress
+
+_LOG = logging.getLogger(__name__)
+
+
+class OutlookFit(Protocol):
+    """Fits one job's outlook; ``optimus.models.predict.forecast_job`` is one."""
+
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> JobOutlook | NotReady:
+        """The job's outlook, or why there is none yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRules:
+    """By which figures and methods counts are decided."""
+
+    policy: AllocationPolicy
+    placement: PlacementRule
+    forecast: OutlookFit
+    interval: IntervalConfig
+    profiling: ProfilingRules
+    stale_seconds: float
+    """A decision that has waited so long for a checkpoint is taken back and decided anew."""
+
+    hold_seconds: float = 600.0
+    """So long at most in one step of a rescale nothing grows for want of its room. Default: the
+    extender holds room for as long."""
+
+
+class Deciding:
+    """Plans intervals and profiling runs, and begins what they ask for."""
+
+    def __init__(self, rules: DecisionRules, metrics: Metrics, *, dry_run: bool) -> None:
+        self._rules = rules
+        self._metrics = metrics
+        self._dry_run = dry_run
+        self._pending: dict[str, tuple[str, Decision]] = {}
+        self._homing = AfterProfiling(rules.profiling)
+        self._number = 0
+
+    def interval(
+        self, fleet: ManagedJobs, observation: Observation, alive: Callable[[], None]
+    ) -> IntervalPlan:
+        """Plan one interval; its rescales begin with ``begin_pending``. Calls ``alive`` while that
+        takes long."""
+        self._take_back_stale(fleet, observation.at)
+        self._number += 1
+        interval_id = f"{format_second(observation.at)}-{self._number}"
+        seen = IntervalInput(
+            observation.snapshot, _progress(fleet, observation.at), _history(fleet, observation.at)
+        )
+        with self._metrics.planning_seconds.time():
+            self._forecast(fleet, seen, alive)
+            methods = Strategies(self._rules.policy, self._rules.placement, self._outlook_of(fleet))
+            plan = plan_interval(interval_id, seen, methods, self._rules.interval)
+        self._metrics.intervals.inc()
+        self._pending = {}
+        self._homing.keep(fleet.states.keys())
+        for decision in plan.decisions:
+            self._note(fleet, decision, plan)
+        self._explore(fleet, observation)
+        return plan
+
+    def _take_back_stale(self, fleet: ManagedJobs, at: float) -> None:
+        """Nothing has been done for such a rescale yet, and all the while its target's room is kept
+        from others."""
+        for state in fleet:
+            waiting = state.rescale
+            if (
+                waiting is None
+                or waiting.record.step is not Step.CHECKPOINT
+                or waiting.record.undoing
+            ):
+                continue
+            is_patient = not state.deeds.waited_in_vain
+            if at - waiting.record.step_at >= (
+                self._rules.stale_seconds if is_patient else FRESH_SECONDS
+            ):
+                state.rescale = None
+                if waiting.needs_checkpoint:
+                    state.deeds = replace(state.deeds, waited_in_vain=True)
+                _LOG.info(
+                    "job %s: rescale %s waited too long for a checkpoint",
+                    state.job.key,
+                    waiting.record.id,
+                )
+
+    def _forecast(self, fleet: ManagedJobs, seen: IntervalInput, alive: Callable[[], None]) -> None:
+        """Fit each job once; a fit that fails by a fault of ours leaves its job without a forecast,
+        and only that."""
+        for state in fleet:
+            alive()
+            try:
+                state.outlook = self._rules.forecast(state.job, seen.progress[state.job.uid])
+            except Exception:  # noqa: BLE001 - told with its trace, counted, and the job's reason says so
+                _LOG.exception("job %s: its forecast failed", state.job.key)
+                self._metrics.faults.labels("forecast").inc()
+                state.outlook = NotReady(
+                    "its forecast failed by a fault of this software, which is in its log"
+                )
+
+    def _outlook_of(self, fleet: ManagedJobs) -> Forecaster:
+        def outlook_of(job: Job, progress: TrainingProgress, /) -> JobOutlook | NotReady:
+            state = fleet.states.get(job.uid)
+            return (
+                self._rules.forecast(job, progress)
+                if state is None or state.outlook is None
+                else state.outlook
+            )
+
+        return outlook_of
+
+    def _note(self, fleet: ManagedJobs, decision: Decision, plan: IntervalPlan) -> None:
+        self._metrics.decisions.labels(decision.action.value).inc()
+        _LOG.info(
+            "interval %s: job %s %s at %s -> %s: %s",
+            plan.interval_id, decision.key, decision.action, decision.current, decision.counts, decision.reason,
+        )  # fmt: skip
+        state = fleet.states.get(decision.uid)
+        if state is None:
+            return
+        state.decision, state.interval_id, state.decided_at = decision, plan.interval_id, plan.at
+        state.decision = decision = self._homing.settle(state, decision, plan.at)
+        if decision.rescales or decision.action is Action.SUSPEND:
+            self._pending[decision.uid] = (plan.interval_id, decision)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a decided rescale has not begun yet."""
+        return bool(self._pending)
+
+    def begin_pending(self, fleet: ManagedJobs, observation: Observation) -> None:
+        """Begin the decided rescales whose room is free by now."""
+        self._take_back_stale(fleet, observation.at)
+        if not self._pending:
+            return
+        layout = self.room(fleet, observation)
+        for uid, (interval_id, decision) in list(self._pending.items()):
+            state = fleet.states.get(uid)
+            if state is None or state.rescale is not None or state.job.counts != decision.current:
+                self._pending.pop(uid)
+                continue
+            target = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
+            if (
+                state.awaits_checkpoint(observation.at)
+                or state.why_against(decision.current, target) is not None
+            ):
+                self._pending.pop(uid)
+                continue
+            # A job that waits frees nothing by asking for less: it, too, needs its room first.
+            frees = decision.action in (Action.SHRINK, Action.SUSPEND) and layout.is_bound(uid)
+            if frees or layout.move(state.job, decision.counts) is None:
+                self._pending.pop(uid)
+                self.begin(state, interval_id, target, decision.reason, observation.at)
+
+    def begin(self, state: JobState, record_id: str, target: Counts, why: str, at: float) -> None:
+        """Begin one rescale."""
+        if self._dry_run:
+            return
+        is_measuring = record_id.startswith((PROFILING_PREFIX, EXPLORING_PREFIX))
+        if not is_measuring and self._homing.may_lose(state, target, at):
+            record_id = SETTLING_PREFIX + record_id
+        record = RescaleRecord(record_id, at, state.job.counts, target, why, Step.CHECKPOINT, at)
+        state.begin(record)
+        state.deeds = replace(state.deeds, profiling_since=None)
+        _LOG.info(
+            "job %s: rescale %s from %s to %s begins: %s",
+            state.job.key,
+            record_id,
+            record.before,
+            target,
+            why,
+        )
+
+    def room(self, fleet: ManagedJobs, observation: Observation) -> CapacityPlan:
+        """The room that is free now for what begins."""
+        claims = [
+            claim for state in fleet if (claim := self._claim(state, observation)) is not None
+        ]
+        return room_now(observation.snapshot, self._rules.placement, claims)
+
+    def _claim(self, state: JobState, observation: Observation) -> Claim | None:
+        """The room that is kept for a job: that of its rescale's target, or of the way home from a
+        measurement."""
+        if state.rescale is None:
+            home = home_of(state)
+            if home is None or isinstance(state.outlook, JobOutlook):
+                return None
+            return Claim(state.job, _larger(home, state.job.counts), stays=True)
+        record = state.rescale.record
+        bound = observation.snapshot.bound_counts(state.job.uid)
+        if record.aim == NO_COUNTS or (
+            bound.ps >= record.aim.ps and bound.workers >= record.aim.workers
+        ):
+            return None
+        waited_seconds = observation.at - record.step_at
+        insists = record.phase in RESCALING and waited_seconds < self._rules.hold_seconds
+        return Claim(state.job, record.aim, stays=record.step is Step.START, insists=insists)
+
+    def profile(self, fleet: ManagedJobs, observation: Observation) -> None:
+        """End profiling runs that have measured enough, and begin the next ones."""
+        at, rules = observation.at, self._rules.profiling
+        self._end_runs([state for state in fleet if state.deeds.profiling_since is not None], at)
+        young = [state for state in fleet if len(state.deeds.profiled) < rules.runs]
+        measured = Measured(_progress(young, at), _history(fleet, at))
+        snapshot = observation.snapshot
+        if all(
+            why_not_profiled(state.job, snapshot, measured, rules) is not None for state in young
+        ):
+            return
+        room = self.room(fleet, observation)
+        for move in plan_profiling(snapshot, measured, room, rules):
+            self._measure(fleet, move, at)
+
+    def _end_runs(self, states: Sequence[JobState], at: float) -> None:
+        measured = Measured(_progress(states, at), _history(states, at))
+        for state in states:
+            over = (
+                run_is_over(state.job, at, measured, self._rules.profiling)
+                if state.rescale is None
+                else None
+            )
+            if over is not None:
+                state.deeds = replace(state.deeds, profiling_since=None)
+                _LOG.info("job %s: profiling run is over: %s", state.job.key, over)
+
+    def _explore(self, fleet: ManagedJobs, observation: Observation) -> None:
+        measured = Measured(_progress(fleet, observation.at), _history(fleet, observation.at))
+        room = self.room(fleet, observation)
+        move = plan_exploration(observation.snapshot, measured, room, self._rules.profiling)
+        if move is not None and move.uid not in self._pending:
+            state = fleet.states[move.uid]
+            self._note_measuring(state, move.counts)
+            self.begin(
+                state,
+                f"{EXPLORING_PREFIX}{state.interval_id}",
+                move.counts,
+                move.reason,
+                observation.at,
+            )
+
+    def _measure(self, fleet: ManagedJobs, move: ProfilingMove, at: float) -> None:
+        state = fleet.states.get(move.uid)
+        if state is None or state.rescale is not None or self._dry_run:
+            return
+        self._pending.pop(move.uid, None)
+        self._note_measuring(state, move.counts)
+        run = len(state.deeds.profiled)
+        self.begin(
+            state, f"{PROFILING_PREFIX}{format_second(at)}-{run}", move.counts, move.reason, at
+        )
+
+    @staticmethod
+    def _note_measuring(state: JobState, counts: Counts) -> None:
+        own_counts = state.deeds.own_counts if home_of(state) is not None else None
+        profiled = (*state.deeds.profiled, counts)
+        state.deeds = replace(
+            state.deeds, profiled=profiled, own_counts=own_counts or state.job.counts
+        )
+
+
+def _progress(states: Iterable[JobState], at: float) -> dict[str, TrainingProgress]:
+    return {state.job.uid: state.progress(at) for state in states}
+
+
+def _history(states: Iterable[JobState], at: float) -> dict[str, JobHistory]:
+    return {state.job.uid: state.history(at) for state in states}
+
+
+def _larger(one: Counts, other: Counts) -> Counts:
+    return Counts(max(one.ps, other.ps), max(one.workers, other.workers))

@@ -1,0 +1,103 @@
+"""The room that is free now: what begins at this moment may take no more.
+
+1. Pods being deleted still take theirs.  2. A job in a rescale keeps room for its target, planned
+  as the extender plans
+it: on what is free and on what its own pods take until they have left.  3. Where a job that was
+stopped finds no such room, the nodes that it may use are closed to everybody else: it must not lose
+its place to a measurement, or to the growth of another job.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.jobs import Counts, Job
+from optimus.placement.free_matrix import is_admitted
+from optimus.placement.gang import PlacementRule
+from optimus.resources import NONE, Resources
+from optimus.snapshot import BoundPod, ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Room that is kept for a job at ``counts``.
+
+    ``stays``: beside the pods that it has; else it is placed anew, as a whole. ``insists``: it was
+    stopped for this."""
+
+    job: Job
+    counts: Counts
+    stays: bool = False
+    insists: bool = False
+
+
+def room_now(
+    snapshot: ClusterSnapshot, rule: PlacementRule, claims: Sequence[Claim]
+) -> CapacityPlan:
+    """What is free of the cluster for whatever begins now; the claims that insist are served
+    first."""
+    layout = CapacityPlan.of(snapshot, rule, leaving_counts=True)
+    pods = _pods_of(snapshot, layout, {claim.job.uid for claim in claims})
+    in_order = sorted(claims, key=lambda claim: not claim.insists)
+    lacking = [claim for claim in in_order if not _keep(layout, claim, pods.get(claim.job.uid, ()))]
+    for claim in lacking:
+        if claim.insists:
+            _close(layout, claim.job)
+    return layout
+
+
+def _pods_of(
+    snapshot: ClusterSnapshot, layout: CapacityPlan, uids: set[str]
+) -> Mapping[str, Sequence[BoundPod]]:
+    pods: dict[str, list[BoundPod]] = {}
+    for pod in snapshot.pods:
+        if (
+            pod.replica is not None
+            and pod.replica.job_uid in uids
+            and pod.node in layout.stock.row_of
+        ):
+            pods.setdefault(pod.replica.job_uid, []).append(pod)
+    return pods
+
+
+def _keep(layout: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
+    """Take the claim's room; false where there is none now, and nothing is taken."""
+    if claim.stays:
+        return layout.complete(claim.job, claim.counts) is None
+    uid, mark = claim.job.uid, layout.stock.mark()
+    staying = layout.bound.get(uid)
+    layout.release(uid)
+    for pod in pods:
+        if pod.leaving:
+            layout.take(pod.node, NONE - pod.resources)
+    if layout.seat(claim.job, claim.counts) is not None:
+        layout.stock.back_to(mark)
+        if staying is not None:
+            layout.bound[uid] = staying
+        return False
+    seated = _by_node((held.node, held.resources) for held in layout.held[uid])
+    for node, taken in _by_node((pod.node, pod.resources) for pod in pods).items():
+        # Nobody else has it either before those pods have left.
+        layout.take(node, _beyond(taken, seated.get(node, NONE)))
+    return True
+
+
+def _by_node(amounts: Iterable[tuple[str, Resources]]) -> dict[str, Resources]:
+    sums: dict[str, Resources] = {}
+    for node, amount in amounts:
+        sums[node] = sums.get(node, NONE) + amount
+    return sums
+
+
+def _beyond(taken: Resources, held: Resources) -> Resources:
+    return Resources({name: max(amount - held[name], 0) for name, amount in taken.items()})
+
+
+def _close(layout: CapacityPlan, job: Job) -> None:
+    """Leave nothing free on the nodes that any of the job's replicas may go to."""
+    choices = {
+        spec.constraints for spec in (job.ps, job.worker, *(role.spec for role in job.fixed))
+    }
+    for row, node in enumerate(layout.stock.nodes):
+        if any(is_admitted(node, constraints) for constraints in choices):
+            layout.stock.take(row, tuple(max(amount, 0) for amount in layout.stock.free[row]))

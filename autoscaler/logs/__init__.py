@@ -1,0 +1,1 @@
+"""Polling of training logs through the API server."""

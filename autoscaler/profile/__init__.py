@@ -1,0 +1,1 @@
+"""TrainingProfiles: what is written to a job's profile, and when."""

@@ -1,0 +1,1 @@
+"""Rescale: suspend, wait until no pod is left, set the counts and resume."""

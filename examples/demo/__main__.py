@@ -1,0 +1,187 @@
+"""``python -m examples.demo``, which ``make demo`` runs."""
+
+import argparse
+import logging
+import math
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from examples.demo import scenario
+from examples.demo.journal import Row, reached
+from examples.demo.scenario import DemoJob
+from examples.demo.serving import ProfilePage, metrics_addresses, profiles_table, system_pods
+from examples.demo.summary import print_summary
+from examples.demo.view import View
+from examples.demo.watching import Watching
+from localcluster.cluster import LocalCluster
+from localcluster.errors import LocalClusterError
+from localcluster.specs import Backend
+from optimus.kube.contract import Phase
+
+_WHAT = (
+    "Two jobs train under Optimus on a cluster of this machine, and a table shows what becomes of "
+    "them: measured, "
+    "forecast, grown and shrunk, until both have reached their goals."
+)
+_LOOK_SECONDS = 0.5
+_SECOND_JOB_SECONDS = 30.0
+_PLAIN_COLUMNS = 140
+
+
+@dataclass(frozen=True)
+class Play:
+    """The job that comes first, the one that comes once that has grown, and for how long both are
+    shown at most."""
+
+    first: DemoJob
+    second: DemoJob
+    limit_seconds: float
+
+
+def main() -> int:
+    """Play the demo; returns 0 when both jobs reached their goals, 130 when it was interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=_WHAT)
+    parser.add_argument(
+        "--cluster",
+        type=Backend,
+        choices=list(Backend),
+        default=Backend.EMBEDDED,
+        help=(
+            "the control plane: embedded (default; Python alone), or real (built once, which "
+            "takes minutes)"
+        ),
+    )
+    parser.add_argument(
+        "--limit-seconds", type=float, default=900.0, help="give up after this (default: 900)"
+    )
+    parser.add_argument(
+        "--target-loss",
+        type=_loss,
+        default=scenario.TARGET_LOSS,
+        help=f"the jobs' goal (default: {scenario.TARGET_LOSS}); a higher loss is reached sooner",
+    )
+    arguments = parser.parse_args()
+    first, second = (
+        job.aiming_at(arguments.target_loss) for job in (scenario.FIRST, scenario.SECOND)
+    )
+    play = Play(first, second, arguments.limit_seconds)
+    logging.getLogger().addHandler(logging.NullHandler())  # the screen belongs to the table
+    # A pipe or a file has no width of its own.
+    console = Console(width=None if sys.stdout.isatty() else _PLAIN_COLUMNS)
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _interrupt)
+        with tempfile.TemporaryDirectory(prefix="optimus-demo-") as folder:
+            return _perform(play, console, arguments.cluster, Path(folder))
+    except KeyboardInterrupt:
+        console.print("stopped; everything is cleaned up")
+        return 130
+    except LocalClusterError as error:
+        console.print(f"[red]{error}[/red]", soft_wrap=True)
+        return 1
+
+
+def _loss(text: str) -> float:
+    try:
+        loss = float(text)
+    except ValueError:
+        loss = math.nan
+    if not 0 < loss < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no loss; a positive number is")
+    return loss
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Stop, and clean up undisturbed: whoever is impatient and asks again would have things left
+    behind."""
+    del number, frame
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _perform(play: Play, console: Console, backend: Backend, folder: Path) -> int:
+    with LocalCluster("demo", scenario.nodes(), backend=backend) as cluster:
+        try:
+            done = _act(play, console, cluster, folder)
+        except KeyboardInterrupt:
+            console.print("\nstopping ...")
+            raise
+    console.print(
+        "\neverything is cleaned up" if done else "\n[red]not every job reached its goal[/red]"
+    )
+    return 0 if done else 1
+
+
+def _act(play: Play, console: Console, cluster: LocalCluster, folder: Path) -> bool:
+    """Install, show what happens, sum up; tells whether both jobs reached their goals."""
+    with cluster.progress.step("installing Optimus from manifests/"):
+        scenario.install(cluster, folder)
+    with (
+        cluster.api_client() as client,
+        ProfilePage(partial(profiles_table, client)) as page,
+        Watching(cluster.kubeconfig) as watching,
+    ):
+        _say_where(console, cluster, page.address, metrics_addresses(system_pods(client)))
+        with View(console) as view:
+            rows = _watch(play, cluster, folder, watching, view)
+        print_summary(console, rows, watching.stories)
+    return len(rows) == 2 and all(
+        story.reached_at is not None for story in watching.stories.values()
+    )
+
+
+def _say_where(
+    console: Console, cluster: LocalCluster, page: str, metrics: Mapping[str, str]
+) -> None:
+    console.print("to look for yourself, while it runs:")
+    lines = {
+        "profiles": f"{page}  (as kubectl get trainingprofiles)",
+        **{f"{name} metrics": address for name, address in metrics.items()},
+        "kubectl": f"export KUBECONFIG={cluster.kubeconfig}",
+    }
+    for name, where in lines.items():
+        console.print(f"  {name:19} {where}", soft_wrap=True, highlight=False)
+
+
+def _watch(
+    play: Play, cluster: LocalCluster, folder: Path, watching: Watching, view: View
+) -> list[Row]:
+    """Submit the first job, the second once the first has grown, and follow both to their goals."""
+    scenario.submit(cluster, play.first, folder)
+    watching.submitted(play.first.name)
+    while True:
+        rows = watching.look()
+        view.show(rows, watching.journal)
+        has_second = play.second.name in watching.stories
+        if not has_second and (
+            watching.elapsed_seconds > _SECOND_JOB_SECONDS or any(map(_has_grown, rows))
+        ):
+            scenario.submit(cluster, play.second, folder)
+            watching.submitted(play.second.name)
+        if any(row.status.phase is Phase.FAILED for row in rows):
+            return rows
+        if watching.elapsed_seconds > play.limit_seconds or (
+            has_second and len(rows) == 2 and all(map(reached, rows))
+        ):
+            return rows
+        time.sleep(_LOOK_SECONDS)
+
+
+def _has_grown(row: Row) -> bool:
+    """Whether a job was measured and has the counts that were chosen for it, or is past that."""
+    trains = row.status.phase is Phase.TRAINING and row.status.remaining_seconds is not None
+    return trains or reached(row)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""What is told of the demo's jobs: rows of the table, a journal of what happened, a story of each
+job. No I/O."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from optimus.jobs import Counts
+from optimus.kube.contract import RESCALING, Phase
+from optimus.kube.profiles import ProfileStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job as the table shows it."""
+
+    name: str
+    kind: str
+    status: ProfileStatus
+    counts: Counts
+    placement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened; ``at`` is in seconds since the demo's first job was submitted."""
+
+    at: float
+    job: str
+    text: str
+
+
+@dataclass(slots=True)
+class Story:
+    """What is remembered of one job, for the summary. Instants as in ``Entry``."""
+
+    submitted_at: float
+    rescales: list[Entry] = field(default_factory=list)
+    first_forecast: tuple[float, int] | None = None
+    reached_at: float | None = None
+    rescale_id: str | None = None
+    interval_id: str = ""
+    placement: str = ""
+
+
+class Journal:
+    """Notes what is new in the rows that it is shown, each thing once."""
+
+    def __init__(self) -> None:
+        self.stories: dict[str, Story] = {}
+        self.entries: list[Entry] = []
+
+    def submitted(self, name: str, at: float) -> None:
+        """Note that a job was submitted."""
+        self.stories[name] = Story(at)
+        self._note(at, name, "submitted")
+
+    def follow(self, rows: Iterable[Row], at: float) -> None:
+        """Note what these rows, of submitted jobs, tell that was not known before."""
+        for row in rows:
+            story = self.stories[row.name]
+            self._follow_rescale(row, story, at)
+            self._follow_decision(row, story, at)
+            self._follow_placement(row, story, at)
+            self._follow_goal(row, story, at)
+
+    def _follow_rescale(self, row: Row, story: Story, at: float) -> None:
+        rescale = row.status.rescale
+        if rescale is not None and rescale.id != story.rescale_id and row.status.phase in RESCALING:
+            story.rescale_id = rescale.id
+            target = "suspended" if rescale.target == (0, 0) else str(rescale.target)
+            story.rescales.append(
+                Entry(at, row.name, f"{rescale.origin} -> {target}: {rescale.why}")
+            )
+            self._note(at, row.name, story.rescales[-1].text)
+
+    def _follow_decision(self, row: Row, story: Story, at: float) -> None:
+        status = row.status
+        if status.rescale is not None:
+            story.interval_id = status.interval_id  # that a job goes on with its rescale is no news
+        elif status.interval_id != story.interval_id and status.phase is Phase.TRAINING:
+            story.interval_id = status.interval_id
+            self._note(at, row.name, f"stays at {row.counts}: {status.reason}")
+
+    def _follow_placement(self, row: Row, story: Story, at: float) -> None:
+        if row.placement and row.placement != story.placement:
+            story.placement = row.placement
+            self._note(at, row.name, f"placed on {row.placement}")
+
+    def _follow_goal(self, row: Row, story: Story, at: float) -> None:
+        if row.status.remaining_seconds and story.first_forecast is None:
+            story.first_forecast = (at, row.status.remaining_seconds)
+        if story.reached_at is None and reached(row):
+            story.reached_at = at
+            seconds = at - story.submitted_at
+            self._note(
+                at,
+                row.name,
+                f"reached its goal after {seconds:.0f} s: an epoch of {row.status.goal}",
+            )
+
+    def _note(self, at: float, job: str, text: str) -> None:
+        last = next((entry.text for entry in reversed(self.entries) if entry.job == job), None)
+        if text != last:
+            self.entries.append(Entry(at, job, text))
+
+
+def reached(row: Row) -> bool:
+    """Whether a job has met its goal, whatever became of it then."""
+    done = {Phase.AT_TARGET, Phase.SUSPENDED, Phase.COMPLETED}
+    return row.status.phase in done or row.status.progress_percent == 100

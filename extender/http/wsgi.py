@@ -1,0 +1,108 @@
+"""gunicorn, started from here: exactly one worker process, with threads.
+
+The ledger is memory of one process, so a second worker would promise the same room again. gunicorn
+can be told to run more by its environment or by a signal; neither is heeded, and a start-up check
+says so if that ever changes. Connections are kept for longer than kube-scheduler leaves them idle.
+Health and metrics are served by other threads, at an address of their own: every pod of the cluster
+can reach that one, and none may keep kube-scheduler waiting."""
+
+import logging
+import os
+import sys
+from typing import Any, Final
+
+from flask import Flask
+from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]  # gunicorn has no types
+
+from extender.http import parent_watch
+from extender.service import Service
+from extender.settings import Settings
+from optimus.runtime.settings import address
+
+_LOG = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS: Final = 75
+GRACE_SECONDS: Final = 10
+_JSON_LINE: Final = '{"at":"%(t)s","from":"%(h)s","method":"%(m)s","path":"%(U)s","status":%(s)s,"bytes":"%(b)s","microseconds":%(D)s}'
+_PLAIN_LINE: Final = "%(h)s %(m)s %(U)s %(s)s %(b)s bytes %(D)s us"
+
+
+class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn around one ``Service``, which lives in the worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._service: Service | None = None
+        self._master = os.getpid()
+        super().__init__()
+
+    def load_config(self) -> None:
+        """gunicorn's settings, from ours alone."""
+        for name, value in options(self._settings).items():
+            self.cfg.set(name, value)
+        hooks = {
+            "when_ready": self._check,
+            "worker_exit": self._stop,
+            "on_starting": _ignore_worker_signals,
+        }
+        for name, hook in hooks.items():
+            self.cfg.set(name, hook)
+
+    def load(self) -> Flask:
+        """Called in the worker: threads do not survive a fork."""
+        parent_watch.end_with(self._master)
+        self._service = Service(self._settings)
+        self._service.start()
+        return self._service.app()
+
+    def _check(self, arbiter: Any) -> None:
+        check_single(arbiter.num_workers, str(self.cfg.worker_class_str))
+
+    def _stop(self, _arbiter: Any, _worker: Any) -> None:
+        if self._service is not None:
+            self._service.stop()
+
+
+def options(settings: Settings) -> dict[str, object]:
+    """gunicorn's settings."""
+    host, port = address(settings.listen)
+    return {
+        "bind": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+        "workers": 1,
+        "worker_class": "gthread",
+        "threads": settings.threads,
+        "keepalive": KEEP_ALIVE_SECONDS,
+        "graceful_timeout": GRACE_SECONDS,
+        "timeout": 30,
+        "accesslog": None if settings.access_log == "off" else "-",
+        "access_log_format": _JSON_LINE if settings.access_log == "json" else _PLAIN_LINE,
+        "loglevel": settings.log_level,
+        "control_socket_disable": True,
+        "proc_name": "optimus-extender",
+    }
+
+
+def check_single(workers: int, worker_class: str) -> None:
+    """Stop where gunicorn is about to run anything but one worker process with threads.
+
+    Raises:
+        SystemExit: with a sentence.
+    """
+    if workers != 1 or worker_class != "gthread":
+        sys.exit(
+            "the extender's ledger lives in one process: one gthread worker is needed, not "
+            f"{workers} {worker_class}"
+        )
+
+
+def _ignore_worker_signals(arbiter: Any) -> None:
+    def refuse() -> None:
+        _LOG.warning("the number of workers stays 1: the ledger lives in one process")
+
+    # SIGTTIN and SIGTTOU ask for more and fewer workers, SIGHUP for a new one beside the old one.
+    arbiter.handle_ttin = arbiter.handle_ttou = arbiter.handle_hup = refuse
+
+
+def serve(settings: Settings) -> None:
+    """Serve until told to stop."""
+    Server(settings).run()

@@ -1,0 +1,1 @@
+"""What the extender knows of the cluster and has promised of it."""

@@ -1,0 +1,283 @@
+"""The command line of the local cluster: `python -m localcluster up | down | status`."""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from localcluster import handle
+from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
+from localcluster.environments import framework_environments
+from localcluster.errors import ClusterError, LocalClusterError
+from localcluster.images import default_images
+from localcluster.layout import Layout
+from localcluster.progress import Lines
+from localcluster.records import ClusterStatus, read_events, read_status
+from localcluster.specs import NodeSpec, numbered_nodes, parse_capacity
+from localcluster.storage import locked, read_json, state_root
+from localcluster.supervise import REPOSITORY
+
+_READY_SECONDS = 180.0
+_SHOWN_EVENTS = 8
+_NAME = re.compile(r"[a-z0-9][-a-z0-9]*")
+_NOT_RUNNING = 3
+_EXAMPLES = """
+examples:
+  python -m localcluster up --embedded                   up in a second, from Python packages alone
+  python -m localcluster up --nodes 2 --node cpu=8       real programs; the first time they are built, for minutes
+  python -m localcluster status
+  python -m localcluster down
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; errors are one line on stderr and exit status 1, bad usage is 2."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except LocalClusterError as error:
+        print(f"localcluster: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("localcluster: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader, `head` perhaps, has seen enough. Python would complain once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"localcluster: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m localcluster",
+        description=(
+            "A Kubernetes control plane on this machine, whose nodes run pods as local processes."
+        ),
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", required=True)
+    up = commands.add_parser("up", help="start a cluster and leave it running")
+    _add_up_options(up)
+    up.set_defaults(run=_up)
+    down = commands.add_parser("down", help="stop a cluster and remove its files")
+    down.add_argument(
+        "--keep-logs", action="store_true", help="leave logs and events in the state folder"
+    )
+    down.set_defaults(run=_down)
+    status = commands.add_parser("status", help="show what runs; exit status 3 when nothing does")
+    status.add_argument("--json", action="store_true", help="print the status as JSON")
+    status.set_defaults(run=_status)
+    for command in (up, down, status):
+        command.add_argument(
+            "--name", type=_name, default="local", help="which cluster (default: %(default)s)"
+        )
+        command.add_argument(
+            "--state", type=Path, metavar="DIR", help="its state folder (default: by its name)"
+        )
+    return parser
+
+
+def _add_up_options(up: argparse.ArgumentParser) -> None:
+    up.add_argument("--nodes", type=_count, metavar="N", help="how many equal nodes (default: 3)")
+    up.add_argument(
+        "--node",
+        type=_capacity,
+        action="append",
+        metavar="CAPACITY",
+        help="capacity of a node, as in cpu=4,memory=8Gi,nvidia.com/gpu=2; given once it holds "
+        "for all nodes,"
+        " given several times each one is a node",
+    )
+    programs = up.add_mutually_exclusive_group()
+    programs.add_argument(
+        "--binaries",
+        type=Path,
+        metavar="DIR",
+        help=f"folder with programs to use instead of built ones (default: ${FOLDER_VARIABLE})",
+    )
+    programs.add_argument(
+        "--embedded",
+        action="store_true",
+        help=(
+            "stand-ins in Python instead of the real programs: up in a second, nothing to build, "
+            "no rights checked"
+        ),
+    )
+    up.add_argument(
+        "--frameworks",
+        action="store_true",
+        help=(
+            "prepare the environments of the MXNet and TensorFlow examples, too (takes minutes "
+            "the first time)"
+        ),
+    )
+
+
+def _up(options: argparse.Namespace) -> int:
+    layout, progress = _layout(options), Lines()
+    nodes = _nodes(options.nodes, options.node or [])
+    with locked(layout.root.with_name(f"{layout.root.name}.lock"), progress):
+        _refuse_if_running(layout)
+        binaries = None if options.embedded else resolve(options.binaries, progress)
+        programs = None if binaries is None else binaries["kube-scheduler"].parent
+        extra = framework_environments(progress) if options.frameworks else None
+        images = default_images(REPOSITORY, Path(sys.prefix), programs, extra)
+        plan = handle.Plan(options.name, nodes, binaries, {"images": images.to_json()})
+        with progress.step(f"starting the cluster {options.name!r} with {len(nodes)} nodes"):
+            process, _ = handle.launch(layout, plan, owned=False)
+            _wait_or_stop(layout, process)
+    _say_running(layout, None if binaries is None else binaries["kubectl"].parent)
+    return 0
+
+
+def _wait_or_stop(layout: Layout, process: "handle.SupervisorProcess") -> None:
+    try:
+        handle.wait_running(layout, process, _READY_SECONDS)
+    except ClusterError as error:
+        process.wait()
+        raise ClusterError(f"{error}\nlogs: {layout.logs}") from error
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _say_running(layout: Layout, programs: Path | None) -> None:
+    print(f"kubeconfig: {layout.kubeconfig}")
+    print(f"logs:       {layout.logs}")
+    print("use it:     export KUBECONFIG=" + shlex.quote(str(layout.kubeconfig)))
+    if shutil.which("kubectl") is not None:
+        print("            kubectl get nodes")
+    elif programs is not None:
+        print(f"            export PATH=$PATH:{shlex.quote(str(programs))}")
+        print("            kubectl get nodes")
+    else:
+        print("            (there is no kubectl on this machine; one of the last years will do)")
+
+
+def _down(options: argparse.Namespace) -> int:
+    layout = _layout(options)
+    status = read_status(layout)
+    if status is None and not layout.plan.exists():
+        print(f"no cluster in {layout.root}")
+        return 0
+    with Lines().step(f"stopping the cluster in {layout.root}"):
+        handle.stop(layout, status.supervisor if status else None)
+        if not options.keep_logs:
+            shutil.rmtree(layout.root, ignore_errors=True)
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    layout = _layout(options)
+    status = read_status(layout)
+    if status is None:
+        said = f"no cluster in {layout.root}; `python -m localcluster up` starts one"
+        print(json.dumps({"phase": "absent"}) if options.json else said)
+        return _NOT_RUNNING
+    running = status.phase == "running" and status.supervised
+    if options.json:
+        print(json.dumps(_as_json(layout, status), indent=1))
+    else:
+        _print_status(layout, status)
+    return 0 if running else _NOT_RUNNING
+
+
+def _as_json(layout: Layout, status: ClusterStatus) -> dict[str, object]:
+    return {
+        "phase": status.phase,
+        "supervised": status.supervised,
+        "reason": status.reason,
+        "kubeconfig": str(layout.kubeconfig),
+        "components": {
+            name: {
+                "phase": each.phase,
+                "pid": each.process.pid if each.process else None,
+                "restarts": each.restarts,
+                "last_exit": each.last_exit,
+            }
+            for name, each in status.components.items()
+        },
+    }
+
+
+def _print_status(layout: Layout, status: ClusterStatus) -> None:
+    lost = status.phase in {"starting", "running", "stopping"} and not status.supervised
+    said = (
+        f"{status.phase}, but its supervisor is gone: run `down`, then `up`"
+        if lost
+        else status.phase
+    )
+    print(f"cluster:    {said}{': ' if status.reason else ''}{status.reason}")
+    plan = read_json(layout.plan)
+    if plan is not None:
+        print(f"back end:   {plan.get('backend')}, {len(plan.get('nodes') or ())} nodes")
+    print(f"kubeconfig: {layout.kubeconfig}")
+    print(f"{'COMPONENT':<26}{'PHASE':<14}{'PID':<10}{'RESTARTS':<10}LAST EXIT")
+    for name, each in status.components.items():
+        pid = each.process.pid if each.process else "-"
+        print(f"{name:<26}{each.phase:<14}{pid!s:<10}{each.restarts:<10}{each.last_exit or '-'}")
+    print("last events:")
+    for event in read_events(layout, _SHOWN_EVENTS):
+        print(f"  {event['at']} {event['subject']}: {event['event']} {event['detail']}".rstrip())
+
+
+def _refuse_if_running(layout: Layout) -> None:
+    status = read_status(layout)
+    if status is not None and status.supervised:
+        raise ClusterError(
+            f"a cluster runs in {layout.root} already: use it with KUBECONFIG={layout.kubeconfig},"
+            " stop it with `down`, or start another with --name"
+        )
+
+
+def _layout(options: argparse.Namespace) -> Layout:
+    folder: Path = options.state or state_root() / options.name
+    return Layout(Path(os.path.abspath(folder)))  # noqa: PTH100 - resolve() would follow a link that is the user's
+
+
+def _nodes(count: int | None, capacities: Sequence[dict[str, str]]) -> tuple[NodeSpec, ...]:
+    if len(capacities) <= 1:
+        return numbered_nodes(3 if count is None else count, capacities[0] if capacities else {})
+    if count not in {None, len(capacities)}:
+        raise ClusterError(
+            f"--nodes {count} does not fit {len(capacities)} times --node; leave --nodes out"
+        )
+    return tuple(
+        NodeSpec(f"node-{number}", each) for number, each in enumerate(capacities, start=1)
+    )
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name: lower-case letters, digits and '-' are"
+        )
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) > 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes between 0 and 100")
+    return int(text)
+
+
+def _capacity(text: str) -> dict[str, str]:
+    try:
+        return parse_capacity(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

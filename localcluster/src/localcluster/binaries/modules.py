@@ -1,0 +1,114 @@
+"""Which programs there are, from which pinned Go module each comes, and under which key a build is
+kept.
+
+A module lies in `modules/<name>/` as go.mod and go.sum. The key of a build is a hash of all that
+decides its result, so a changed pin or flag is built anew and an unchanged one never is.
+"""
+
+import hashlib
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "modules"
+_STRIPPED = "-s -w"
+
+
+@dataclass(frozen=True)
+class GoModule:
+    """One pinned module and the programs built from it (`programs`: name of the program -> its Go
+    package).
+
+    `main` is the module whose version counts; `manifests` are the folders below its root whose YAML
+    files a cluster needs at run time.
+    """
+
+    name: str
+    main: str
+    programs: dict[str, str]
+    stamps_version: bool = False
+    manifests: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where go.mod and go.sum lie."""
+        return _FOLDER / self.name
+
+    @property
+    def version(self) -> str:
+        """The pinned version of the main module, `v1.36.3` for example."""
+        return _required_version((self.folder / "go.mod").read_text(), self.main)
+
+    @property
+    def go_directive(self) -> tuple[int, ...]:
+        """The lowest Go version that builds the module, as numbers."""
+        found = re.search(
+            r"^go (\d+(?:\.\d+)*)$", (self.folder / "go.mod").read_text(), re.MULTILINE
+        )
+        assert found is not None, f"{self.folder}/go.mod lacks its go directive"
+        return tuple(int(part) for part in found[1].split("."))
+
+    @property
+    def ldflags(self) -> str:
+        """What the linker is told: no debug tables and, for Kubernetes, the version that it
+        reports."""
+        if not self.stamps_version:
+            return _STRIPPED
+        major, minor = self.version.removeprefix("v").split(".")[:2]
+        # Unstamped, the API server calls itself v0.0.0-master+$Format:%H$, which kubectl refuses to
+        # parse.
+        stamps = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
+        return " ".join(
+            [_STRIPPED, *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in stamps.items())]
+        )
+
+    def build_flags(self) -> tuple[str, ...]:
+        """Return the arguments of `go build` before `-o`."""
+        return ("-trimpath", "-ldflags", self.ldflags)
+
+    def key(self) -> str:
+        """Name the build: equal for equal pins, flags, programs and platform, different
+        otherwise."""
+        parts = [
+            (self.folder / "go.mod").read_text(),
+            (self.folder / "go.sum").read_text(),
+            *self.build_flags(),
+            *(f"{name}={package}" for name, package in sorted(self.programs.items())),
+            *self.manifests,
+            f"{sys.platform}/{platform.machine()}",
+        ]
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return f"{self.name}-{self.version}-{digest[:12]}"
+
+
+def _required_version(go_mod: str, module: str) -> str:
+    found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", go_mod, re.MULTILINE)
+    assert found is not None, f"no version of {module} is pinned"
+    return found[1]
+
+
+KUBERNETES = GoModule(
+    name="kubernetes",
+    main="k8s.io/kubernetes",
+    programs={
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    },
+    stamps_version=True,
+)
+
+TRAINING_OPERATOR = GoModule(
+    name="training-operator",
+    main="github.com/kubeflow/training-operator",
+    programs={
+        "training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"
+    },
+    manifests=("manifests/base/crds", "manifests/base/rbac"),
+)
+
+MODULES = (KUBERNETES, TRAINING_OPERATOR)

@@ -1,0 +1,282 @@
+"""A local cluster for tests and the demo: a context manager around a supervisor and a kubeconfig.
+
+    with LocalCluster("demo", nodes=numbered_nodes(2, {"cpu": "4"})) as cluster:
+        print(cluster.kubectl("get", "nodes"))
+
+The cluster ends with the `with` block, with the process, or with Ctrl-C, whichever comes first.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from localcluster import client, handle
+from localcluster.binaries.locate import Binaries, resolve
+from localcluster.components import AGENT
+from localcluster.embedded import applying
+from localcluster.errors import ClusterError, KubectlError
+from localcluster.images import default_images
+from localcluster.layout import Layout
+from localcluster.processes import ProcessId, base_environ, send
+from localcluster.progress import Lines, Progress
+from localcluster.records import ClusterStatus, ComponentStatus, read_events, read_status
+from localcluster.specs import Backend, NodeSpec
+from localcluster.supervise import REPOSITORY
+
+_READY_SECONDS = 180.0
+_KUBECTL_SECONDS = 120.0
+_POLL_SECONDS = 0.05
+
+
+class LocalCluster:
+    """One control plane on loopback, with process nodes: a real one, or with `backend` the embedded
+    one.
+
+    `nodes` may be empty: then no node agent runs. `state_dir` is kept (logs, events) after the end;
+    without one, everything lies in a temporary folder that goes. `binaries` names a folder of
+    programs to use instead of built ones. `images` maps image names of examples to their virtual
+    environments (or to the sentence why there is none); `agent` holds further fields of the node
+    agent's configuration. Set `progress` before the start to hear of it in another way than by
+    lines on stderr."""
+
+    def __init__(  # noqa: PLR0913 - the last five are options, by keyword only
+        self,
+        name: str,
+        nodes: Sequence[NodeSpec] = (),
+        *,
+        state_dir: Path | None = None,
+        binaries: Path | None = None,
+        images: Mapping[str, Path | str] | None = None,
+        agent: Mapping[str, Any] | None = None,
+        backend: Backend = Backend.REAL,
+    ) -> None:
+        self.name = name
+        self.nodes = tuple(nodes)
+        self._state_dir = state_dir
+        self._named_binaries = binaries
+        self._images = images
+        self._agent = dict(agent or {})
+        self.backend = Backend(backend)
+        self.progress: Progress = Lines()
+        self._layout: Layout | None = None
+        self._binaries: Binaries | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner_end: int | None = None
+
+    def __enter__(self) -> Self:
+        """Start it and wait until every component is ready. Raises BuildError or ClusterError."""
+        if self.backend is Backend.REAL:
+            self._binaries = resolve(self._named_binaries, self.progress)
+        root = self._state_dir or Path(tempfile.mkdtemp(prefix=f"localcluster-{self.name}-"))
+        self._layout = Layout(root.resolve())
+        try:
+            with self.progress.step(f"starting the cluster {self.name!r}"):
+                self._process, self._owner_end = handle.launch(
+                    self._layout, self._plan(), owned=True
+                )
+                handle.wait_running(self._layout, self._process, _READY_SECONDS)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Stop it in order; nothing of it is left."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop it in order, as leaving the context does; more than once does no harm."""
+        if self._owner_end is not None:
+            os.close(self._owner_end)  # the supervisor reads this as: your owner is gone
+            self._owner_end = None
+        try:
+            if self._process is not None:
+                self._end_supervisor(self._process)
+                self._process = None
+        finally:
+            if self._state_dir is None and self._layout is not None:
+                shutil.rmtree(self._layout.root, ignore_errors=True)
+
+    def _end_supervisor(self, process: "subprocess.Popen[bytes]") -> None:
+        status = read_status(self.layout)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        handle.stop(self.layout, status.supervisor if status else None)
+
+    def _plan(self) -> handle.Plan:
+        kube = None if self._binaries is None else self._binaries["kube-scheduler"].parent
+        images = default_images(REPOSITORY, Path(sys.prefix), kube, self._images)
+        agent = {"images": images.to_json(), **self._agent}
+        return handle.Plan(
+            self.name, self.nodes, self._binaries, agent, ephemeral=self._state_dir is None
+        )
+
+    @property
+    def layout(self) -> Layout:
+        """Where its files lie."""
+        if self._layout is None:
+            raise ClusterError(f"the cluster {self.name!r} was not started")
+        return self._layout
+
+    @property
+    def binaries(self) -> Binaries:
+        """The programs that it runs; the embedded back end has none (ClusterError)."""
+        if self.backend is Backend.EMBEDDED:
+            raise ClusterError(
+                "the embedded back end has no programs; start the cluster with the real one"
+            )
+        if self._binaries is None:
+            raise ClusterError(f"the cluster {self.name!r} was not started")
+        return self._binaries
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.layout.kubeconfig
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return str(client.api_client(self.kubeconfig).configuration.host)
+
+    @property
+    def status(self) -> ClusterStatus:
+        """What the supervisor last said."""
+        status = read_status(self.layout)
+        if status is None:
+            raise ClusterError(f"the cluster {self.name!r} has no status")
+        return status
+
+    @property
+    def components(self) -> Mapping[str, ComponentStatus]:
+        """The components by name: etcd, kube-apiserver, ..., node-agent."""
+        return self.status.components
+
+    def kubectl(
+        self, *args: str, input: str | None = None, timeout_seconds: float = _KUBECTL_SECONDS
+    ) -> str:
+        """Run kubectl as the administrator and return what it printed. Raises KubectlError with its
+        stderr.
+
+        The embedded back end brings no kubectl: there it is one on PATH, if there is one.
+        """
+        command = [self._kubectl(), "--kubeconfig", str(self.kubeconfig), *args]
+        # A home of its own keeps kubectl from reading the user's preferences and from sharing a
+        # discovery cache.
+        environ = {**base_environ(), "HOME": str(self.layout.root)}
+        shown = f"kubectl {' '.join(args)}"
+        try:
+            done = subprocess.run(
+                command,
+                check=False,  # the status is looked at below, to say more
+                input=input or "",
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=timeout_seconds,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise KubectlError(f"`{shown}` did not end within {timeout_seconds:.0f} s") from error
+        if done.returncode != 0:
+            raise KubectlError(f"`{shown}` failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def _kubectl(self) -> str:
+        if self.backend is Backend.REAL:
+            return str(self.binaries["kubectl"])
+        found = shutil.which("kubectl")
+        if found is None:
+            raise KubectlError(
+                "there is no kubectl on PATH, and the embedded back end needs none and brings none"
+            )
+        return found
+
+    def get(self, *args: str) -> dict[str, Any]:
+        """Run `kubectl get ... -o json` and return the object."""
+        body: dict[str, Any] = json.loads(self.kubectl("get", *args, "-o", "json"))
+        return body
+
+    def apply(self, path: Path) -> str:
+        """Apply a file, a folder of files, or a folder with a kustomization, server-side.
+
+        On the embedded back end no kubectl is needed, and of kustomize only what this project uses
+        is known."""
+        if self.backend is Backend.EMBEDDED:
+            return applying.apply(self.kubeconfig, path)
+        kustomized = any(
+            (path / name).exists() for name in ("kustomization.yaml", "kustomization.yml")
+        )
+        return self.kubectl("apply", "--server-side", "-k" if kustomized else "-f", str(path))
+
+    def api_client(self) -> client.TimedApiClient:
+        """Return a client of the `kubernetes` package, as the administrator, with time-outs on
+        every call."""
+        return client.api_client(self.kubeconfig)
+
+    def kill(self, component: str) -> ProcessId:
+        """Kill a component with SIGKILL; the supervisor starts it again. Return the process that
+        was killed."""
+        return self._signal(component, signal.SIGKILL)
+
+    def restart(self, component: str, timeout_seconds: float = 60.0) -> None:
+        """End a component with SIGTERM and wait until it is ready again."""
+        self.wait_restarted(component, self._signal(component, signal.SIGTERM), timeout_seconds)
+
+    def wait_restarted(
+        self, component: str, previous: ProcessId, timeout_seconds: float = 60.0
+    ) -> None:
+        """Wait until the component is ready in another process than `previous`. Raises
+        ClusterError."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            current = self._component(component)
+            if current.ready and current.process != previous:
+                return
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{component} was not ready again after {timeout_seconds:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
+    def log_path(self, component: str) -> Path:
+        """Return the component's log file."""
+        self._component(component)
+        return self.layout.log(component)
+
+    def diagnose(self, lines: int = 12) -> str:
+        """Return the last events and the last lines of every log, for the message of a failed
+        test."""
+        events = [
+            f"  {each['at']} {each['subject']}: {each['event']} {each['detail']}"
+            for each in self.events()
+        ]
+        logs = sorted(self.layout.logs.glob("*.log"))
+        parts = [f"--- {log.name}\n{handle.tail(log, lines)}" for log in logs]
+        return "\n".join(["--- events", *events, *parts])
+
+    def events(self, last: int = 40) -> list[dict[str, Any]]:
+        """Return what happened to the components, oldest first: at, subject, event, detail."""
+        return read_events(self.layout, last)
+
+    def _signal(self, component: str, number: signal.Signals) -> ProcessId:
+        process = self._component(component).process
+        if process is None or not send(process, number):
+            raise ClusterError(f"{component} does not run now")
+        return process
+
+    def _component(self, name: str) -> ComponentStatus:
+        try:
+            return self.components[name]
+        except KeyError:
+            known = ", ".join(sorted(self.components))
+            hint = f"; {AGENT} runs only with nodes" if name == AGENT else ""
+            raise ClusterError(f"there is no component {name!r}; there are {known}{hint}") from None

@@ -1,0 +1,240 @@
+"""The components of a control plane as values: command line, environment, how to tell that each is
+ready.
+
+Pure: nothing is started here. The flags were tried against the pinned versions; a comment stands
+where one is needed for a reason that its name does not tell.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from localcluster.binaries.locate import Binaries
+from localcluster.identities import ADMIN
+from localcluster.layout import Layout
+from localcluster.probes import AllProbe, HttpProbe, LogLineProbe, Probe, RunningProbe
+
+SERVICE_RANGE = "10.96.0.0/16"
+AGENT = "node-agent"
+OPERATOR = "training-operator"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The loopback ports of one cluster."""
+
+    etcd: int
+    etcd_peer: int
+    api: int
+    controllers: int
+    scheduler: int
+    operator_health: int
+
+
+@dataclass(frozen=True)
+class Component:
+    """One process to keep alive.
+
+    `grace_seconds` is how long it may take to end after SIGTERM; `death_signal` reaches it when the
+    supervisor dies.
+    """
+
+    name: str
+    command: Sequence[str]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    probe: Probe = field(default_factory=RunningProbe)
+    grace_seconds: float = 10.0
+    death_signal: signal.Signals = signal.SIGKILL
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that the command lines depend on."""
+
+    layout: Layout
+    binaries: Binaries
+    ports: Ports
+
+    def serving_probe(self, port: int, path: str = "/healthz") -> HttpProbe:
+        """Return a probe of a component that serves with the cluster's certificate."""
+        return HttpProbe(port, path, self.layout.pki / "ca.crt")
+
+    def serving_flags(self, port: int) -> tuple[str, ...]:
+        """Return the flags, common to all Kubernetes components, of serving on loopback."""
+        pki = self.layout.pki
+        return (
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--tls-cert-file={pki / 'serving.crt'}",
+            f"--tls-private-key-file={pki / 'serving.key'}",
+        )
+
+    def client_flags(self, name: str) -> tuple[str, ...]:
+        """Return the flags with which a component finds the API server, for its work and to check
+        callers."""
+        kubeconfig = self.layout.kubeconfig_of(name)
+        return (
+            f"--kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+        )
+
+
+def etcd(recipe: Recipe) -> Component:
+    """Return the store: TLS for clients and peers, no fsync, since nothing outlives the cluster."""
+    pki, ports = recipe.layout.pki, recipe.ports
+    client, peer = f"https://127.0.0.1:{ports.etcd}", f"https://127.0.0.1:{ports.etcd_peer}"
+    command = (
+        str(recipe.binaries["etcd"]),
+        "--name=local",
+        f"--data-dir={recipe.layout.data / 'etcd'}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=local={peer}",
+        *(f"--{side}client-cert-auth" for side in ("", "peer-")),
+        *(f"--{side}trusted-ca-file={pki / 'etcd-ca.crt'}" for side in ("", "peer-")),
+        *(f"--{side}cert-file={pki / 'etcd.crt'}" for side in ("", "peer-")),
+        *(f"--{side}key-file={pki / 'etcd.key'}" for side in ("", "peer-")),
+    )
+    probe = HttpProbe(ports.etcd, "/readyz", pki / "etcd-ca.crt", pki / "etcd-client")
+    return Component("etcd", command, probe=probe)
+
+
+def api_server(recipe: Recipe) -> Component:
+    """Return the API server: RBAC, certificates for clients, bound to loopback."""
+    pki = recipe.layout.pki
+    command = (
+        str(recipe.binaries["kube-apiserver"]),
+        f"--etcd-servers=https://127.0.0.1:{recipe.ports.etcd}",
+        f"--etcd-cafile={pki / 'etcd-ca.crt'}",
+        f"--etcd-certfile={pki / 'etcd-client.crt'}",
+        f"--etcd-keyfile={pki / 'etcd-client.key'}",
+        *recipe.serving_flags(recipe.ports.api),
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",  # the default one refuses a loopback address
+        f"--client-ca-file={pki / 'ca.crt'}",
+        # No proxy speaks for users here; without these, the other components log an error every few
+        # seconds.
+        f"--requestheader-client-ca-file={pki / 'front-proxy-ca.crt'}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        "--authorization-mode=RBAC",
+        "--allow-privileged",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki / 'service-account.key'}",
+        f"--service-account-signing-key-file={pki / 'service-account.key'}",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        "--profiling=false",
+    )
+    return Component(
+        "kube-apiserver", command, probe=recipe.serving_probe(recipe.ports.api, "/readyz")
+    )
+
+
+def controller_manager(recipe: Recipe) -> Component:
+    """Return the controllers. They also make ServiceAccounts and take new nodes' not-ready taint
+    away."""
+    name, pki = "kube-controller-manager", recipe.layout.pki
+    command = (
+        str(recipe.binaries[name]),
+        *recipe.client_flags(name),
+        *recipe.serving_flags(recipe.ports.controllers),
+        f"--root-ca-file={pki / 'ca.crt'}",
+        f"--service-account-private-key-file={pki / 'service-account.key'}",
+        # RBAC grants each controller its own rights, not all to one user
+        "--use-service-account-credentials",
+        # there is one; without the election it survives a restart of the API server
+        "--leader-elect=false",
+        # Nothing routes to Services here, and of addresses on loopback these controllers only
+        # complain, in Events.
+        "--controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+        "--profiling=false",
+    )
+    # Until this account exists, every pod in the namespace is refused.
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    made = HttpProbe(recipe.ports.api, account, pki / "ca.crt", pki / ADMIN)
+    return Component(
+        name, command, probe=AllProbe((recipe.serving_probe(recipe.ports.controllers), made))
+    )
+
+
+def stock_scheduler(recipe: Recipe) -> Component:
+    """Return the cluster's own scheduler, with its defaults."""
+    name = "kube-scheduler"
+    command = (
+        str(recipe.binaries[name]),
+        *recipe.client_flags(name),
+        *recipe.serving_flags(recipe.ports.scheduler),
+        "--leader-elect=false",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+        "--profiling=false",
+    )
+    return Component(name, command, probe=recipe.serving_probe(recipe.ports.scheduler))
+
+
+def training_operator(recipe: Recipe) -> Component:
+    """Return the operator, for the two kinds of jobs whose CRDs are installed."""
+    health = recipe.ports.operator_health
+    command = (
+        str(recipe.binaries[OPERATOR]),
+        "--metrics-bind-address=127.0.0.1:0",
+        f"--health-probe-bind-address=127.0.0.1:{health}",
+        "--enable-scheme=tfjob",
+        "--enable-scheme=mxjob",
+        "--zap-log-level=info",
+    )
+    environ = {"KUBECONFIG": str(recipe.layout.kubeconfig_of(OPERATOR))}
+    return Component(OPERATOR, command, environ, probe=HttpProbe(health, "/readyz"))
+
+
+def node_agent(layout: Layout, repository: Path) -> Component:
+    """Return the agent of all process nodes. Its containers need time to end, so it gets more of
+    it."""
+    command = (
+        sys.executable,
+        "-m",
+        "localcluster.node",
+        "--config",
+        str(agent_config_path(layout)),
+    )
+    return Component(
+        AGENT,
+        command,
+        {"PYTHONPATH": f"{repository}:{repository}/localcluster/src", "PYTHONUNBUFFERED": "1"},
+        cwd=repository,
+        probe=LogLineProbe(layout.log(AGENT), "ready"),
+        grace_seconds=20.0,
+        death_signal=signal.SIGTERM,  # so that it can end its containers
+    )
+
+
+def agent_config_path(layout: Layout) -> Path:
+    """Return where the agent's configuration lies."""
+    return layout.root / "node-agent.json"
+
+
+def agent_config(
+    layout: Layout, nodes: Sequence[Mapping[str, object]], settings: Mapping[str, object]
+) -> str:
+    """Return the agent's configuration as JSON; `settings` holds `images` and whatever else the
+    agent reads."""
+    body = {
+        **settings,
+        "kubeconfig": str(layout.kubeconfig_of(AGENT)),
+        "state_dir": str(layout.data / AGENT),
+        "nodes": list(nodes),
+    }
+    return json.dumps(body, indent=1)

@@ -1,0 +1,101 @@
+"""`python -m localcluster.embedded.apiserver --port N`: serve on 127.0.0.1 until SIGTERM or
+SIGINT."""
+
+import argparse
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+import yaml
+
+from localcluster.embedded.apiserver.app import App
+from localcluster.embedded.apiserver.server import Server
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve; return 0 after an orderly end, 1 where the port could not be had."""
+    parser = argparse.ArgumentParser(
+        prog="python -m localcluster.embedded.apiserver", description=__doc__
+    )
+    parser.add_argument("--port", type=int, required=True, help="port of 127.0.0.1")
+    parser.add_argument("--journal", type=Path, help="file that keeps the objects over a restart")
+    parser.add_argument(
+        "--load", type=Path, action="append", default=[], help="YAML of objects to begin with"
+    )
+    parser.add_argument(
+        "--token-file", type=Path, help="callers have to show this token; without it all are let in"
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    secret = options.token_file.read_bytes().strip() if options.token_file else b""
+    documents = [each for path in options.load for each in _documents(path)]
+    server = Server(f"127.0.0.1:{options.port}", options.journal, documents, secret)
+    try:
+        return asyncio.run(_serve(server.app, options.port))
+    finally:
+        server.close()
+
+
+async def _serve(app: App, port: int) -> int:
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=port,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        timeout_keep_alive=3600,
+        timeout_graceful_shutdown=2,
+    )
+    http = _Http(config, app)
+    # What is there at the start stays, and the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    await http.serve()
+    return 0 if http.started else 1
+
+
+class _Http(uvicorn.Server):
+    """Ends the watches first when it is told to end: they would hold it up."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app = app
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take signals to end while the block lasts. uvicorn would raise them once more, and be
+        killed by them."""
+        before = {
+            each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take in a signal to end."""
+        super().handle_exit(sig, frame)
+        self._app.end()
+
+
+def _documents(path: Path) -> list[dict[str, object]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [each for each in yaml.load_all(path.read_text(), Loader=loader) if each]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

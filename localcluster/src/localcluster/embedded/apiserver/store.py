@@ -1,0 +1,234 @@
+"""The store: objects by kind, namespace and name; one counter of versions; and a log of changes for
+each kind.
+
+    put, remove     give the next version to a change and append it to the log of its kind
+    since(version)  the changes after a version, or `Expired` where the log no longer reaches back
+    so far at(version)     the objects as they were, found by undoing the changes since
+    compact()       forgets the log: from then on only what happens later can be watched
+
+Objects are encoded once, when they are stored; lists and watches share these bytes.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from localcluster.embedded.apiserver.kinds import Json
+
+Name: TypeAlias = tuple[str, str]
+"""Namespace ("" for an object without one) and name."""
+
+_KEPT = 10_000
+
+
+class Expired(Exception):
+    """The log does not reach back to the version that was asked for; `oldest` is the first one that
+    is known."""
+
+    def __init__(self, oldest: int) -> None:
+        """Keep the oldest version from which changes are known."""
+        super().__init__(f"the log begins after version {oldest}")
+        self.oldest = oldest
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object as it stands in the store, with its bytes. `body` begins with kind and
+    apiVersion."""
+
+    body: Json
+    raw: bytes
+    version: int
+
+    @property
+    def name(self) -> Name:
+        """Its place within its kind."""
+        metadata = self.body["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+
+    @property
+    def uid(self) -> str:
+        """Its identity."""
+        return str(self.body["metadata"]["uid"])
+
+
+@dataclass(slots=True)
+class Change:
+    """One change of one object: `before` is None for a new one; of one that went, `now` is the last
+    state."""
+
+    version: int
+    before: Stored | None
+    now: Stored
+    gone: bool
+    _event: bytes = field(default=b"", repr=False)
+
+    @property
+    def name(self) -> Name:
+        """Namespace and name of the object."""
+        return self.now.name
+
+    @property
+    def event(self) -> bytes:
+        """The change as a line of a watch without selectors, encoded once for all watchers."""
+        if not self._event:
+            kind = "DELETED" if self.gone else "MODIFIED" if self.before else "ADDED"
+            self._event = event_line(kind, self.now.raw)
+        return self._event
+
+
+class Journal(Protocol):
+    """Where changes are kept beyond the life of the process."""
+
+    def record(self, kind: str, change: Change) -> None:
+        """Keep a change. What it raises undoes the change."""
+        ...
+
+
+Listener: TypeAlias = Callable[[str, Change], None]
+
+
+class Store:
+    """All objects. Kinds are named by the key they are stored under."""
+
+    def __init__(self, kept: int = _KEPT) -> None:
+        """Keep at least `kept` changes of each kind (and at most twice as many)."""
+        self.version = 1
+        self._kept = kept
+        self._journal: Journal | None = None
+        self._objects: dict[str, dict[Name, Stored]] = {}
+        self._logs: dict[str, list[Change]] = {}
+        self._begins: dict[str, int] = {}
+        self._compacted = 1
+        self._listeners: list[Listener] = []
+
+    def keep(self, journal: Journal) -> None:
+        """Record every change from now on."""
+        self._journal = journal
+
+    def retell(self) -> None:
+        """Tell the listeners of every object that there is, as if it were new."""
+        for kind, objects in self._objects.items():
+            for each in objects.values():
+                for listener in self._listeners:
+                    listener(kind, Change(each.version, None, each, gone=False))
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` of every change from now on, right after it happened."""
+        self._listeners.append(listener)
+
+    def find(self, kind: str, name: Name) -> Stored | None:
+        """Return one object."""
+        return self._objects.get(kind, {}).get(name)
+
+    def items(self, kind: str, namespace: str = "") -> list[Stored]:
+        """Return the objects of a kind, of one namespace or of all, by name."""
+        return _ordered(self._objects.get(kind, {}), namespace)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Return the kinds of which there are objects."""
+        return tuple(kind for kind, objects in self._objects.items() if objects)
+
+    def put(self, kind: str, body: Json) -> Stored:
+        """Store an object in place of the one of its name; it gets the next version. Raises what
+        the journal raises."""
+        version = self.version + 1
+        now = encoded(body, version)
+        objects = self._objects.setdefault(kind, {})
+        change = Change(version, objects.get(now.name), now, gone=False)
+        self._take(kind, change)
+        return now
+
+    def remove(self, kind: str, name: Name) -> Stored:
+        """Take an object out; its last state gets the next version.
+
+        Raises KeyError where there is none, and what the journal raises.
+        """
+        before, version = self._objects[kind][name], self.version + 1
+        now = encoded(before.body, version)
+        self._take(kind, Change(version, before, now, gone=True))
+        return now
+
+    def since(self, kind: str, version: int) -> Sequence[Change]:
+        """Return the changes of a kind after a version, oldest first. Raises Expired."""
+        begins = max(self._compacted, self._begins.get(kind, 0))
+        if version < begins:
+            raise Expired(begins)
+        log = self._logs.get(kind, [])
+        return log[bisect_right(log, version, key=_version_of) :]
+
+    def at(self, kind: str, version: int, namespace: str = "") -> list[Stored]:
+        """Return the objects of a kind as they were at a version, by name. Raises Expired."""
+        objects = dict(self._objects.get(kind, {}))
+        for change in reversed(self.since(kind, version)):
+            if change.before is None:
+                objects.pop(change.name, None)
+            else:
+                objects[change.name] = change.before
+        return _ordered(objects, namespace)
+
+    def compact(self) -> None:
+        """Forget every change so far; the objects stay."""
+        self._compacted = self.version
+        self._logs.clear()
+
+    def restore(self, kind: str, change: Change) -> None:
+        """Take in a change that an earlier process made."""
+        before = self._objects.get(kind, {}).get(change.name)
+        self._apply(kind, Change(change.version, before, change.now, change.gone))
+
+    def _take(self, kind: str, change: Change) -> None:
+        """Record a change, make it and tell of it: what cannot be recorded does not happen."""
+        if self._journal is not None:
+            self._journal.record(kind, change)
+        self._apply(kind, change)
+        for listener in self._listeners:
+            listener(kind, change)
+
+    def _apply(self, kind: str, change: Change) -> None:
+        objects, log = self._objects.setdefault(kind, {}), self._logs.setdefault(kind, [])
+        # A changed object keeps its place; one that is made anew comes last.
+        objects[change.name] = change.now
+        if change.gone:
+            del objects[change.name]
+        self.version = max(self.version, change.version)
+        log.append(change)
+        if len(log) > 2 * self._kept:
+            self._begins[kind] = log[self._kept - 1].version
+            del log[: self._kept]
+
+
+def encoded(body: Json, version: int) -> Stored:
+    """Return an object as it is stored: with this version, kind and apiVersion first, and its
+    bytes."""
+    metadata = {**body["metadata"], "resourceVersion": str(version)}
+    whole = {"kind": body["kind"], "apiVersion": body["apiVersion"], **body, "metadata": metadata}
+    return Stored(whole, msgspec.json.encode(whole), version)
+
+
+def event_line(kind: str, raw: bytes) -> bytes:
+    """Return one line of a watch."""
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), raw)
+
+
+def listed(kind: str, api_version: str, item: Stored) -> bytes:
+    """Return a built-in object's bytes as they stand in a list: without kind and apiVersion."""
+    skipped = len(msgspec.json.encode({"kind": kind, "apiVersion": api_version}))
+    return b"{" + item.raw[skipped:]
+
+
+def _version_of(change: Change) -> int:
+    return change.version
+
+
+def _ordered(objects: dict[Name, Stored], namespace: str) -> list[Stored]:
+    return list(_in_order(objects, namespace))
+
+
+def _in_order(objects: dict[Name, Stored], namespace: str) -> Iterator[Stored]:
+    for name in sorted(objects, key="/".join):  # as pages of a list are counted, and as etcd has it
+        if not namespace or name[0] == namespace:
+            yield objects[name]

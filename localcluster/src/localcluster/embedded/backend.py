@@ -1,0 +1,133 @@
+"""The embedded back end: its components as values, and the files that they need.
+
+The components have the names of the real ones, so that whoever kills, restarts or asks after one
+need not know which back end runs. All of them share one identity, a token that is made anew at each
+start."""
+
+import json
+import random
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from localcluster.components import AGENT, OPERATOR, Component, node_agent
+from localcluster.embedded.apiserver.tokens import ADMINISTRATOR
+from localcluster.layout import Layout
+from localcluster.ports import pick_ports
+from localcluster.probes import HttpProbe, LogLineProbe
+from localcluster.storage import write_json
+from localcluster.supervisor import Stage
+
+_HERE: Final = Path(__file__).parent
+_REPOSITORY: Final = _HERE.parents[3]
+_KINDS: Final = ("tfjobs.yaml", "mxjobs.yaml")
+_SCHEDULER: Final = "kube-scheduler"
+_COMPONENTS: Final = (_SCHEDULER, OPERATOR, AGENT)
+
+
+def stages(layout: Layout, plan: Mapping[str, Any]) -> list[Stage]:
+    """Write what the components read, and return them."""
+    (port,) = pick_ports(1, random.Random())
+    layout.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+    token = secrets.token_urlsafe(32)
+    _write_private(_token_file(layout), token)
+    for path in (layout.kubeconfig, *(layout.kubeconfig_of(name) for name in _COMPONENTS)):
+        write_kubeconfig(path, port, token)
+    write_json(_scheduler_config(layout), _scheduler_settings(layout))
+    agent = [node_agent(layout, _REPOSITORY)] if plan["nodes"] else []
+    # All at once: the API server is ready long before the others have read their modules.
+    return [Stage([api_server(layout, port), scheduler(layout), training_operator(layout), *agent])]
+
+
+def api_server(layout: Layout, port: int) -> Component:
+    """Return the API server with its controllers. It serves the operator's kinds from the start."""
+    files = [word for name in _KINDS for word in ("--load", str(_HERE / "kinds" / name))]
+    own = (
+        "--journal",
+        str(layout.data / "journal.jsonl"),
+        "--token-file",
+        str(_token_file(layout)),
+    )
+    command = _python("localcluster.embedded.apiserver", "--port", str(port), *own, *files)
+    return _component("kube-apiserver", command, HttpProbe(port, "/readyz"))
+
+
+def scheduler(layout: Layout) -> Component:
+    """Return the cluster's own scheduler."""
+    files = (
+        "--kubeconfig",
+        str(layout.kubeconfig_of(_SCHEDULER)),
+        "--config",
+        str(_scheduler_config(layout)),
+    )
+    return _component(
+        _SCHEDULER,
+        _python("localcluster.embedded.scheduler", *files),
+        _says_ready(layout, _SCHEDULER),
+    )
+
+
+def training_operator(layout: Layout) -> Component:
+    """Return the operator of TFJobs and MXJobs."""
+    command = _python(
+        "localcluster.embedded.operator", "--kubeconfig", str(layout.kubeconfig_of(OPERATOR))
+    )
+    return _component(OPERATOR, command, _says_ready(layout, OPERATOR))
+
+
+def write_kubeconfig(path: Path, port: int, token: str) -> None:
+    """Write a kubeconfig for a server on a port of loopback, without TLS.
+
+    The token is also part of the address: kubectl sends a user's token over TLS alone, but always
+    what the address has."""
+    server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "local", "cluster": {"server": server}}],
+        "users": [{"name": "local", "user": {"token": token}}],
+        "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local"}}],
+        "current-context": "local",
+    }
+    _write_private(path, json.dumps(body, indent=1))  # JSON is YAML
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+def _token_file(layout: Layout) -> Path:
+    return layout.pki / "token"
+
+
+def _python(module: str, *arguments: str) -> Sequence[str]:
+    return (sys.executable, "-m", module, *arguments)
+
+
+def _component(name: str, command: Sequence[str], probe: HttpProbe | LogLineProbe) -> Component:
+    environ = {
+        "PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY}/localcluster/src",
+        "PYTHONUNBUFFERED": "1",
+    }
+    return Component(name, command, environ, cwd=_REPOSITORY, probe=probe)
+
+
+def _says_ready(layout: Layout, name: str) -> LogLineProbe:
+    return LogLineProbe(layout.log(name), "ready")
+
+
+def _scheduler_config(layout: Layout) -> Path:
+    return layout.root / "kube-scheduler.json"
+
+
+def _scheduler_settings(layout: Layout) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(layout.kubeconfig_of(_SCHEDULER))},
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": "default-scheduler"}],
+    }

@@ -1,0 +1,201 @@
+"""Renders the kustomizations of this project, for a machine without kubectl.
+
+Known are `resources`, `patches` (JSON and strategic), `images` and `configMapGenerator` with
+`files` and `literals`; anything else is refused by name, never passed over. A generated ConfigMap's
+name ends in a hash of its content, as kustomize has it, so that pods that mount it are made anew
+when it changes."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from localcluster.embedded.apiserver.kinds import Json
+from localcluster.embedded.apiserver.patches import json_patch, strategic_merge
+from localcluster.embedded.apiserver.refusals import Refusal
+from localcluster.errors import ClusterError
+
+_FILE: Final = "kustomization.yaml"
+_KNOWN: Final = frozenset(
+    {"apiVersion", "kind", "resources", "patches", "images", "configMapGenerator"}
+)
+_FIRST: Final = (
+    "Namespace",
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "ConfigMap",
+    "PersistentVolume",
+)
+_REFERENCES: Final = frozenset({"configMap", "configMapRef", "configMapKeyRef"})
+
+
+@dataclass(frozen=True)
+class Item:
+    """An object, and whether its name is still to get a hash."""
+
+    body: Json
+    generated: bool = False
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+        metadata = self.body["metadata"]
+        return self.body["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def render(path: Path) -> list[Json]:
+    """Return the objects of a file, of a folder of files or of a kustomization, in an order fit to
+    be applied.
+
+    Raises ClusterError where a file is missing or says what is not known here.
+    """
+    items = list(_read(path))
+    names = {item.place[2]: _hashed(item.body) for item in items if item.generated}
+    objects = [_renamed(item, names) for item in items]
+    return sorted(
+        objects,
+        key=lambda body: _FIRST.index(body["kind"]) if body["kind"] in _FIRST else len(_FIRST),
+    )
+
+
+def _read(path: Path) -> Iterator[Item]:
+    if path.is_dir() and (path / _FILE).exists():
+        yield from _kustomized(path)
+    elif path.is_dir():
+        for file in sorted([*path.glob("*.yaml"), *path.glob("*.yml")]):
+            yield from _documents(file)
+    else:
+        yield from _documents(path)
+
+
+def _documents(file: Path) -> Iterator[Item]:
+    try:
+        text = file.read_text()
+    except OSError as error:
+        raise ClusterError(f"the manifest {file} cannot be read: {error.strerror}") from error
+    yield from (Item(body) for body in yaml.safe_load_all(text) if body)
+
+
+def _kustomized(folder: Path) -> list[Item]:
+    said = yaml.safe_load((folder / _FILE).read_text())
+    unknown = sorted(set(said) - _KNOWN)
+    if unknown:
+        raise ClusterError(
+            f"{folder / _FILE} has {', '.join(unknown)}, which is not known here; use kubectl for "
+            "it"
+        )
+    items = [
+        item for name in said.get("resources") or () for item in _read((folder / name).resolve())
+    ]
+    for generator in said.get("configMapGenerator") or ():
+        items = _generated(items, generator, folder)
+    for patch in said.get("patches") or ():
+        items = _patched(items, patch, folder)
+    for image in said.get("images") or ():
+        items = [replace(item, body=_with_image(item.body, image)) for item in items]
+    return items
+
+
+def _generated(items: list[Item], generator: Json, folder: Path) -> list[Item]:
+    metadata = {key: generator[key] for key in ("name", "namespace") if key in generator}
+    data = dict(_file(folder, entry) for entry in generator.get("files") or ())
+    data.update(entry.split("=", 1) for entry in generator.get("literals") or ())
+    made = Item(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
+        generated=True,
+    )
+    behavior = generator.get("behavior", "create")
+    if behavior == "create":
+        return [*items, made]
+    before = next((item for item in items if item.place == made.place), None)
+    if before is None:
+        raise ClusterError(
+            f"there is no ConfigMap {metadata['name']} to {behavior} in {folder / _FILE}"
+        )
+    if behavior == "merge":
+        made = replace(made, body={**made.body, "data": {**before.body["data"], **data}})
+    return [made if item is before else item for item in items]
+
+
+def _file(folder: Path, entry: str) -> tuple[str, str]:
+    key, equals, name = entry.rpartition("=")
+    path = folder / name
+    return (key if equals else path.name), path.read_text()
+
+
+def _patched(items: list[Item], patch: Json, folder: Path) -> list[Item]:
+    text = patch["patch"] if "patch" in patch else (folder / patch["path"]).read_text()
+    change = yaml.safe_load(text)
+    target = patch.get("target") or {"kind": change["kind"], **change["metadata"]}
+    if not any(_is_target(item, target) for item in items):
+        raise ClusterError(f"a patch in {folder / _FILE} is for {target}, which is not there")
+    merge: Callable[[Any, Any], Any] = json_patch if isinstance(change, list) else strategic_merge
+    try:
+        return [
+            replace(item, body=merge(item.body, change)) if _is_target(item, target) else item
+            for item in items
+        ]
+    except Refusal as refusal:
+        raise ClusterError(
+            f"a patch in {folder / _FILE} cannot be applied to {target}: {refusal}"
+        ) from refusal
+
+
+def _is_target(item: Item, target: Mapping[str, Any]) -> bool:
+    metadata = item.body["metadata"]
+    found = {
+        "kind": item.body["kind"],
+        "name": metadata["name"],
+        "namespace": metadata.get("namespace"),
+    }
+    return all(found[key] == target[key] for key in found if target.get(key))
+
+
+def _with_image(value: Any, image: Json) -> Any:
+    """Return a value in which every `image:` of this name has its new name and tag."""
+    if isinstance(value, list):
+        return [_with_image(each, image) for each in value]
+    if not isinstance(value, dict):
+        return value
+    changed = {key: _with_image(each, image) for key, each in value.items()}
+    given = value.get("image")
+    if isinstance(given, str):
+        name, _, tag = (
+            given.partition(":") if "/" not in given.rpartition(":")[2] else (given, "", "")
+        )
+        if name == image["name"]:
+            tag = str(image.get("newTag") or tag)
+            changed["image"] = f"{image.get('newName') or name}{':' if tag else ''}{tag}"
+    return changed
+
+
+def _hashed(body: Json) -> str:
+    content = hashlib.sha256(msgspec.json.encode(body["data"], order="deterministic")).hexdigest()[
+        :10
+    ]
+    return f"{body['metadata']['name']}-{content}"
+
+
+def _renamed(item: Item, names: Mapping[str, str]) -> Json:
+    body: Json = _with_references(item.body, names)
+    if not item.generated:
+        return body
+    return {**body, "metadata": {**body["metadata"], "name": names[item.place[2]]}}
+
+
+def _with_references(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a value in which every reference to a generated ConfigMap has its whole name."""
+    if isinstance(value, list):
+        return [_with_references(each, names) for each in value]
+    if not isinstance(value, dict):
+        return value
+    changed = {key: _with_references(each, names) for key, each in value.items()}
+    for key in _REFERENCES & changed.keys():
+        reference = changed[key]
+        if isinstance(reference, dict) and reference.get("name") in names:
+            changed[key] = {**reference, "name": names[reference["name"]]}
+    return changed

@@ -1,0 +1,170 @@
+"""A TFJob or MXJob as the operator sees it: validated, with the defaults that it applies in memory
+alone."""
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What differs between the kinds of jobs. ``roles`` are those whose keys may be written in any
+    case."""
+
+    kind: str
+    plural: str
+    specs: str
+    container: str
+    port_name: str
+    port: int
+    roles: tuple[str, ...]
+
+    @property
+    def controller(self) -> str:
+        """The value of the label that says who made a pod."""
+        return f"{self.kind.lower()}-controller"
+
+
+TFJOB: Final = Rules(
+    "TFJob",
+    "tfjobs",
+    "tfReplicaSpecs",
+    "tensorflow",
+    "tfjob-port",
+    2222,
+    ("PS", "Worker", "Chief", "Master", "Evaluator"),
+)
+MXJOB: Final = Rules(
+    "MXJob",
+    "mxjobs",
+    "mxReplicaSpecs",
+    "mxnet",
+    "mxjob-port",
+    9091,
+    ("Scheduler", "Server", "Worker"),
+)
+ALL_RULES: Final = (TFJOB, MXJOB)
+
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Role:
+    """One entry of a job's replica specs, defaults applied; ``name`` is in camel case, whatever the
+    stored key is."""
+
+    name: str
+    replicas: int
+    restart_policy: str
+    template: Json
+
+    @property
+    def label(self) -> str:
+        """The role as names and labels have it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job. ``body`` is the stored object; everything else is read from it."""
+
+    rules: Rules
+    body: Json
+    roles: Mapping[str, Role]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return str(self.body["metadata"]["namespace"])
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return str(self.body["metadata"]["uid"])
+
+    @property
+    def policy(self) -> Json:
+        """Its run policy as written."""
+        policy: Json = self.body["spec"].get("runPolicy") or {}
+        return policy
+
+    @property
+    def dynamic_workers(self) -> bool:
+        """Whether its workers may come and go."""
+        return bool(self.body["spec"].get("enableDynamicWorker"))
+
+    @property
+    def all_workers_must_succeed(self) -> bool:
+        """Whether worker 0 alone does not complete it."""
+        return bool(self.body["spec"].get("successPolicy") == "AllWorkers")
+
+    def has_chief(self) -> bool:
+        """Whether a chief or master decides its outcome."""
+        return "Chief" in self.roles or "Master" in self.roles
+
+
+def read_job(rules: Rules, body: Json) -> Job | str:
+    """The job with its defaults, or the sentence why it is not valid."""
+    specs: Json = body["spec"].get(rules.specs) or {}
+    wrong = _name_fault(rules, str(body["metadata"]["name"])) or _specs_fault(rules, specs)
+    if wrong:
+        return wrong
+    roles = [_role(rules, key, spec) for key, spec in specs.items()]
+    return Job(rules, body, {role.name: role for role in roles})
+
+
+def _role(rules: Rules, key: str, spec: Json) -> Role:
+    name = next((role for role in rules.roles if role.lower() == key.lower()), key)
+    template = copy.deepcopy(spec["template"])
+    containers = template["spec"]["containers"]
+    main = next((each for each in containers if each.get("name") == rules.container), containers[0])
+    ports = main.get("ports") or []
+    if not any(port.get("name") == rules.port_name for port in ports):
+        main["ports"] = [*ports, {"name": rules.port_name, "containerPort": rules.port}]
+    replicas = spec.get("replicas")
+    return Role(
+        name, 1 if replicas is None else replicas, spec.get("restartPolicy") or "Never", template
+    )
+
+
+def _name_fault(rules: Rules, name: str) -> str:
+    if len(name) <= 63 and _DNS_1035.fullmatch(name):
+        return ""
+    rule = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
+        "an alphabetic "
+        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex "
+        "used for validation "
+        "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+    )
+    return f"{rules.kind} name is invalid: [{rule}]"
+
+
+def _specs_fault(rules: Rules, specs: Json) -> str:
+    faults = [fault for role, spec in specs.items() if (fault := _spec_fault(rules, role, spec))]
+    if not specs or faults:
+        # The real operator says of an MXJob no more than that.
+        return f"{rules.kind}Spec is not valid" + ("" if rules is MXJOB else "".join(faults[:1]))
+    if sum(role in ("Chief", "Master") for role in specs) > 1 and rules is TFJOB:
+        return "TFJobSpec is not valid: more than 1 chief/master found"
+    return ""
+
+
+def _spec_fault(rules: Rules, role: str, spec: Json | None) -> str:
+    containers = ((spec or {}).get("template") or {}).get("spec", {}).get("containers") or []
+    if not containers:
+        return f": containers definition expected in {role}"
+    if not all(each.get("image") for each in containers):
+        return f": Image is undefined in the container of {role}"
+    if not any(each.get("name") == rules.container for each in containers):
+        return f": There is no container named {rules.container} in {role}"
+    return ""

@@ -1,0 +1,184 @@
+"""The pods and services of a job: names, labels, owner, and what each pod is told of the others.
+
+A pod is told when it is made and never again: one that is older than an edit of the counts keeps
+what it knows."""
+
+import copy
+import json
+from typing import Final
+
+from localcluster.embedded.operator.jobs import TFJOB, Job, Json, Role
+
+LABELS: Final = "training.kubeflow.org"
+
+
+def child_name(job: Job, role: Role, index: int) -> str:
+    """The name of a replica's pod, and of its service."""
+    return f"{job.name}-{role.label}-{index}"
+
+
+def selecting_labels(job: Job, role: Role, index: int) -> dict[str, str]:
+    """The labels that find a replica's pod."""
+    return {
+        f"{LABELS}/operator-name": job.rules.controller,
+        f"{LABELS}/job-name": job.name,
+        f"{LABELS}/replica-type": role.label,
+        f"{LABELS}/replica-index": str(index),
+    }
+
+
+def make_pod(job: Job, role: Role, index: int) -> Json:
+    """The pod of a replica."""
+    template = copy.deepcopy(role.template)
+    metadata, spec = template.get("metadata") or {}, template["spec"]
+    labels = {**(metadata.get("labels") or {}), **selecting_labels(job, role, index)}
+    if _is_master(job, role, index):
+        labels[f"{LABELS}/job-role"] = "master"
+    spec["restartPolicy"] = "Never" if role.restart_policy == "ExitCode" else role.restart_policy
+    told = _tensorflow(job, role, index) if job.rules is TFJOB else _mxnet(job, role, index)
+    for container in spec["containers"]:
+        if told and (job.rules is not TFJOB or container.get("name") == job.rules.container):
+            container["env"] = [*(container.get("env") or []), *told]
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        _spell_amounts(container.get("resources") or {})
+    kept = {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **kept,
+            "name": child_name(job, role, index),
+            "labels": labels,
+            "ownerReferences": [_owner(job)],
+        },
+        "spec": spec,
+    }
+
+
+def _spell_amounts(resources: Json) -> None:
+    """Turn amounts that a user wrote as numbers into words, as the real operator's types do."""
+    for which in ("requests", "limits"):
+        if resources.get(which):
+            resources[which] = {name: str(amount) for name, amount in resources[which].items()}
+
+
+def make_service(job: Job, role: Role, index: int) -> Json:
+    """The headless service of a replica."""
+    labels = selecting_labels(job, role, index)
+    ports = [
+        {"name": port.get("name", ""), "port": port["containerPort"]} for port in _ports(job, role)
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": child_name(job, role, index),
+            "labels": labels,
+            "ownerReferences": [_owner(job)],
+        },
+        "spec": {"clusterIP": "None", "selector": labels, "ports": ports},
+    }
+
+
+def _owner(job: Job) -> Json:
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": job.rules.kind,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _is_master(job: Job, role: Role, index: int) -> bool:
+    if job.rules is not TFJOB:
+        return role.name == "Server"
+    if job.has_chief():
+        return role.name in ("Chief", "Master")
+    return role.name == "Worker" and index == 0
+
+
+def _ports(job: Job, role: Role) -> list[Json]:
+    containers = role.template["spec"]["containers"]
+    ports: list[Json] = next(each for each in containers if each["name"] == job.rules.container)[
+        "ports"
+    ]
+    return ports
+
+
+def _port(job: Job, role: Role) -> int:
+    return int(
+        next(port for port in _ports(job, role) if port.get("name") == job.rules.port_name)[
+            "containerPort"
+        ]
+    )
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+# --- TensorFlow
+# ---------------------------------------------------------------------------------------------------
+
+
+def _tensorflow(job: Job, role: Role, index: int) -> list[Json]:
+    if sum(each.replicas for each in job.roles.values()) == 1:
+        return []
+    cluster = {
+        each.label: _addresses(job, each)
+        for each in sorted(job.roles.values(), key=lambda each: each.label)
+    }
+    task = {"type": role.label, "index": index}
+    told: Json = {"cluster": cluster, "task": task, "environment": "cloud"}
+    if job.dynamic_workers:
+        told = {"cluster": _sparse(cluster, role, index), "task": task}
+    return [{"name": "TF_CONFIG", "value": _compact(told)}]
+
+
+def _addresses(job: Job, role: Role) -> list[str]:
+    domain, port = f"{job.namespace}.svc", _port(job, role)
+    return [f"{child_name(job, role, index)}.{domain}:{port}" for index in range(role.replicas)]
+
+
+def _sparse(cluster: dict[str, list[str]], role: Role, index: int) -> Json:
+    """With dynamic workers, a worker knows itself and every PS, a PS itself alone, any other role
+    nobody."""
+    if role.name == "Worker":
+        return {"worker": {str(index): cluster["worker"][index]}, "ps": cluster.get("ps")}
+    return {"worker": {}, "ps": [cluster["ps"][index]] if role.name == "PS" else []}
+
+
+# --- MXNet
+# --------------------------------------------------------------------------------------------------------
+
+
+def _mxnet(job: Job, role: Role, index: int) -> list[Json]:
+    roles = sorted(job.roles.values(), key=lambda each: each.label)
+    cluster = {
+        each.label: [
+            {"url": child_name(job, each, number), "port": _port(job, each)}
+            for number in range(each.replicas)
+        ]
+        for each in roles
+    }
+    labels = {each.label: _tuner_key(each) for each in roles}
+    told = {"cluster": cluster, "labels": labels, "task": {"type": role.label, "index": index}}
+    root = (cluster.get("scheduler") or [{"url": "", "port": 0}])[0]
+    variables = {
+        "MX_CONFIG": _compact(told),
+        "DMLC_PS_ROOT_PORT": str(root["port"]),
+        "DMLC_PS_ROOT_URI": str(root["url"]),
+        "DMLC_NUM_SERVER": str(len(cluster.get("server", ()))),
+        "DMLC_NUM_WORKER": str(len(cluster.get("worker", ()))),
+        "DMLC_ROLE": role.label,
+        "DMLC_USE_KUBERNETES": "1",
+        **({"DMLC_WORKER_ID": str(index)} if role.name == "Worker" else {}),
+    }
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _tuner_key(role: Role) -> str:
+    annotations = (role.template.get("metadata") or {}).get("annotations") or {}
+    return str(annotations.get("tuner-server-key", ""))

@@ -1,0 +1,122 @@
+"""The KubeSchedulerConfiguration file, as far as it is obeyed here."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+Json: TypeAlias = dict[str, Any]
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+DEFAULT_SCHEDULER = "default-scheduler"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9.]+)(ms|s|m|h)")
+
+
+class BadConfiguration(ValueError):
+    """The file cannot be used; ``str()`` says why."""
+
+
+@dataclass(frozen=True)
+class ExtenderConfiguration:
+    """One entry of ``extenders``; a verb that is "" is not called."""
+
+    url: str
+    filter_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    timeout_seconds: float = 5.0
+    names_only: bool = False
+    ignorable: bool = False
+    managed_resources: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ElectionConfiguration:
+    """Which Lease is held while this process schedules."""
+
+    namespace: str = "kube-system"
+    name: str = "kube-scheduler"
+    lease_seconds: float = 15.0
+    renew_seconds: float = 10.0
+    retry_seconds: float = 2.0
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a scheduler is told. ``election`` is None where it schedules without a Lease."""
+
+    scheduler_names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
+    extenders: tuple[ExtenderConfiguration, ...] = ()
+    election: ElectionConfiguration | None = None
+    kubeconfig: Path | None = None
+
+
+def read_configuration(text: str) -> Configuration:
+    """The configuration in a file's text.
+
+    Raises:
+        BadConfiguration: the text is of another kind, or a field cannot be used.
+    """
+    document = yaml.safe_load(text)
+    if not isinstance(document, dict) or document.get("kind") != "KubeSchedulerConfiguration":
+        raise BadConfiguration("the file holds no KubeSchedulerConfiguration")
+    if document.get("apiVersion") != API_VERSION:
+        raise BadConfiguration(
+            f"apiVersion is {document.get('apiVersion')!r}; {API_VERSION} is known here"
+        )
+    profiles = document.get("profiles") or [{}]
+    kubeconfig = (document.get("clientConnection") or {}).get("kubeconfig")
+    return Configuration(
+        frozenset(profile.get("schedulerName") or DEFAULT_SCHEDULER for profile in profiles),
+        tuple(_extender(each) for each in document.get("extenders") or ()),
+        _election(document.get("leaderElection") or {}),
+        Path(kubeconfig) if kubeconfig else None,
+    )
+
+
+def _extender(body: Json) -> ExtenderConfiguration:
+    unknown = [verb for verb in ("bindVerb", "preemptVerb") if body.get(verb)]
+    if unknown:
+        raise BadConfiguration(f"an extender names a {unknown[0]}, which is not called here")
+    weight = body.get("weight", 0)
+    if body.get("prioritizeVerb") and weight <= 0:
+        raise BadConfiguration(
+            "an extender with a prioritizeVerb must have a positive weight applied to it"
+        )
+    return ExtenderConfiguration(
+        url=body["urlPrefix"].rstrip("/"),
+        filter_verb=body.get("filterVerb", ""),
+        prioritize_verb=body.get("prioritizeVerb", ""),
+        weight=weight,
+        timeout_seconds=_seconds(body.get("httpTimeout")) or 5.0,
+        names_only=body.get("nodeCacheCapable", False),
+        ignorable=body.get("ignorable", False),
+        managed_resources=frozenset(each["name"] for each in body.get("managedResources") or ()),
+    )
+
+
+def _election(body: Mapping[str, Any]) -> ElectionConfiguration | None:
+    if body.get("leaderElect") is False:
+        return None
+    default = ElectionConfiguration()
+    return ElectionConfiguration(
+        namespace=body.get("resourceNamespace") or default.namespace,
+        name=body.get("resourceName") or default.name,
+        lease_seconds=_seconds(body.get("leaseDuration")) or default.lease_seconds,
+        renew_seconds=_seconds(body.get("renewDeadline")) or default.renew_seconds,
+        retry_seconds=_seconds(body.get("retryPeriod")) or default.retry_seconds,
+    )
+
+
+def _seconds(text: str | None) -> float:
+    """A Go duration such as 5s or 1m30s; 0 for none."""
+    if not text or text == "0":
+        return 0.0
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise BadConfiguration(f"{text!r} is no duration; write for example 5s or 500ms")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)

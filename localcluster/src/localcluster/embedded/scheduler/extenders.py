@@ -1,0 +1,173 @@
+"""How kube-scheduler asks an extender over HTTP, and what it makes of the answers.
+
+Keys are Go's field names. Only 200 is success; an answer without a list of nodes is an answer of no
+node; a node that was not offered spoils the whole answer.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import urllib3
+
+from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
+
+Json: TypeAlias = dict[str, Any]
+
+
+class ExtenderFailed(Exception):
+    """A call failed; ``str()`` is what kube-scheduler would say."""
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The nodes that are left, and why others are not: for good, or until somebody is evicted."""
+
+    kept: Sequence[str]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    refused_for_good: Mapping[str, str] = field(default_factory=dict)
+
+
+class HttpExtender:
+    """One extender of the configuration."""
+
+    def __init__(self, configuration: ExtenderConfiguration) -> None:
+        self.configuration = configuration
+        self._pool = urllib3.PoolManager(retries=False, timeout=configuration.timeout_seconds)
+
+    def is_interested(self, pod: Json) -> bool:
+        """Whether the pod asks for a resource that the extender manages; one that names none
+        manages all pods."""
+        managed = self.configuration.managed_resources
+        return not managed or bool(managed & set(_resources(pod)))
+
+    def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
+        """Ask which of the nodes the pod may go to.
+
+        Raises:
+            ExtenderFailed: no usable answer.
+        """
+        if not self.configuration.filter_verb:
+            return Filtered(tuple(nodes))
+        question = ask(pod, nodes, names_only=self.configuration.names_only)
+        return read_filtered(
+            self._post(self.configuration.filter_verb, question), nodes, self.configuration
+        )
+
+    def prioritize(self, pod: Json, nodes: Mapping[str, Json]) -> dict[str, int]:
+        """Ask for scores; they are added to the scheduler's own, which end at 100 each.
+
+        Raises:
+            ExtenderFailed: no usable answer.
+        """
+        if not self.configuration.prioritize_verb:
+            return {}
+        question = ask(pod, nodes, names_only=self.configuration.names_only)
+        return read_scores(
+            self._post(self.configuration.prioritize_verb, question), self.configuration.weight
+        )
+
+    def _post(self, verb: str, body: Json) -> Any:
+        url = f"{self.configuration.url}/{verb}"
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Go-http-client/1.1",
+            "Accept-Encoding": "gzip",
+        }
+        text = json.dumps(body, separators=(",", ":")).encode()
+        try:
+            answer = self._pool.request("POST", url, body=text, headers=headers)
+        except (
+            urllib3.exceptions.NewConnectionError
+        ) as error:  # which the library counts among the time-outs
+            raise ExtenderFailed(f'Post "{url}": {_refused(url, error)}') from error
+        except urllib3.exceptions.TimeoutError as error:
+            why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            raise ExtenderFailed(f'Post "{url}": {why}') from error
+        except urllib3.exceptions.HTTPError as error:
+            raise ExtenderFailed(f'Post "{url}": {error}') from error
+        if answer.status != 200:
+            raise ExtenderFailed(f"failed {verb} with extender at URL {url}, code {answer.status}")
+        try:
+            return json.JSONDecoder().raw_decode(answer.data.decode().lstrip())[0]
+        except ValueError as error:
+            raise ExtenderFailed(f"the answer of {url} is no JSON: {error}") from error
+
+
+def ask(pod: Json, nodes: Mapping[str, Json], *, names_only: bool) -> Json:
+    """The body of filter and prioritize: of the two forms of nodes, the one that is not used is
+    null."""
+    shown = {key: pod[key] for key in ("metadata", "spec", "status")}
+    shown["metadata"] = {
+        key: value for key, value in pod["metadata"].items() if key != "managedFields"
+    }
+    if names_only:
+        return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
+    items = [
+        {key: node[key] for key in ("metadata", "spec", "status") if key in node}
+        for node in nodes.values()
+    ]
+    return {"Pod": shown, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+
+
+def read_filtered(
+    answer: Any, nodes: Mapping[str, Json], configuration: ExtenderConfiguration
+) -> Filtered:
+    """What filter's answer leaves of the nodes that were offered.
+
+    Raises:
+        ExtenderFailed: the answer is an error, or names a node that was not offered.
+    """
+    read = _keyed(answer)
+    if read.get("error"):
+        raise ExtenderFailed(str(read["error"]))
+    names = read.get("nodenames") if configuration.names_only else None
+    if names is None:
+        names = [node["metadata"]["name"] for node in (read.get("nodes") or {}).get("items") or ()]
+    elif any(name not in nodes for name in names):
+        stranger = next(name for name in names if name not in nodes)
+        said = f'extender "{configuration.url}" claims a filtered node "{stranger}"'
+        raise ExtenderFailed(f"{said} which is not found in the input node list")
+    return Filtered(
+        tuple(names), read.get("failednodes") or {}, read.get("failedandunresolvablenodes") or {}
+    )
+
+
+def read_scores(answer: Any, weight: int) -> dict[str, int]:
+    """What prioritize's answer adds to the scheduler's own scores, each of which ends at 100.
+
+    Raises:
+        ExtenderFailed: the answer is no list of nodes with integers.
+    """
+    try:
+        scores = [(_keyed(each)["host"], _keyed(each).get("score", 0)) for each in answer]
+    except (KeyError, TypeError) as error:
+        raise ExtenderFailed(f"the scores cannot be read: {error!r}") from error
+    if not all(isinstance(score, int) for _, score in scores):
+        raise ExtenderFailed("a score is no integer")
+    return {host: score * weight * 10 for host, score in scores}
+
+
+def _refused(url: str, error: Exception) -> str:
+    cause = error.__cause__
+    why = (cause.strerror or str(cause)).lower() if isinstance(cause, OSError) else str(error)
+    return f"dial tcp {urlsplit(url).netloc}: connect: {why}"
+
+
+def _keyed(answer: Any) -> Json:
+    """An object with its keys in lower case: Go matches them without regard to case."""
+    if not isinstance(answer, dict):
+        raise ExtenderFailed("the answer is no object")
+    return {key.lower(): value for key, value in answer.items()}
+
+
+def _resources(pod: Json) -> Iterable[str]:
+    for container in (
+        *pod["spec"].get("containers", ()),
+        *(pod["spec"].get("initContainers") or ()),
+    ):
+        resources = container.get("resources") or {}
+        for part in ("requests", "limits"):
+            yield from resources.get(part) or ()

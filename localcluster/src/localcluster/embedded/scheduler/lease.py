@@ -1,0 +1,126 @@
+"""Leadership by a Lease, as kube-scheduler holds it: who does not renew in time ends, and another
+takes over.
+
+Others' leases are judged by when their change was seen here, on this machine's own clock.
+"""
+
+import json
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from localcluster.embedded.scheduler.configuration import ElectionConfiguration
+from optimus.kube.client import Client
+from optimus.kube.errors import ErrorKind, KubeError
+
+_LOG = logging.getLogger(__name__)
+Json: TypeAlias = dict[str, Any]
+
+
+class Election(threading.Thread):
+    """Tries to lead, then renews until it cannot; ``lost`` is called once when leadership is
+    lost."""
+
+    def __init__(
+        self, client: Client, configuration: ElectionConfiguration, lost: Callable[[], None]
+    ) -> None:
+        super().__init__(name="election", daemon=True)
+        self.identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
+        self._client, self._configuration, self._lost = client, configuration, lost
+        self._leases: Any = client.coordination
+        self._stopping = threading.Event()
+        self._leading = threading.Event()
+        self._seen: tuple[str, float] = ("", 0.0)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process may schedule."""
+        return self._leading.is_set()
+
+    def stop(self) -> None:
+        """End, and let another take over at once, where this process led."""
+        self._stopping.set()
+        self.join(5)
+        if self.leads:
+            self._leading.clear()
+            self._try(release=True)
+
+    def run(self) -> None:
+        """Try until it leads, then renew."""
+        renewed, pause = time.monotonic(), 0.0
+        while not self._stopping.wait(pause):
+            pause = self._configuration.retry_seconds
+            if self._try():
+                renewed = time.monotonic()
+                self._leading.set()
+            elif self.leads and time.monotonic() - renewed > self._configuration.renew_seconds:
+                self._leading.clear()
+                self._lost()
+                return
+
+    def _try(self, *, release: bool = False) -> bool:
+        try:
+            return self._hold(release=release)
+        except KubeError as error:
+            if error.kind not in (ErrorKind.CONFLICT, ErrorKind.EXISTS):
+                _LOG.warning("%s", error.sentence)
+            return False
+
+    def _hold(self, *, release: bool) -> bool:
+        where = {"namespace": self._configuration.namespace}
+        name = self._configuration.name
+        try:
+            lease: Json = json.loads(
+                self._client.call(
+                    "read the lease", self._leases.read_namespaced_lease, name=name, **where
+                )
+            )
+        except KubeError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                raise
+            body = {"metadata": {"name": name}, "spec": self._spec({})}
+            self._client.call(
+                "create the lease", self._leases.create_namespaced_lease, body=body, **where
+            )
+            return True
+        if not self._may_take(lease):
+            return False
+        spec = self._spec(lease.get("spec") or {})
+        if release:
+            spec.update(holderIdentity="", leaseDurationSeconds=1)
+        body = {**lease, "spec": spec}
+        self._client.call(
+            "hold the lease", self._leases.replace_namespaced_lease, name=name, body=body, **where
+        )
+        return True
+
+    def _may_take(self, lease: Json) -> bool:
+        version, holder = (
+            lease["metadata"]["resourceVersion"],
+            (lease.get("spec") or {}).get("holderIdentity"),
+        )
+        if version != self._seen[0]:
+            self._seen = (version, time.monotonic())
+        if not holder or holder == self.identity:
+            return True
+        lasts = (
+            lease["spec"].get("leaseDurationSeconds") or 0
+        ) or self._configuration.lease_seconds
+        return time.monotonic() - self._seen[1] > lasts
+
+    def _spec(self, before: Json) -> Json:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        mine = before.get("holderIdentity") == self.identity
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": int(self._configuration.lease_seconds),
+            "acquireTime": before.get("acquireTime") if mine else now,
+            "renewTime": now,
+            "leaseTransitions": (before.get("leaseTransitions") or 0)
+            + (0 if mine or not before else 1),
+        }

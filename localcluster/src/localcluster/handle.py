@@ -1,0 +1,174 @@
+"""Starts, watches and stops the supervisor of one cluster, through its state folder.
+
+What lies here works from any process that knows the folder: the context manager of the tests, the
+`up`, `down` and `status` of the command line.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from localcluster.binaries.locate import Binaries
+from localcluster.errors import ClusterError
+from localcluster.layout import Layout
+from localcluster.processes import ProcessId, alive, base_environ, send
+from localcluster.records import ClusterStatus, read_status
+from localcluster.specs import Backend, NodeSpec
+from localcluster.storage import write_json
+from localcluster.supervise import REPOSITORY, SOURCES, clean_leftovers
+
+SupervisorProcess: TypeAlias = "subprocess.Popen[bytes]"
+
+_POLL_SECONDS = 0.05
+_STOP_SECONDS = 60.0
+_KILL_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a cluster is to be. `agent` holds further fields of the node agent's configuration.
+
+    Without `binaries` its back end is the embedded one.
+    """
+
+    name: str
+    nodes: Sequence[NodeSpec]
+    binaries: Binaries | None
+    agent: Mapping[str, Any] = field(default_factory=dict)
+    ephemeral: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as the supervisor reads it."""
+        plan: dict[str, Any] = {
+            "name": self.name,
+            "ephemeral": self.ephemeral,
+            "nodes": [node.as_json() for node in self.nodes],
+            "agent": dict(self.agent),
+        }
+        if self.binaries is None:
+            return {**plan, "backend": Backend.EMBEDDED.value}
+        programs = {name: str(path) for name, path in self.binaries.programs.items()}
+        return {
+            **plan,
+            "backend": Backend.REAL.value,
+            "programs": programs,
+            "manifests": str(self.binaries.manifests),
+        }
+
+
+def launch(layout: Layout, plan: Plan, owned: bool) -> tuple[SupervisorProcess, int | None]:
+    """Start a supervisor on a clean state folder; return it with the write end of the owner's pipe.
+
+    With `owned` the cluster ends when this process does, or when that end is closed; without, it
+    stays until `stop`. Raises ClusterError where a cluster runs in this folder already.
+    """
+    status = read_status(layout)
+    if status is not None and status.supervised:
+        raise ClusterError(
+            f"a cluster runs in {layout.root} already; stop it first, or take another name"
+        )
+    if layout.root.is_dir() and any(layout.root.iterdir()) and not layout.plan.exists():
+        raise ClusterError(
+            f"{layout.root} holds files that are not of a cluster; name an empty folder"
+        )
+    clean_leftovers(layout)
+    shutil.rmtree(layout.root, ignore_errors=True)
+    layout.logs.mkdir(parents=True)
+    layout.root.chmod(0o700)
+    write_json(layout.plan, plan.as_json())
+    return _spawn(layout, owned)
+
+
+def _spawn(layout: Layout, owned: bool) -> tuple[SupervisorProcess, int | None]:
+    command = [sys.executable, "-m", "localcluster.supervise", "--state", str(layout.root)]
+    read_end, write_end = os.pipe() if owned else (None, None)
+    if read_end is not None:
+        command += ["--owner-fd", str(read_end)]
+    try:
+        with layout.log("supervisor").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=REPOSITORY,
+                env={**base_environ(), "PYTHONPATH": SOURCES},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=() if read_end is None else (read_end,),
+            )
+    finally:
+        if read_end is not None:
+            os.close(read_end)
+    return process, write_end
+
+
+def wait_running(
+    layout: Layout, process: SupervisorProcess, timeout_seconds: float
+) -> ClusterStatus:
+    """Wait until every component is ready. Raises ClusterError when that does not come about; then
+    it ends.
+
+    The message holds the reason.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        ended = process.poll() is not None
+        status = read_status(layout)
+        if status is not None and status.phase == "running":
+            return status
+        if ended:
+            raise ClusterError(f"the cluster did not start: {_why(layout, status)}")
+        if time.monotonic() > deadline:
+            process.terminate()
+            raise ClusterError(f"the cluster was not running after {timeout_seconds:.0f} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def stop(layout: Layout, supervisor: ProcessId | None) -> None:
+    """Stop a cluster in order; after a minute, by force. Does nothing where none runs.
+
+    Raises ClusterError when processes of it are left even then.
+    """
+    send(supervisor, signal.SIGTERM)
+    if not _gone(supervisor, _STOP_SECONDS):
+        send(supervisor, signal.SIGKILL)
+        _gone(supervisor, _KILL_SECONDS)
+    clean_leftovers(layout)
+    status = read_status(layout)
+    left = [each.pid for each in status.processes() if alive(each)] if status else []
+    if left:
+        raise ClusterError(f"processes of the cluster in {layout.root} are left: {left}")
+
+
+def _gone(process: ProcessId | None, timeout_seconds: float) -> bool:
+    deadline = time.monotonic() + timeout_seconds
+    while alive(process):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _why(layout: Layout, status: ClusterStatus | None) -> str:
+    if status is not None and status.reason:
+        return status.reason
+    return tail(layout.log("supervisor"), 5) or "its supervisor said nothing"
+
+
+def tail(log: Path, lines: int) -> str:
+    """Return the last lines of a log file, however long it is; empty where there is none."""
+    try:
+        with log.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - 400 * lines))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

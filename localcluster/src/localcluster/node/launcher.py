@@ -1,0 +1,34 @@
+"""The few lines that run between fork and exec of every container: `python -I -S launcher.py PARENT
+DIR ARGV...`.
+
+They ask the kernel to kill this process when the agent's thread that made it ends
+(PR_SET_PDEATHSIG), so that no container outlives its agent, not even one that is killed. Doing this
+in a small program of its own, not in a hook of the forked agent, keeps the agent's threads and
+locks out of it. The file imports nothing of the project."""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> None:
+    """Tie this process to its parent, change the folder, become the container's program."""
+    parent, folder, program, *argv = arguments
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL)) != 0 or os.getppid() != int(parent):
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        os.chdir(folder)
+        os.execv(program, argv)  # noqa: S606 -- no shell is wanted: this is the container's own command line
+    except OSError as error:
+        sys.stderr.write(
+            f"the container's program cannot be started: {program}: {error.strerror}\n"
+        )
+        os._exit(128)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,295 @@
+"""The words of the pod state machine (`pod`): what a container's state can be, what happens, what
+is to be done.
+
+Events and instructions are values. The machine takes events and returns instructions; `runner`
+carries the instructions out and reports back with events. Neither side holds a reference to the
+other's internals."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from localcluster.node.spec import ContainerPlan, Kind
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One instant: the UTC time that goes into a status and monotonic seconds that time-outs are
+    counted in."""
+
+    wall: datetime
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BackOff:
+    """How restarts are spaced: the first is immediate, then `base_seconds` doubling up to
+    `cap_seconds`.
+
+    A run of at least `reset_seconds` starts the count anew.
+    """
+
+    base_seconds: float = 10.0
+    cap_seconds: float = 300.0
+    reset_seconds: float = 600.0
+
+    def after(self, delay_seconds: float) -> float:
+        """Return the delay that follows one of `delay_seconds`."""
+        return min(max(self.base_seconds, 2 * delay_seconds), self.cap_seconds)
+
+
+# --- states of a container
+# -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Not running, with the reason and a sentence."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process runs since `since`."""
+
+    since: Moment
+
+
+@dataclass(frozen=True)
+class Terminated:
+    """A run has ended with an exit code (128 + signal number when a signal ended it)."""
+
+    exit_code: int
+    reason: str
+    started_at: datetime | None
+    finished_at: datetime
+    message: str = ""
+    attempt: int = 0
+
+
+@dataclass
+class Stopping:
+    """A container is being stopped: killed at `kill_at_seconds` unless it ends before."""
+
+    kill_at_seconds: float
+    signalled: bool = False
+    killed: bool = False
+
+
+@dataclass
+class Record:
+    """What is known of one container of a pod: its state, the run before, and when it is tried
+    again."""
+
+    plan: ContainerPlan
+    state: Waiting | Running | Terminated
+    last: Terminated | None = None
+    attempt: int = 0
+    launched: bool = False
+    starting: bool = False
+    started: bool = False
+    started_once: bool = False
+    probed_ready: bool = False
+    delay_seconds: float = 0.0
+    retry_at_seconds: float | None = None
+    ended_seconds: float = 0.0
+    refusals: int = 0
+    stopping: Stopping | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether a process runs or is just being started."""
+        return self.starting or isinstance(self.state, Running)
+
+    @property
+    def ready(self) -> bool:
+        """Tell whether the container counts as ready, as a kubelet reports it."""
+        if self.plan.kind is Kind.INIT:
+            return self.succeeded
+        running = isinstance(self.state, Running) and self.started
+        return running and (self.plan.readiness is None or self.probed_ready)
+
+    @property
+    def succeeded(self) -> bool:
+        """Tell whether the last run ended with exit code 0."""
+        return isinstance(self.state, Terminated) and self.state.exit_code == 0
+
+    @property
+    def over(self) -> bool:
+        """Tell whether the container has ended and its restart policy does not run it again."""
+        if not isinstance(self.state, Terminated) or self.starting:
+            return False
+        policy = self.plan.restart_policy
+        return policy == "Never" or (policy == "OnFailure" and self.state.exit_code == 0)
+
+
+# --- events
+# ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Volumes, ports and tokens of the pod are in place."""
+
+
+@dataclass(frozen=True)
+class PrepareFailed:
+    """They are not, for a reason that may pass."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Started:
+    """The process of a container's run `attempt` exists."""
+
+    container: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class StartFailed:
+    """It could not be made. With an `exit_code` it counts as a run that ended at once, else it is
+    tried again."""
+
+    container: str
+    reason: str
+    message: str
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True)
+class Exited:
+    """The process of run `attempt` has ended."""
+
+    container: str
+    attempt: int
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class ProbeReport:
+    """A probe (`startup`, `readiness`, `liveness`) of run `attempt` crossed its threshold."""
+
+    container: str
+    attempt: int
+    probe: str
+    healthy: bool
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class HookFinished:
+    """The preStop hook of a container has ended, well or not."""
+
+    container: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class DeletionRequested:
+    """The pod object got a deletion timestamp, with this grace period."""
+
+    grace_seconds: float
+
+
+@dataclass(frozen=True)
+class Vanished:
+    """The pod object is gone from the API server."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = (
+    Prepared
+    | PrepareFailed
+    | Started
+    | StartFailed
+    | Exited
+    | ProbeReport
+    | HookFinished
+    | DeletionRequested
+    | Vanished
+    | Tick
+)
+
+
+# --- instructions
+# ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Make volumes, ports and tokens, then answer Prepared or PrepareFailed."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start run `attempt` of a container, then answer Started or StartFailed."""
+
+    container: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Send SIGTERM to a container's first process, or, with `kill`, SIGKILL to its whole group."""
+
+    container: str
+    kill: bool
+
+
+@dataclass(frozen=True)
+class RunHook:
+    """Run the preStop hook for at most this long, then answer HookFinished."""
+
+    container: str
+    attempt: int
+    limit_seconds: float
+
+
+@dataclass(frozen=True)
+class BeginProbes:
+    """Probe a container's run from now on."""
+
+    container: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class EndProbes:
+    """Stop probing a container."""
+
+    container: str
+
+
+@dataclass(frozen=True)
+class Tell:
+    """Record an Event on the pod for its user."""
+
+    kind: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Discard:
+    """Once the final status is written, delete the pod object (grace 0, guarded by its UID)."""
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Give back everything that the pod holds on this machine: nothing of it is left on the API
+    server."""
+
+
+Instruction = Prepare | Start | Signal | RunHook | BeginProbes | EndProbes | Tell | Discard | Forget
+
+StatusJson = Mapping[str, Any]

@@ -1,0 +1,96 @@
+"""How the supervisor tells that a component is ready: one short look, answered with yes or no."""
+
+import contextlib
+import http.client
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+_LOOK_SECONDS = 1.0
+
+
+class Probe(Protocol):
+    """One look at a component."""
+
+    def ready(self, log_offset: int) -> bool:
+        """Answer within about a second, never raise. The log of this start begins at byte
+        `log_offset`."""
+
+
+@dataclass(frozen=True)
+class HttpProbe:
+    """Ready when a GET on loopback answers 200. With `authority` (a CA file) it speaks TLS.
+
+    `client` is the path, without its ending, of the certificate and key with which it identifies
+    itself."""
+
+    port: int
+    path: str
+    authority: Path | None = None
+    client: Path | None = None
+
+    def ready(self, log_offset: int) -> bool:
+        """Ask once; every failure means not yet."""
+        del log_offset
+        try:
+            with contextlib.closing(self._connection()) as connection:
+                connection.request("GET", self.path)
+                return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self.authority is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=_LOOK_SECONDS)
+        context = tls_context(self.authority, self.client)
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=_LOOK_SECONDS, context=context
+        )
+
+
+@dataclass(frozen=True)
+class LogLineProbe:
+    """Ready when the component has written a line that is exactly `line` since it was started."""
+
+    log: Path
+    line: str
+
+    def ready(self, log_offset: int) -> bool:
+        """Look through what was written since the start."""
+        try:
+            with self.log.open("rb") as stream:
+                stream.seek(log_offset)
+                return any(each.rstrip() == self.line.encode() for each in stream)
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
+class AllProbe:
+    """Ready when every one of several probes says so, asked in their order."""
+
+    probes: tuple[Probe, ...]
+
+    def ready(self, log_offset: int) -> bool:
+        """Ask until one says no."""
+        return all(probe.ready(log_offset) for probe in self.probes)
+
+
+@dataclass(frozen=True)
+class RunningProbe:
+    """Ready as soon as it runs."""
+
+    def ready(self, log_offset: int) -> bool:
+        """Say yes."""
+        del log_offset
+        return True
+
+
+def tls_context(authority: Path, client: Path | None) -> ssl.SSLContext:
+    """Return a context that trusts one authority and shows the certificate `<client>.crt`, if one
+    is named."""
+    context = ssl.create_default_context(cafile=str(authority))
+    if client is not None:
+        context.load_cert_chain(client.with_suffix(".crt"), client.with_suffix(".key"))
+    return context

@@ -1,0 +1,133 @@
+"""Starts child processes that cannot outlive their parent, and names processes so that no other is
+ever hit.
+
+A process is named by its pid, its start time and the boot it lives in: a pid alone may by now
+belong to a stranger.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_START_TIME_FIELD = (
+    19  # counted after the program's name, which may itself hold blanks and brackets
+)
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """One process of this machine: pid, start time in clock ticks since the boot, identity of the
+    boot."""
+
+    pid: int
+    start_ticks: int
+    boot: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields for a record on disk."""
+        return {"pid": self.pid, "start_ticks": self.start_ticks, "boot": self.boot}
+
+    @classmethod
+    def from_json(cls, body: object) -> "ProcessId | None":
+        """Read what `as_json` wrote; None for anything else."""
+        if not isinstance(body, Mapping):
+            return None
+        try:
+            return cls(int(body["pid"]), int(body["start_ticks"]), str(body["boot"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def identify(pid: int) -> ProcessId | None:
+    """Name the process that has this pid now; None where there is none or only its remains (a
+    zombie)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[0] in {"Z", "X"}:
+        return None
+    return ProcessId(pid, int(fields[_START_TIME_FIELD]), _boot())
+
+
+def alive(process: ProcessId | None) -> bool:
+    """Tell whether exactly this process still runs."""
+    return process is not None and identify(process.pid) == process
+
+
+def send(process: ProcessId | None, number: signal.Signals) -> bool:
+    """Signal exactly this process; False where it is gone, whoever has its pid by now."""
+    if process is None:
+        return False
+    try:
+        # The descriptor holds on to one process, so that none can slip in between the look and the
+        # signal.
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        if not alive(process):
+            return False
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, number)
+            return True
+        return False
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start one child: command, its whole environment, folder, log file.
+
+    `death_signal` is what the kernel sends to the child when its parent dies, however that happens.
+    """
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    cwd: Path
+    log: Path
+    death_signal: signal.Signals = signal.SIGKILL
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        """Start the child in a session of its own, its output appended to the log. Raises
+        OSError."""
+        parent = os.getpid()
+        libc = ctypes.CDLL(None, use_errno=True)
+
+        def bind_to_parent() -> None:
+            libc.prctl(_PR_SET_PDEATHSIG, int(self.death_signal))
+            if os.getppid() != parent:  # the parent died before the line above took effect
+                os._exit(1)
+
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                list(self.command),
+                cwd=self.cwd,
+                env=dict(self.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C on the terminal is the supervisor's to handle, in order
+                start_new_session=True,
+                preexec_fn=bind_to_parent,  # noqa: PLW1509 - safe: the supervisor has a single thread
+            )
+
+
+def base_environ() -> dict[str, str]:
+    """Return the little of the caller's environment that a component needs; proxies and secrets
+    stay out."""
+    kept = ("PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "USER")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,0 +1,1 @@
+"""Helpers for tests that run on a local cluster."""

@@ -1,0 +1,73 @@
+"""The real control plane that end-to-end tests share, and the environments that the framework
+examples run in."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.environments import framework_environments
+from localcluster.progress import Lines
+from localcluster.specs import numbered_nodes
+from localcluster.testing.clusters import Shown, build_control_plane
+
+__all__ = [
+    "cluster",
+    "frameworks",
+    "namespace",
+    "pytest_collection_finish",
+    "pytest_configure",
+    "pytest_sessionstart",
+]
+
+_ENVIRONMENTS = pytest.StashKey[Mapping[str, Path | str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare where fixtures find what was built."""
+    config.stash[_ENVIRONMENTS] = {}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Where several processes share the tests, build what they need before these begin, and show
+    how that goes."""
+    if session.config.pluginmanager.hasplugin("dsession") and not session.config.option.collectonly:
+        build_control_plane()
+        framework_environments(Lines())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the environments before the first test that needs them: that takes longer than a test
+    may."""
+    wanted = any("frameworks" in getattr(item, "fixturenames", ()) for item in session.items)
+    if wanted and not session.config.option.collectonly:
+        session.config.stash[_ENVIRONMENTS] = framework_environments(Lines())
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
+    """A control plane with four equal nodes, shared by all tests of the run; use `namespace` for
+    what you make."""
+    stash = request.config.stash
+    nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
+    with LocalCluster("e2e", nodes, images=stash[_ENVIRONMENTS]) as running, shown(running):
+        yield running
+
+
+@pytest.fixture
+def namespace(cluster: LocalCluster) -> Iterator[str]:
+    """A namespace of the test's own on the shared cluster, removed afterwards with all that is in
+    it."""
+    name = f"test-{secrets.token_hex(4)}"
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def frameworks(request: pytest.FixtureRequest) -> Mapping[str, Path | str]:
+    """The environments of the framework examples; where a test asks for them, the shared nodes have
+    them too."""
+    return request.config.stash[_ENVIRONMENTS]

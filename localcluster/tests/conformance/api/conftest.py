@@ -1,0 +1,149 @@
+"""A custom resource of the tests' own: `things`, with a schema, defaults, status and scale."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.conformance.asking import MERGE, Asking, Json, config_map, pod
+
+GROUP, VERSION, PLURAL = "conformance.test", "v1", "things"
+
+
+@dataclass(frozen=True)
+class Things:
+    """Calls on `things` in one namespace."""
+
+    ask: Asking
+    namespace: str
+
+    def create(self, name: str, spec: Json | None = None, **rest: Any) -> Json:
+        body = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "Thing",
+            "metadata": {"name": name},
+            "spec": spec or {},
+            **rest,
+        }
+        return self._call(self.ask.custom.create_namespaced_custom_object, body)
+
+    def read(self, name: str) -> Json:
+        return self._call(self.ask.custom.get_namespaced_custom_object, name)
+
+    def patch(self, name: str, body: Any, content_type: str = MERGE) -> Json:
+        return self._call(
+            self.ask.custom.patch_namespaced_custom_object, name, body, _content_type=content_type
+        )
+
+    def patch_status(self, name: str, body: Any) -> Json:
+        return self._call(
+            self.ask.custom.patch_namespaced_custom_object_status, name, body, _content_type=MERGE
+        )
+
+    def replace(self, name: str, body: Json) -> Json:
+        return self._call(self.ask.custom.replace_namespaced_custom_object, name, body)
+
+    def delete(self, name: str) -> Json:
+        return self._call(self.ask.custom.delete_namespaced_custom_object, name)
+
+    @property
+    def path(self) -> str:
+        return f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}"
+
+    def _call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Json:
+        answer: Json = method(GROUP, VERSION, self.namespace, PLURAL, *arguments, **named)
+        return answer
+
+
+@pytest.fixture(scope="session")
+def defined(ask: Asking) -> Iterator[None]:
+    """The definition of `things`, served for as long as the session needs it."""
+    ask.definitions.create_custom_resource_definition(_definition())
+    ask.until(
+        lambda: ask.found(lambda: ask.get(f"/apis/{GROUP}/{VERSION}/{PLURAL}")), "things are served"
+    )
+    yield
+    ask.definitions.delete_custom_resource_definition(f"{PLURAL}.{GROUP}")
+
+
+@pytest.fixture
+def things(ask: Asking, namespace: str, defined: None) -> Things:
+    """`things` in the test's own namespace."""
+    return Things(ask, namespace)
+
+
+def _definition() -> Json:
+    spec = {
+        "type": "object",
+        "properties": {
+            "replicas": {"type": "integer", "default": 1},
+            "color": {"type": "string", "enum": ["red", "blue"]},
+            "nested": {
+                "type": "object",
+                "properties": {"kept": {"type": "string", "default": "yes"}},
+            },
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "steps": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"at": {"type": "integer"}}},
+            },
+        },
+    }
+    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": spec, "status": status}}
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+            },
+        },
+    }
+    names = {"plural": PLURAL, "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    return {
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    405: "MethodNotAllowed",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    500: None,
+}
+
+
+def said(
+    ask: Asking, code: int, request: str, body: Any = None, kind: str = "", **query: str
+) -> str:
+    """What a request, "METHOD path", is refused with."""
+    method, _, path = request.partition(" ")
+    with ask.refused(code, REASONS[code]) as refusal:
+        ask.request(method, path, body, kind, **query)
+    return refusal.message
+
+
+@pytest.fixture
+def furnished(ask: Asking, namespace: str) -> str:
+    """A namespace with a ConfigMap `c` and a pod `p` that is on no node."""
+    ask.core.create_namespaced_config_map(namespace, config_map("c", a="1"))
+    ask.core.create_namespaced_pod(namespace, pod("p"))
+    return namespace
+
+
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def version_of(ask: Asking, path: str) -> str:
+    version: str = ask.get(path)["metadata"]["resourceVersion"]
+    return version

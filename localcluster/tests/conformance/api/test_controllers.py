@@ -1,0 +1,192 @@
+"""What a control plane does on its own, as far as the product's own installation and its jobs need
+it."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.asking import Asking, Json, now, pod
+
+
+class TestNodes:
+    def test_a_node_is_kept_free_until_it_is_ready(self, ask: Asking) -> None:
+        at = {"lastHeartbeatTime": now(), "lastTransitionTime": now()}
+        unready = {"type": "Ready", "status": "False", **at}
+        ask.core.create_node({"metadata": {"name": "late"}, "status": {"conditions": [unready]}})
+        taints = [(each.key, each.effect) for each in ask.core.read_node("late").spec.taints]
+        assert ("node.kubernetes.io/not-ready", "NoSchedule") in taints
+        ready = {"type": "Ready", "status": "True", **at}
+        ask.core.patch_node_status("late", {"status": {"conditions": [ready]}})
+        ask.until(lambda: not ask.core.read_node("late").spec.taints, "the taint is gone")
+        ask.core.delete_node("late")
+
+    def test_a_cordoned_node_is_tainted_until_it_is_uncordoned(self, ask: Asking) -> None:
+        name = ask.make_node()
+        ask.core.patch_node(name, {"spec": {"unschedulable": True}})
+        expected = [("node.kubernetes.io/unschedulable", "NoSchedule")]
+        ask.until(
+            lambda: (
+                [(each.key, each.effect) for each in ask.core.read_node(name).spec.taints or ()]
+                == expected
+            ),
+            "the node is tainted",
+        )
+        ask.core.patch_node(name, {"spec": {"unschedulable": None}})
+        ask.until(lambda: not ask.core.read_node(name).spec.taints, "the taint is gone")
+        ask.core.delete_node(name)
+
+
+class TestAccounts:
+    def test_a_pod_is_given_its_account_and_a_token_of_it(
+        self, ask: Asking, namespace: str
+    ) -> None:
+        made = ask.core.create_namespaced_pod(namespace, pod("p")).spec
+        assert made.service_account_name == "default"
+        (volume,) = made.volumes
+        assert volume.name.startswith("kube-api-access-")
+        sources = volume.projected.sources
+        assert [bool(each.service_account_token) for each in sources] == [True, False, False]
+        (mount,) = made.containers[0].volume_mounts
+        assert mount.name == volume.name
+        assert (mount.mount_path, mount.read_only) == (
+            "/var/run/secrets/kubernetes.io/serviceaccount",
+            True,
+        )
+
+    def test_a_pod_may_do_without(self, ask: Asking, namespace: str) -> None:
+        made = ask.core.create_namespaced_pod(
+            namespace, pod("p", automountServiceAccountToken=False)
+        ).spec
+        assert made.volumes is None
+
+    def test_a_pod_of_an_account_that_is_not_there_is_refused(
+        self, ask: Asking, namespace: str
+    ) -> None:
+        with ask.refused(403, "Forbidden") as refusal:
+            ask.core.create_namespaced_pod(namespace, pod("p", serviceAccountName="nobody"))
+        assert refusal.message == (
+            f'pods "p" is forbidden: error looking up service account {namespace}/nobody: '
+            'serviceaccount "nobody" not found'
+        )
+
+
+class TestVolumes:
+    def test_a_claim_is_bound_to_the_volume_that_was_made_for_it(
+        self, ask: Asking, namespace: str
+    ) -> None:
+        common: Json = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        claim_of = {"namespace": namespace, "name": "c"}
+        source = {
+            "hostPath": {"path": "/tmp/volume"},
+            "claimRef": claim_of,
+            "capacity": {"storage": "1Gi"},
+        }
+        ask.core.create_persistent_volume(
+            {"metadata": {"name": namespace}, "spec": {**common, **source}}
+        )
+        asked = {"volumeName": namespace, "resources": {"requests": {"storage": "1Gi"}}}
+        ask.core.create_namespaced_persistent_volume_claim(
+            namespace, {"metadata": {"name": "c"}, "spec": {**common, **asked}}
+        )
+        ask.until(
+            lambda: (
+                ask.core.read_namespaced_persistent_volume_claim("c", namespace).status.phase
+                == "Bound"
+            ),
+            "the claim is bound",
+        )
+        volume = ask.core.read_persistent_volume(namespace)
+        claim = ask.core.read_namespaced_persistent_volume_claim("c", namespace)
+        assert (volume.status.phase, volume.spec.claim_ref.uid) == ("Bound", claim.metadata.uid)
+        ask.core.delete_persistent_volume(namespace)
+
+
+class TestDeployments:
+    @pytest.fixture
+    def deployed(self, ask: Asking, namespace: str) -> Any:
+        template = pod("unused", {"app": "d"}, restartPolicy="Always")
+        spec = {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": {"app": "d"}},
+            "template": {"metadata": {"labels": {"app": "d"}}, "spec": template["spec"]},
+        }
+        ask.apps.create_namespaced_deployment(namespace, {"metadata": {"name": "d"}, "spec": spec})
+        return self.the_pod(ask, namespace)
+
+    def the_pod(self, ask: Asking, namespace: str, image: str = "image:1") -> Any:
+        def found() -> Any:
+            pods = ask.core.list_namespaced_pod(namespace, label_selector="app=d").items
+            return pods[0] if len(pods) == 1 and pods[0].spec.containers[0].image == image else None
+
+        return ask.until(found, f"there is one pod, of {image}")
+
+    def test_a_deployments_pods_are_made_by_a_replica_set_of_its_template(
+        self, ask: Asking, namespace: str, deployed: Any
+    ) -> None:
+        (owner,) = deployed.metadata.owner_references
+        assert (owner.kind, owner.controller) == ("ReplicaSet", True)
+        replica_set = ask.apps.read_namespaced_replica_set(owner.name, namespace)
+        hashed = replica_set.metadata.labels["pod-template-hash"]
+        assert replica_set.metadata.name == f"d-{hashed}"
+        assert deployed.metadata.labels == {"app": "d", "pod-template-hash": hashed}
+        assert deployed.metadata.name.startswith(f"d-{hashed}-")
+        assert replica_set.metadata.owner_references[0].name == "d"
+
+    def test_a_pod_that_is_ready_is_available(
+        self, ask: Asking, namespace: str, deployed: Any
+    ) -> None:
+        name = deployed.metadata.name
+        ask.bind(name, namespace, namespace)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": now()}
+        ask.core.patch_namespaced_pod_status(
+            name, namespace, {"status": {"phase": "Running", "conditions": [ready]}}
+        )
+
+        def available() -> bool:
+            status = ask.apps.read_namespaced_deployment("d", namespace).status
+            generation = ask.apps.read_namespaced_deployment("d", namespace).metadata.generation
+            counts = (
+                status.replicas,
+                status.updated_replicas,
+                status.ready_replicas,
+                status.available_replicas,
+            )
+            return bool(counts == (1, 1, 1, 1) and status.observed_generation == generation)
+
+        ask.until(available, "the deployment counts its pod")
+
+    def test_a_pod_that_is_gone_is_made_again(
+        self, ask: Asking, namespace: str, deployed: Any
+    ) -> None:
+        ask.core.delete_namespaced_pod(deployed.metadata.name, namespace)
+        ask.until(
+            lambda: self.the_pod(ask, namespace).metadata.uid != deployed.metadata.uid,
+            "another pod is there",
+        )
+
+    def test_a_new_template_replaces_the_old_pod_only_when_that_is_gone(
+        self, ask: Asking, namespace: str, deployed: Any
+    ) -> None:
+        name = deployed.metadata.name
+        ask.bind(name, namespace, namespace)
+        ask.core.patch_namespaced_pod_status(name, namespace, {"status": {"phase": "Running"}})
+        container = {"name": "main", "image": "image:2"}
+        template = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        ask.apps.patch_namespaced_deployment("d", namespace, template)
+        ask.until(
+            lambda: ask.core.read_namespaced_pod(name, namespace).metadata.deletion_timestamp,
+            "the old pod is to go",
+        )
+        ask.stays(
+            lambda: len(ask.core.list_namespaced_pod(namespace).items) == 1,
+            "no new pod is made yet",
+            0.5,
+        )
+        ask.core.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
+        assert self.the_pod(ask, namespace, "image:2").metadata.name != name
+
+    def test_its_pods_go_with_it(self, ask: Asking, namespace: str, deployed: Any) -> None:
+        ask.apps.delete_namespaced_deployment("d", namespace)
+        ask.until(lambda: not ask.core.list_namespaced_pod(namespace).items, "the pods are gone")
+        assert ask.apps.list_namespaced_replica_set(namespace).items == []

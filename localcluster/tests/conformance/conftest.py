@@ -1,0 +1,45 @@
+"""Two clusters that every test of this folder meets in the same way: the real control plane, and
+the embedded one.
+
+The real one is the judge: where the two differ, the embedded one is wrong. Neither has nodes of its
+own, so that a test makes exactly the nodes that it needs, and is itself the kubelet of their pods.
+"""
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from kubernetes import client
+
+from localcluster.cluster import LocalCluster
+from localcluster.testing.backends import EMBEDDED, REAL, start
+from localcluster.testing.clusters import Shown
+from tests.conformance.asking import Asking
+
+
+@pytest.fixture(scope="session", params=[pytest.param(REAL, marks=pytest.mark.e2e), EMBEDDED])
+def backend(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
+    """The cluster under test, shared by all tests of the run; it has no nodes."""
+    with start(request.param) as cluster, shown(cluster):
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def ask(backend: LocalCluster) -> Iterator[Asking]:
+    """The official client's calls, as the administrator."""
+    with backend.api_client() as api:
+        yield Asking(api)
+
+
+@pytest.fixture
+def namespace(ask: Asking) -> Iterator[str]:
+    """A namespace of the test's own, in which pods can be made; it goes with all that is in it."""
+    name = f"test-{secrets.token_hex(4)}"
+    ask.core.create_namespace({"metadata": {"name": name}})
+    ask.until(
+        lambda: ask.found(lambda: ask.core.read_namespaced_service_account("default", name)),
+        "its account exists",
+    )
+    yield name
+    ask.sweep(name)
+    ask.core.delete_namespace(name, body=client.V1DeleteOptions(propagation_policy="Background"))

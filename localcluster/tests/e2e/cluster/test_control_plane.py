@@ -1,0 +1,295 @@
+"""The local control plane as a user meets it: it comes up, survives the death of its parts, and
+leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.errors import ClusterError, KubectlError
+from localcluster.layout import Layout
+from localcluster.probes import tls_context
+from localcluster.processes import ProcessId, alive
+from localcluster.records import read_status
+from localcluster.specs import NodeSpec, Taint, numbered_nodes
+from localcluster.testing.clusters import Shown
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+CONTROL_PLANE = {
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "training-operator",
+}
+
+
+def eventually(what: str, true: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def own(shown: Shown) -> Iterator[LocalCluster]:
+    """A cluster that tests may break: two unlike nodes."""
+    nodes = [
+        NodeSpec("plain", {"cpu": "2"}),
+        NodeSpec(
+            "special",
+            {"nvidia.com/gpu": "2"},
+            {"pool": "training"},
+            (Taint("optimus.dl/training", "yes"),),
+        ),
+    ]
+    with LocalCluster("breakable", nodes) as cluster, shown(cluster):
+        yield cluster
+
+
+def processes(cluster: LocalCluster) -> list[ProcessId]:
+    status = cluster.status
+    return [*status.processes(), *([status.supervisor] if status.supervisor else [])]
+
+
+def listening(pid: int) -> list[str]:
+    """Return the addresses, as /proc/net writes them, on which a process listens for TCP
+    connections."""
+    links = [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {
+        link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:")
+    }
+    rows = [
+        row.split()
+        for name in ("tcp", "tcp6")
+        for row in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()
+    ]
+    return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in sockets]
+
+
+class TestACluster:
+    def test_its_components_are_ready_and_its_nodes_become_ready(self, own: LocalCluster) -> None:
+        assert set(own.components) == CONTROL_PLANE | {"node-agent"}
+        assert all(component.ready for component in own.components.values())
+        own.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=30s")
+
+    def test_a_node_is_as_it_was_specified(self, own: LocalCluster) -> None:
+        node = own.get("node", "special")
+        assert node["status"]["capacity"]["nvidia.com/gpu"] == "2"
+        assert node["metadata"]["labels"]["pool"] == "training"
+        taints = [
+            (taint["key"], taint.get("value"), taint["effect"]) for taint in node["spec"]["taints"]
+        ]
+        assert ("optimus.dl/training", "yes", "NoSchedule") in taints
+
+    def test_it_serves_both_kinds_of_training_jobs(self, own: LocalCluster) -> None:
+        served = own.kubectl("api-resources", "--api-group=kubeflow.org", "-o", "name").split()
+        assert set(served) == {"tfjobs.kubeflow.org", "mxjobs.kubeflow.org"}
+
+    def test_it_listens_on_loopback_alone(self, own: LocalCluster) -> None:
+        addresses = [
+            address for process in own.status.processes() for address in listening(process.pid)
+        ]
+        assert len(addresses) >= len(CONTROL_PLANE)
+        assert set(addresses) == {"0100007F"}, "127.0.0.1, as /proc/net writes it"
+
+    def test_a_client_without_a_certificate_may_do_nothing(self, own: LocalCluster) -> None:
+        context = tls_context(own.layout.pki / "ca.crt", None)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{own.server}/api/v1/pods", timeout=10, context=context)
+        with refused.value:
+            assert refused.value.code == 403
+
+    def test_the_python_client_speaks_to_it(self, own: LocalCluster) -> None:
+        from kubernetes.client import CoreV1Api
+
+        with own.api_client() as client:
+            nodes = CoreV1Api(client).list_node().items
+            names = {node.metadata.name for node in nodes if node.metadata}
+        assert names == {"plain", "special"}
+
+    def test_a_failed_kubectl_says_what_the_server_said(self, own: LocalCluster) -> None:
+        with pytest.raises(KubectlError, match='pods "absent" not found'):
+            own.kubectl("get", "pod", "absent")
+
+    def test_an_unknown_component_is_named_with_those_there_are(self, own: LocalCluster) -> None:
+        with pytest.raises(
+            ClusterError, match=r"no component 'nonsense'; there are etcd, kube-apiserver"
+        ):
+            own.kill("nonsense")
+
+
+class TestAComponentThatDies:
+    @pytest.mark.parametrize("component", [*sorted(CONTROL_PLANE), "node-agent"])
+    def test_it_is_started_again_and_reported(self, own: LocalCluster, component: str) -> None:
+        before = own.components[component].restarts
+        own.wait_restarted(component, own.kill(component))
+        assert own.components[component].restarts == before + 1
+        assert own.components[component].last_exit == "was killed by signal 9"
+        assert any(
+            each["subject"] == component and each["event"] == "died" for each in own.events(200)
+        )
+
+    def test_what_was_stored_survives_the_store(self, own: LocalCluster) -> None:
+        own.kubectl("create", "configmap", "kept", "--from-literal=a=1")
+        own.wait_restarted("etcd", own.kill("etcd"))
+        eventually("the API server answers again", lambda: "kept" in _configmaps(own))
+
+    def test_nodes_stay_ready_and_pods_are_scheduled_after_all_of_it(
+        self, own: LocalCluster
+    ) -> None:
+        own.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
+        own.kubectl("run", "after", "--image=busybox", "--restart=Never", "--command", "--", "true")
+        own.kubectl(
+            "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/after", "--timeout=60s"
+        )
+
+
+def _configmaps(cluster: LocalCluster) -> str:
+    try:
+        return cluster.kubectl("get", "configmaps")
+    except KubectlError:
+        return ""
+
+
+class TestTheTrainingOperator:
+    def test_a_job_without_containers_makes_it_panic_and_it_comes_back(
+        self, own: LocalCluster
+    ) -> None:
+        before = own.components["training-operator"].process
+        assert before is not None
+        own.kubectl("apply", "-f", "-", input=_EMPTY_JOB)
+        eventually(
+            "the operator ended", lambda: own.components["training-operator"].process != before
+        )
+        own.kubectl("delete", "tfjob", "empty", "--wait=false")
+        own.wait_restarted("training-operator", before)
+
+
+_EMPTY_JOB = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: empty, namespace: default}
+spec:
+  tfReplicaSpecs:
+    Worker:
+      replicas: 1
+      template: {spec: {containers: []}}
+"""
+
+
+class TestSeveralClusters:
+    def test_two_run_at_a_time_and_know_nothing_of_each_other(self, own: LocalCluster) -> None:
+        with LocalCluster("second", numbered_nodes(1, {})) as second:
+            assert second.server != own.server
+            assert second.kubectl("get", "nodes", "-o", "name").split() == ["node/node-1"]
+            gone = processes(second)
+            root = second.layout.root
+        assert not any(alive(process) for process in gone)
+        assert not root.exists()
+        assert own.kubectl("get", "nodes", "-o", "name").split() == ["node/plain", "node/special"]
+
+
+class TestTheEnd:
+    def test_when_its_owner_is_killed_the_cluster_ends_and_its_folder_goes(
+        self, tmp_path: Path
+    ) -> None:
+        script = (
+            "import time\n"
+            "from localcluster.cluster import LocalCluster\n"
+            "with LocalCluster('orphan') as cluster:\n"
+            "    print(cluster.layout.root, flush=True)\n"
+            "    time.sleep(600)\n"
+        )
+        owner = subprocess.Popen(
+            [sys.executable, "-c", script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        )
+        assert owner.stdout is not None
+        with owner.stdout:
+            root = Path(owner.stdout.readline().strip())
+        status = read_status(Layout(root))
+        assert status is not None
+        assert status.supervisor is not None
+        everything = [*status.processes(), status.supervisor]
+        assert len(everything) == len(CONTROL_PLANE) + 1
+        owner.kill()
+        owner.wait()
+        eventually("every process ended", lambda: not any(alive(process) for process in everything))
+        eventually("its folder is gone", lambda: not root.exists())
+
+    def test_ctrl_c_during_the_start_leaves_nothing(self, tmp_path: Path) -> None:
+        state = tmp_path / "state"
+        script = (
+            "import sys\n"
+            "from pathlib import Path\n"
+            "from localcluster.cluster import LocalCluster\n"
+            "with LocalCluster('hasty', state_dir=Path(sys.argv[1])) as cluster:\n"
+            "    sys.exit('it was to be interrupted before this line')\n"
+        )
+        command = [sys.executable, "-c", script, str(state)]
+        owner = subprocess.Popen(
+            command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        eventually(
+            "the API server was started", lambda: _component_started(state, "kube-apiserver")
+        )
+        status = read_status(Layout(state))
+        assert status is not None
+        os.killpg(owner.pid, signal.SIGINT)
+        _, said = owner.communicate(timeout=60)
+        assert said.strip().endswith("KeyboardInterrupt")
+        assert not any(alive(process) for process in [*status.processes(), status.supervisor])
+
+    def test_up_down_and_status_of_the_command_line(self, tmp_path: Path) -> None:
+        state = tmp_path / "state"
+        up = _command("up", "--state", str(state), "--nodes", "1", "--node", "cpu=2")
+        assert up.returncode == 0, up.stderr
+        assert f"export KUBECONFIG={state / 'kubeconfig'}" in up.stdout
+        running = _command("status", "--state", str(state))
+        assert running.returncode == 0
+        assert "node-agent                ready" in running.stdout
+        again = _command("up", "--state", str(state))
+        assert again.returncode == 1
+        assert "runs in" in again.stderr
+        status = read_status(Layout(state))
+        assert status is not None
+        down = _command("down", "--state", str(state))
+        assert down.returncode == 0, down.stderr
+        assert not any(alive(process) for process in status.processes())
+        assert not state.exists()
+        assert _command("status", "--state", str(state)).returncode == 3
+
+    def test_when_its_supervisor_is_killed_nothing_of_it_runs_on(self, tmp_path: Path) -> None:
+        state = tmp_path / "state"
+        assert _command("up", "--state", str(state), "--nodes", "1").returncode == 0
+        status = read_status(Layout(state))
+        assert status is not None
+        assert status.supervisor is not None
+        os.kill(status.supervisor.pid, signal.SIGKILL)
+        eventually(
+            "the components ended", lambda: not any(alive(each) for each in status.processes())
+        )
+        lost = _command("status", "--state", str(state))
+        assert lost.returncode == 3
+        assert "its supervisor is gone" in lost.stdout
+        assert _command("down", "--state", str(state)).returncode == 0
+
+
+def _command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "localcluster", *arguments]
+    return subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=100
+    )
+
+
+def _component_started(state: Path, name: str) -> bool:
+    status = read_status(Layout(state))
+    return status is not None and name in status.components

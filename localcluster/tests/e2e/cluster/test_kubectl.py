@@ -1,0 +1,110 @@
+"""A user's kubectl on the embedded back end, which brings none: here it is the one of the real
+control plane."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.binaries.locate import resolve
+from localcluster.cluster import LocalCluster
+from localcluster.errors import KubectlError
+from localcluster.progress import Lines
+from localcluster.specs import Backend, NodeSpec
+from localcluster.testing.clusters import Shown
+
+
+def pod(name: str, script: str, sign: Path) -> str:
+    """A manifest of a pod that runs a script; the folder of `sign` is at /sign."""
+    mounts = [{"name": "v", "mountPath": "/sign"}]
+    container = {
+        "name": "c",
+        "image": "busybox",
+        "command": ["sh", "-c", script],
+        "volumeMounts": mounts,
+    }
+    volumes = [{"name": "v", "hostPath": {"path": str(sign.parent)}}]
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
+    metadata = {"name": name, "labels": {"app": "said"}}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+@pytest.fixture(scope="module")
+def embedded(shown: Shown) -> Iterator[LocalCluster]:
+    """An embedded cluster whose user has a kubectl on PATH."""
+    found = resolve(None, Lines())
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        LocalCluster(
+            "kubectl", [NodeSpec("n1", {"cpu": "2"})], backend=Backend.EMBEDDED
+        ) as cluster,
+        shown(cluster),
+    ):
+        patch.setenv("PATH", str(found["kubectl"].parent), prepend=":")
+        yield cluster
+
+
+def test_a_pod_is_applied_followed_shown_and_deleted(
+    embedded: LocalCluster, tmp_path: Path
+) -> None:
+    kubectl, sign = embedded.kubectl, tmp_path / "go"
+    # It runs until it is told to go on, so that whoever waits for it comes in time.
+    script = "echo one; while [ ! -e /sign/go ]; do sleep 0.05; done; echo two"
+    assert kubectl("apply", "-f", "-", input=pod("p", script, sign)) == "pod/p created\n"
+    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+    sign.touch()
+    assert kubectl("logs", "-f", "p") == "one\ntwo\n"
+    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/p", "--timeout=30s")
+    header, row = (line.split() for line in kubectl("get", "pods", "-l", "app=said").splitlines())
+    assert dict(zip(header, row, strict=True)) | {"AGE": ""} == {
+        "NAME": "p",
+        "READY": "0/1",
+        "STATUS": "Completed",
+        "RESTARTS": "0",
+        "AGE": "",
+    }
+    assert "Successfully assigned default/p to n1" in kubectl("describe", "pod", "p")
+    assert kubectl("delete", "pod", "p").startswith('pod "p" deleted')
+
+
+def test_what_needs_no_file_is_made_without_one(embedded: LocalCluster) -> None:
+    kubectl = embedded.kubectl
+    assert kubectl("create", "namespace", "made") == "namespace/made created\n"
+    assert (
+        kubectl("-n", "made", "create", "configmap", "c", "--from-literal=a=b")
+        == "configmap/c created\n"
+    )
+    assert kubectl("-n", "made", "get", "configmap", "c", "-o", "jsonpath={.data}") == '{"a":"b"}'
+    assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
+
+
+def test_a_typing_error_is_told_before_anything_is_made(embedded: LocalCluster) -> None:
+    body = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "j"},
+        "spec": {"tfReplicaSpec": {}},
+    }
+    with pytest.raises(
+        KubectlError, match=r'strict decoding error: unknown field "spec.tfReplicaSpec"'
+    ):
+        embedded.kubectl("apply", "-f", "-", input=json.dumps(body))
+
+
+def test_a_node_is_emptied_for_maintenance_and_given_back(
+    embedded: LocalCluster, tmp_path: Path
+) -> None:
+    kubectl = embedded.kubectl
+    kubectl("apply", "-f", "-", input=pod("q", "exec sleep 1000", tmp_path / "never"))
+    kubectl("wait", "--for=condition=Ready", "pod/q", "--timeout=30s")
+    assert "pod/q evicted" in kubectl("drain", "n1", "--force", "--timeout=30s")
+    assert kubectl("get", "nodes", "--no-headers").split()[:2] == ["n1", "Ready,SchedulingDisabled"]
+    kubectl("uncordon", "n1")
+
+
+def test_who_does_not_show_the_token_is_not_let_in(embedded: LocalCluster) -> None:
+    server = json.loads(embedded.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    nobody = "http://" + server.partition("@")[2]
+    with pytest.raises(Exception, match="logged in"):
+        embedded.kubectl("--server", nobody, "get", "pods")

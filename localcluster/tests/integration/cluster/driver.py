@@ -1,0 +1,50 @@
+"""Runs a supervisor over tiny shell scripts instead of a control plane: `driver.py STATE STAGES
+[OWNER_FD]`.
+
+STAGES is JSON: a list of stages, each a list of [name, shell script, line that means ready or
+null]."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from localcluster.components import Component
+from localcluster.errors import ClusterError
+from localcluster.interrupts import Interrupts
+from localcluster.layout import Layout
+from localcluster.probes import LogLineProbe, Probe, RunningProbe
+from localcluster.processes import identify
+from localcluster.records import Records
+from localcluster.supervision import BackOff
+from localcluster.supervisor import Patience, PortTakenError, Stage, Supervisor
+
+
+def component(layout: Layout, name: str, script: str, ready: str | None) -> Component:
+    probe: Probe = LogLineProbe(layout.log(name), ready) if ready else RunningProbe()
+    return Component(name, ("/bin/sh", "-c", script), probe=probe, grace_seconds=1.0)
+
+
+def main() -> int:
+    layout = Layout(Path(sys.argv[1]))
+    interrupts = Interrupts(int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    stages = [
+        Stage([component(layout, *each) for each in stage]) for stage in json.loads(sys.argv[2])
+    ]
+    records = Records(layout, identify(os.getpid()))
+    quick = BackOff(first_seconds=0.05, longest_seconds=0.2, steady_seconds=60.0)
+    supervisor = Supervisor(
+        layout, records, interrupts, quick, Patience(ready_seconds=3.0, deaths=3)
+    )
+    try:
+        with interrupts.installed():
+            records.cluster("stopped", supervisor.run(stages))
+    except PortTakenError as error:
+        records.cluster("port taken", str(error))
+    except ClusterError as error:
+        records.cluster("failed", str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

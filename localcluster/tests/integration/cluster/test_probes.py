@@ -1,0 +1,48 @@
+"""Readiness over HTTP: only a timely 200 counts."""
+
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Response
+
+from localcluster.probes import AllProbe, HttpProbe, LogLineProbe, RunningProbe
+
+
+@pytest.mark.parametrize(("status", "ready"), [(200, True), (500, False), (403, False)])
+def test_only_a_200_counts(httpserver: HTTPServer, status: int, ready: bool) -> None:
+    httpserver.expect_request("/readyz").respond_with_response(Response(status=status))
+    assert HttpProbe(httpserver.port, "/readyz").ready(0) is ready
+
+
+def test_nobody_listening_is_not_ready() -> None:
+    with HTTPServer(host="127.0.0.1") as server:
+        port = server.port
+    assert not HttpProbe(port, "/readyz").ready(0)
+
+
+def test_an_authority_that_is_not_there_yet_is_not_ready(
+    httpserver: HTTPServer, tmp_path: Path
+) -> None:
+    assert not HttpProbe(httpserver.port, "/readyz", tmp_path / "absent.crt").ready(0)
+
+
+def test_all_must_say_yes(tmp_path: Path) -> None:
+    never = LogLineProbe(tmp_path / "absent.log", "ready")
+    assert AllProbe((RunningProbe(), RunningProbe())).ready(0)
+    assert not AllProbe((RunningProbe(), never)).ready(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "ready"),
+    [
+        pytest.param("a\nready\n", 0, True, id="the line stands alone"),
+        pytest.param("ready\n", 6, False, id="it stems from an earlier life"),
+        pytest.param("not ready\n", 0, False, id="it is part of another line"),
+        pytest.param("", 0, False, id="nothing was written"),
+    ],
+)
+def test_a_line_of_the_log(tmp_path: Path, text: str, offset: int, ready: bool) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(text)
+    assert LogLineProbe(log, "ready").ready(offset) is ready

@@ -1,0 +1,236 @@
+"""The supervisor with real processes: order, restarts, the end on request, the end of its owner,
+its own death."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localcluster.layout import Layout
+from localcluster.processes import ProcessId, alive, identify
+from localcluster.records import ClusterStatus, read_events, read_status
+from localcluster.storage import write_json
+from localcluster.supervise import clean_leftovers
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+FOREVER = "echo ready; exec sleep 1000"
+Stages = list[list[tuple[str, str, str | None]]]
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s"
+        time.sleep(0.02)
+
+
+class Run:
+    """One supervisor over tiny scripts, and what its files say."""
+
+    def __init__(self, state: Path) -> None:
+        self.layout = Layout(state)
+        self.layout.logs.mkdir(parents=True)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, stages: Stages, owner_fd: int | None = None) -> "Run":
+        command = [sys.executable, "-m", "tests.integration.cluster.driver", str(self.layout.root)]
+        command += [json.dumps(stages), *([str(owner_fd)] if owner_fd is not None else [])]
+        with (self.layout.root / "driver.log").open("wb") as log:
+            fds = () if owner_fd is None else (owner_fd,)
+            self.process = subprocess.Popen(
+                command, cwd=REPOSITORY, stdout=log, stderr=log, pass_fds=fds
+            )
+        return self
+
+    @property
+    def status(self) -> ClusterStatus:
+        return read_status(self.layout) or ClusterStatus("not written yet", None)
+
+    def pid(self, name: str) -> ProcessId:
+        process = self.status.components[name].process
+        assert process is not None
+        return process
+
+    def events(self) -> list[tuple[str, str]]:
+        return [(each["subject"], each["event"]) for each in read_events(self.layout, 1000)]
+
+    def wait(self, phase: str) -> "Run":
+        eventually(lambda: self.status.phase == phase)
+        return self
+
+    def wait_ended(self) -> None:
+        assert self.process is not None
+        assert self.process.wait(20) == 0
+
+    def end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(20)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    run = Run(tmp_path / "state")
+    yield run
+    run.end()
+
+
+class TestTheStart:
+    def test_a_stage_waits_until_the_one_before_is_ready(self, run: Run) -> None:
+        slow = "sleep 0.3; " + FOREVER
+        run.start([[("store", slow, "ready")], [("server", FOREVER, "ready")]]).wait("running")
+        events = run.events()
+        assert events.index(("store", "ready")) < events.index(("server", "started"))
+
+    def test_a_component_that_ends_during_the_start_is_given_another_try(self, run: Run) -> None:
+        marker = run.layout.root / "tried"
+        second = f"if [ -e {marker} ]; then {FOREVER}; else touch {marker}; exit 3; fi"
+        run.start([[("shaky", second, "ready")]]).wait("running")
+        assert run.status.components["shaky"].restarts == 1
+        assert run.status.components["shaky"].last_exit == "ended with status 3"
+
+    def test_one_that_keeps_dying_fails_the_start_with_its_last_words(self, run: Run) -> None:
+        run.start(
+            [[("good", FOREVER, "ready")], [("bad", "echo no such flag; exit 1", "ready")]]
+        ).wait("failed")
+        assert run.status.reason == "bad ended with status 1, again and again:\nno such flag"
+        run.wait_ended()
+        assert list(run.status.processes()) == []
+
+    def test_one_that_never_becomes_ready_fails_the_start(self, run: Run) -> None:
+        run.start([[("silent", "echo thinking; exec sleep 1000", "ready")]]).wait("failed")
+        assert run.status.reason == "silent was not ready within 3 s:\nthinking"
+        run.wait_ended()
+
+    def test_a_lost_port_is_told_from_other_deaths(self, run: Run) -> None:
+        script = "echo 'listen tcp 127.0.0.1:1: bind: address already in use'; exit 1"
+        run.start([[("unlucky", script, "ready")]]).wait("port taken")
+        assert run.status.reason == "unlucky lost its port to another program"
+
+    def test_a_program_that_does_not_exist_is_reported_as_such(self, run: Run) -> None:
+        run.start([[("absent", "exec /no/such/program", "ready")]]).wait("failed")
+        assert "/no/such/program" in run.status.reason
+
+
+class TestADeath:
+    def test_a_killed_component_comes_back_and_the_others_are_left_alone(self, run: Run) -> None:
+        run.start([[("a", FOREVER, "ready"), ("b", FOREVER, "ready")]]).wait("running")
+        first, other = run.pid("a"), run.pid("b")
+        os.kill(first.pid, signal.SIGKILL)
+        eventually(
+            lambda: run.status.components["a"].restarts == 1 and run.status.components["a"].ready
+        )
+        assert run.pid("a") != first
+        assert run.pid("b") == other
+        assert run.status.components["a"].last_exit == "was killed by signal 9"
+        assert ("a", "died") in run.events()
+
+    def test_after_the_start_one_that_keeps_dying_is_tried_for_ever(self, run: Run) -> None:
+        flag = run.layout.root / "die"
+        script = f"echo ready; while [ ! -e {flag} ]; do sleep 0.02; done; exit 1"
+        run.start([[("a", script, "ready"), ("b", FOREVER, "ready")]]).wait("running")
+        flag.touch()
+        eventually(lambda: run.status.components["a"].restarts >= 5)
+        assert run.status.phase == "running"
+        assert run.status.components["b"].ready
+
+    def test_readiness_is_not_read_from_the_lines_of_an_earlier_life(self, run: Run) -> None:
+        marker = run.layout.root / "again"
+        script = f"[ -e {marker} ] || {{ touch {marker}; {FOREVER}; }}; exec sleep 1000"
+        run.start([[("a", script, "ready")]]).wait("running")
+        os.kill(run.pid("a").pid, signal.SIGKILL)
+        eventually(lambda: run.status.components["a"].restarts == 1)
+        time.sleep(0.3)  # an absence cannot be waited for: give a wrong probe the time to say yes
+        assert run.status.components["a"].phase == "starting"
+
+
+class TestTheEnd:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    def test_a_signal_ends_all_in_the_opposite_order(
+        self, run: Run, number: signal.Signals
+    ) -> None:
+        run.start([[("first", FOREVER, "ready")], [("second", FOREVER, "ready")]]).wait("running")
+        children = list(run.status.processes())
+        assert run.process is not None
+        run.process.send_signal(number)
+        run.wait_ended()
+        assert run.status.phase == "stopped"
+        assert not any(alive(child) for child in children)
+        events = run.events()
+        assert events.index(("second", "stopped")) < events.index(("first", "stopped"))
+
+    def test_one_that_ignores_sigterm_is_killed_after_its_grace(self, run: Run) -> None:
+        stubborn = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
+        run.start([[("stubborn", stubborn, "ready")]]).wait("running")
+        child = run.pid("stubborn")
+        run.end()
+        assert not alive(child)
+        assert ("stubborn", "killed") in run.events()
+
+    def test_a_signal_during_the_start_ends_it_too(self, run: Run) -> None:
+        run.start([[("never", "exec sleep 1000", "ready")]])
+        eventually(lambda: ("never", "started") in run.events())
+        run.end()
+        assert run.status.phase == "stopped"
+
+    def test_the_end_of_the_owner_ends_all(self, run: Run) -> None:
+        read_end, write_end = os.pipe()
+        run.start([[("a", FOREVER, "ready")]], owner_fd=read_end)
+        os.close(read_end)
+        run.wait("running")
+        child = run.pid("a")
+        os.close(write_end)
+        run.wait_ended()
+        assert run.status.reason == "the process that owns the cluster ended"
+        assert not alive(child)
+
+    def test_the_death_of_the_supervisor_takes_its_children_along(self, run: Run) -> None:
+        deaf = "trap '' TERM INT HUP; echo ready; exec sleep 1000"
+        run.start([[("a", deaf, "ready"), ("b", FOREVER, "ready")]]).wait("running")
+        children = list(run.status.processes())
+        assert len(children) == 2
+        assert run.process is not None
+        run.process.kill()
+        run.process.wait()
+        eventually(lambda: not any(alive(child) for child in children))
+
+
+class TestLeftovers:
+    def test_exactly_the_recorded_processes_are_ended(self, tmp_path: Path) -> None:
+        recorded, stranger = (subprocess.Popen(["sleep", "1000"]) for _ in range(2))
+        try:
+            layout = Layout(tmp_path)
+            write_json(layout.status, {"components": {"a": self._entry(identify(recorded.pid))}})
+            clean_leftovers(layout)
+            assert recorded.wait(10) == -signal.SIGTERM
+            assert stranger.poll() is None
+        finally:
+            for process in (recorded, stranger):
+                process.kill()
+                process.wait()
+
+    def test_a_process_that_has_the_pid_of_a_recorded_one_is_left_alone(
+        self, tmp_path: Path
+    ) -> None:
+        stranger = subprocess.Popen(["sleep", "1000"])
+        try:
+            now = identify(stranger.pid)
+            assert now is not None
+            before = ProcessId(now.pid, now.start_ticks - 1, now.boot)
+            layout = Layout(tmp_path)
+            write_json(layout.status, {"components": {"a": self._entry(before)}})
+            clean_leftovers(layout)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            stranger.wait()
+
+    @staticmethod
+    def _entry(process: ProcessId | None) -> dict[str, object]:
+        return {"phase": "ready", "process": process.as_json() if process else None, "restarts": 0}

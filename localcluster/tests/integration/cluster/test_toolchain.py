@@ -1,0 +1,83 @@
+"""Go is taken from the machine where it is new enough, and builds are put in place at once."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from localcluster.binaries.toolchain import machine_go
+from localcluster.commands import run
+from localcluster.errors import BuildError
+from localcluster.progress import Quiet
+from localcluster.storage import publish
+
+
+def fake_go(folder: Path, script: str) -> str:
+    path = folder / "go"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("script", "taken"),
+    [
+        pytest.param("echo go version go1.26.0 linux/amd64", True, id="just new enough"),
+        pytest.param("echo go version go1.27.3 linux/amd64", True, id="newer"),
+        pytest.param("echo go version go1.25.9 linux/amd64", False, id="too old"),
+        pytest.param("echo what", False, id="another program of that name"),
+        pytest.param("exit 1", False, id="broken"),
+    ],
+)
+def test_the_machines_go_is_taken(tmp_path: Path, script: str, taken: bool) -> None:
+    go = fake_go(tmp_path, script)
+    assert machine_go((1, 26, 0), lambda name: go) == (Path(go) if taken else None)
+
+
+def test_a_machine_without_go_has_none() -> None:
+    assert machine_go((1, 26, 0), lambda name: None) is None
+
+
+class TestACommand:
+    def test_gives_what_it_wrote(self) -> None:
+        assert run(["/bin/echo", "hello"], 10) == "hello\n"
+
+    @pytest.mark.parametrize(
+        ("command", "sentence"),
+        [
+            pytest.param(
+                ["/bin/sh", "-c", "echo why >&2; exit 7"],
+                "ended with status 7:\nwhy",
+                id="it fails",
+            ),
+            pytest.param(["/no/such/program"], "could not be started", id="it does not exist"),
+        ],
+    )
+    def test_that_fails_says_why(self, command: list[str], sentence: str) -> None:
+        with pytest.raises(BuildError, match=sentence):
+            run(command, 10)
+
+    def test_that_hangs_is_ended(self) -> None:
+        with pytest.raises(BuildError, match="did not end within 0 s"):
+            run(["/bin/sleep", "1000"], 0.1)
+
+
+def test_two_builders_of_one_folder_do_it_once(tmp_path: Path) -> None:
+    inside = threading.Barrier(2, timeout=10)
+    builds: list[Path] = []
+
+    def fill(work: Path) -> None:
+        builds.append(work)
+        inside.wait()  # the other builder is on its way while this one builds
+
+    def build() -> None:
+        publish(tmp_path / "key", fill, Quiet())
+
+    threads = [threading.Thread(target=build) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    inside.wait()
+    for thread in threads:
+        thread.join(10)
+    assert len(builds) == 1
+    assert (tmp_path / "key").is_dir()

@@ -1,0 +1,73 @@
+"""What happens to the embedded API server happens to its clients as on a real one: they go on."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.embedded.apiserver.routes import COMPACT
+from localcluster.node.api import Api, read_kubeconfig
+from localcluster.processes import alive
+from localcluster.specs import Backend
+from optimus.kube import kinds
+from optimus.kube.client import connect
+from optimus.kube.pods import Pod
+from optimus.kube.reflector import CacheRules, Reflector
+from tests.integration.embedded.waiting import Core, until
+
+RULES = CacheRules(watch_seconds=2.0)
+
+
+@pytest.fixture
+def pods(cluster: LocalCluster) -> Iterator[Reflector[Pod]]:
+    """The copy that both processes keep of pods."""
+    reflector = Reflector(connect(cluster.kubeconfig, user_agent="test"), kinds.pods(), rules=RULES)
+    reflector.start()
+    assert reflector.wait_synced(30.0), reflector.failure
+    yield reflector
+    reflector.stop()
+
+
+def make(core: Core, name: str) -> None:
+    spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox"}]}
+    core.create_namespaced_pod("default", {"metadata": {"name": name}, "spec": spec})
+
+
+def test_a_killed_server_comes_back_with_its_objects(
+    cluster: LocalCluster, core: Core, pods: Reflector[Pod]
+) -> None:
+    make(core, "before")
+    until(lambda: pods.find("default", "before"), "the copy has the pod")
+    uid = core.read_namespaced_pod("before", "default").metadata.uid
+    cluster.wait_restarted("kube-apiserver", cluster.kill("kube-apiserver"))
+    assert core.read_namespaced_pod("before", "default").metadata.uid == uid
+    assert [each.metadata.name for each in core.list_node().items] == ["node-1", "node-2"]
+    make(core, "after")
+    until(
+        lambda: pods.find("default", "after"), "the copy has the pod that was made after the kill"
+    )
+    core.delete_namespaced_pod("before", "default")
+    until(lambda: pods.find("default", "before") is None, "the copy has lost the pod that went")
+    core.delete_namespaced_pod("after", "default")
+
+
+def test_a_copy_goes_on_after_its_history_was_forgotten(
+    cluster: LocalCluster, core: Core, pods: Reflector[Pod]
+) -> None:
+    make(core, "old")
+    until(lambda: pods.find("default", "old"), "the copy has the pod")
+    core.delete_namespaced_pod("old", "default")
+    Api(read_kubeconfig(cluster.kubeconfig)).create(COMPACT, {})
+    make(core, "new")
+    until(lambda: pods.find("default", "new"), "the copy has the new pod")
+    until(lambda: pods.find("default", "old") is None, "and has lost the old one")
+    core.delete_namespaced_pod("new", "default")
+
+
+def test_nothing_of_a_cluster_outlives_it() -> None:
+    with LocalCluster("embedded-short", backend=Backend.EMBEDDED) as cluster:
+        processes = list(cluster.status.processes())
+        assert len(processes) == 3
+        assert all(alive(each) for each in processes)
+    assert not any(alive(each) for each in processes)
+    assert not cluster.layout.root.exists()

@@ -1,0 +1,134 @@
+"""The node agent works against the embedded API server as it does against a real one."""
+
+from typing import Any
+
+import pytest
+from kubernetes import client, watch
+from kubernetes.client.exceptions import ApiException, NotFoundException
+
+from localcluster.cluster import LocalCluster
+from localcluster.supervise import REPOSITORY
+from tests.integration.embedded.waiting import Core, until
+
+TALKING = "trap 'echo bye; exit 0' TERM; echo hello; while true; do sleep 0.1; done"
+
+
+def run(core: Core, name: str, script: str) -> None:
+    """Make a pod and bind it by hand; return when it runs or has ended."""
+    container = {"name": "c", "image": "busybox", "command": ["sh", "-c", script]}
+    spec = {"schedulerName": "nobody", "restartPolicy": "Never", "containers": [container]}
+    core.create_namespaced_pod("default", {"metadata": {"name": name}, "spec": spec})
+    binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"}}
+    core.create_namespaced_pod_binding(name, "default", binding, _preload_content=False)
+    until(lambda: phase(core, name) not in {None, "Pending"}, f"{name} runs")
+
+
+def phase(core: Core, name: str) -> str | None:
+    try:
+        found: Any = core.read_namespaced_pod(name, "default")
+    except NotFoundException:
+        return None
+    word: str = found.status.phase
+    return word
+
+
+def test_the_nodes_are_registered_and_ready(core: Core) -> None:
+    nodes: Any = core.list_node()
+    assert [each.metadata.name for each in nodes.items] == ["node-1", "node-2"]
+    until(
+        lambda: not any(each.spec.taints for each in core.list_node().items), "no node is tainted"
+    )
+
+
+def test_a_pod_that_is_bound_by_hand_runs_to_its_end(core: Core) -> None:
+    run(core, "short", "echo done")
+    until(lambda: phase(core, "short") == "Succeeded", "it ends")
+    assert core.read_namespaced_pod_log("short", "default") == "done\n"
+
+
+def test_a_pod_is_followed_and_ends_within_its_grace(core: Core) -> None:
+    run(core, "talking", TALKING)
+    until(lambda: core.read_namespaced_pod_log("talking", "default") == "hello\n", "it says hello")
+    following: Any = watch.Watch  # without types in the package
+    lines = following().stream(
+        core.read_namespaced_pod_log, name="talking", namespace="default", follow=True
+    )
+    assert next(lines) == "hello"
+    core.delete_namespaced_pod("talking", "default", grace_period_seconds=20)
+    assert list(lines) == ["bye"]
+    until(lambda: phase(core, "talking") is None, "it is gone")
+
+
+def test_the_log_of_a_node_that_does_not_answer_is_an_error(core: Core) -> None:
+    core.create_node(
+        {
+            "metadata": {"name": "dead"},
+            "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}},
+        }
+    )
+    spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "busybox"}]}
+    core.create_namespaced_pod("default", {"metadata": {"name": "lost"}, "spec": spec})
+    binding = {"metadata": {"name": "lost"}, "target": {"kind": "Node", "name": "dead"}}
+    core.create_namespaced_pod_binding("lost", "default", binding, _preload_content=False)
+    with pytest.raises(ApiException) as refused:
+        core.read_namespaced_pod_log("lost", "default")
+    assert (refused.value.status, "127.0.0.1:1" in str(refused.value.body)) == (500, True)
+    core.delete_namespaced_pod("lost", "default", grace_period_seconds=0)
+    core.delete_node("dead")
+
+
+def test_a_job_is_made_scheduled_run_and_told_of(core: Core, cluster: LocalCluster) -> None:
+    with cluster.api_client() as api:
+        custom = client.CustomObjectsApi(api)
+        container = {
+            "name": "tensorflow",
+            "image": "busybox",
+            "command": ["sh", "-c", "echo $TF_CONFIG"],
+        }
+        replicas = {
+            "replicas": 1,
+            "restartPolicy": "Never",
+            "template": {"spec": {"containers": [container]}},
+        }
+        spec = {"tfReplicaSpecs": {"PS": replicas, "Worker": replicas}}
+        body = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "metadata": {"name": "j"},
+            "spec": spec,
+        }
+        place = ("kubeflow.org", "v1", "default", "tfjobs")
+        custom.create_namespaced_custom_object(*place, body)
+
+        def succeeded() -> bool:
+            job: Any = custom.get_namespaced_custom_object(*place, "j")
+            conditions = (job.get("status") or {}).get("conditions") or ()
+            return any(
+                each["type"] == "Succeeded" and each["status"] == "True" for each in conditions
+            )
+
+        until(succeeded, "the job succeeds")
+        custom.delete_namespaced_custom_object(*place, "j")
+    until(lambda: phase(core, "j-worker-0") is None, "its pods are collected")
+
+
+def test_both_processes_come_up_from_the_shipped_manifests(
+    core: Core, cluster: LocalCluster
+) -> None:
+    lines = cluster.apply(REPOSITORY / "localcluster" / "overlay").splitlines()
+    assert "deployment/optimus-scheduler serverside-applied" in lines
+    with cluster.api_client() as api:
+        apps = client.AppsV1Api(api)
+
+        def available() -> bool:
+            found: Any = apps.list_namespaced_deployment("optimus-system")
+            return [each.status.available_replicas for each in found.items] == [1, 1]
+
+        until(available, "both are available")
+    core.delete_namespace("optimus-system")
+    until(
+        lambda: (
+            "optimus-system" not in {each.metadata.name for each in core.list_namespace().items}
+        ),
+        "the namespace is emptied and gone",
+    )

@@ -1,0 +1,189 @@
+"""A machine for pods without a control plane: real processes and files, and an API server in
+memory."""
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from localcluster.images import Environment, ImageCatalog
+from localcluster.node import lifecycle as life
+from localcluster.node.admission import NodeBooks
+from localcluster.node.api import ApiError
+from localcluster.node.containers import ProcessTable
+from localcluster.node.objects import ClusterObjects, Tokens
+from localcluster.node.ports import PortAllocator
+from localcluster.node.processes import Machine, PodProcesses
+from localcluster.node.runner import PodRunner, RunnerContext
+from localcluster.node.services import RunTable
+from localcluster.node.spec import parse_pod
+
+CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+_WAIT_SECONDS = 30.0
+
+
+class MemoryApi:
+    """Objects by path, with what was created beneath them; anybody can wait for a change."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.created: list[tuple[str, dict[str, Any]]] = []
+        self.deleted: list[tuple[str, dict[str, Any]]] = []
+        self.refuse: list[int] = []
+        self.phases: list[str] = []
+        self.changed = threading.Condition()
+
+    def get(self, path: str) -> dict[str, Any]:
+        with self.changed:
+            if path not in self.objects:
+                raise ApiError(404, f"{path} not found")
+            return copy.deepcopy(self.objects[path])
+
+    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        with self.changed:
+            self.created.append((path, dict(body)))
+            self.changed.notify_all()
+        if path.endswith("/token"):
+            token = f"token-{len(self.created)}"
+            return {"status": {"token": token, "expirationTimestamp": "2099-01-01T00:00:00Z"}}
+        return {}
+
+    def merge(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self.patch(path, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        with self.changed:
+            if self.refuse:
+                raise ApiError(self.refuse.pop(), "refused by the test")
+            target = self.objects.setdefault(path.removesuffix("/status"), {"metadata": {}})
+            target["metadata"].update(body.get("metadata") or {})
+            if "status" in body:
+                target["status"] = copy.deepcopy(body["status"])
+                self.phases.append(body["status"]["phase"])
+            self.changed.notify_all()
+            return target
+
+    def delete(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        with self.changed:
+            self.deleted.append((path, dict(body)))
+            self.objects.pop(path, None)
+            self.changed.notify_all()
+        return {}
+
+    def wait(self, what: Callable[[], bool]) -> None:
+        """Wait until something is so, looking again at every change."""
+        with self.changed:
+            assert self.changed.wait_for(what, _WAIT_SECONDS), self.objects
+
+
+class Recorder:
+    """Events, kept."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def tell(self, pod: life.StatusJson, kind: str, reason: str, message: str) -> None:
+        self.reasons.append(reason)
+
+
+class Bench:
+    """A node on which pods can be run; `close` ends all that runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.api = MemoryApi()
+        self.recorder = Recorder()
+        self.books = NodeBooks("n1", CAPACITY, dict)
+        self.forgotten = threading.Event()
+        self.table = ProcessTable()
+        self.ports = PortAllocator()
+        self.images = ImageCatalog({"busybox": Environment(command=("sh",))})
+        self.folder = folder
+        self.machine = Machine(
+            table=self.table,
+            images=self.images,
+            objects=ClusterObjects(self.api),
+            tokens=Tokens(self.api),
+            services=RunTable(self.ports),
+            ports=self.ports,
+            api=self.api,
+            api_host="127.0.0.1",
+            api_port=6443,
+            server="https://127.0.0.1:6443",
+            ca_pem="",
+            pods_dir=folder / "pods",
+            marker=str(folder),
+        )
+
+    def run(self, pod: dict[str, Any]) -> "RunningPod":
+        """Run a pod as if it had just been bound to the node."""
+        context = RunnerContext(
+            self.api,
+            self.recorder,
+            self.books,
+            life.BackOff(0.05, 0.2, 600),
+            lambda _: self.forgotten.set(),
+        )
+        processes = PodProcesses(parse_pod(pod), pod, self.machine, CAPACITY)
+        runner = PodRunner(pod, context, processes)
+        runner.start()
+        return RunningPod(self, runner, pod)
+
+    def close(self) -> None:
+        """End all containers."""
+        self.table.end_all(0.2)
+        self.ports.close()
+
+
+class RunningPod:
+    """A pod on a bench, seen through its status."""
+
+    def __init__(self, bench: Bench, runner: PodRunner, raw: dict[str, Any]) -> None:
+        self.bench = bench
+        self.runner = runner
+        self.raw = raw
+        self.path = f"/api/v1/namespaces/ns/pods/{raw['metadata']['name']}"
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What the API server has."""
+        found: dict[str, Any] = self.bench.api.objects.get(self.path, {}).get("status") or {}
+        return found
+
+    def container(self, name: str = "main") -> dict[str, Any]:
+        """The status of one container, {} before there is one."""
+        all_of_them = [
+            *(self.status.get("initContainerStatuses") or ()),
+            *(self.status.get("containerStatuses") or ()),
+        ]
+        return next((each for each in all_of_them if each["name"] == name), {})
+
+    def wait_phase(self, *phases: str) -> "RunningPod":
+        """Wait for one of these phases."""
+        self.bench.api.wait(lambda: self.status.get("phase") in phases)
+        return self
+
+    def wait_container(self, state: str, name: str = "main") -> "RunningPod":
+        """Wait until a container is waiting, running or terminated."""
+        self.bench.api.wait(lambda: state in self.container(name).get("state", {}))
+        return self
+
+    def wait_log(self, text: str, container: str = "main") -> str:
+        """Wait until a container's log holds a text and return the log."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while time.monotonic() < deadline:
+            found = self.runner.log(container, previous=False)
+            if not isinstance(found, str) and text in found[0].read_text():
+                return found[0].read_text()
+            threading.Event().wait(0.02)
+        raise AssertionError(f"{text!r} is not in the log: {found}")
+
+    def delete(self, grace_seconds: int) -> None:
+        """Delete the pod as the API server would tell it."""
+        meta = {
+            **self.raw["metadata"],
+            "deletionTimestamp": "2099-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": grace_seconds,
+        }
+        self.runner.update({**self.raw, "metadata": meta})

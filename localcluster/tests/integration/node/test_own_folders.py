@@ -1,0 +1,28 @@
+"""A mount path may lie above folders of this machine, such as /tmp: the machine's own names stay
+what they are."""
+
+from pathlib import Path
+from typing import Any
+
+from localcluster.node.launch import MARKER
+from tests.integration.node.machine import Bench
+from tests.unit.node.pods import container, pod
+
+
+def test_what_a_container_starts_with_is_not_taken_for_a_path_under_its_mounts(
+    bench: Bench,
+) -> None:
+    above = f"/{bench.folder.parts[1]}"  # as when the checkout or the agent's folder lies in /tmp
+    mount: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": above}]}
+    own = {"name": "OWN", "value": f"{above}/mine"}
+    script = container(command=["sh", "-c", "env; echo done"], env=[own], **mount)
+    log = bench.run(
+        pod(script, restartPolicy="Never", volumes=[{"name": "v", "emptyDir": {}}])
+    ).wait_log("done")
+    variables = dict(
+        line.split(" ", 3)[3].partition("=")[::2] for line in log.splitlines() if "=" in line
+    )
+    assert variables[MARKER].startswith(f"{bench.folder}/")
+    assert "volumes" not in variables[MARKER]
+    assert Path(variables["HOME"]).is_dir()
+    assert variables["OWN"].endswith("/volumes/v/mine")

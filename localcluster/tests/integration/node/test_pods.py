@@ -1,0 +1,354 @@
+"""Whole pods on one machine: volumes, ports, probes, restarts, deletion, and an agent that comes
+back."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.node import lifecycle as life
+from localcluster.node.objects import Remembered
+from localcluster.node.processes import PORTS_ANNOTATION
+from tests.integration.node.machine import Bench
+from tests.unit.node.pods import container, pod
+
+SLEEP = "while true; do sleep 0.05; done"
+CONFIG = "/api/v1/namespaces/ns/configmaps/c"
+
+
+def script(text: str, name: str = "main", **fields: Any) -> dict[str, Any]:
+    """Return a container that runs a shell script."""
+    return container(name, command=["sh", "-c", text], **fields)
+
+
+def test_a_pod_runs_to_its_end_and_its_log_is_there(bench: Bench) -> None:
+    raw = pod(
+        script('echo "$(GREETING) $0 from $HOSTNAME"', env=[{"name": "GREETING", "value": "hello"}])
+    )
+    running = bench.run({**raw, "spec": {**raw["spec"], "restartPolicy": "Never"}}).wait_phase(
+        "Succeeded"
+    )
+    assert "hello sh from p" in running.wait_log("hello")
+    terminated = running.container()["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (0, "Completed")
+
+
+def test_the_agents_own_variables_do_not_reach_a_container(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:1")
+    log = (
+        bench.run(pod(script("env; echo done"), restartPolicy="Never"))
+        .wait_phase("Succeeded")
+        .wait_log("done")
+    )
+    names = {line.split(" ", 3)[3].partition("=")[0] for line in log.splitlines()}
+    assert "HTTPS_PROXY" not in names
+    assert {"PATH", "HOME", "TMPDIR", "KUBERNETES_SERVICE_HOST"} <= names
+
+
+def test_restarts_are_counted_and_the_previous_log_is_kept(bench: Bench) -> None:
+    running = bench.run(pod(script("echo run; exit 1"), restartPolicy="Always"))
+    bench.api.wait(lambda: running.container().get("restartCount", 0) >= 3)
+    # It goes on from there: what was seen a moment ago need not be so any more.
+    bench.api.wait(lambda: "CrashLoopBackOff" in str(running.container()["state"].get("waiting")))
+    bench.api.wait(lambda: "BackOff" in bench.recorder.reasons)
+    previous = running.runner.log("main", previous=True)
+    assert not isinstance(previous, str)
+    assert "run" in previous[0].read_text()
+
+
+def test_sigterm_grace_and_sigkill_of_a_deleted_pod(bench: Bench) -> None:
+    running = bench.run(pod(script(f"trap 'echo asked' TERM; echo up; {SLEEP}")))
+    running.wait_log("up")
+    running.delete(1)
+    bench.api.wait(lambda: bool(bench.api.deleted))
+    path, options = bench.api.deleted[0]
+    assert path == running.path
+    assert options == {"gracePeriodSeconds": 0, "preconditions": {"uid": "u1"}}
+    running.runner.post(life.Vanished())
+    assert bench.forgotten.wait(30)
+    assert not (bench.folder / "pods" / "u1").exists()
+    assert "asked" in (bench.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
+
+
+def test_a_deleted_pod_says_how_it_ended_before_it_goes(bench: Bench) -> None:
+    running = bench.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
+    running.wait_log("up")
+    running.delete(30)
+    bench.api.wait(lambda: bool(bench.api.deleted))
+    assert bench.api.phases[-1] == "Succeeded"
+
+
+def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path: Path) -> None:
+    bench.api.objects[CONFIG] = {"data": {"a.txt": "see /work/x\n", "b": "2"}}
+    bench.api.objects["/api/v1/namespaces/ns/secrets/s"] = {"data": {"key": "c2VjcmV0"}}
+    bench.api.objects["/api/v1/namespaces/ns/persistentvolumeclaims/claim"] = {
+        "spec": {"volumeName": "pv"},
+        "status": {"phase": "Bound"},
+    }
+    bench.api.objects["/api/v1/persistentvolumes/pv"] = {
+        "metadata": {"name": "pv"},
+        "spec": {"hostPath": {"path": str(tmp_path / "kept")}},
+    }
+    items = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
+    raw = pod(
+        script(
+            "cat /etc/c/a.txt /etc/c/only /secret/key /down/labels; echo x >/work/x; echo $WHERE; "
+            "echo saved >/claim/sub/result; cat /one.txt",
+            env=[{"name": "WHERE", "value": "/work/x"}, {"name": "JOB", "value": "me"}],
+            volumeMounts=[
+                {"name": "work", "mountPath": "/work"},
+                {"name": "config", "mountPath": "/etc/c"},
+                {"name": "config", "mountPath": "/one.txt", "subPath": "only"},
+                {"name": "secret", "mountPath": "/secret"},
+                {"name": "claim", "mountPath": "/claim/sub", "subPathExpr": "of-$(JOB)"},
+                {"name": "down", "mountPath": "/down"},
+            ],
+        ),
+        labels={"k": "v"},
+        restartPolicy="Never",
+        volumes=[
+            {"name": "work", "emptyDir": {}},
+            {
+                "name": "config",
+                "configMap": {
+                    "name": "c",
+                    "items": [{"key": "a.txt", "path": "a.txt"}, {"key": "b", "path": "only"}],
+                },
+            },
+            {"name": "secret", "secret": {"secretName": "s"}},
+            {"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}},
+            {"name": "down", "downwardAPI": {"items": items}},
+        ],
+    )
+    log = bench.run(raw).wait_phase("Succeeded", "Failed").wait_log('k="v"')
+    work = bench.folder / "pods" / "u1" / "volumes" / "work"
+    assert f"see {work}/x" in log
+    assert "secret" in log
+    assert log.count(str(work / "x")) == 2
+    assert (work / "x").read_text() == "x\n"
+    assert (tmp_path / "kept" / "of-me" / "result").read_text() == "saved\n"
+
+
+def test_a_config_map_that_comes_late_is_waited_for_and_changes_are_followed(bench: Bench) -> None:
+    mounts = [{"name": "c", "mountPath": "/c"}]
+    raw = pod(
+        script(f"cat /c/k; {SLEEP}", volumeMounts=mounts),
+        volumes=[{"name": "c", "configMap": {"name": "c"}}],
+    )
+    running = bench.run(raw).wait_container("waiting")
+    bench.api.wait(lambda: "not found" in str(running.container()["state"]))
+    bench.api.objects[CONFIG] = {"data": {"k": "first\n", "old": "x"}}
+    running.wait_log("first")
+    file = bench.folder / "pods" / "u1" / "volumes" / "c" / "k"
+    bench.api.objects[CONFIG] = {"data": {"k": "second\n"}}
+    running.runner.refresh(Remembered(bench.machine.objects))
+    assert file.read_text() == "second\n"
+    assert not file.with_name("old").exists()
+
+
+def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(bench: Bench) -> None:
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+    raw = pod(
+        script(
+            "cat /var/run/secrets/sa/token; cat $KUBECONFIG; echo; echo done",
+            env=[{"name": "KUBECONFIG", "value": "/var/run/secrets/sa/kubeconfig"}],
+            volumeMounts=[{"name": "sa", "mountPath": "/var/run/secrets/sa"}],
+        ),
+        serviceAccountName="me",
+        restartPolicy="Never",
+        volumes=[{"name": "sa", "projected": {"sources": [token]}}],
+    )
+    log = bench.run(raw).wait_phase("Succeeded").wait_log("done")
+    assert "token-1" in log
+    path, body = bench.api.created[0]
+    assert path == "/api/v1/namespaces/ns/serviceaccounts/me/token"
+    assert body["spec"]["boundObjectRef"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "p",
+        "uid": "u1",
+    }
+    folder = bench.folder / "pods" / "u1" / "volumes" / "sa"
+    assert json.loads((folder / "kubeconfig").read_text())["users"][0]["user"]["tokenFile"] == str(
+        folder / "token"
+    )
+    assert stat.S_IMODE((folder / "token").stat().st_mode) == 0o600
+
+
+SERVER = (
+    "import http.server,sys;"
+    "h=http.server.HTTPServer(('127.0.0.1',int(sys.argv[1])),http.server.SimpleHTTPRequestHandler);"
+    "print('serving',flush=True);h.serve_forever()"
+)
+
+
+def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
+    bench: Bench,
+) -> None:
+    python = os.path.realpath("/proc/self/exe")
+    probe = {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1}
+    server = container(
+        command=[python, "-c", SERVER, "8080"],
+        ports=[{"containerPort": 8080, "name": "http"}],
+        readinessProbe=probe,
+    )
+    running = bench.run(pod(server))
+    bench.api.wait(lambda: bool(running.container().get("ready")))
+    told = json.loads(bench.api.objects[running.path]["metadata"]["annotations"][PORTS_ANNOTATION])
+    assert list(told) == ["8080"]
+    assert told["8080"] != 8080
+
+
+def test_a_failing_liveness_probe_restarts_the_container(bench: Bench) -> None:
+    probe = {
+        "exec": {"command": ["sh", "-c", "test -e /state/well"]},
+        "periodSeconds": 1,
+        "failureThreshold": 1,
+    }
+    raw = pod(
+        script(
+            "if [ -e /state/again ]; then touch /state/well; fi; touch /state/again; exec sleep "
+            "1000",
+            livenessProbe={**probe, "terminationGracePeriodSeconds": 1},
+            volumeMounts=[{"name": "state", "mountPath": "/state"}],
+        ),
+        volumes=[{"name": "state", "emptyDir": {}}],
+    )
+    running = bench.run(raw)
+    # The first probe of a life may come before its script does anything: a further restart is no
+    # fault.
+    bench.api.wait(
+        lambda: (
+            running.container().get("restartCount", 0) >= 1
+            and "running" in running.container()["state"]
+        )
+    )
+    assert "Unhealthy" in bench.recorder.reasons
+
+
+def test_a_pre_stop_hook_runs_in_the_containers_environment_before_sigterm(bench: Bench) -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo $NAME >/out/hook"]}}}
+    raw = pod(
+        script(
+            f"trap 'cat /out/hook; exit 0' TERM; echo up; {SLEEP}",
+            env=[{"name": "NAME", "value": "called"}],
+            lifecycle=hook,
+            volumeMounts=[{"name": "out", "mountPath": "/out"}],
+        ),
+        volumes=[{"name": "out", "emptyDir": {}}],
+    )
+    running = bench.run(raw)
+    running.wait_log("up")
+    running.delete(30)
+    bench.api.wait(lambda: bool(bench.api.deleted))
+    assert "called" in running.wait_log("called")
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason", "sentence"),
+    [
+        pytest.param(
+            pod(container(image="nginx")),
+            "ErrImagePull",
+            "known images: busybox",
+            id="an unknown image",
+        ),
+        pytest.param(
+            pod(volumes=[{"name": "v", "csi": {"driver": "d"}}]),
+            "Unsupported",
+            "volumes of type csi",
+            id="a csi volume",
+        ),
+        pytest.param(
+            pod(
+                container(
+                    env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+                )
+            ),
+            "CreateContainerConfigError",
+            'secret "s" not found',
+            id="a secret that is not there",
+        ),
+    ],
+)
+def test_what_cannot_be_run_waits_with_a_reason_and_a_sentence(
+    bench: Bench, raw: dict[str, Any], reason: str, sentence: str
+) -> None:
+    running = bench.run(raw)
+    wanted = {reason, sentence}
+    bench.api.wait(
+        lambda: all(
+            each in str(running.container().get("state", {}).get("waiting")) for each in wanted
+        )
+    )
+
+
+def test_a_program_that_is_not_there_is_a_failed_run(bench: Bench) -> None:
+    running = bench.run(
+        pod(container(command=["no-such-program"]), restartPolicy="Never")
+    ).wait_phase("Failed")
+    terminated = running.container()["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (128, "StartError")
+    assert "executable file not found" in terminated["message"]
+
+
+def test_a_pod_over_the_nodes_room_fails_and_others_are_not_disturbed(bench: Bench) -> None:
+    resources = {"requests": {"cpu": "3"}}
+    first = bench.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
+        "Running"
+    )
+    second = bench.run(pod(script(SLEEP, resources=resources), name="b", uid="b")).wait_phase(
+        "Failed"
+    )
+    assert second.status["reason"] == "OutOfcpu"
+    assert first.status["phase"] == "Running"
+
+
+def test_room_is_free_again_once_a_pod_is_known_to_have_ended(bench: Bench) -> None:
+    resources = {"requests": {"cpu": "3"}}
+    for uid in ("a", "b", "c"):
+        raw = pod(script("true", resources=resources), name=uid, uid=uid, restartPolicy="Never")
+        bench.run(raw).wait_phase("Succeeded", "Failed")
+        assert (
+            bench.api.objects[f"/api/v1/namespaces/ns/pods/{uid}"]["status"]["phase"] == "Succeeded"
+        )
+
+
+def test_a_status_that_is_refused_is_written_later(bench: Bench) -> None:
+    bench.api.refuse = [503, 0]
+    assert (
+        bench.run(pod(script("true"), restartPolicy="Never"))
+        .wait_phase("Succeeded")
+        .status["phase"]
+        == "Succeeded"
+    )
+
+
+def test_sidecars_start_before_and_end_after_the_main_container(bench: Bench) -> None:
+    mounts = [{"name": "out", "mountPath": "/out"}]
+    side = script(
+        (
+            "trap 'echo side-ends >>/out/story; exit 0' TERM; sleep 0.2; touch /out/up; echo "
+            "side-up "
+            ">>/out/story; "
+        )
+        + SLEEP,
+        name="side",
+        restartPolicy="Always",
+        startupProbe={"exec": {"command": ["test", "-e", "/out/up"]}, "periodSeconds": 1},
+        volumeMounts=mounts,
+    )
+    init = script("echo init >>/out/story", name="init", volumeMounts=mounts)
+    main = script("echo main >>/out/story", volumeMounts=mounts)
+    volumes = [{"name": "out", "emptyDir": {}}]
+    running = bench.run(
+        pod(main, init=(side, init), restartPolicy="Never", volumes=volumes)
+    ).wait_phase("Succeeded")
+    story = (bench.folder / "pods" / "u1" / "volumes" / "out" / "story").read_text().split()
+    assert story == ["side-up", "init", "main", "side-ends"]
+    assert running.container("side")["state"]["terminated"]["exitCode"] == 0

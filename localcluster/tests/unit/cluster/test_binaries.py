@@ -1,0 +1,155 @@
+"""Which programs are built, under which key they are kept, and where each one is taken from."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from localcluster.binaries.locate import FOLDER_VARIABLE, Binaries, resolve
+from localcluster.binaries.modules import KUBERNETES, MODULES, TRAINING_OPERATOR, GoModule
+from localcluster.binaries.toolchain import parse_go_version
+from localcluster.errors import BuildError
+from localcluster.progress import Progress, Quiet
+
+PROGRAMS = [name for module in MODULES for name in module.programs]
+
+
+class TestThePinnedModules:
+    def test_the_versions_are_those_that_were_tried_together(self) -> None:
+        assert KUBERNETES.version == "v1.36.3"
+        assert TRAINING_OPERATOR.version == "v1.7.0"
+        assert " go.etcd.io/etcd/server/v3 v3.6.8" in (
+            KUBERNETES.folder / "go.mod"
+        ).read_text().replace("\t", " ")
+
+    def test_every_library_of_kubernetes_is_of_the_same_release(self) -> None:
+        text = (KUBERNETES.folder / "go.mod").read_text()
+        replaced = re.findall(r"^\tk8s\.io/\S+ => k8s\.io/\S+ (\S+)$", text, re.MULTILINE)
+        assert len(replaced) > 25
+        assert set(replaced) == {KUBERNETES.version.replace("v1.", "v0.")}
+
+    @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+    def test_every_program_is_a_tool_of_its_module(self, module: GoModule) -> None:
+        text = (module.folder / "go.mod").read_text()
+        for package in module.programs.values():
+            assert re.search(rf"^(tool )?\s*{re.escape(package)}$", text, re.MULTILINE), package
+
+    @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+    def test_the_pins_name_no_folder_of_a_machine(self, module: GoModule) -> None:
+        assert not re.search(r"=> [./]", (module.folder / "go.mod").read_text())
+
+    def test_kubernetes_is_told_its_version_since_kubectl_refuses_an_unstamped_server(self) -> None:
+        assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in KUBERNETES.ldflags
+        assert "gitMinor=36" in KUBERNETES.ldflags
+
+
+class TestTheKeyOfABuild:
+    def test_is_the_same_for_the_same_module(self) -> None:
+        assert KUBERNETES.key() == dataclasses.replace(KUBERNETES).key()
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            pytest.param(
+                dataclasses.replace(KUBERNETES, stamps_version=False), id="other linker flags"
+            ),
+            pytest.param(
+                dataclasses.replace(KUBERNETES, programs={"etcd": "x"}), id="other programs"
+            ),
+            pytest.param(dataclasses.replace(KUBERNETES, manifests=("a",)), id="other manifests"),
+        ],
+    )
+    def test_differs_where_the_result_would(self, other: GoModule) -> None:
+        assert other.key() != KUBERNETES.key()
+
+    def test_shows_name_and_version_to_a_person(self) -> None:
+        assert TRAINING_OPERATOR.key().startswith("training-operator-v1.7.0-")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        pytest.param("go version go1.26.8 linux/amd64", (1, 26, 8), id="a release"),
+        pytest.param("go version go1.27 linux/arm64", (1, 27), id="without a patch number"),
+        pytest.param("go version go1.27rc1 linux/amd64", (1, 27), id="a candidate"),
+        pytest.param("gopher 12", None, id="another program of that name"),
+    ],
+)
+def test_the_version_that_go_tells(text: str, version: tuple[int, ...] | None) -> None:
+    assert parse_go_version(text) == version
+
+
+class FakeBuild:
+    """Notes which modules it was asked for."""
+
+    def __init__(self) -> None:
+        self.built: list[str] = []
+
+    def __call__(self, module: GoModule, cache: Path, progress: Progress) -> Path:
+        self.built.append(module.name)
+        return cache / module.name
+
+
+def program(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_folder_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+
+
+def find(named: Path | None, tmp_path: Path, build: FakeBuild) -> Binaries:
+    return resolve(named, Quiet(), cache=tmp_path / "cache", build=build)
+
+
+class TestWhereProgramsComeFrom:
+    def test_without_a_folder_everything_is_built(self, tmp_path: Path) -> None:
+        build = FakeBuild()
+        found = find(None, tmp_path, build)
+        assert build.built == ["kubernetes", "training-operator"]
+        assert found["kubectl"] == tmp_path / "cache" / "kubernetes" / "kubectl"
+        assert found.manifests == tmp_path / "cache" / "training-operator" / "manifests"
+
+    def test_a_folder_with_all_programs_needs_no_build(self, tmp_path: Path) -> None:
+        for name in PROGRAMS:
+            program(tmp_path, name)
+        (tmp_path / "manifests" / "crds").mkdir(parents=True)
+        (tmp_path / "manifests" / "crds" / "tfjobs.yaml").touch()
+        build = FakeBuild()
+        found = find(tmp_path, tmp_path, build)
+        assert build.built == []
+        assert {path.parent for path in found.programs.values()} == {tmp_path}
+        assert found.manifests == tmp_path / "manifests"
+
+    def test_what_the_folder_lacks_is_built(self, tmp_path: Path) -> None:
+        mine = program(tmp_path, "kube-apiserver")
+        (tmp_path / "kubectl").write_text("not executable")
+        build = FakeBuild()
+        found = find(tmp_path, tmp_path, build)
+        assert found["kube-apiserver"] == mine
+        assert found["kubectl"] == tmp_path / "cache" / "kubernetes" / "kubectl"
+
+    def test_the_environment_may_name_the_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+        mine = program(tmp_path, "etcd")
+        assert find(None, tmp_path, FakeBuild())["etcd"] == mine
+
+    def test_a_folder_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(BuildError, match="absent is no folder; --binaries"):
+            find(tmp_path / "absent", tmp_path, FakeBuild())
+
+    def test_an_operator_without_its_crds_is_refused_with_where_to_put_them(
+        self, tmp_path: Path
+    ) -> None:
+        program(tmp_path, "training-operator")
+        with pytest.raises(
+            BuildError, match="has a training-operator but not its CRDs: put the files"
+        ):
+            find(tmp_path, tmp_path, FakeBuild())

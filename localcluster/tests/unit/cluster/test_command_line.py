@@ -1,0 +1,126 @@
+"""What the command line makes of its arguments, and what it says when they are wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from localcluster.__main__ import main
+from localcluster.layout import Layout
+from localcluster.records import read_events, read_status
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        pytest.param(
+            ["up", "--node", "cpu=four"], "cpu='four' is no quantity", id="a bad capacity"
+        ),
+        pytest.param(
+            ["up", "--nodes", "-1"], "'-1' is no number of nodes", id="fewer nodes than none"
+        ),
+        pytest.param(["up", "--name", "A/b"], "'A/b' is no name", id="a name that is no folder"),
+        pytest.param(["fly"], "invalid choice: 'fly'", id="an unknown command"),
+        pytest.param([], "the following arguments are required", id="no command"),
+    ],
+)
+def test_bad_usage_is_refused(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(arguments)
+    assert refused.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_number_of_nodes_that_contradicts_them_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "up",
+        "--state",
+        str(tmp_path / "s"),
+        "--nodes",
+        "3",
+        "--node",
+        "cpu=1",
+        "--node",
+        "cpu=2",
+    ]
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == (
+        "localcluster: --nodes 3 does not fit 2 times --node; leave --nodes out\n"
+    )
+
+
+def test_a_folder_of_programs_that_does_not_exist_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--state", str(tmp_path / "s"), "--binaries", "/absent"]) == 1
+    assert capsys.readouterr().err.startswith("localcluster: /absent is no folder")
+
+
+def test_a_state_folder_that_cannot_be_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["up", "--embedded", "--state", str(tmp_path / "file" / "state")]) == 1
+    assert capsys.readouterr().err == f"localcluster: {tmp_path / 'file'}: File exists\n"
+
+
+def test_help_shows_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "  python -m localcluster up --embedded  " in capsys.readouterr().out
+
+
+def test_the_status_of_no_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--state", str(tmp_path)]) == 3
+    assert main(["status", "--state", str(tmp_path), "--json"]) == 3
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        f"no cluster in {tmp_path}; `python -m localcluster up` starts one",
+        '{"phase": "absent"}',
+    ]
+
+
+def test_stopping_no_cluster_is_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["down", "--state", str(tmp_path / "absent")]) == 0
+    assert capsys.readouterr().out == f"no cluster in {tmp_path / 'absent'}\n"
+
+
+def test_a_cluster_whose_supervisor_is_gone_is_told_from_a_running_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Pid 1 lives, but it did not start at this tick of another boot.
+    supervisor = {"pid": 1, "start_ticks": 1, "boot": "another"}
+    component = {
+        "phase": "ready",
+        "process": supervisor,
+        "restarts": 2,
+        "last_exit": "was killed by signal 9",
+    }
+    status = {"phase": "running", "supervisor": supervisor, "components": {"etcd": component}}
+    layout = Layout(tmp_path)
+    layout.status.write_text(json.dumps(status))
+    layout.plan.write_text('{"backend": "real", "nodes": [{}, {}]}')
+    layout.events.write_text(
+        '{"at": "2026-01-01T00:00:00Z", "subject": "etcd", "event": "died", "detail": ""}\n'
+    )
+    assert main(["status", "--state", str(tmp_path)]) == 3
+    said = capsys.readouterr().out
+    assert "running, but its supervisor is gone: run `down`, then `up`" in said
+    assert "back end:   real, 2 nodes\n" in said
+    assert (
+        "etcd                      ready         1         2         was killed by signal 9" in said
+    )
+    assert said.endswith("2026-01-01T00:00:00Z etcd: died\n")
+
+
+def test_a_status_file_that_is_broken_counts_as_none(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.status.write_text("{")
+    assert read_status(layout) is None
+    assert read_events(layout, 5) == []

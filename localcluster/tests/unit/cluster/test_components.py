@@ -1,0 +1,145 @@
+"""The command lines fit the files that are written, stay on loopback and share nothing that would
+clash."""
+
+import json
+import random
+import re
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from localcluster import components
+from localcluster.binaries.locate import Binaries
+from localcluster.binaries.modules import MODULES
+from localcluster.components import Component, Ports, Recipe
+from localcluster.identities import IDENTITIES, write_identities
+from localcluster.layout import Layout
+from localcluster.ports import pick_ports
+from localcluster.specs import NodeSpec
+
+PORTS = Ports(20001, 20002, 20003, 20004, 20005, 20006)
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A state folder with all identities written."""
+    layout = Layout(tmp_path_factory.mktemp("state"))
+    write_identities(layout, PORTS.api)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def plane(layout: Layout) -> list[Component]:
+    programs = {name: Path("/programs") / name for module in MODULES for name in module.programs}
+    recipe = Recipe(layout, Binaries(programs, Path("/manifests")), PORTS)
+    makers = (
+        components.etcd,
+        components.api_server,
+        components.controller_manager,
+        components.stock_scheduler,
+        components.training_operator,
+    )
+    return [maker(recipe) for maker in makers] + [
+        components.node_agent(layout, Path("/repository"))
+    ]
+
+
+class TestCommandLines:
+    def test_every_key_certificate_and_kubeconfig_they_name_was_written(
+        self, plane: list[Component], layout: Layout
+    ) -> None:
+        words = [word for each in plane for word in (*each.command, *each.environ.values())]
+        named = {
+            path
+            for word in words
+            for path in re.findall(rf"{re.escape(str(layout.pki))}[^,=]*", word)
+        }
+        assert len(named) > 10
+        assert [path for path in named if not Path(path).is_file()] == []
+
+    def test_every_address_is_on_loopback(self, plane: list[Component]) -> None:
+        text = " ".join(word for each in plane for word in each.command)
+        addresses = re.findall(r"\d+\.\d+\.\d+\.\d+(?!\d*/)", text)
+        assert addresses
+        assert set(addresses) == {"127.0.0.1"}
+
+    def test_each_component_that_serves_says_where(self, plane: list[Component]) -> None:
+        bound = [
+            each.name
+            for each in plane
+            if any(word.startswith("--secure-port=") for word in each.command)
+        ]
+        assert bound == ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+        for each in plane:
+            if each.name in bound:
+                assert "--bind-address=127.0.0.1" in each.command
+
+    def test_rbac_decides_and_a_client_needs_a_certificate(self, plane: list[Component]) -> None:
+        api = next(each for each in plane if each.name == "kube-apiserver")
+        assert "--authorization-mode=RBAC" in api.command
+        assert any(word.startswith("--client-ca-file=") for word in api.command)
+
+    def test_names_are_unique(self, plane: list[Component]) -> None:
+        names = [each.name for each in plane]
+        assert len(set(names)) == len(names)
+
+
+class TestIdentities:
+    @pytest.mark.parametrize("name", sorted(IDENTITIES))
+    def test_a_certificate_names_its_user_and_group(self, layout: Layout, name: str) -> None:
+        certificate = x509.load_pem_x509_certificate((layout.pki / f"{name}.crt").read_bytes())
+        identity = IDENTITIES[name]
+        users = [
+            each.value for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        ]
+        assert users == [identity.user]
+        groups = [
+            each.value
+            for each in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        ]
+        assert groups == [identity.group or "localcluster"]
+        assert ("system:masters" in groups) == (name == "admin")
+
+    def test_a_kubeconfig_stands_alone_and_points_to_this_cluster(self, layout: Layout) -> None:
+        body = yaml.safe_load(layout.kubeconfig.read_text())
+        assert body["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{PORTS.api}"
+        assert set(body["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
+
+    def test_nobody_else_can_read_a_key(self, layout: Layout) -> None:
+        secrets = [layout.kubeconfig, *layout.pki.glob("*.key"), *layout.pki.glob("*.kubeconfig")]
+        assert len(secrets) > 8
+        assert {path.stat().st_mode & 0o077 for path in secrets} == {0}
+
+    def test_the_store_trusts_another_authority_than_the_api_server(self, layout: Layout) -> None:
+        assert (layout.pki / "ca.crt").read_bytes() != (layout.pki / "etcd-ca.crt").read_bytes()
+
+
+class TestTheAgentsConfiguration:
+    def test_holds_its_identity_its_nodes_and_what_the_caller_adds(self, layout: Layout) -> None:
+        node = NodeSpec("a", {"cpu": "2"})
+        text = components.agent_config(
+            layout, [node.as_json()], {"images": {"x": {}}, "kubeconfig": "ignored"}
+        )
+        body = json.loads(text)
+        assert body["kubeconfig"] == str(layout.pki / "node-agent.kubeconfig")
+        assert NodeSpec.from_json(body["nodes"][0]) == node
+        assert body["images"] == {"x": {}}
+
+
+class TestPorts:
+    def test_are_different_and_free(self) -> None:
+        ports = pick_ports(8, random.Random(1))
+        assert len(set(ports)) == 8
+        for port in ports:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+
+    def test_one_that_is_taken_is_not_picked(self) -> None:
+        first = pick_ports(1, random.Random(7))[0]
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", first))
+            assert first not in pick_ports(3, random.Random(7))

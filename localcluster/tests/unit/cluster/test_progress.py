@@ -1,0 +1,55 @@
+"""What a person reads while something takes long."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from localcluster.handle import tail
+from localcluster.progress import Lines
+
+
+def test_a_step_is_announced_and_its_end_tells_how_long_it_took() -> None:
+    stream = io.StringIO()
+    with Lines(stream).step("building etcd"):
+        pass
+    assert re.fullmatch(
+        r"building etcd \.\.\.\nbuilding etcd: done in \d+\.\d s\n", stream.getvalue()
+    )
+
+
+def test_a_step_that_fails_says_so_and_passes_the_failure_on() -> None:
+    stream = io.StringIO()
+    with pytest.raises(ValueError, match="broken"), Lines(stream).step("building etcd"):
+        raise ValueError("broken")
+    assert "building etcd: failed after" in stream.getvalue()
+
+
+def test_on_a_terminal_a_line_is_left_when_the_spinner_goes() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with Lines(stream).step("building etcd"):
+        pass
+    assert "building etcd: done in" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        pytest.param("a\nb\nc\n", "b\nc", id="the last lines"),
+        pytest.param("a", "a", id="fewer than asked for"),
+        pytest.param("", "", id="an empty log"),
+    ],
+)
+def test_the_end_of_a_log(tmp_path: Path, text: str, last: str) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(text)
+    assert tail(log, 2) == last
+
+
+def test_the_end_of_a_log_that_is_not_there(tmp_path: Path) -> None:
+    assert tail(tmp_path / "absent.log", 2) == ""

@@ -1,0 +1,81 @@
+"""Nodes as users write them down."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.specs import NodeSpec, Taint, numbered_nodes, parse_capacity
+
+quantities = st.from_regex(r"[0-9]{1,4}(m|k|Ki|Mi|Gi)?", fullmatch=True)
+words = st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)
+taints = st.builds(
+    Taint, words, words, st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
+)
+nodes = st.builds(
+    NodeSpec,
+    words,
+    st.dictionaries(words, quantities, max_size=3),
+    st.dictionaries(words, words, max_size=3),
+    st.lists(taints, max_size=3).map(tuple),
+)
+
+
+@given(nodes)
+def test_a_node_survives_being_written_and_read(node: NodeSpec) -> None:
+    assert NodeSpec.from_json(node.as_json()) == node
+
+
+def test_what_a_node_does_not_state_it_has_by_default() -> None:
+    assert NodeSpec("a", {"cpu": "2"}).capacity == {"cpu": "2", "memory": "8Gi", "pods": "110"}
+
+
+@pytest.mark.parametrize(
+    ("text", "capacity"),
+    [
+        pytest.param("", {}, id="nothing is no capacity"),
+        pytest.param("cpu=4", {"cpu": "4"}, id="one resource"),
+        pytest.param(
+            " cpu=500m , memory=8Gi,",
+            {"cpu": "500m", "memory": "8Gi"},
+            id="blanks and a comma too many",
+        ),
+        pytest.param("nvidia.com/gpu=2", {"nvidia.com/gpu": "2"}, id="a resource with a domain"),
+    ],
+)
+def test_a_capacity_on_the_command_line(text: str, capacity: dict[str, str]) -> None:
+    assert parse_capacity(text) == capacity
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("cpu", "'cpu' is no capacity; write resource=quantity", id="no equals sign"),
+        pytest.param("cpu=", "'cpu=' is no capacity", id="no quantity"),
+        pytest.param("=4", "'=4' is no capacity", id="no resource"),
+        pytest.param("cpu=four", "cpu='four' is no quantity", id="a word for a quantity"),
+        pytest.param("cpu=-1", "cpu='-1' is no quantity", id="less than nothing"),
+        pytest.param(
+            "memory=8GB", "memory='8GB' is no quantity", id="a suffix that Kubernetes does not know"
+        ),
+    ],
+)
+def test_a_wrong_capacity_is_refused_with_the_part_that_is_wrong(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parse_capacity(text)
+
+
+@pytest.mark.parametrize("name", ["", "Node", "a_b", "-a", "a.", "x" * 64])
+def test_a_name_that_the_api_server_would_refuse_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is no node name"):
+        NodeSpec(name)
+
+
+def test_an_unknown_taint_effect_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="use NoSchedule, PreferNoSchedule or NoExecute"):
+        Taint("a", effect="Never")
+
+
+def test_numbered_nodes_are_equal_and_have_names_of_their_own() -> None:
+    first, second = numbered_nodes(2, {"cpu": "1"})
+    assert (first.name, second.name) == ("node-1", "node-2")
+    assert first.capacity == second.capacity

@@ -1,0 +1,87 @@
+"""Folders in the cache are complete or absent; files of state are whole or old."""
+
+from pathlib import Path
+
+import pytest
+
+from localcluster.progress import Quiet
+from localcluster.storage import cache_root, publish, read_json, state_root, write_json
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        pytest.param(
+            {"XDG_CACHE_HOME": "/somewhere"},
+            Path("/somewhere/optimus-on-kubernetes"),
+            id="as XDG says",
+        ),
+        pytest.param(
+            {}, Path.home() / ".cache/optimus-on-kubernetes", id="in the home folder by default"
+        ),
+        pytest.param(
+            {"XDG_CACHE_HOME": "relative"},
+            Path.home() / ".cache/optimus-on-kubernetes",
+            id="a relative path is ignored, as the specification says",
+        ),
+    ],
+)
+def test_the_cache_lies(environ: dict[str, str], folder: Path) -> None:
+    assert cache_root(environ) == folder
+
+
+def test_state_is_kept_apart_from_the_cache() -> None:
+    assert state_root({}) == Path.home() / ".local/state/optimus-on-kubernetes"
+
+
+class TestAFolderOfTheCache:
+    def test_is_filled_once(self, tmp_path: Path) -> None:
+        calls: list[Path] = []
+
+        def fill(work: Path) -> None:
+            calls.append(work)
+            (work / "file").write_text("content")
+
+        for _ in range(2):
+            assert publish(tmp_path / "key", fill, Quiet()) == tmp_path / "key"
+        assert (tmp_path / "key" / "file").read_text() == "content"
+        assert len(calls) == 1
+        assert calls[0] != tmp_path / "key"
+
+    def test_is_absent_after_a_failure_and_filled_by_the_next_try(self, tmp_path: Path) -> None:
+        def fail(work: Path) -> None:
+            (work / "half").touch()
+            raise OSError("the disk is full")
+
+        with pytest.raises(OSError, match="the disk is full"):
+            publish(tmp_path / "key", fail, Quiet())
+        assert [path.name for path in tmp_path.iterdir()] == ["key.lock"]
+        publish(tmp_path / "key", lambda work: (work / "whole").touch(), Quiet())
+        assert [path.name for path in (tmp_path / "key").iterdir()] == ["whole"]
+
+    def test_what_a_killed_builder_left_is_removed(self, tmp_path: Path) -> None:
+        (tmp_path / ".key.abcdef").mkdir()
+        publish(tmp_path / "key", lambda work: None, Quiet())
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.lock"]
+
+
+class TestAFileOfState:
+    def test_is_read_as_it_was_written(self, tmp_path: Path) -> None:
+        write_json(tmp_path / "a.json", {"x": [1, 2]})
+        assert read_json(tmp_path / "a.json") == {"x": [1, 2]}
+        assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+    def test_stays_as_it_was_when_the_new_content_cannot_be_written(self, tmp_path: Path) -> None:
+        write_json(tmp_path / "a.json", {"x": 1})
+        with pytest.raises(TypeError):
+            write_json(tmp_path / "a.json", {"x": object()})
+        assert read_json(tmp_path / "a.json") == {"x": 1}
+        assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "3"])
+    def test_is_nothing_when_it_holds_no_object(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "a.json").write_text(text)
+        assert read_json(tmp_path / "a.json") is None
+
+    def test_is_nothing_when_it_is_absent(self, tmp_path: Path) -> None:
+        assert read_json(tmp_path / "a.json") is None

@@ -1,0 +1,68 @@
+"""When a component that died is started again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.supervision import BackOff, Life, Phase, describe_exit
+
+BACK_OFF = BackOff(first_seconds=0.5, longest_seconds=8.0, steady_seconds=20.0)
+
+
+@given(st.integers(1, 10_000))
+def test_the_delay_grows_from_death_to_death_up_to_a_limit(deaths: int) -> None:
+    delay = BACK_OFF.delay_seconds(deaths)
+    assert 0.5 <= delay <= BACK_OFF.delay_seconds(deaths + 1) <= 8.0
+
+
+@pytest.mark.parametrize(
+    ("deaths", "delay"),
+    [
+        pytest.param(1, 0.5, id="the first death"),
+        pytest.param(3, 2.0, id="doubled twice"),
+        pytest.param(9, 8.0, id="never longer than this"),
+    ],
+)
+def test_the_delay_doubles(deaths: int, delay: float) -> None:
+    assert BACK_OFF.delay_seconds(deaths) == delay
+
+
+def test_a_component_lives_dies_and_lives_again() -> None:
+    life = Life()
+    assert (life.phase, life.restarts, life.due(99.0)) == (Phase.WAITING, 0, False)
+    life = life.started(100.0).became_ready()
+    assert (life.phase, life.restarts) == (Phase.READY, 0)
+    life = life.died("was killed by signal 9", 101.0, BACK_OFF)
+    assert (life.phase, life.last_exit, life.retry_at) == (
+        Phase.BACKING_OFF,
+        "was killed by signal 9",
+        101.5,
+    )
+    assert not life.due(101.4)
+    assert life.due(101.5)
+    life = life.started(101.5)
+    assert (life.phase, life.restarts, life.retry_at) == (Phase.STARTING, 1, None)
+
+
+def test_quick_deaths_add_up_and_a_steady_time_forgives_them() -> None:
+    life = Life().started(0.0).died("x", 1.0, BACK_OFF).started(2.0).died("x", 3.0, BACK_OFF)
+    assert life.deaths_in_a_row == 2
+    life = life.started(10.0).died("x", 30.0, BACK_OFF)
+    assert life.deaths_in_a_row == 1
+    assert life.retry_at == 30.5
+
+
+def test_what_was_ended_on_purpose_is_never_due() -> None:
+    life = Life().started(0.0).died("x", 1.0, BACK_OFF).stopped()
+    assert (life.phase, life.due(1e9)) == (Phase.STOPPED, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        pytest.param(2, "ended with status 2", id="an exit status"),
+        pytest.param(-9, "was killed by signal 9", id="a signal"),
+    ],
+)
+def test_how_a_process_ended_in_words(code: int, sentence: str) -> None:
+    assert describe_exit(code) == sentence

@@ -1,0 +1,108 @@
+"""The embedded back end is described like the real one: the same names, on loopback, with files
+that exist."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from localcluster import handle
+from localcluster.__main__ import main
+from localcluster.cluster import LocalCluster
+from localcluster.components import Component
+from localcluster.embedded import backend
+from localcluster.errors import ClusterError, KubectlError
+from localcluster.images import Environment, default_images
+from localcluster.layout import Layout
+from localcluster.specs import Backend, NodeSpec
+from localcluster.supervise import REPOSITORY
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path)
+
+
+def components(layout: Layout, nodes: list[NodeSpec]) -> dict[str, Component]:
+    plan = handle.Plan("x", nodes, None).as_json()
+    return {each.name: each for stage in backend.stages(layout, plan) for each in stage.components}
+
+
+def test_the_components_have_the_names_of_the_real_ones(layout: Layout) -> None:
+    with_nodes = components(layout, [NodeSpec("n")])
+    assert set(with_nodes) == {
+        "kube-apiserver",
+        "kube-scheduler",
+        "training-operator",
+        "node-agent",
+    }
+    assert set(components(layout, [])) == set(with_nodes) - {"node-agent"}
+
+
+def test_every_file_they_name_is_there(layout: Layout) -> None:
+    for each in components(layout, []).values():
+        for flag, value in zip(each.command, each.command[1:], strict=False):
+            if flag in {"--load", "--config", "--kubeconfig", "--token-file"}:
+                assert Path(value).is_file(), f"{each.name} {flag}"
+
+
+def test_every_identity_is_the_same_and_knows_the_server(layout: Layout) -> None:
+    port = components(layout, [])["kube-apiserver"].command[4]
+    config = yaml.safe_load(layout.kubeconfig.read_text())
+    token = config["users"][0]["user"]["token"]
+    assert config["clusters"][0]["cluster"] == {"server": f"http://admin:{token}@127.0.0.1:{port}"}
+    assert len(token) > 40
+    assert layout.kubeconfig.stat().st_mode & 0o077 == 0
+    assert json.loads(layout.kubeconfig_of("training-operator").read_text()) == config
+
+
+def test_a_plan_says_which_back_end_it_means() -> None:
+    assert handle.Plan("x", (), None).as_json()["backend"] == Backend.EMBEDDED
+
+
+def test_what_the_embedded_one_does_not_have_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = LocalCluster("x", backend=Backend.EMBEDDED)
+    with pytest.raises(ClusterError, match="the embedded back end has no programs"):
+        _ = cluster.binaries
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(KubectlError, match="there is no kubectl on PATH"):
+        cluster.kubectl("get", "nodes")
+
+
+def test_programs_and_their_stand_ins_cannot_both_be_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["up", "--embedded", "--binaries", "/somewhere"])
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:
+    found = default_images(REPOSITORY, Path("/venv"), None).lookup(
+        "registry.k8s.io/kube-scheduler:v1.36.3"
+    )
+    assert isinstance(found, Environment)
+    assert os.access(Path(found.path[0]) / "kube-scheduler", os.X_OK)
+    assert (found.path[1], found.env["PYTHONPATH"]) == ("/venv/bin", str(REPOSITORY))
+
+
+def test_the_kinds_of_the_operator_are_defined() -> None:
+    for path, required in (
+        ("tfjobs", ["tfReplicaSpecs"]),
+        ("mxjobs", ["jobMode", "mxReplicaSpecs"]),
+    ):
+        definition = yaml.safe_load(
+            (Path(backend.__file__).parent / "kinds" / f"{path}.yaml").read_text()
+        )
+        assert definition["metadata"]["name"] == f"{path}.kubeflow.org"
+        version = definition["spec"]["versions"][0]
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        assert (spec["required"], version["subresources"]) == (required, {"status": {}})
+        assert spec["properties"]["runPolicy"]["properties"]["suspend"] == {
+            "type": "boolean",
+            "default": False,
+        }

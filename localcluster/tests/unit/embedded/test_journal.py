@@ -1,0 +1,172 @@
+"""A server that is started again has what the last one had; what cannot be kept does not happen."""
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from localcluster.embedded.apiserver.journal import FileJournal, Unrecorded, restore
+from localcluster.embedded.apiserver.server import Server
+from localcluster.embedded.apiserver.store import Change, Expired, Store
+from tests.unit.embedded.world import WIDGETS, World, config_map
+
+
+class TestRestart:
+    def test_objects_versions_and_history_come_back(self, tmp_path: Path) -> None:
+        path = tmp_path / "journal"
+        first = World()
+        store, journal = Store(), FileJournal(path)
+        store.keep(journal)
+        for kind, change in first.log:
+            assert kind
+            if not change.gone:
+                store.put(kind, change.now.body)
+        store.remove("namespaces", ("", "ns"))
+        journal.close()
+        again = Store()
+        assert restore(path, again)
+        for kind in store.kinds():
+            assert again.items(kind) == store.items(kind)
+            assert [each.now for each in again.since(kind, 1)] == [
+                each.now for each in store.since(kind, 1)
+            ]
+        assert again.version == store.version
+
+    def test_a_line_that_was_cut_is_left_out(self, tmp_path: Path) -> None:
+        path = tmp_path / "journal"
+        store, journal = Store(), FileJournal(path)
+        store.keep(journal)
+        for name in ("a", "b"):
+            metadata = {"name": name, "uid": name}
+            store.put("things", {"apiVersion": "v1", "kind": "Thing", "metadata": metadata})
+        journal.close()
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-10])
+        again = Store()
+        restore(path, again)
+        assert [each.name[1] for each in again.items("things")] == ["a"]
+        assert path.read_bytes() == whole[: whole.index(b"\n") + 1]
+
+    def test_a_server_goes_on_where_the_last_one_ended(self, tmp_path: Path) -> None:
+        path = tmp_path / "journal"
+        first = Server("here", path, [WIDGETS])
+        resource = first.objects.kinds.find("test.io", "v1", "widgets")
+        assert resource is not None
+        before = first.store.version
+        first.close()
+        second = Server("here", path, [WIDGETS])
+        second.close()
+        assert second.objects.kinds.find("test.io", "v1", "widgets") == resource
+        assert second.store.version == before
+        assert [each.name[1] for each in second.store.items("namespaces")] == [
+            "default",
+            "kube-node-lease",
+            "kube-public",
+            "kube-system",
+        ]
+
+    def test_what_was_there_before_the_first_client_is_no_history(self) -> None:
+        server = Server("here")
+        assert list(server.store.since("namespaces", server.store.version)) == []
+        assert server.store.version > 1
+
+
+def thing(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": name, "uid": name}}
+
+
+class Full:
+    """A disk on which a while nothing more can be written."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.lines: list[str] = []
+
+    def record(self, kind: str, change: Change) -> None:
+        if self.is_full:
+            raise Unrecorded("the change cannot be kept: no space left on device")
+        self.lines.append(f"{kind} {change.name[1]}")
+
+
+class TestFullDisk:
+    @pytest.fixture
+    def world(self) -> World:
+        world = World()
+        self.disk = Full()
+        world.store.keep(self.disk)
+        return world
+
+    def test_a_change_that_cannot_be_kept_is_refused_and_does_not_happen(
+        self, world: World
+    ) -> None:
+        world.create("configmaps", config_map("a"))
+        before, told = world.store.version, len(world.log)
+        self.disk.is_full = True
+        path = "/api/v1/namespaces/ns/configmaps"
+        for code, said in (
+            world.ask("POST", path, config_map("b")),
+            world.ask("PATCH", f"{path}/a", {"data": {"x": "1"}}, "application/merge-patch+json"),
+            world.ask("DELETE", f"{path}/a"),
+        ):
+            assert (code, said["reason"]) == (500, "InternalError")
+            assert said["message"].endswith("the change cannot be kept: no space left on device")
+        assert (world.names("configmaps"), world.store.version, len(world.log)) == (
+            ["a", "kube-root-ca.crt"],
+            before,
+            told,
+        )
+
+    def test_afterwards_all_goes_on(self, world: World) -> None:
+        self.disk.is_full = True
+        world.ask("POST", "/api/v1/namespaces/ns/configmaps", config_map("a"))
+        self.disk.is_full = False
+        version = world.store.version
+        assert world.create("configmaps", config_map("a"))["metadata"]["resourceVersion"] == str(
+            version + 1
+        )
+        assert [each.now.name[1] for each in world.store.since("configmaps", version)] == ["a"]
+
+    def test_a_device_that_takes_nothing_is_told_of(self) -> None:
+        store, journal = Store(), FileJournal(Path("/dev/full"))
+        store.keep(journal)
+        with pytest.raises(Unrecorded, match="No space left on device"):
+            store.put("things", thing("a"))
+        journal.close()
+        assert store.items("things") == []
+
+    def test_a_line_of_which_a_part_could_be_written_leaves_no_trace(self, tmp_path: Path) -> None:
+        path = tmp_path / "journal"
+        store, journal = Store(), FileJournal(path)
+        store.keep(journal)
+        store.put("things", thing("a"))
+        _let_files_grow(path.stat().st_size + 10)
+        try:
+            with pytest.raises(Unrecorded, match=r"10 of [0-9]+ bytes could be written"):
+                store.put("things", thing("b"))
+        finally:
+            _let_files_grow(resource.RLIM_INFINITY)
+        store.put("things", thing("c"))
+        journal.close()
+        again = Store()
+        assert restore(path, again)
+        assert [each.name[1] for each in again.items("things")] == ["a", "c"]
+
+
+def _let_files_grow(size: int) -> None:
+    """Limit how large this process may make a file; the last bytes that fit are written, as on a
+    full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def test_a_store_that_comes_back_remembers_no_more_than_one_that_went_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    store, journal = Store(), FileJournal(path)
+    store.keep(journal)
+    for _ in range(30):
+        store.put("things", thing("a"))
+    journal.close()
+    again = Store(kept=5)
+    restore(path, again)
+    with pytest.raises(Expired):
+        again.since("things", 1)
+    assert len(again.since("things", again.version - 5)) == 5

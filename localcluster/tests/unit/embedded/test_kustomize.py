@@ -1,0 +1,153 @@
+"""Kustomizations render as kustomize renders them; what is not known is refused by name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from localcluster.embedded.kustomize import render
+from localcluster.errors import ClusterError
+from localcluster.supervise import REPOSITORY
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d", "namespace": "n"},
+    "spec": {
+        "template": {
+            "spec": {
+                "containers": [{"name": "c", "image": "app", "args": ["one"]}],
+                "volumes": [{"name": "v", "configMap": {"name": "made"}}],
+            }
+        }
+    },
+}
+
+
+def write(folder: Path, **files: Any) -> Path:
+    """Write files: `kustomization` gets that name, every other one the ending .yaml; text stays
+    text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, body in files.items():
+        text = body if isinstance(body, str) else yaml.safe_dump(body)
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def by_kind(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {each["kind"]: each for each in objects}
+
+
+def test_a_file_and_a_folder_are_their_documents(tmp_path: Path) -> None:
+    write(tmp_path, both=f"{yaml.safe_dump(DEPLOYMENT)}---\n{yaml.safe_dump(CONFIG)}---\n")
+    assert render(tmp_path / "both.yaml") == render(tmp_path) == [CONFIG, DEPLOYMENT]
+
+
+def test_what_others_need_comes_first(tmp_path: Path) -> None:
+    head = {"apiVersion": "v1", "metadata": {"name": "x"}}
+    bodies = [DEPLOYMENT, CONFIG, {**head, "kind": "ServiceAccount"}, {**head, "kind": "Namespace"}]
+    write(tmp_path, all="---\n".join(yaml.safe_dump(each) for each in bodies))
+    kinds = [each["kind"] for each in render(tmp_path)]
+    assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "Deployment"]
+
+
+def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> None:
+    generated = {"name": "made", "namespace": "n", "files": ["settings.txt"]}
+    write(
+        tmp_path / "base",
+        deployment=DEPLOYMENT,
+        kustomization={
+            "resources": ["deployment.yaml"],
+            "configMapGenerator": [generated],
+            "images": [{"name": "app", "newTag": 7}],
+        },
+    )
+    (tmp_path / "base" / "settings.txt").write_text("base")
+    added = yaml.safe_dump(
+        [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "two"}]
+    )
+    merged = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 3}}
+    top = write(
+        tmp_path / "top",
+        patch=merged,
+        kustomization={
+            "resources": ["../base"],
+            "configMapGenerator": [
+                {**generated, "behavior": "replace", "files": ["key=other.txt"]}
+            ],
+            "patches": [
+                {"target": {"kind": "Deployment", "name": "d"}, "patch": added},
+                {"path": "patch.yaml"},
+            ],
+        },
+    )
+    (top / "other.txt").write_text("top")
+    found = by_kind(render(top))
+    config, spec = found["ConfigMap"], found["Deployment"]["spec"]
+    assert config["data"] == {"key": "top"}
+    assert config["metadata"]["name"].startswith("made-")
+    assert spec["replicas"] == 3
+    pod = spec["template"]["spec"]
+    assert pod["containers"] == [{"name": "c", "image": "app:7", "args": ["one", "two"]}]
+    assert pod["volumes"][0]["configMap"]["name"] == config["metadata"]["name"]
+    (top / "other.txt").write_text("changed")
+    assert by_kind(render(top))["ConfigMap"]["metadata"]["name"] != config["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("kustomization", "sentence"),
+    [
+        pytest.param(
+            {"namePrefix": "x-"},
+            "has namePrefix, which is not known here",
+            id="a field that is not known",
+        ),
+        pytest.param({"resources": ["none.yaml"]}, "cannot be read", id="a file that is missing"),
+        pytest.param(
+            {"patches": [{"target": {"kind": "Pod"}, "patch": "[]"}]},
+            "which is not there",
+            id="a patch of nothing",
+        ),
+        pytest.param(
+            {
+                "resources": ["config.yaml"],
+                "patches": [
+                    {
+                        "target": {"kind": "ConfigMap"},
+                        "patch": '[{"op": "remove", "path": "/none"}]',
+                    }
+                ],
+            },
+            "cannot be applied",
+            id="a patch that does not fit",
+        ),
+        pytest.param(
+            {"configMapGenerator": [{"name": "x", "behavior": "replace", "literals": ["a=b"]}]},
+            "no ConfigMap x to replace",
+            id="nothing to replace",
+        ),
+    ],
+)
+def test_what_cannot_be_rendered_is_said(
+    tmp_path: Path, kustomization: dict[str, Any], sentence: str
+) -> None:
+    write(tmp_path, kustomization=kustomization, config=CONFIG)
+    with pytest.raises(ClusterError, match=sentence):
+        render(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "folder", ["manifests", "localcluster/overlay", "localcluster/demo/optimus"]
+)
+def test_the_shipped_manifests_are_known(folder: str) -> None:
+    objects = render(REPOSITORY / folder)
+    deployments = {
+        each["metadata"]["name"]: each for each in objects if each["kind"] == "Deployment"
+    }
+    assert set(deployments) == {"optimus-autoscaler", "optimus-scheduler"}
+    (config,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    pod = deployments["optimus-scheduler"]["spec"]["template"]["spec"]
+    assert pod["volumes"][0]["configMap"]["name"] == config["metadata"]["name"]
+    assert [each["image"] for each in pod["initContainers"]] == ["optimus-on-kubernetes:0.1.0"]

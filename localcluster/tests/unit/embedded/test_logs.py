@@ -1,0 +1,86 @@
+"""A log is fetched from the agent that has it; one that does not answer is left, and said to be
+so."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trustme
+
+from localcluster.embedded.apiserver.logs import LogRequest, fetch
+from localcluster.embedded.apiserver.refusals import Refusal
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def asked(serve: Serve) -> bytes:
+    """The whole log of an agent that answers so; waits until the agent has seen the end of the
+    connection."""
+    ended = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await serve(reader, writer)
+        assert await reader.read() == b""
+        ended.set()
+        writer.close()
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        try:
+            port = server.sockets[0].getsockname()[1]
+            found = await fetch(LogRequest(port, "/containerLogs/ns/p/c"), patience_seconds=0.5)
+            return b"".join([piece async for piece in found.pieces])
+        finally:
+            await asyncio.wait_for(ended.wait(), 20)
+
+
+def saying(*pieces: bytes) -> Serve:
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param(
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"3\r\none\r\n0\r\n\r\n"),
+            id="in chunks",
+        ),
+        pytest.param(
+            (b"HTTP/1.1 200 OK\r\nTransfer-Enc", b"oding: chunked\r\n\r\n3\r\none\r\nff"),
+            id="cut within one",
+        ),
+    ],
+)
+def test_a_log_is_passed_on(pieces: tuple[bytes, ...]) -> None:
+    async def run() -> bytes:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await saying(*pieces)(reader, writer)
+            writer.close()
+
+        return await asked(serve)
+
+    assert asyncio.run(run()) == b"one"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "why"),
+    [
+        pytest.param((), "no answer", id="nothing"),
+        pytest.param((b"HTTP/1.1 200 OK\r\n",), "no answer", id="half of a head"),
+        pytest.param((b"x" * 70_000,), "limit", id="no head at all"),
+    ],
+)
+def test_an_agent_that_does_not_answer_is_left(pieces: tuple[bytes, ...], why: str) -> None:
+    with pytest.raises(
+        Refusal, match=rf'Get "https://127.0.0.1:\d+/containerLogs/ns/p/c": .*{why}'
+    ) as refused:
+        asyncio.run(asked(saying(*pieces)))
+    assert refused.value.code == 500

@@ -1,0 +1,234 @@
+"""Patches do what their definitions say, and never touch the object that they are applied to."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
+from localcluster.embedded.apiserver.refusals import Refusal
+
+LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["a", "b"])
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)
+    ),
+)
+OBJECTS = st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3)
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "wanted"),
+    [
+        # The examples of RFC 7386, appendix A, that JSON objects can show.
+        pytest.param({"a": "b"}, {"a": "c"}, {"a": "c"}, id="a value is replaced"),
+        pytest.param({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}, id="a value is added"),
+        pytest.param({"a": "b"}, {"a": None}, {}, id="null removes"),
+        pytest.param({"a": ["b"]}, {"a": "c"}, {"a": "c"}, id="a list gives way"),
+        pytest.param({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}, id="a list comes"),
+        pytest.param(
+            {"a": {"b": "c"}},
+            {"a": {"b": "d", "c": None}},
+            {"a": {"b": "d"}},
+            id="objects are merged",
+        ),
+        pytest.param({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}, id="lists are not merged"),
+        pytest.param({"e": None}, {"a": 1}, {"e": None, "a": 1}, id="a null that was there stays"),
+        pytest.param(
+            {}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}, id="nulls in something new vanish"
+        ),
+    ],
+)
+def test_merge_patches(target: Any, patch: Any, wanted: Any) -> None:
+    assert merge_patch(target, patch) == wanted
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_patch_leaves_the_old_object_and_holds_afterwards(
+    target: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    before = copy.deepcopy(target)
+    merged = merge_patch(target, patch)
+    assert target == before
+    assert merge_patch(merged, patch) == merged
+
+
+@given(OBJECTS, OBJECTS)
+def test_without_lists_of_known_keys_a_strategic_merge_is_a_merge(
+    target: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    assert strategic_merge(target, patch) == merge_patch(target, patch)
+
+
+CONTAINERS = {"containers": [{"name": "c", "image": "1"}, {"name": "d", "image": "2"}]}
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "wanted"),
+    [
+        pytest.param(
+            CONTAINERS,
+            {"containers": [{"name": "c", "image": "9"}]},
+            {"containers": [{"name": "c", "image": "9"}, {"name": "d", "image": "2"}]},
+            id="containers are merged by name",
+        ),
+        pytest.param(
+            CONTAINERS,
+            {"containers": [{"name": "e", "image": "3"}]},
+            {"containers": [*CONTAINERS["containers"], {"name": "e", "image": "3"}]},
+            id="a new name is appended",
+        ),
+        pytest.param(
+            CONTAINERS,
+            {"containers": [{"name": "c", "$patch": "delete"}]},
+            {"containers": [{"name": "d", "image": "2"}]},
+            id="an element is deleted",
+        ),
+        pytest.param(
+            CONTAINERS,
+            {"containers": [{"$patch": "replace"}, {"name": "e", "image": "3"}]},
+            {"containers": [{"name": "e", "image": "3"}]},
+            id="a list is replaced",
+        ),
+        pytest.param(
+            {"conditions": [{"type": "Ready", "status": "False"}]},
+            {
+                "conditions": [
+                    {"type": "Ready", "status": "True"},
+                    {"type": "New", "status": "True"},
+                ]
+            },
+            {
+                "conditions": [
+                    {"type": "Ready", "status": "True"},
+                    {"type": "New", "status": "True"},
+                ]
+            },
+            id="conditions are merged by type",
+        ),
+        pytest.param(
+            {"containerStatuses": [{"name": "c", "ready": False}, {"name": "d"}]},
+            {"containerStatuses": [{"name": "c", "ready": True}]},
+            {"containerStatuses": [{"name": "c", "ready": True}]},
+            id="statuses of containers are replaced",
+        ),
+        pytest.param(
+            {"tolerations": [{"key": "a"}]},
+            {"tolerations": []},
+            {"tolerations": []},
+            id="no key, no merge",
+        ),
+        pytest.param(
+            {"finalizers": ["a"]},
+            {"finalizers": ["b"]},
+            {"finalizers": ["a", "b"]},
+            id="a set of words grows",
+        ),
+        pytest.param(
+            {"finalizers": ["a", "b"]},
+            {"$deleteFromPrimitiveList/finalizers": ["a"]},
+            {"finalizers": ["b"]},
+            id="a word is taken from a set",
+        ),
+        pytest.param(
+            {"a": 1, "b": 2}, {"$retainKeys": ["b"], "b": 3}, {"b": 3}, id="only these keys stay"
+        ),
+        pytest.param(
+            {"a": {"x": 1}},
+            {"a": {"$patch": "replace", "y": 2}},
+            {"a": {"y": 2}},
+            id="an object is replaced",
+        ),
+        pytest.param(
+            CONTAINERS,
+            {"$setElementOrder/containers": [{"name": "d"}, {"name": "c"}]},
+            CONTAINERS,
+            id="an order alone changes nothing",
+        ),
+    ],
+)
+def test_strategic_merges(target: Any, patch: Any, wanted: Any) -> None:
+    before = copy.deepcopy(target)
+    assert strategic_merge(target, patch) == wanted
+    assert target == before
+
+
+@pytest.mark.parametrize(
+    ("operations", "wanted"),
+    [
+        pytest.param(
+            [{"op": "add", "path": "/c", "value": 1}],
+            {"a": {"b": 1}, "l": [1, 2], "c": 1},
+            id="add a key",
+        ),
+        pytest.param(
+            [{"op": "add", "path": "/l/1", "value": 9}],
+            {"a": {"b": 1}, "l": [1, 9, 2]},
+            id="insert",
+        ),
+        pytest.param(
+            [{"op": "add", "path": "/l/-", "value": 9}],
+            {"a": {"b": 1}, "l": [1, 2, 9]},
+            id="append",
+        ),
+        pytest.param([{"op": "remove", "path": "/a/b"}], {"a": {}, "l": [1, 2]}, id="remove a key"),
+        pytest.param(
+            [{"op": "remove", "path": "/l/0"}], {"a": {"b": 1}, "l": [2]}, id="remove an element"
+        ),
+        pytest.param(
+            [{"op": "replace", "path": "/a/b", "value": 5}],
+            {"a": {"b": 5}, "l": [1, 2]},
+            id="replace",
+        ),
+        pytest.param(
+            [{"op": "replace", "path": "/l/1", "value": 5}],
+            {"a": {"b": 1}, "l": [1, 5]},
+            id="replace in a list",
+        ),
+        pytest.param(
+            [{"op": "move", "from": "/a/b", "path": "/m"}],
+            {"a": {}, "l": [1, 2], "m": 1},
+            id="move",
+        ),
+        pytest.param(
+            [{"op": "copy", "from": "/a", "path": "/m"}],
+            {"a": {"b": 1}, "l": [1, 2], "m": {"b": 1}},
+            id="copy",
+        ),
+        pytest.param([{"op": "replace", "path": "", "value": {}}], {}, id="replace the whole"),
+        pytest.param(
+            [
+                {"op": "test", "path": "/a/b", "value": 1},
+                {"op": "add", "path": "/x~1y~0z", "value": 2},
+            ],
+            {"a": {"b": 1}, "l": [1, 2], "x/y~z": 2},
+            id="a test that holds, and a key with signs",
+        ),
+    ],
+)
+def test_json_patches(operations: Any, wanted: Any) -> None:
+    target = {"a": {"b": 1}, "l": [1, 2]}
+    assert json_patch(target, operations) == wanted
+    assert target == {"a": {"b": 1}, "l": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pytest.param({"op": "test", "path": "/a/b", "value": 2}, id="a test that fails"),
+        pytest.param({"op": "remove", "path": "/none"}, id="nothing to remove"),
+        pytest.param({"op": "replace", "path": "/a/none", "value": 1}, id="nothing to replace"),
+        pytest.param({"op": "add", "path": "/l/3", "value": 1}, id="beyond the end"),
+        pytest.param({"op": "add", "path": "/l/-1", "value": 1}, id="a negative place"),
+        pytest.param({"op": "add", "path": "a", "value": 1}, id="no pointer"),
+        pytest.param({"op": "fly", "path": "/a"}, id="an unknown operation"),
+        pytest.param({"op": "add", "path": "/c"}, id="no value"),
+    ],
+)
+def test_json_patches_that_cannot_be_applied(operation: Any) -> None:
+    with pytest.raises(Refusal) as refused:
+        json_patch({"a": {"b": 1}, "l": [1, 2]}, [operation])
+    assert (refused.value.code, refused.value.reason) == (422, "Invalid")

@@ -1,0 +1,213 @@
+"""What cannot be served is refused in words recorded from a real server."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.embedded.world import NS, WIDGETS_PATH, World, config_map
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "content", "code", "message"),
+    [
+        pytest.param(
+            "POST",
+            f"{NS}/pods/p",
+            {},
+            "",
+            405,
+            "the server does not allow this method on the requested resource",
+            id="a POST to an object",
+        ),
+        pytest.param(
+            "POST",
+            "/api/v1/pods",
+            {},
+            "",
+            405,
+            "the server does not allow this method on the requested resource",
+            id="a new object in no namespace",
+        ),
+        pytest.param(
+            "GET",
+            f"{NS}/pods/zz",
+            None,
+            "",
+            404,
+            'pods "zz" not found',
+            id="no such object",
+        ),
+        pytest.param(
+            "GET",
+            f"{WIDGETS_PATH}/zz",
+            None,
+            "",
+            404,
+            'widgets.test.io "zz" not found',
+            id="no such custom object",
+        ),
+        pytest.param(
+            "POST",
+            "/api/v1/namespaces/nope/configmaps",
+            config_map("c"),
+            "",
+            404,
+            'namespaces "nope" not found',
+            id="no such namespace",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            config_map("c"),
+            "",
+            409,
+            'configmaps "c" already exists',
+            id="a name that is taken",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            config_map("d", namespace="x"),
+            "",
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+            id="another namespace",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            {"data": {}},
+            "",
+            422,
+            (
+                'ConfigMap "" is invalid: metadata.name: Required value: name or generateName is '
+                "required"
+            ),
+            id="no name",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/configmaps",
+            config_map("d", resourceVersion="5"),
+            "",
+            500,
+            "resourceVersion should not be set on objects to be created",
+            id="a version before there is one",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/pods",
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
+            "",
+            400,
+            'ConfigMap in version "v1" cannot be handled as a Pod: converting (v1.ConfigMap) to '
+            "(core.Pod): unknown conversion",
+            id="another kind",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/pods",
+            b"{",
+            "",
+            400,
+            "the object provided is unrecognized (must be of type Pod): couldn't get version/kind;"
+            " json parse error: unexpected end of JSON input ({)",
+            id="half a body",
+        ),
+        pytest.param(
+            "POST",
+            f"{NS}/pods",
+            b"x",
+            "text/plain",
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            id="a body in another format",
+        ),
+        pytest.param(
+            "POST",
+            WIDGETS_PATH,
+            {"apiVersion": "test.io/v2", "kind": "Widget", "metadata": {"name": "w"}},
+            "",
+            400,
+            (
+                "the API version in the data (test.io/v2) does not match the expected API version "
+                "(test.io/v1)"
+            ),
+            id="another version",
+        ),
+        pytest.param(
+            "POST",
+            WIDGETS_PATH,
+            {"apiVersion": "test.io/v1", "kind": "Gadget", "metadata": {"name": "w"}},
+            "",
+            422,
+            'Gadget.test.io "w" is invalid: kind: Invalid value: "Gadget": must be Widget',
+            id="another custom kind",
+        ),
+        pytest.param(
+            "PUT",
+            f"{NS}/configmaps/c",
+            config_map("d"),
+            "",
+            400,
+            "the name of the object (d) does not match the name on the URL (c)",
+            id="another name",
+        ),
+        pytest.param(
+            "PUT",
+            f"{WIDGETS_PATH}/w",
+            {"apiVersion": "test.io/v1", "kind": "Widget", "metadata": {"name": "w"}},
+            "",
+            422,
+            'widgets.test.io "w" is invalid: metadata.resourceVersion: Invalid value: 0: must be '
+            "specified for an update",
+            id="a replacement of any version",
+        ),
+        pytest.param(
+            "PATCH",
+            f"{NS}/configmaps/c",
+            {},
+            "application/json",
+            415,
+            "415: Unsupported Media Type",
+            id="a patch of no kind",
+        ),
+        pytest.param(
+            "PATCH",
+            f"{WIDGETS_PATH}/w",
+            {},
+            STRATEGIC,
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, "
+            "application/apply-patch+yaml",
+            id="a strategic patch of a custom object",
+        ),
+    ],
+)
+def test_refusals(method: str, path: str, body: Any, content: str, code: int, message: str) -> None:
+    world = World()
+    world.create("configmaps", config_map("c"))
+    world.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
+    answered, said = world.ask(method, path, body, content or "application/json")
+    assert (answered, said["code"], said["message"]) == (code, code, message)
+    assert (said["kind"], said["status"]) == ("Status", "Failure")
+
+
+def test_what_a_refusal_is_about_is_in_its_details() -> None:
+    world = World()
+    assert world.ask("GET", f"{WIDGETS_PATH}/zz")[1]["details"] == {
+        "name": "zz",
+        "group": "test.io",
+        "kind": "widgets",
+    }
+    details = world.ask("POST", f"{NS}/pods", {"metadata": {"name": "q"}, "spec": {}})[1]["details"]
+    cause = {
+        "reason": "FieldValueRequired",
+        "message": "Required value",
+        "field": "spec.containers",
+    }
+    assert details == {"name": "q", "kind": "Pod", "causes": [cause]}

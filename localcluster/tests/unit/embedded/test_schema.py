@@ -1,0 +1,264 @@
+"""A custom resource is pruned, filled and checked as its schema says, in the words recorded from a
+real server."""
+
+from typing import Any
+
+import pytest
+
+from localcluster.embedded.apiserver.schema import problems, prune, with_defaults
+
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "required": ["size"],
+    "properties": {
+        "size": {"type": "integer", "minimum": 1, "maximum": 9},
+        "color": {"type": "string", "enum": ["red", "green"], "default": "red"},
+        "name": {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]+$"},
+        "at": {"type": "string", "format": "date-time"},
+        "port": {"x-kubernetes-int-or-string": True},
+        "maybe": {"type": "string", "nullable": True},
+        "list": {
+            "type": "array",
+            "maxItems": 2,
+            "items": {"type": "object", "properties": {"a": {"type": "integer", "default": 7}}},
+        },
+        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+SCHEMA = {"type": "object", "properties": {"spec": SPEC}}
+
+
+def whole(spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "a/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        pytest.param({"size": 1, "unknown": 2}, {"size": 1}, id="an unknown field goes"),
+        pytest.param(
+            {"free": {"any": {"thing": 1}}},
+            {"free": {"any": {"thing": 1}}},
+            id="where any may be, they stay",
+        ),
+        pytest.param(
+            {"map": {"x": 1, "y": 2}}, {"map": {"x": 1, "y": 2}}, id="the keys of a map stay"
+        ),
+        pytest.param(
+            {"list": [{"a": 1, "b": 2}]}, {"list": [{"a": 1}]}, id="also in the elements of a list"
+        ),
+        pytest.param({"size": 2.0}, {"size": 2}, id="a whole number is an integer"),
+        pytest.param(
+            {"free": {"x": [2.0, 0.5]}}, {"free": {"x": [2, 0.5]}}, id="also where any may be"
+        ),
+    ],
+)
+def test_pruning(spec: Any, kept: Any) -> None:
+    assert prune(SCHEMA, {**whole(spec), "more": 1}) == whole(kept)
+
+
+@pytest.mark.parametrize(
+    ("spec", "filled"),
+    [
+        pytest.param({}, {"color": "red"}, id="a default comes"),
+        pytest.param({"color": "green"}, {"color": "green"}, id="and replaces nothing"),
+        pytest.param({"color": None}, {"color": "red"}, id="null is as good as nothing"),
+        pytest.param({"size": None}, {"color": "red"}, id="null without a default vanishes"),
+        pytest.param(
+            {"maybe": None}, {"maybe": None, "color": "red"}, id="unless the field may be null"
+        ),
+        pytest.param(
+            {"list": [{}]},
+            {"list": [{"a": 7}], "color": "red"},
+            id="also in the elements of a list",
+        ),
+    ],
+)
+def test_defaults(spec: Any, filled: Any) -> None:
+    assert with_defaults(SCHEMA, whole(spec)) == whole(filled)
+
+
+def test_a_default_inside_of_something_missing_does_not_make_it() -> None:
+    inner = {"type": "object", "properties": {"count": {"type": "integer", "default": 0}}}
+    schema = {"type": "object", "properties": {"status": inner}}
+    assert with_defaults(schema, {}) == {}
+    assert with_defaults(schema, {"status": {}}) == {"status": {"count": 0}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentences"),
+    [
+        pytest.param({"size": 1}, [], id="all is well"),
+        pytest.param({}, ["spec.size: Required value"], id="a field is missing"),
+        pytest.param(
+            {"size": "x"},
+            [
+                (
+                    'spec.size: Invalid value: "string": spec.size in body must be of type '
+                    "integer: "
+                    '"string"'
+                )
+            ],
+            id="a word for a number",
+        ),
+        pytest.param(
+            {"size": 1.5},
+            [
+                (
+                    'spec.size: Invalid value: "number": spec.size in body must be of type '
+                    "integer: "
+                    '"number"'
+                )
+            ],
+            id="a fraction for an integer",
+        ),
+        pytest.param(
+            {"size": True},
+            [
+                (
+                    'spec.size: Invalid value: "boolean": spec.size in body must be of type '
+                    "integer: "
+                    '"boolean"'
+                )
+            ],
+            id="a truth for a number",
+        ),
+        pytest.param(
+            {"size": 0},
+            ["spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"],
+            id="too small",
+        ),
+        pytest.param(
+            {"size": 10},
+            ["spec.size: Invalid value: 10: spec.size in body should be less than or equal to 9"],
+            id="too large",
+        ),
+        pytest.param(
+            {"size": 1, "color": "blue"},
+            ['spec.color: Unsupported value: "blue": supported values: "red", "green"'],
+            id="none of the words",
+        ),
+        pytest.param(
+            {"size": 1, "name": "a"},
+            ['spec.name: Invalid value: "a": spec.name in body should be at least 2 chars long'],
+            id="too short",
+        ),
+        pytest.param(
+            {"size": 1, "name": "aaaaa"},
+            ["spec.name: Too long: may not be more than 4 bytes"],
+            id="too long",
+        ),
+        pytest.param(
+            {"size": 1, "name": "AB"},
+            ["spec.name: Invalid value: \"AB\": spec.name in body should match '^[a-z]+$'"],
+            id="another pattern",
+        ),
+        pytest.param(
+            {"size": 1, "at": "yesterday"},
+            [
+                (
+                    'spec.at: Invalid value: "yesterday": spec.at in body must be of type '
+                    "date-time: "
+                    '"yesterday"'
+                )
+            ],
+            id="no instant",
+        ),
+        pytest.param({"size": 1, "at": "2026-01-01T00:00:00Z"}, [], id="an instant"),
+        pytest.param(
+            {"size": 1, "list": {}},
+            [
+                (
+                    'spec.list: Invalid value: "object": spec.list in body must be of type array: '
+                    '"object"'
+                )
+            ],
+            id="an object for a list",
+        ),
+        pytest.param(
+            {"size": 1, "list": [{}, {}, {}]},
+            ["spec.list: Too many: 3: must have at most 2 items"],
+            id="too many",
+        ),
+        pytest.param(
+            {"size": 1, "list": [{"a": "x"}]},
+            [
+                (
+                    'spec.list[0].a: Invalid value: "string": spec.list[0].a in body must be of '
+                    "type "
+                    'integer: "string"'
+                )
+            ],
+            id="deep inside",
+        ),
+        pytest.param(
+            {"size": 1, "map": {"x": "y"}},
+            [
+                (
+                    'spec.map.x: Invalid value: "string": spec.map.x in body must be of type '
+                    "integer: "
+                    '"string"'
+                )
+            ],
+            id="in a map",
+        ),
+        pytest.param(
+            {"size": 1, "port": 1.5},
+            [
+                (
+                    'spec.port: Invalid value: "number": spec.port in body must be of type '
+                    'integer,string: "number"'
+                )
+            ],
+            id="neither a number nor a word",
+        ),
+        pytest.param({"size": 1, "port": "http"}, [], id="a word for a port"),
+        pytest.param(
+            "x",
+            ['spec: Invalid value: "string": spec in body must be of type object: "string"'],
+            id="no object at all",
+        ),
+        pytest.param(
+            {"size": 0, "color": "blue"},
+            [
+                'spec.color: Unsupported value: "blue": supported values: "red", "green"',
+                (
+                    "spec.size: Invalid value: 0: spec.size in body should be greater than or "
+                    "equal "
+                    "to 1"
+                ),
+            ],
+            id="two at once",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_as_a_real_server_says_it(spec: Any, sentences: list[str]) -> None:
+    assert [each.sentence for each in problems(SCHEMA, whole(spec), None)] == sentences
+
+
+FIXED = {
+    "type": "object",
+    "properties": {
+        "ref": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}},
+            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "a ref stays"}],
+        },
+        "size": {"type": "integer"},
+    },
+}
+
+
+def test_a_field_that_must_stay() -> None:
+    old, new = {"ref": {"name": "a"}}, {"ref": {"name": "b"}}
+    assert problems(FIXED, old, old) == problems(FIXED, new, None) == problems(FIXED, new, {}) == []
+    assert [each.sentence for each in problems(FIXED, new, old)] == [
+        "ref: Invalid value: a ref stays"
+    ]
+
+
+def test_where_there_are_rules_an_error_says_that_they_were_not_checked() -> None:
+    found = problems(FIXED, {"size": "x"}, None)
+    assert [each.field for each in found] == ["size", "<nil>"]
+    assert "some validation rules were not checked" in found[1].sentence

@@ -1,0 +1,118 @@
+"""The store keeps what was put, tells every change in order, and can show the past as far as its
+log reaches."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.embedded.apiserver.kinds import Json
+from localcluster.embedded.apiserver.store import Change, Expired, Store, Stored, listed
+
+NAMES = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "remove"]), st.sampled_from(["x", "x-y"]), NAMES), max_size=30
+)
+
+
+def body(namespace: str, name: str, value: int = 0) -> Json:
+    metadata = {"namespace": namespace, "name": name, "uid": f"{namespace}/{name}"}
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata, "value": value}
+
+
+def play(
+    store: Store, steps: list[tuple[str, str, str]]
+) -> list[tuple[int, dict[tuple[str, str], int]]]:
+    """Carry out the steps; after each, the version and all objects, kept the obvious way."""
+    objects: dict[tuple[str, str], int] = {}
+    history: list[tuple[int, dict[tuple[str, str], int]]] = [(store.version, {})]
+    for number, (what, namespace, name) in enumerate(steps):
+        if what == "put":
+            store.put("things", body(namespace, name, number))
+            objects[namespace, name] = number
+        elif (namespace, name) in objects:
+            store.remove("things", (namespace, name))
+            del objects[namespace, name]
+        history.append((store.version, dict(objects)))
+    return history
+
+
+def values(found: list[Stored]) -> dict[tuple[str, str], int]:
+    return {each.name: each.body["value"] for each in found}
+
+
+@given(STEPS)
+def test_every_past_version_can_be_shown(steps: list[tuple[str, str, str]]) -> None:
+    store = Store()
+    for version, objects in play(store, steps):
+        assert values(store.at("things", version)) == objects
+        assert values(store.at("things", version, "x")) == {
+            key: v for key, v in objects.items() if key[0] == "x"
+        }
+
+
+@given(STEPS, st.integers(0, 30))
+def test_the_changes_since_a_version_lead_from_there_to_now(
+    steps: list[tuple[str, str, str]], start: int
+) -> None:
+    store = Store()
+    history = play(store, steps)
+    version, objects = history[min(start, len(history) - 1)]
+    seen: list[int] = []
+    for change in store.since("things", version):
+        seen.append(change.version)
+        assert (change.before is None) == (change.name not in objects)
+        if change.gone:
+            del objects[change.name]
+        else:
+            objects[change.name] = change.now.body["value"]
+    assert objects == values(store.items("things"))
+    assert seen == sorted(set(seen))
+
+
+@given(STEPS)
+def test_objects_are_ordered_as_their_keys_are(steps: list[tuple[str, str, str]]) -> None:
+    store = Store()
+    play(store, steps)
+    keys = ["/".join(each.name) for each in store.items("things")]
+    assert keys == sorted(keys)
+
+
+def test_a_log_that_was_cut_says_where_it_begins() -> None:
+    store = Store(kept=2)
+    for number in range(6):
+        store.put("things", body("x", "a", number))
+    kept = store.since("things", 4)
+    assert [each.now.body["value"] for each in kept] == [3, 4, 5] or len(kept) >= 2
+    with pytest.raises(Expired):
+        store.since("things", 1)
+
+
+def test_compaction_forgets_what_was_and_keeps_what_is() -> None:
+    store = Store()
+    store.put("things", body("x", "a"))
+    before = store.version - 1
+    store.compact()
+    assert values(store.items("things")) == {("x", "a"): 0}
+    assert list(store.since("things", store.version)) == []
+    with pytest.raises(Expired) as expired:
+        store.since("things", before)
+    assert expired.value.oldest == store.version
+
+
+def test_a_change_is_encoded_once_for_all_who_watch() -> None:
+    store, heard = Store(), list[Change]()
+    store.listen(lambda _, change: heard.append(change))
+    store.put("things", body("x", "a"))
+    store.remove("things", ("x", "a"))
+    assert heard[0].event is heard[0].event
+    assert [each.event.partition(b",")[0] for each in heard] == [
+        b'{"type":"ADDED"',
+        b'{"type":"DELETED"',
+    ]
+    assert b'"resourceVersion":"3"' in heard[1].event
+
+
+def test_a_list_shows_built_in_objects_without_their_kind() -> None:
+    stored = Store().put("things", body("x", "a"))
+    assert stored.raw.startswith(b'{"kind":"Thing","apiVersion":"v1","metadata":')
+    assert listed("Thing", "v1", stored).startswith(b'{"metadata":')

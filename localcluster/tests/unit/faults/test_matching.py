@@ -1,0 +1,117 @@
+"""Which call meets which fault."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.faults.faults import Answer, Call, Calls, Cut, Fault
+from localcluster.faults.matching import Plan
+
+JOB = "/apis/kubeflow.org/v1/namespaces/a/tfjobs/j"
+SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
+PATCH = Call("PATCH", JOB, b'{"spec":{"runPolicy":{"suspend": true}}}')
+
+
+@pytest.mark.parametrize(
+    ("call", "matches"),
+    [
+        pytest.param(PATCH, True, id="method, target and body are as asked for"),
+        pytest.param(Call("PUT", JOB, PATCH.body), False, id="another method"),
+        pytest.param(Call("PATCH", "/api/v1/pods/p", PATCH.body), False, id="another target"),
+        pytest.param(Call("PATCH", JOB, b'{"suspend":false}'), False, id="another body"),
+        pytest.param(Call("PATCH", JOB), False, id="no body"),
+        pytest.param(
+            Call("PATCH", JOB, b'\xff{"suspend":true}'),
+            True,
+            id="a body that is no text all through",
+        ),
+    ],
+)
+def test_a_call_is_one_of_these_if(call: Call, matches: bool) -> None:
+    assert SUSPENDS.match(call) is matches
+
+
+def test_the_query_is_part_of_the_target() -> None:
+    assert Calls("GET", r"/pods\?.*watch=true").match(
+        Call("GET", "/api/v1/pods?limit=5&watch=true")
+    )
+
+
+def test_what_can_match_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="no regular expression"):
+        Calls("GET", "(")
+
+
+@pytest.mark.parametrize(("nth", "times"), [(0, 1), (1, 0), (-1, 1)])
+def test_calls_are_counted_from_one(nth: int, times: int) -> None:
+    with pytest.raises(ValueError, match="counted from 1"):
+        Fault(SUSPENDS, Cut(), nth, times)
+
+
+def met(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
+    plan, found = Plan.of(*faults), []
+    for call in calls:
+        plan, fault = plan.meet(call)
+        found.append(fault)
+    return found
+
+
+def test_the_nth_call_and_those_after_it_meet_the_fault() -> None:
+    fault = Fault(SUSPENDS, Answer(409), nth=2, times=2)
+    assert met([fault], [PATCH] * 5) == [None, fault, fault, None, None]
+
+
+def test_other_calls_are_not_counted() -> None:
+    fault = Fault(SUSPENDS, Answer(409), nth=2)
+    assert met([fault], [PATCH, Call("GET", JOB), PATCH]) == [None, None, fault]
+
+
+def test_of_two_faults_that_are_due_the_first_has_the_call_and_both_count_it() -> None:
+    one, other = Fault(SUSPENDS, Answer(409)), Fault(SUSPENDS, Answer(500), times=2)
+    assert met([one, other], [PATCH] * 3) == [one, other, None]
+
+
+PLACES = st.sampled_from([Calls("GET", "a"), Calls("GET", "b"), Calls("GET", "")])
+FAULTS = st.builds(
+    Fault, PLACES, st.builds(Answer, st.integers(400, 403)), st.integers(1, 4), st.integers(1, 3)
+)
+
+
+def slowly(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
+    """The oracle: for each call count anew, for each fault, how many of the calls up to it were its
+    own."""
+    found: list[Fault | None] = []
+    for position, call in enumerate(calls):
+        counts = [
+            sum(fault.where.match(each) for each in calls[: position + 1]) for fault in faults
+        ]
+        due = [
+            fault
+            for fault, count in zip(faults, counts, strict=True)
+            if fault.where.match(call) and fault.nth <= count <= fault.nth + fault.times - 1
+        ]
+        found.append(due[0] if due else None)
+    return found
+
+
+@given(
+    st.lists(FAULTS, max_size=4),
+    st.lists(st.sampled_from([Call("GET", each) for each in ("a", "b", "ab", "")])),
+)
+def test_counting_as_one_goes_is_counting_anew(faults: list[Fault], calls: list[Call]) -> None:
+    assert met(faults, calls) == slowly(faults, calls)
+
+
+@given(FAULTS, st.integers(0, 8))
+def test_a_plan_is_spent_when_its_last_call_has_met_its_fault(fault: Fault, calls: int) -> None:
+    plan = Plan.of(fault)
+    for _ in range(calls):
+        plan, _met = plan.meet(Call("GET", "ab"))
+    assert plan.is_spent is (calls >= fault.nth + fault.times - 1)
+
+
+def test_a_plan_without_faults_is_spent_and_disturbs_nobody() -> None:
+    assert Plan().is_spent
+    assert met([], [PATCH]) == [None]

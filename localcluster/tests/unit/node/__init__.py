@@ -1,0 +1,2 @@
+"""The node agent's parts that need no process: state machine, status, rewriting, tables,
+admission."""

@@ -1,0 +1,73 @@
+"""A pod's state machine told as a story: events in order, on a machine where every start goes
+well."""
+
+from typing import Any
+
+from localcluster.node import lifecycle as life
+from localcluster.node.lifecycle import BackOff, Event, Instruction
+from localcluster.node.pod import PodMachine
+from localcluster.node.spec import parse_pod
+from tests.unit.node.pods import moment
+
+BACK_OFF = BackOff(base_seconds=10, cap_seconds=300, reset_seconds=600)
+SIDECAR = {"restartPolicy": "Always"}
+
+
+class Story:
+    """A machine that is told events; it starts processes without being asked twice and keeps what
+    else it says."""
+
+    def __init__(self, raw: dict[str, Any], recovered: dict[str, Any] | None = None) -> None:
+        self.machine = PodMachine(parse_pod(raw), BACK_OFF, moment(0), recovered)
+        self.now = 0.0
+        self.running: dict[str, int] = {}
+        self.said: list[Instruction] = []
+
+    def tell(self, event: Event, at: float | None = None) -> "Story":
+        """Tell an event and act on prepare and start as a machine on which all goes well."""
+        self.now = self.now if at is None else at
+        pending: list[Event] = [event]
+        while pending:
+            for each in self.machine.handle(pending.pop(0), moment(self.now)):
+                self.said.append(each)
+                if isinstance(each, life.Prepare):
+                    pending.append(life.Prepared())
+                elif isinstance(each, life.Start):
+                    self.running[each.container] = each.attempt
+                    pending.append(life.Started(each.container, each.attempt))
+        return self
+
+    def begin(self) -> "Story":
+        """Let the first instant pass."""
+        return self.tell(life.Tick())
+
+    def exit(self, name: str, code: int, at: float | None = None) -> "Story":
+        """Let a running container end."""
+        return self.tell(life.Exited(name, self.running.pop(name), code), at)
+
+    def heard(self) -> list[Instruction]:
+        """Return what was said since the last call, without Events for the user."""
+        said: list[Instruction] = [each for each in self.said if not isinstance(each, life.Tell)]
+        self.said = []
+        return said
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status now."""
+        return self.machine.status(moment(self.now))
+
+    @property
+    def phase(self) -> str:
+        """The phase now."""
+        return str(self.status["phase"])
+
+    def state(self, index: int = 0) -> dict[str, Any]:
+        """The state of a main container."""
+        found: dict[str, Any] = self.status["containerStatuses"][index]["state"]
+        return found
+
+    def condition(self, kind: str) -> str:
+        """The status of a condition."""
+        return str(
+            next(each["status"] for each in self.status["conditions"] if each["type"] == kind)
+        )

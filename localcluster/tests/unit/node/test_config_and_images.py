@@ -1,0 +1,165 @@
+"""The configuration file, image names, and what process nodes do not support."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.images import Environment, ImageCatalog, Unavailable, default_images
+from localcluster.node.config import BadConfig, load_config, parse_config
+from localcluster.node.support import unsupported
+from tests.unit.node.pods import container, pod
+
+GOOD: dict[str, Any] = {
+    "kubeconfig": "/k",
+    "state_dir": "/s",
+    "images": {"busybox": {}},
+    "nodes": [
+        {
+            "name": "n1",
+            "capacity": {"cpu": "4"},
+            "taints": [{"key": "k", "value": "", "effect": "NoSchedule"}],
+        }
+    ],
+}
+
+
+def test_a_good_configuration_is_read() -> None:
+    config = parse_config({**GOOD, "settings": {"restart_base_seconds": 1}})
+    assert (config.nodes[0].name, config.nodes[0].capacity["pods"]) == ("n1", "110")
+    assert config.settings.back_off.base_seconds == 1.0
+    assert isinstance(config.images.lookup("busybox"), Environment)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        pytest.param({"nodes": []}, '"nodes" is empty', id="no node"),
+        pytest.param({"nodes": [{}]}, "a node cannot be read", id="a node without a name"),
+        pytest.param(
+            {"nodes": [{"name": "a", "capacity": {"cpu": "x"}}]},
+            "cpu",
+            id="a capacity that is none",
+        ),
+        pytest.param({"images": {"a": []}}, 'image "a"', id="an image that is no object"),
+        pytest.param(
+            {"images": {"a": {"path": "x"}}}, "list of strings", id="a path that is no list"
+        ),
+        pytest.param({"settings": {"speed": 1}}, '"speed" is not one of', id="an unknown setting"),
+        pytest.param({"settings": {"lease_seconds": 0}}, "above 0", id="a setting out of range"),
+    ],
+)
+def test_a_bad_configuration_is_a_sentence(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadConfig, match=sentence):
+        parse_config({**GOOD, **change})
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    with pytest.raises(BadConfig, match=r'"kubeconfig" is missing.*"nodes" is missing'):
+        parse_config({"state_dir": "/s"})
+
+
+def test_a_file_that_is_no_json_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("{")
+    with pytest.raises(BadConfig, match="cannot be read as JSON"):
+        load_config(tmp_path / "c")
+
+
+CATALOG = ImageCatalog(
+    {"busybox": Environment(), "tool:2": Environment(path=("/two",)), "gone": Unavailable("why")}
+)
+
+
+@pytest.mark.parametrize(
+    ("image", "known"),
+    [
+        pytest.param("busybox", True, id="the name alone"),
+        pytest.param("busybox:1.36", True, id="with any tag"),
+        pytest.param("docker.io/library/busybox:1.36", True, id="with the default registry"),
+        pytest.param("busybox@sha256:abc", True, id="by digest"),
+        pytest.param("tool:2", True, id="an entry with a tag, by that tag"),
+        pytest.param("tool:1", False, id="and by no other"),
+        pytest.param("example.org:5000/busybox", False, id="another registry is another image"),
+        pytest.param("nginx", False, id="an unknown name"),
+    ],
+)
+def test_image_names(image: str, *, known: bool) -> None:
+    assert isinstance(CATALOG.lookup(image), Environment) == known
+
+
+def test_an_unknown_image_names_the_known_ones() -> None:
+    found = CATALOG.lookup("nginx:1")
+    assert found == Unavailable(
+        'no environment on this machine stands for image "nginx:1"; known images: busybox, gone, '
+        "tool:2"
+    )
+    assert CATALOG.lookup("gone:1") == Unavailable("why")
+
+
+def test_a_catalog_survives_its_journey_as_json() -> None:
+    extra: dict[str, Path | str] = {
+        "optimus-examples-mxnet": Path("/mx"),
+        "optimus-examples-tensorflow": "no wheel",
+    }
+    catalog = default_images(Path("/repo"), Path("/venv"), Path("/bin"), extra)
+    assert ImageCatalog.from_json(catalog.to_json()) == catalog
+    project = catalog.lookup("optimus-on-kubernetes:0.1.0")
+    assert isinstance(project, Environment)
+    assert (project.interpreter, project.working_dir, project.env["PYTHONPATH"]) == (
+        "/venv/bin/python",
+        "/repo",
+        "/repo",
+    )
+    assert catalog.lookup("optimus-examples-tensorflow") == Unavailable("no wheel")
+
+
+def test_example_images_without_an_environment_say_so() -> None:
+    found = default_images(Path("/repo"), Path("/venv"), Path("/bin")).lookup(
+        "optimus-examples-mxnet"
+    )
+    assert isinstance(found, Unavailable)
+    assert "was not set up" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    [
+        pytest.param(
+            pod(volumes=[{"name": "v", "nfs": {}}]),
+            'type nfs (volume "v")',
+            id="a volume of another type",
+        ),
+        pytest.param(
+            pod(container(livenessProbe={"grpc": {"port": 1}})), "grpc probes", id="a grpc probe"
+        ),
+        pytest.param(
+            pod(container(lifecycle={"postStart": {"sleep": {}}})),
+            "postStart",
+            id="a postStart hook",
+        ),
+        pytest.param(
+            pod(container(lifecycle={"preStop": {"httpGet": {}}})),
+            "preStop",
+            id="an HTTP preStop hook",
+        ),
+        pytest.param(pod(os={"name": "windows"}), "windows", id="another operating system"),
+        pytest.param(
+            pod(readinessGates=[{"conditionType": "x"}]), "readinessGates", id="readiness gates"
+        ),
+        pytest.param(pod(resourceClaims=[{"name": "x"}]), "resourceClaims", id="resource claims"),
+        pytest.param(pod(container(volumeDevices=[{}])), "block devices", id="a block device"),
+    ],
+)
+def test_what_is_not_supported_is_said(raw: dict[str, Any], sentence: str) -> None:
+    found = unsupported(raw)
+    assert found is not None
+    assert sentence in found
+
+
+def test_what_is_supported_is_not_refused() -> None:
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b"}, {"name": "c", "projected": {}}]
+    hook = {"preStop": {"exec": {"command": ["true"]}}}
+    assert (
+        unsupported(pod(container(lifecycle=hook, livenessProbe={"exec": {}}), volumes=volumes))
+        is None
+    )

@@ -1,0 +1,148 @@
+"""Container logs: stored lines and what a reader gets."""
+
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.node.logs import LogFile, LogQuery, nanosecond_stamp, read_log
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+START_NS = int(START.timestamp()) * 1_000_000_000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[LogFile]:
+    """A log whose clock goes on by a second with every write of lines."""
+    ticks = iter(range(100))
+    log = LogFile(
+        tmp_path / "logs" / "0.log", clock_ns=lambda: START_NS + next(ticks) * 1_000_000_000
+    )
+    yield log
+    if not log.closed:
+        log.close()
+
+
+def text(log: LogFile, query: LogQuery) -> str:
+    """Return what a reader of the whole log gets."""
+    return b"".join(read_log(log.path, query)).decode()
+
+
+def test_lines_keep_the_instant_at_which_they_were_written(log: LogFile) -> None:
+    log.write("stdout", b"one\n")
+    log.write("stderr", b"two\n")
+    assert log.path.read_text() == (
+        "2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:01.000000000Z stderr F two\n"
+    )
+    assert text(log, LogQuery()) == "one\ntwo\n"
+    assert text(log, LogQuery(timestamps=True)).startswith("2026-01-01T00:00:00.000000000Z one\n")
+
+
+def test_pieces_become_lines_stream_by_stream_and_the_end_completes_the_last(log: LogFile) -> None:
+    log.write("stdout", b"on")
+    log.write("stderr", b"tw")
+    log.write("stdout", b"e\nthr")
+    log.write("stderr", b"o\n")
+    log.close()
+    assert text(log, LogQuery()) == "one\ntwo\nthr\n"
+
+
+def test_a_line_that_is_too_long_is_stored_in_parts_and_read_as_one(log: LogFile) -> None:
+    for _ in range(4):
+        log.write("stdout", b"x" * 10000)
+    log.write("stdout", b"\n")
+    assert " P x" in log.path.read_text()
+    assert text(log, LogQuery()) == "x" * 40000 + "\n"
+    assert (
+        text(log, LogQuery(timestamps=True))
+        == "2026-01-01T00:00:00.000000000Z " + "x" * 40000 + "\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param({"tailLines": "2"}, "b\nc\n", id="the last lines"),
+        pytest.param({"tailLines": "0"}, "", id="no line at all"),
+        pytest.param({"tailLines": "9"}, "a\nb\nc\n", id="more lines than there are"),
+        pytest.param({"sinceTime": "2026-01-01T00:00:01Z"}, "b\nc\n", id="since an instant"),
+        pytest.param(
+            {"sinceTime": "2026-01-01T01:00:01+01:00"},
+            "b\nc\n",
+            id="since an instant of another zone",
+        ),
+        pytest.param(
+            {"sinceTime": "2026-01-01T00:00:01.5Z"}, "c\n", id="since a fraction of a second"
+        ),
+        pytest.param({"sinceSeconds": "8"}, "c\n", id="the last seconds"),
+        pytest.param({"limitBytes": "3"}, "a\nb", id="a number of bytes"),
+        pytest.param({"tailLines": "2", "limitBytes": "2"}, "b\n", id="bytes of the last lines"),
+    ],
+)
+def test_a_reader_chooses_a_part(log: LogFile, values: dict[str, str], expected: str) -> None:
+    for line in (b"a\n", b"b\n", b"c\n"):
+        log.write("stdout", line)
+    assert text(log, LogQuery.parse(values, START + timedelta(seconds=10))) == expected
+
+
+@pytest.mark.parametrize(
+    "values", [{"tailLines": "x"}, {"sinceTime": "yesterday"}, {"sinceSeconds": "9e99"}]
+)
+def test_a_query_that_makes_no_sense_is_a_sentence(values: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="cannot be understood"):
+        LogQuery.parse(values, START)
+
+
+def test_a_follower_gets_what_comes_and_ends_with_the_log(log: LogFile) -> None:
+    log.write("stdout", b"one\n")
+    reader = read_log(log.path, LogQuery(follow=True), log)
+    assert next(reader) == b"one\n"
+    log.write("stdout", b"two\n")
+    assert next(reader) == b"two\n"
+    log.write("stdout", b"three")
+    log.close()
+    assert list(reader) == [b"three\n"]
+
+
+def test_a_log_that_grew_large_is_put_aside_and_a_follower_misses_nothing(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "0.log", clock_ns=lambda: START_NS, largest_bytes=100)
+    lines = [b"line %d\n" % index for index in range(20)]
+    log.write("stdout", lines[0])
+    reader = read_log(log.path, LogQuery(follow=True), log)
+    seen = [next(reader)]
+    for line in lines[1:]:
+        log.write("stdout", line)
+        seen.append(next(reader))
+    log.close()
+    assert [*seen, *reader] == lines
+    assert log.rotations > 1
+    assert log.path.stat().st_size <= 200
+    assert log.path.with_name("0.log.1").exists()
+
+
+def test_a_follower_that_left_is_not_waited_for(log: LogFile) -> None:
+    assert list(read_log(log.path, LogQuery(follow=True), log, abandoned=lambda: True)) == []
+
+
+@given(st.lists(st.binary(max_size=30), max_size=12), st.integers(0, 15))
+def test_no_byte_of_a_stream_is_lost_however_it_is_cut(pieces: list[bytes], tail: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = LogFile(Path(folder) / "0.log", clock_ns=lambda: START_NS)
+        for piece in pieces:
+            log.write("stdout", piece)
+        log.close()
+        whole = b"".join(pieces)
+        expected = whole if whole.endswith(b"\n") or not whole else whole + b"\n"
+        assert b"".join(read_log(log.path, LogQuery())) == expected
+        last = expected.split(b"\n")[:-1][-tail:] if tail else []
+        assert b"".join(read_log(log.path, LogQuery(tail_lines=tail))) == b"".join(
+            each + b"\n" for each in last
+        )
+
+
+def test_stamps_have_nine_decimals() -> None:
+    assert nanosecond_stamp(START_NS + 42) == "2026-01-01T00:00:00.000000042Z"

@@ -1,0 +1,202 @@
+"""The pod's state machine at the end: completion, deletion, rejection, an agent that comes back;
+and properties."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localcluster.node import lifecycle as life
+from tests.unit.node.pods import container, pod
+from tests.unit.node.story import SIDECAR, Story
+
+
+def test_sidecars_end_in_reverse_order_after_the_main_container_and_do_not_count() -> None:
+    sides = (container("first", **SIDECAR), container("second", **SIDECAR))
+    story = Story(pod(init=sides, restartPolicy="Never")).begin()
+    story.heard()
+    story.exit("main", 0)
+    assert story.heard() == [life.EndProbes("main"), life.Signal("second", kill=False)]
+    assert story.phase == "Running"
+    story.exit("second", 143)
+    assert story.heard() == [life.EndProbes("second"), life.Signal("first", kill=False)]
+    story.exit("first", 137)
+    assert story.phase == "Succeeded"
+
+
+def test_a_deleted_pod_gets_its_grace_a_last_phase_and_then_goes() -> None:
+    story = Story(pod()).begin()
+    story.heard()
+    story.tell(life.DeletionRequested(5), at=100)
+    assert story.heard() == [life.Signal("main", kill=False)]
+    assert story.machine.next_wake() == 105
+    story.tell(life.Tick(), at=104.9)
+    assert story.heard() == []
+    story.tell(life.Tick(), at=105)
+    assert story.heard() == [life.Signal("main", kill=True)]
+    story.exit("main", 137)
+    assert story.heard() == [life.EndProbes("main"), life.Discard()]
+    assert story.phase == "Failed"
+
+
+def test_a_deleted_pod_whose_container_ends_well_has_succeeded() -> None:
+    story = Story(pod()).begin().tell(life.DeletionRequested(5)).exit("main", 0)
+    assert story.phase == "Succeeded"
+
+
+def test_sidecars_of_a_deleted_pod_wait_for_its_main_containers() -> None:
+    story = Story(pod(init=(container("side", **SIDECAR),))).begin()
+    story.heard()
+    story.tell(life.DeletionRequested(30), at=10)
+    assert story.heard() == [life.Signal("main", kill=False)]
+    story.exit("main", 0, at=20)
+    assert story.heard() == [life.EndProbes("main"), life.Signal("side", kill=False)]
+    assert story.machine.next_wake() == 40
+
+
+def test_a_second_deletion_can_only_shorten_the_grace() -> None:
+    story = (
+        Story(pod())
+        .begin()
+        .tell(life.DeletionRequested(30), at=0)
+        .tell(life.DeletionRequested(2), at=1)
+    )
+    assert story.machine.next_wake() == 3
+    story.tell(life.DeletionRequested(500), at=2)
+    assert story.machine.next_wake() == 3
+
+
+def test_a_grace_of_zero_kills_at_once() -> None:
+    story = Story(pod()).begin()
+    story.heard()
+    story.tell(life.DeletionRequested(0))
+    assert story.heard() == [life.Signal("main", kill=True)]
+
+
+def test_a_pod_whose_object_vanished_is_killed_and_forgotten() -> None:
+    story = Story(pod()).begin()
+    story.heard()
+    story.tell(life.Vanished())
+    assert story.heard() == [life.Signal("main", kill=True)]
+    assert story.machine.next_wake() is None
+    story.exit("main", 137)
+    assert story.heard() == [life.EndProbes("main"), life.Forget()]
+
+
+def test_a_pre_stop_hook_comes_before_sigterm_and_leaves_it_two_seconds() -> None:
+    story = Story(pod(container(lifecycle={"preStop": {"sleep": {"seconds": 9}}}))).begin()
+    story.heard()
+    story.tell(life.DeletionRequested(5), at=0)
+    assert story.heard() == [life.RunHook("main", 0, 5)]
+    story.tell(life.HookFinished("main", 0), at=5)
+    assert story.heard() == [life.Signal("main", kill=False)]
+    assert story.machine.next_wake() == 7
+
+
+def test_a_pod_past_its_deadline_fails_with_the_reason() -> None:
+    story = Story(pod(activeDeadlineSeconds=60)).begin()
+    assert story.machine.next_wake() == 60
+    story.tell(life.Tick(), at=60).exit("main", 0)
+    assert (story.phase, story.status["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -> None:
+    story = Story(pod())
+    story.machine.reject("OutOfcpu", "too much")
+    assert story.begin().heard() == []
+    assert story.status == {"phase": "Failed", "reason": "OutOfcpu", "message": "too much"}
+    assert story.tell(life.DeletionRequested(30)).heard() == [life.Discard()]
+
+
+@pytest.mark.parametrize(
+    ("policy", "phase", "restarts"),
+    [
+        pytest.param("Never", "Failed", 2, id="a pod that never restarts has failed"),
+        pytest.param(
+            "Always", "Running", 3, id="any other is run again, and the restart is counted"
+        ),
+    ],
+)
+def test_what_ran_under_an_earlier_agent_has_ended_with_it(
+    policy: str, phase: str, restarts: int
+) -> None:
+    written = {
+        "startTime": "2025-12-31T23:00:00Z",
+        "phase": "Running",
+        "containerStatuses": [
+            {
+                "name": "main",
+                "restartCount": 2,
+                "state": {"running": {"startedAt": "2025-12-31T23:30:00Z"}},
+            }
+        ],
+    }
+    story = Story(pod(restartPolicy=policy), written).begin()
+    status = story.status["containerStatuses"][0]
+    assert (story.phase, status["restartCount"]) == (phase, restarts)
+    ended = (status["state"] if phase == "Failed" else status["lastState"])["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
+    assert "node agent" in ended["message"]
+    assert story.status["startTime"] == "2025-12-31T23:00:00Z"
+
+
+def test_a_pod_that_had_ended_stays_as_it_was() -> None:
+    first = Story(pod(restartPolicy="Never")).begin().exit("main", 4)
+    second = Story(pod(restartPolicy="Never"), first.status).begin()
+    assert (second.heard(), second.phase, second.machine.finished) == ([], "Failed", True)
+    assert second.state()["terminated"]["exitCode"] == 4
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[str, int, float]]]:
+    """Draw a pod and a list of (what happens, a number, seconds later)."""
+    init = tuple(
+        container(f"i{index}", **(SIDECAR if draw(st.booleans()) else {}))
+        for index in range(draw(st.integers(0, 2)))
+    )
+    main = [container(f"m{index}") for index in range(draw(st.integers(1, 2)))]
+    policy = draw(st.sampled_from(["Always", "OnFailure", "Never"]))
+    what = st.sampled_from(["exit", "exit", "exit", "tick", "wake", "delete", "unhealthy"])
+    steps = draw(st.lists(st.tuples(what, st.integers(0, 3), st.floats(0, 50)), max_size=25))
+    return pod(*main, init=init, restartPolicy=policy, terminationGracePeriodSeconds=5), steps
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories())
+def test_whatever_happens_phases_are_final_starts_are_never_doubled_and_a_deleted_pod_goes(
+    history: tuple[dict[str, Any], list[tuple[str, int, float]]],
+) -> None:
+    raw, steps = history
+    story = Story(raw).begin()
+    final: str | None = None
+    deleted = False
+    for what, number, later in steps:
+        now = story.now + later
+        names = sorted(story.running)
+        if what == "exit" and names:
+            story.exit(names[number % len(names)], number, at=now)
+        elif what == "wake":
+            story.tell(life.Tick(), at=max(now, story.machine.next_wake() or 0))
+        elif what == "delete":
+            deleted = True
+            story.tell(life.DeletionRequested(number), at=now)
+        elif what == "unhealthy" and names:
+            name = names[number % len(names)]
+            story.tell(
+                life.ProbeReport(name, story.running[name], "liveness", healthy=False), at=now
+            )
+        else:
+            story.tell(life.Tick(), at=now)
+        assert final is None or story.phase == final
+        final = story.phase if story.machine.finished else None
+        starts = [
+            (each.container, each.attempt) for each in story.said if isinstance(each, life.Start)
+        ]
+        assert len(starts) == len(set(starts))
+        assert not (story.machine.finished and story.running)
+    while deleted and story.running:
+        story.exit(min(story.running), 143)
+    if deleted:
+        assert story.said.count(life.Discard()) == 1
+        assert story.phase in {"Succeeded", "Failed"}

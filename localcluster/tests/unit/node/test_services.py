@@ -1,0 +1,213 @@
+"""Host names of training jobs as local ports, run by run, and the ports themselves."""
+
+import json
+import socket
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.node.ports import NoPortLeft, PortAllocator
+from localcluster.node.services import RunTable
+from tests.unit.node.pods import pod
+
+
+class Counter:
+    """Ports in order, with a list of those given back."""
+
+    def __init__(self) -> None:
+        self.next = 100
+        self.released: list[int] = []
+
+    def allocate(self) -> int:
+        self.next += 1
+        return self.next
+
+    def release(self, port: int) -> None:
+        self.released.append(port)
+
+
+def replica(uid: str, job: str = "job-1", kind: str = "TFJob") -> dict[str, Any]:
+    """Return a replica of a training job."""
+    return pod(name=uid, uid=uid, owner=(kind, job))
+
+
+TF_CONFIG = json.dumps(
+    {
+        "cluster": {
+            "ps": ["j-ps-0.ns.svc:2222"],
+            "worker": ["j-worker-0.ns.svc:2222", "j-worker-1.ns.svc:2222"],
+        },
+        "task": {"type": "ps", "index": 0},
+        "environment": "cloud",
+    }
+)
+
+
+def cluster_of(table: RunTable, which: dict[str, Any]) -> dict[str, Any]:
+    """Return the cluster that a replica is told."""
+    rewritten = table.rewrite(which, {"TF_CONFIG": TF_CONFIG, "OTHER": "j-ps-0.ns.svc:2222"})
+    assert list(rewritten) == ["TF_CONFIG"]
+    cluster: dict[str, Any] = json.loads(rewritten["TF_CONFIG"])["cluster"]
+    return cluster
+
+
+def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
+    table = RunTable(Counter())
+    for uid in ("a", "b"):
+        table.saw(replica(uid))
+    first = cluster_of(table, replica("a"))
+    assert first == {"ps": ["127.0.0.1:101"], "worker": ["127.0.0.1:102", "127.0.0.1:103"]}
+    assert cluster_of(table, replica("b")) == first
+
+
+def test_a_replica_made_again_keeps_the_ports_of_its_run() -> None:
+    ports = Counter()
+    table = RunTable(ports)
+    for uid in ("a", "b"):
+        table.saw(replica(uid))
+    first = cluster_of(table, replica("a"))
+    table.lost(replica("a"))
+    table.saw(replica("a2"))
+    assert (cluster_of(table, replica("a2")), ports.released) == (first, [])
+
+
+def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
+    ports = Counter()
+    table = RunTable(ports)
+    table.saw(replica("a"))
+    table.saw(replica("b"))
+    first = cluster_of(table, replica("a"))
+    table.lost(replica("a"))
+    table.lost(replica("b"))
+    assert ports.released == [101, 102, 103]
+    table.saw(replica("c"))
+    assert cluster_of(table, replica("c")) != first
+
+
+def test_jobs_do_not_share_ports() -> None:
+    table = RunTable(Counter())
+    one, other = replica("a"), replica("b", job="job-2")
+    table.saw(one)
+    table.saw(other)
+    assert cluster_of(table, one) != cluster_of(table, other)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["saw", "lost", "ask"]), st.integers(0, 2), st.integers(0, 2)),
+        max_size=40,
+    )
+)
+def test_within_a_run_answers_agree_and_no_two_live_services_share_a_port(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    ports = Counter()
+    table = RunTable(ports)
+    alive: dict[int, set[int]] = {}
+    told: dict[int, dict[int, int]] = {}
+    for what, job, index in steps:
+        which = replica(f"{job}-{index}", job=f"job-{job}")
+        if what == "saw":
+            table.saw(which)
+            alive.setdefault(job, set()).add(index)
+        elif what == "lost":
+            table.lost(which)
+            alive.get(job, set()).discard(index)
+        elif alive.get(job):
+            port = table.port(which, f"j-worker-{index}.ns.svc", 2222)
+            assert told.setdefault(job, {}).setdefault(index, port) == port
+        if not alive.get(job):
+            told.pop(job, None)
+        held = [port for run in told.values() for port in run.values()]
+        assert len(held) == len(set(held))
+        assert not set(held) & set(ports.released)
+
+
+def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
+    table = RunTable(Counter())
+    config = {
+        "cluster": {
+            "scheduler": [{"url": "j-scheduler-0", "port": 9091}],
+            "server": [{"url": "j-server-0", "port": 9091}],
+        },
+        "task": {"type": "server", "index": 0},
+    }
+    which = replica("a", kind="MXJob")
+    table.saw(which)
+    told = table.rewrite(
+        which,
+        {
+            "MX_CONFIG": json.dumps(config),
+            "DMLC_PS_ROOT_URI": "j-scheduler-0",
+            "DMLC_PS_ROOT_PORT": "9091",
+        },
+    )
+    root = json.loads(told["MX_CONFIG"])["cluster"]["scheduler"][0]
+    assert root == {"url": "127.0.0.1", "port": int(told["DMLC_PS_ROOT_PORT"])}
+    assert (told["DMLC_PS_ROOT_URI"], told["DMLC_NODE_HOST"]) == ("127.0.0.1", "127.0.0.1")
+    assert "PORT" not in told
+
+
+def test_a_sparse_cluster_is_rewritten_too() -> None:
+    table = RunTable(Counter())
+    table.saw(replica("a"))
+    sparse = json.dumps({"cluster": {"worker": {"1": "j-worker-1.ns.svc:2222"}}})
+    told = table.rewrite(replica("a"), {"TF_CONFIG": sparse})
+    assert json.loads(told["TF_CONFIG"])["cluster"] == {"worker": {"1": "127.0.0.1:101"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("no json", id="text that is no JSON"),
+        pytest.param("[]", id="JSON of another shape"),
+        pytest.param('{"cluster": {"ps": ["host-without-port"]}}', id="a member without a port"),
+    ],
+)
+def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> None:
+    table = RunTable(Counter())
+    table.saw(replica("a"))
+    assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
+
+
+def test_pods_that_no_training_job_controls_are_left_alone() -> None:
+    assert RunTable(Counter()).rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that were free a moment ago."""
+    with ExitStack() as opened:
+        sockets = [
+            opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [each.getsockname()[1] for each in sockets]
+
+
+def test_two_agents_never_hand_out_the_same_port() -> None:
+    candidates = free_ports(10)
+    with closing(PortAllocator(candidates)) as one, closing(PortAllocator(candidates)) as other:
+        handed = [(one, other)[index % 2].allocate() for index in range(10)]
+        assert sorted(handed) == sorted(candidates)
+        with pytest.raises(NoPortLeft, match=f"between {min(candidates)} and {max(candidates)}"):
+            one.allocate()
+
+
+def test_a_port_that_was_given_back_rests_before_it_is_used_again() -> None:
+    seconds = [0.0]
+    (port,) = free_ports(1)
+    with closing(PortAllocator([port], clock=lambda: seconds[0])) as agent:
+        agent.release(agent.allocate())
+        with pytest.raises(NoPortLeft):
+            agent.allocate()
+        seconds[0] = 121.0
+        assert agent.allocate() == port
+
+
+def test_a_port_on_which_somebody_listens_is_passed_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(NoPortLeft):
+            PortAllocator([port]).allocate()

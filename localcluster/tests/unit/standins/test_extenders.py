@@ -1,0 +1,126 @@
+"""What an extender is sent and how its answers are read, held to what a real kube-scheduler was
+seen to send."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
+from localcluster.embedded.scheduler.extenders import (
+    ExtenderFailed,
+    Filtered,
+    HttpExtender,
+    ask,
+    read_filtered,
+    read_scores,
+)
+
+WIRE = Path(__file__).resolve().parents[2] / "data" / "wire"
+NAMES_ONLY = ExtenderConfiguration("http://x", filter_verb="filter", names_only=True)
+WHOLE = ExtenderConfiguration("http://x", filter_verb="filter")
+
+
+def recorded() -> list[Path]:
+    return [
+        path
+        for path in sorted(WIRE.glob("*.request.json"))
+        if "NodeNames" in json.loads(path.read_text())
+    ]
+
+
+@pytest.mark.parametrize("path", recorded(), ids=lambda path: path.name)
+def test_the_question_is_the_one_that_was_recorded(path: Path) -> None:
+    sent = json.loads(path.read_text())
+    stored = {**sent["Pod"], "kind": "Pod", "apiVersion": "v1"}
+    stored["metadata"] = {**stored["metadata"], "managedFields": [{"manager": "somebody"}]}
+    whole = (sent["Nodes"] or {}).get("items") or ()
+    nodes = {node["metadata"]["name"]: {**node, "kind": "Node"} for node in whole}
+    nodes = nodes or {name: {} for name in sent["NodeNames"]}
+    assert ask(stored, nodes, names_only=sent["Nodes"] is None) == sent
+
+
+OFFERED: dict[str, Any] = {"a": {}, "b": {}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "configuration", "expected"),
+    [
+        pytest.param({"NodeNames": ["b"]}, NAMES_ONLY, Filtered(("b",)), id="names"),
+        pytest.param({"nodenames": ["b"]}, NAMES_ONLY, Filtered(("b",)), id="in any case"),
+        pytest.param({}, NAMES_ONLY, Filtered(()), id="nothing"),
+        pytest.param({"NodeNames": None}, NAMES_ONLY, Filtered(()), id="null"),
+        pytest.param(
+            {"Nodes": {"items": [{"metadata": {"name": "a"}}]}},
+            WHOLE,
+            Filtered(("a",)),
+            id="whole nodes",
+        ),
+        pytest.param(
+            {"NodeNames": ["a"]}, WHOLE, Filtered(()), id="names where whole nodes were sent"
+        ),
+        pytest.param(
+            {"NodeNames": [], "FailedNodes": {"a": "x"}, "FailedAndUnresolvableNodes": {"b": "y"}},
+            NAMES_ONLY,
+            Filtered((), {"a": "x"}, {"b": "y"}),
+            id="reasons",
+        ),
+    ],
+)
+def test_filters_answer_is_read(
+    answer: Any, configuration: ExtenderConfiguration, expected: Filtered
+) -> None:
+    assert read_filtered(answer, OFFERED, configuration) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        pytest.param({"Error": "not ready", "NodeNames": ["a"]}, "not ready", id="an error"),
+        pytest.param(
+            {"NodeNames": ["a", "z"]},
+            'claims a filtered node "z" which is not found',
+            id="a stranger",
+        ),
+        pytest.param([], "no object", id="a list"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_says_why(answer: Any, why: str) -> None:
+    with pytest.raises(ExtenderFailed, match=why):
+        read_filtered(answer, OFFERED, NAMES_ONLY)
+
+
+def test_scores_are_weighed_against_the_schedulers_own() -> None:
+    assert read_scores([{"Host": "a", "Score": 10}, {"host": "b"}], 121) == {"a": 12100, "b": 0}
+
+
+@pytest.mark.parametrize(
+    "answer", [{"Error": "x"}, None, [{"Score": 1}], [{"Host": "a", "Score": 1.5}], ["a"]]
+)
+def test_scores_of_another_form_are_refused(answer: Any) -> None:
+    with pytest.raises(ExtenderFailed):
+        read_scores(answer, 1)
+
+
+@pytest.mark.parametrize(
+    ("resources", "interested"),
+    [
+        pytest.param({"requests": {"test.io/mark": "1"}}, True, id="requested"),
+        pytest.param({"limits": {"test.io/mark": "1"}}, True, id="limited"),
+        pytest.param({"requests": {"cpu": "1"}}, False, id="not at all"),
+    ],
+)
+def test_managed_resources_decide_about_whom_it_is_asked(resources: Any, interested: bool) -> None:
+    extender = HttpExtender(
+        ExtenderConfiguration("http://x", managed_resources=frozenset({"test.io/mark"}))
+    )
+    for field in ("containers", "initContainers"):
+        pod = {"spec": {"containers": [], field: [{"resources": resources}]}}
+        assert extender.is_interested(pod) is interested
+
+
+def test_an_extender_that_does_not_filter_keeps_every_node() -> None:
+    assert HttpExtender(ExtenderConfiguration("http://x")).filter({}, OFFERED) == Filtered(
+        ("a", "b")
+    )

@@ -1,0 +1,292 @@
+"""What the operator's stand-in decides; the same rules are asked of the real operator in
+tests/conformance/operator."""
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.embedded.operator.actions import CreatePod, WriteStatus
+from localcluster.embedded.operator.conditions import with_condition
+from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Json, read_job
+from tests.unit.standins.jobs import NOW, World, job_of, mxjob, running, tfjob
+
+LATER = "2026-01-01T00:01:00Z"
+
+
+class TestReading:
+    def test_defaults_are_applied(self) -> None:
+        body = tfjob({"ps": None, "worker": 2})
+        del body["spec"]["tfReplicaSpecs"]["worker"]["restartPolicy"]
+        job = job_of(TFJOB, body)
+        assert {name: role.replicas for name, role in job.roles.items()} == {"PS": 1, "Worker": 2}
+        assert job.roles["Worker"].restart_policy == "Never"
+        ports = job.roles["PS"].template["spec"]["containers"][0]["ports"]
+        assert ports == [{"name": "tfjob-port", "containerPort": 2222}]
+        assert (
+            "ports" not in body["spec"]["tfReplicaSpecs"]["ps"]["template"]["spec"]["containers"][0]
+        )
+
+    @pytest.mark.parametrize(
+        ("change", "why"),
+        [
+            pytest.param(
+                {"containers": []}, ": containers definition expected in Worker", id="no containers"
+            ),
+            pytest.param(
+                {"containers": [{"name": "tensorflow"}]},
+                ": Image is undefined in the container of Worker",
+                id="no image",
+            ),
+            pytest.param(
+                {"containers": [{"name": "main", "image": "i"}]},
+                ": There is no container named tensorflow in Worker",
+                id="another container",
+            ),
+        ],
+    )
+    def test_what_is_not_valid_is_said(self, change: Json, why: str) -> None:
+        body = tfjob({"Worker": 1})
+        body["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"].update(change)
+        assert read_job(TFJOB, body) == f"TFJobSpec is not valid{why}"
+
+    def test_of_an_mxjob_little_is_said(self) -> None:
+        body = mxjob({"Worker": 1})
+        body["spec"]["mxReplicaSpecs"]["Worker"]["template"]["spec"]["containers"] = []
+        assert read_job(MXJOB, body) == "MXJobSpec is not valid"
+
+    def test_two_chiefs_are_too_many(self) -> None:
+        said = read_job(TFJOB, tfjob({"Chief": 1, "Master": 1}))
+        assert said == "TFJobSpec is not valid: more than 1 chief/master found"
+
+    def test_a_name_that_no_service_can_have_is_not_valid(self) -> None:
+        body = tfjob({"Worker": 1})
+        body["metadata"]["name"] = "1-job"
+        assert str(read_job(TFJOB, body)).startswith(
+            "TFJob name is invalid: [a DNS-1035 label must consist of"
+        )
+
+
+class TestConditions:
+    def test_one_that_is_as_it_should_be_is_left_alone(self) -> None:
+        once = with_condition({}, NOW, "Running", "TFJobRunning", "it runs")
+        assert with_condition(once, LATER, "Running", "TFJobRunning", "in other words") is once
+
+    def test_another_reason_keeps_the_time_of_the_change(self) -> None:
+        once = with_condition({}, NOW, "Running", "A", "", true=False)
+        twice = with_condition(once, LATER, "Running", "B", "", true=False)
+        (condition,) = twice["conditions"]
+        assert (condition["lastTransitionTime"], condition["lastUpdateTime"]) == (NOW, LATER)
+
+    def test_running_and_restarting_take_each_others_place(self) -> None:
+        status = with_condition(
+            with_condition({}, NOW, "Running", "A", ""), NOW, "Restarting", "B", ""
+        )
+        assert [each["type"] for each in status["conditions"]] == ["Restarting"]
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["Created", "Running", "Restarting", "Suspended", "Succeeded"]),
+                st.booleans(),
+            )
+        )
+    )
+    def test_nothing_changes_after_failed(self, steps: list[tuple[str, bool]]) -> None:
+        failed = with_condition({}, NOW, "Failed", "F", "")
+        status = failed
+        for kind, true in steps:
+            status = with_condition(status, LATER, kind, "R", "", true=true)
+        assert status is failed
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["Created", "Running", "Restarting", "Failed", "Succeeded"]),
+                st.booleans(),
+            )
+        )
+    )
+    def test_each_kind_is_there_once(self, steps: list[tuple[str, bool]]) -> None:
+        status: Json = {}
+        for kind, true in steps:
+            status = with_condition(status, NOW, kind, "R", "", true=true)
+        kinds = [each["type"] for each in status.get("conditions", ())]
+        assert len(kinds) == len(set(kinds))
+
+
+class TestCourse:
+    def test_a_new_job_gets_its_pods_services_and_status(self) -> None:
+        world = World(TFJOB, tfjob({"PS": 1, "Worker": 2}))
+        world.settle()
+        assert set(world.pods) == set(world.services) == {"j-ps-0", "j-worker-0", "j-worker-1"}
+        assert world.conditions() == {"Created": "True"}
+        assert world.status["replicaStatuses"] == {"PS": {}, "Worker": {}}
+        assert world.status["startTime"] == NOW
+
+    def test_nothing_is_done_where_nothing_has_changed(self) -> None:
+        world = running(tfjob({"PS": 1, "Worker": 2}))
+        assert world.look(LATER) == []
+
+    def test_success_cleans_up_as_asked(self) -> None:
+        world = running(tfjob({"PS": 1, "Worker": 2}, runPolicy={"cleanPodPolicy": "Running"}))
+        world.end("j-worker-0")
+        world.settle()
+        world.gone()
+        assert world.conditions() == {"Created": "True", "Running": "False", "Succeeded": "True"}
+        assert (set(world.pods), set(world.services)) == ({"j-worker-0"}, {"j-worker-0"})
+        assert world.status["replicaStatuses"] == {
+            "PS": {"succeeded": 1},
+            "Worker": {"succeeded": 2},
+        }
+
+    def test_an_event_is_told_once(self) -> None:
+        world = running(tfjob({"Worker": 2}))
+        world.end("j-worker-1", 1)
+        world.settle()
+        assert [reason for _, reason, _ in world.told] == ["TFJobFailed"]
+
+    def test_suspension_comes_before_failure(self) -> None:
+        world = running(tfjob({"PS": 1, "Worker": 1}))
+        world.body["spec"]["runPolicy"] = {"suspend": True}
+        world.end("j-ps-0", 1)
+        world.settle()
+        assert world.conditions() == {"Created": "True", "Running": "False", "Suspended": "True"}
+        assert all("active" not in counts for counts in world.status["replicaStatuses"].values())
+
+    def test_a_job_is_resized_while_it_is_suspended(self) -> None:
+        world = running(tfjob({"PS": 1, "Worker": 2}))
+        world.body["spec"]["runPolicy"] = {"suspend": True}
+        world.settle()
+        world.gone()
+        world.body["spec"]["runPolicy"] = {"suspend": False}
+        world.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 1
+        world.settle(LATER)
+        assert set(world.pods) == {"j-ps-0", "j-worker-0"}
+        assert world.status["startTime"] == LATER
+        told = json.loads(world.pods["j-ps-0"]["spec"]["containers"][0]["env"][0]["value"])
+        assert {role: len(hosts) for role, hosts in told["cluster"].items()} == {
+            "ps": 1,
+            "worker": 1,
+        }
+
+    def test_fewer_replicas_of_a_running_job_fail_it(self) -> None:
+        world = running(tfjob({"PS": 1, "Worker": 3}))
+        world.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
+        world.settle()
+        assert world.conditions()["Failed"] == "True"
+        assert "deletionTimestamp" in world.pods["j-worker-2"]["metadata"]
+
+    def test_an_empty_slot_below_a_pod_beyond_the_count_is_filled(self) -> None:
+        world = World(TFJOB, tfjob({"Worker": 4}))
+        world.settle()
+        world.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 1
+        del world.pods["j-worker-1"]
+        made = [
+            action.body["metadata"]["name"]
+            for action in world.look()
+            if isinstance(action, CreatePod)
+        ]
+        assert made == ["j-worker-1"]
+
+    @pytest.mark.parametrize(
+        ("limit", "restarts", "fails"),
+        [
+            pytest.param(3, 2, False, id="below the limit"),
+            pytest.param(3, 3, True, id="at the limit"),
+            pytest.param(0, 1, True, id="any, where none is allowed"),
+            pytest.param(0, 0, False, id="none, where none is allowed"),
+        ],
+    )
+    def test_restarts_of_containers_are_limited(
+        self, limit: int, restarts: int, fails: bool
+    ) -> None:
+        world = running(
+            tfjob({"PS": 1, "Worker": 1}, "OnFailure", runPolicy={"backoffLimit": limit})
+        )
+        counted = {"name": "tensorflow", "restartCount": restarts, "state": {"running": {}}}
+        world.pods["j-ps-0"]["status"]["containerStatuses"] = [counted]
+        world.settle()
+        assert ("Failed" in world.conditions()) is fails
+
+    def test_a_job_may_be_active_for_so_long(self) -> None:
+        world = running(tfjob({"Worker": 2}, runPolicy={"activeDeadlineSeconds": 60}))
+        assert world.look("2026-01-01T00:00:59Z") == []
+        world.settle(LATER)
+        assert world.conditions()["Failed"] == "True"
+        assert (
+            world.told[-1][2]
+            == "Job j has failed because it was active longer than specified deadline"
+        )
+
+    def test_a_single_mxnet_worker_is_the_whole_job(self) -> None:
+        world = running(mxjob({"Worker": 1}), MXJOB)
+        assert world.conditions()["Running"] == "True"
+        world.end("j-worker-0")
+        world.settle()
+        assert world.conditions()["Succeeded"] == "True"
+
+    def test_a_pod_of_an_index_that_is_none_is_passed_over(self) -> None:
+        world = running(tfjob({"Worker": 1}))
+        stray = copy.deepcopy(world.pods["j-worker-0"])
+        stray["metadata"]["labels"]["training.kubeflow.org/replica-index"] = "x"
+        world.pods["stray"] = stray
+        assert world.look() == []
+
+
+ROLES = st.dictionaries(
+    st.sampled_from(["PS", "Worker", "Chief", "Evaluator"]), st.integers(1, 3), min_size=1
+)
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["run", "end well", "fail", "gone", "suspend", "resume", "resize"]),
+        st.integers(0, 8),
+    ),
+    max_size=12,
+)
+
+
+@given(counts=ROLES, restart=st.sampled_from(["Never", "OnFailure", "ExitCode"]), events=EVENTS)
+def test_whatever_happens_a_job_comes_to_rest_and_a_failed_one_stays_so(
+    counts: dict[str, int], restart: str, events: list[tuple[str, int]]
+) -> None:
+    world = World(TFJOB, tfjob(counts, restart))
+    world.settle()
+    ended: Json = {}
+    for event, number in events:
+        happen(world, event, number)
+        world.settle()
+        if world.conditions().get("Failed") == "True":
+            ended = ended or world.status["conditions"]
+            assert world.status["conditions"] == ended
+        # Of a suspended job, and of one that has ended, the counts outlive the pods.
+        if "True" not in {
+            world.conditions().get(kind) for kind in ("Suspended", "Succeeded", "Failed")
+        }:
+            total = sum(sum(each.values()) for each in world.status["replicaStatuses"].values())
+            assert total <= len(world.pods)
+
+
+def happen(world: World, event: str, number: int) -> None:
+    names = sorted(world.pods)
+    name = names[number % len(names)] if names else ""
+    stays = bool(name) and "deletionTimestamp" not in world.pods[name]["metadata"]
+    if event == "run" and stays and world.pods[name]["status"]["phase"] == "Pending":
+        world.run(name)
+    elif event in ("end well", "fail") and name:
+        world.end(name, 0 if event == "end well" else 137)
+    elif event == "gone":
+        world.gone()
+    elif event in ("suspend", "resume"):
+        world.body["spec"]["runPolicy"] = {"suspend": event == "suspend"}
+    elif event == "resize":
+        role = min(world.body["spec"]["tfReplicaSpecs"])
+        world.body["spec"]["tfReplicaSpecs"][role]["replicas"] = 1 + number % 4
+
+
+def test_a_status_is_written_only_where_it_has_changed() -> None:
+    world = World(TFJOB, tfjob({"Worker": 2}))
+    assert any(isinstance(action, WriteStatus) for action in world.look())
+    assert not any(isinstance(action, WriteStatus) for action in world.look(LATER))

@@ -1,0 +1,90 @@
+"""The files that kube-scheduler's stand-in reads are kube-scheduler's own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from localcluster.embedded.scheduler.configuration import (
+    BadConfiguration,
+    Configuration,
+    ElectionConfiguration,
+    ExtenderConfiguration,
+    read_configuration,
+)
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize("name", ["kube-scheduler-config.yaml", "advisory.yaml"])
+    def test_the_products_own_files_are_read(self, name: str) -> None:
+        read = read_configuration((REPOSITORY / "scheduler-config" / name).read_text())
+        advisory = name == "advisory.yaml"
+        expected = ExtenderConfiguration(
+            "http://127.0.0.1:8888",
+            "" if advisory else "filter",
+            "prioritize",
+            121,
+            5.0,
+            True,
+            advisory,
+        )
+        assert read == Configuration(
+            frozenset({"optimus-scheduler"}),
+            (expected,),
+            ElectionConfiguration("kube-system", "optimus-scheduler"),
+        )
+
+    def test_durations_are_gos(self) -> None:
+        election = {"leaseDuration": "1m30s", "renewDeadline": "500ms", "retryPeriod": "2s"}
+        read = read_configuration(configuration(leaderElection=election)).election
+        assert read == ElectionConfiguration("kube-system", "kube-scheduler", 90.0, 0.5, 2.0)
+
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            pytest.param("[]", "holds no KubeSchedulerConfiguration", id="another document"),
+            pytest.param(
+                "{kind: KubeSchedulerConfiguration, apiVersion: v1}",
+                "apiVersion is 'v1'",
+                id="another version",
+            ),
+            pytest.param(
+                yaml.safe_dump(
+                    {
+                        "apiVersion": "kubescheduler.config.k8s.io/v1",
+                        "kind": "KubeSchedulerConfiguration",
+                        "extenders": [{"urlPrefix": "http://x", "prioritizeVerb": "p"}],
+                    }
+                ),
+                "must have a positive weight",
+                id="scores without a weight",
+            ),
+            pytest.param(
+                yaml.safe_dump(
+                    {
+                        "apiVersion": "kubescheduler.config.k8s.io/v1",
+                        "kind": "KubeSchedulerConfiguration",
+                        "extenders": [{"urlPrefix": "http://x", "bindVerb": "b"}],
+                    }
+                ),
+                "names a bindVerb",
+                id="what is not called here",
+            ),
+        ],
+    )
+    def test_what_cannot_be_obeyed_is_refused(self, text: str, why: str) -> None:
+        with pytest.raises(BadConfiguration, match=why):
+            read_configuration(text)
+
+    @pytest.mark.parametrize("text", ["5", "5 s", "s", "5d"])
+    def test_a_duration_without_a_unit_of_gos_is_refused(self, text: str) -> None:
+        with pytest.raises(BadConfiguration, match="is no duration"):
+            read_configuration(configuration(leaderElection={"leaseDuration": text}))
+
+
+def configuration(**fields: Any) -> str:
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return yaml.safe_dump({**kind, **fields})

@@ -1,0 +1,7 @@
+"""``python -m cli``: the same as the console script ``optimus``."""
+
+import sys
+
+from optimus.cli.main import main
+
+sys.exit(main())

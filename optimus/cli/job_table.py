@@ -1,0 +1,215 @@
+"""Tables of jobs to allocate and place: 16 columns, with or without a header line.
+
+``id, arrival, Q, M, t0, t1, t2, t3, t4``, then cpu, memory and bandwidth of one PS, then cpu,
+memory, bandwidth and gpu of one worker. A job's speed at p PSs and w workers is 1 / (t0 M/w + t1 +
+t2 w/p + t3 w + t4 p) (Optimus, equation 4), and its remaining time Q divided by that. Amounts are
+cores, GiB, Gbit/s and whole GPUs; fractions are rounded up to the units in which the product
+counts."""
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimus.allocation import Candidate
+from optimus.cli.command import BadInput
+from optimus.jobs import Counts, Job, JobKey, ReplicaSpec
+from optimus.resources import Resources
+
+COLUMNS: Final = (
+    *("id", "arrival", "Q", "M", "t0", "t1", "t2", "t3", "t4"),
+    *("ps_cpu", "ps_memory", "ps_bandwidth"),
+    *("worker_cpu", "worker_memory", "worker_bandwidth", "worker_gpu"),
+)
+UNITS: Final[Mapping[str, int]] = {"cpu": 1000, "memory": 2**30, "bandwidth": 1000, "gpu": 1}
+"""Resource -> units of the product in one unit of the table: millicores, bytes, Mbit/s, GPUs."""
+_MOST: Final = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class TableForecast:
+    """Remaining seconds by equation 4, exactly as the table says. ``steps`` is Q, ``terms`` t0 M,
+    t1, t2, t3, t4."""
+
+    steps: float
+    terms: tuple[float, float, float, float, float]
+
+    def remaining_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """Remaining seconds at each pair of counts (arrays broadcast)."""
+        p, w = np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
+        shared, fixed, link, worker, server = self.terms
+        return np.asarray(
+            self.steps * (shared / w + fixed + link * w / p + worker * w + server * p)
+        )
+
+    def at(self, counts: Counts) -> float:
+        """Remaining seconds at these counts."""
+        p, w = counts
+        shared, fixed, link, worker, server = self.terms
+        return self.steps * (shared / w + fixed + link * w / p + worker * w + server * p)
+
+    @classmethod
+    def stacked(
+        cls, forecasts: Sequence["TableForecast"]
+    ) -> Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]:
+        """The same for many jobs at once, each by its row (see
+        ``optimus.allocation.remaining_time``)."""
+        steps = np.array([each.steps for each in forecasts], dtype=np.float64)
+        shared, fixed, link, worker, server = np.array(
+            [each.terms for each in forecasts], dtype=np.float64
+        ).T.copy()
+
+        def evaluate(
+            rows: NDArray[np.int64], ps: NDArray[np.int64], workers: NDArray[np.int64]
+        ) -> NDArray[np.float64]:
+            p, w = ps.astype(np.float64), workers.astype(np.float64)
+            step = (
+                shared[rows] / w
+                + fixed[rows]
+                + link[rows] * w / p
+                + worker[rows] * w
+                + server[rows] * p
+            )
+            return np.asarray(steps[rows] * step)
+
+        return evaluate
+
+
+def read_job_table(file: Path, node: Resources) -> tuple[Candidate, ...]:
+    """The jobs of a file, each task of which fits on one such node; raises ``BadInput`` for the
+    first that is wrong."""
+    jobs: list[Candidate] = []
+    lines: dict[str, int] = {}
+    known: dict[Resources, Resources] = {}
+    for line, cells in _rows(file):
+        candidate = _job(file, line, cells, known)
+        uid = candidate.job.uid
+        if uid in lines:
+            raise BadInput(
+                file, f"job {uid} is in line {lines[uid]} already; every id once is expected", line
+            )
+        lines[uid] = line
+        for role, spec in (("PS", candidate.job.ps), ("worker", candidate.job.worker)):
+            lacking = spec.resources.lacking_in(node)
+            if lacking:
+                name = lacking[0]
+                raise BadInput(
+                    file,
+                    f"a {role} of job {uid} asks for {in_units(name, spec.resources[name])} "
+                    f"{name}, and a node has "
+                    f"{in_units(name, node[name])}; tasks that fit on one node are expected",
+                    line,
+                )
+        jobs.append(candidate)
+    if not jobs:
+        raise BadInput(file, "at least one job is expected")
+    return tuple(jobs)
+
+
+def in_units(name: str, amount: int) -> str:
+    """An amount as the table writes it."""
+    return f"{amount / UNITS[name]:g}"
+
+
+def amounts(values: Mapping[str, float]) -> Resources:
+    """Amounts of the table as the product counts them."""
+    return Resources(
+        {name: math.ceil(round(value * UNITS[name], 6)) for name, value in values.items()}
+    )
+
+
+def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        if "\0" in text:
+            raise BadInput(file, "a text file with comma-separated values is expected")
+        reader = csv.reader(text.splitlines())
+        first = True
+        for cells in reader:
+            row = [cell.strip() for cell in cells]
+            if any(row) and not (first and _is_header(row)):
+                yield reader.line_num, row
+            first = first and not any(row)
+    except UnicodeDecodeError:
+        raise BadInput(file, "a text file with comma-separated values is expected") from None
+    except csv.Error as problem:
+        raise BadInput(file, f"comma-separated values are expected ({problem})") from None
+
+
+def _is_header(row: Sequence[str]) -> bool:
+    """A line without a single number behind the id."""
+    return len(row) > 1 and not any(_is_number(cell) for cell in row[1:]) and any(row[1:])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _job(
+    file: Path, line: int, cells: Sequence[str], known: dict[Resources, Resources]
+) -> Candidate:
+    if len(cells) != len(COLUMNS):
+        wanted = f"{len(COLUMNS)} columns are expected ({', '.join(COLUMNS)})"
+        raise BadInput(file, f"{len(cells)} columns; {wanted}", line)
+    uid = cells[0]
+    if not uid:
+        raise BadInput(file, "an id is expected in the first column", line)
+    value = {
+        name: _number(file, line, name, cell)
+        for name, cell in zip(COLUMNS[1:], cells[1:], strict=True)
+    }
+    if value["M"] <= 0:
+        raise BadInput(file, f"M, the batch, is {cells[3]}; more than 0 is expected", line)
+    terms = (value["t0"] * value["M"], value["t1"], value["t2"], value["t3"], value["t4"])
+    if not any(terms):
+        raise BadInput(
+            file, "t0 to t4 are all 0, an infinite speed; at least one above 0 is expected", line
+        )
+    specs = []
+    for role in ("ps", "worker"):
+        asked = amounts({name: value.get(f"{role}_{name}", 0.0) for name in UNITS})
+        if not asked:
+            raise BadInput(
+                file,
+                f"a {role} that asks for nothing; at least one amount above 0 is expected",
+                line,
+            )
+        specs.append(ReplicaSpec(known.setdefault(asked, asked)))
+    job = Job(
+        key=JobKey("table", uid),
+        uid=uid,
+        kind="table",
+        created_at=value["arrival"],
+        counts=Counts(1, 1),
+        ps=specs[0],
+        worker=specs[1],
+    )
+    return Candidate(job, TableForecast(value["Q"], terms))
+
+
+def _number(file: Path, line: int, name: str, cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= _MOST:
+        raise BadInput(
+            file,
+            (
+                f"{name} is {repr(cell) if cell else 'empty'}; a number from 0 to {_MOST:.0e} is "
+                "expected"
+            ),
+            line,
+        )
+    if name == "worker_gpu" and value != int(value):
+        raise BadInput(file, f"{name} is {cell}; a whole number is expected", line)
+    return value

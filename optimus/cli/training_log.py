@@ -1,0 +1,154 @@
+"""A training log as a file: any format that the product reads from a pod, or a CSV
+``epoch,loss``."""
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from optimus.cli.command import BadInput
+from optimus.jobs import Counts, Role, TrainingMode
+from optimus.models.convergence import LossSeries
+from optimus.progress.log import ProgressLog
+from optimus.progress.loss_series import epoch_index
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import LogLine, LossPoint, TrainingProgress
+
+_ALL: Final = 10**9
+_BEYOND: Final = 1e30
+"""As good as infinite, here as in the logs of pods."""
+_RATES: Final = ("learning_rate", "lr")
+_FORMATS: Final = (
+    "a log of MXNet, Keras or TensorFlow, lines of name=value, or a CSV epoch,loss is expected"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLog:
+    """What a log tells: its losses in training order, in epochs or, where it tells none, in
+    steps."""
+
+    file: Path
+    points: tuple[LossPoint, ...]
+
+    @property
+    def in_epochs(self) -> bool:
+        """Whether the log tells epochs."""
+        return all(point.epoch is not None for point in self.points)
+
+    def epoch_means(self) -> tuple[LossPoint, ...]:
+        """One point for each completed epoch, numbered from 1; where the log tells no epochs, each
+        point is one."""
+        series = LossSeries.of(self.points)
+        if not series.in_epochs:
+            return tuple(
+                replace(point, epoch=n + 1.0, step=None) for n, point in enumerate(self.points)
+            )
+        rates = {(epoch_index(point) or 0) + 1.0: point.learning_rate for point in self.points}
+        pairs = zip(series.k.tolist(), series.complete_loss.tolist(), strict=False)
+        return tuple(
+            LossPoint(loss, n + 1.0, learning_rate=rates[k]) for n, (k, loss) in enumerate(pairs)
+        )
+
+
+def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
+    """Read a log; ``metric`` is the name of the loss, where it is not one of the usual."""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    if not _is_csv(lines):
+        return TrainingLog(file, tuple(_of_log(file, lines, metric)))
+    try:
+        return TrainingLog(file, tuple(_of_csv(file, lines, metric)))
+    except csv.Error as problem:
+        raise BadInput(file, f"a CSV epoch,loss is expected: {problem}") from None
+
+
+def _is_csv(lines: Sequence[str]) -> bool:
+    header = _names(next((line for line in lines if line.strip()), ""))
+    return len(header) > 1 and ("epoch" in header or _is_row(header))
+
+
+def _is_row(cells: Sequence[str]) -> bool:
+    """Whether this is a row of a CSV that has no header: an epoch and a loss."""
+    return len(cells) == 2 and all(re.fullmatch(r"[-+.\deE]+", cell) for cell in cells)
+
+
+def _names(header: str) -> list[str]:
+    return [name.strip().strip("\"'").lower() for name in header.lstrip("\ufeff").split(",")]
+
+
+def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[LossPoint]:
+    rows = [
+        (number, row)
+        for number, row in enumerate(csv.reader(lines), 1)
+        if any(cell.strip() for cell in row)
+    ]
+    first, header = rows[0][0], _names(",".join(rows[0][1]))
+    if _is_row(header):
+        rows, header = [(first, []), *rows], ["epoch", "loss"]
+    name = (metric or "loss").lower()
+    if name not in header:
+        raise BadInput(
+            file, f"a column {name!r} beside 'epoch' is expected (--metric names another)", first
+        )
+    if len(rows) == 1:
+        raise BadInput(file, "rows of epoch and loss are expected below the header", first)
+    rate = next((each for each in _RATES if each in header), None)
+    shift, former = 0.0, -math.inf
+    for number, row in rows[1:]:
+        cells = dict(zip(header, row, strict=False))
+        epoch, loss = (_number(file, number, cells, column) for column in ("epoch", name))
+        shift = 1.0 if former == -math.inf and epoch == 0 else shift
+        if epoch < max(former, 0):
+            raise BadInput(
+                file, f"epochs from 0 on that do not fall are expected, found {epoch:g}", number
+            )
+        former = epoch
+        learning_rate = _number(file, number, cells, rate) if rate and cells.get(rate) else None
+        yield LossPoint(loss, epoch + shift, learning_rate=learning_rate)
+
+
+def _number(file: Path, line: int, cells: dict[str, str], column: str) -> float:
+    text = cells.get(column, "").strip()
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not abs(value) < _BEYOND:
+        raise BadInput(
+            file, f"a number is expected as {column}, found {text[:40]!a} (below {_BEYOND:g})", line
+        )
+    if value < 0 and column != "epoch":
+        raise BadInput(file, f"a {column} of 0 or more is expected, found {text[:40]!a}", line)
+    return value
+
+
+def _of_log(file: Path, lines: Sequence[str], metric: str | None) -> Sequence[LossPoint]:
+    progress = read_progress(lines, metric)
+    if not progress.losses:
+        named = f"named {metric!r} " if metric else ""
+        found = progress.complaint or f"no training loss {named}was found in {len(lines)} lines"
+        raise BadInput(file, f"{_FORMATS}; {found} (here: --metric NAME)")
+    for place, point in enumerate(progress.losses, 1):
+        if point.loss < 0:
+            raise BadInput(
+                file, f"losses of 0 or more are expected, loss {place} is {point.loss:g}"
+            )
+    known = [point for point in progress.losses if point.epoch is not None]
+    # Where only some points know their epoch, a few at the beginning were printed before the log
+    # told.
+    return (
+        known
+        if len(known) > len(progress.losses) / 2
+        else [replace(p, epoch=None) for p in progress.losses]
+    )
+
+
+def read_progress(lines: Sequence[str], metric: str | None) -> TrainingProgress:
+    """What the product makes of a pod's log, with every loss of it kept."""
+    log = ProgressLog(LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric), max_losses=_ALL)
+    stamped = [LogLine(float(second), text) for second, text in enumerate(lines)]
+    log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, "file")
+    return log.progress(float(len(lines)))

@@ -1,0 +1,116 @@
+"""What an interval decides, in the words that users read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Protocol
+
+from optimus.allocation import AllocationPolicy, JobHistory
+from optimus.errors import NotReady
+from optimus.jobs import Counts, Job, JobKey
+from optimus.models.forecast import JobForecast
+from optimus.models.predict import forecast_job
+from optimus.placement.gang import PlacementRule
+from optimus.progress.types import TrainingProgress
+from optimus.snapshot import ClusterSnapshot
+
+
+class Action(StrEnum):
+    """What becomes of a job's counts. ``change`` is more of one role and fewer of the other."""
+
+    SUSPEND = "suspend"
+    SHRINK = "shrink"
+    CHANGE = "change"
+    KEEP = "keep"
+    WAIT = "wait"
+    GROW = "grow"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Forecast remaining seconds at the present counts and at those decided; ``None`` without a
+    forecast."""
+
+    now_seconds: float | None = None
+    after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One job's counts from now on. ``reason`` is a sentence with the numbers that decided."""
+
+    key: JobKey
+    uid: str
+    current: Counts
+    counts: Counts
+    action: Action
+    reason: str
+    outlook: Outlook = Outlook()
+
+    @property
+    def rescales(self) -> bool:
+        """Whether the job has to be rescaled for it."""
+        return self.action in {Action.SHRINK, Action.CHANGE, Action.GROW}
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalPlan:
+    """All decisions of one interval, what frees room before what takes it. ``at`` is the snapshot's
+    instant."""
+
+    interval_id: str
+    at: float
+    decisions: tuple[Decision, ...]
+
+
+class Prediction(Protocol):
+    """What an interval needs to know of a job's future."""
+
+    @property
+    def forecast(self) -> JobForecast:
+        """Remaining seconds as a function of the counts."""
+        ...
+
+    @property
+    def goal_met(self) -> bool:
+        """Whether the job's goal is reached."""
+        ...
+
+
+class Forecaster(Protocol):
+    """Predicts one job; the simulator can put the truth in its place."""
+
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> Prediction | NotReady:
+        """The job's prediction, or why there is none yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """The interchangeable parts of a decision."""
+
+    policy: AllocationPolicy
+    placement: PlacementRule
+    forecast: Forecaster = forecast_job
+
+
+def action_between(current: Counts, counts: Counts) -> Action:
+    """What going from one pair of counts to the other is called."""
+    if counts == current:
+        return Action.KEEP
+    if counts.ps >= current.ps and counts.workers >= current.workers:
+        return Action.GROW
+    if counts.ps <= current.ps and counts.workers <= current.workers:
+        return Action.SHRINK
+    return Action.CHANGE
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalInput:
+    """What an interval is planned on. ``progress`` and ``history`` are by job UID; a job without an
+    entry has none."""
+
+    snapshot: ClusterSnapshot
+    progress: Mapping[str, TrainingProgress] = field(default_factory=lambda: MappingProxyType({}))
+    history: Mapping[str, JobHistory] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,0 +1,229 @@
+"""Training jobs as the scheduler sees them: replicas, bounds, goals.
+
+Kubeflow's terms throughout: a job has replica types; PSs and workers are resized, every other type
+("fixed role": Chief, Master, Evaluator, MXNet's Scheduler) is part of the job's demand and of its
+gang but keeps its count.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from optimus.resources import NONE, Resources, total
+
+
+class Role(StrEnum):
+    """A replica type; MXNet's Server is a PS."""
+
+    PS = "ps"
+    WORKER = "worker"
+    CHIEF = "chief"
+    MASTER = "master"
+    EVALUATOR = "evaluator"
+    SCHEDULER = "scheduler"
+
+
+class JobKey(NamedTuple):
+    """Namespace and name, for people; the UID is what identifies a job."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Counts(NamedTuple):
+    """How many PSs and workers a job has."""
+
+    ps: int
+    workers: int
+
+    def __str__(self) -> str:
+        return f"{self.ps} PS + {self.workers} worker{'s' if self.workers != 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class CountBounds:
+    """The least and the most PSs and workers a user allows; ``None`` means no upper bound."""
+
+    min_ps: int = 1
+    max_ps: int | None = None
+    min_workers: int = 1
+    max_workers: int | None = None
+
+    @property
+    def minimum(self) -> Counts:
+        """The smallest counts that are allowed."""
+        return Counts(self.min_ps, self.min_workers)
+
+    def allow(self, counts: Counts) -> bool:
+        """Whether both counts lie within the bounds."""
+        return self.clamp(counts) == counts
+
+    def clamp(self, counts: Counts) -> Counts:
+        """The nearest counts within the bounds."""
+        ps = max(counts.ps, self.min_ps)
+        workers = max(counts.workers, self.min_workers)
+        return Counts(
+            ps if self.max_ps is None else min(ps, self.max_ps),
+            workers if self.max_workers is None else min(workers, self.max_workers),
+        )
+
+
+class TrainingMode(StrEnum):
+    """Whether workers step together (sync) or each at its own pace (async)."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+
+
+class BatchScope(StrEnum):
+    """Whether the batch size is that of the whole job (M of the paper) or of one worker."""
+
+    JOB = "job"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Examples per step, of the job or of each worker."""
+
+    size: int
+    scope: BatchScope
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLoss:
+    """Done when the epoch-mean loss is at most ``loss``."""
+
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConvergenceThreshold:
+    """Done when the loss, divided by its largest value, falls by less than ``fraction`` an epoch,
+    for several epochs.
+
+    Optimus, section 2, leaves open of what the threshold is a fraction; here it is of the largest
+    loss."""
+
+    fraction: float
+
+
+Goal = TargetLoss | ConvergenceThreshold
+
+
+class AtTarget(StrEnum):
+    """What happens once the goal is met."""
+
+    CONTINUE = "continue"
+    SUSPEND = "suspend"
+
+
+class RescaleRule(StrEnum):
+    """When a job may be rescaled: right after a checkpoint, at any time, never."""
+
+    CHECKPOINT = "checkpoint"
+    ANY = "any"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A pod's toleration; an empty key tolerates every key, an empty effect every effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One node-affinity requirement: ``operator`` is In, NotIn, Exists, DoesNotExist, Gt or Lt.
+
+    ``field`` asks for the node's name instead of a label (``matchFields``).
+    """
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    field: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConstraints:
+    """Which nodes a replica may go to: node selector, required node affinity, tolerations.
+
+    ``affinity`` holds alternatives, of which one must hold whole; no alternatives means no
+    restriction."""
+
+    selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[tuple[Requirement, ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSpec:
+    """What one replica of a type asks for, and where it may go."""
+
+    resources: Resources = NONE
+    constraints: NodeConstraints = field(default_factory=NodeConstraints)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRole:
+    """A replica type that is never resized."""
+
+    role: Role
+    count: int
+    spec: ReplicaSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One TFJob or MXJob, valid and unfinished.
+
+    ``counts`` are those of the job's spec. ``goal`` is ``None`` for a job that is not managed: it
+    is placed as a gang and never resized. ``left_alone`` says why a job that asks for management
+    does not get it. ``suspended`` is ``runPolicy.suspend``, whoever wrote it. ``created_at`` is in
+    seconds since the epoch, UTC.
+    ``loss_metric``, ``metrics_format`` and ``checkpoint_format`` say how the job's log is to be
+    read, as its user wrote them: the name of the loss, and two regular expressions.
+    """
+
+    key: JobKey
+    uid: str
+    kind: str
+    created_at: float
+    counts: Counts
+    ps: ReplicaSpec
+    worker: ReplicaSpec
+    fixed: tuple[FixedRole, ...] = ()
+    bounds: CountBounds = field(default_factory=CountBounds)
+    mode: TrainingMode = TrainingMode.ASYNC
+    batch: Batch | None = None
+    steps_per_epoch: float | None = None
+    goal: Goal | None = None
+    at_target: AtTarget = AtTarget.CONTINUE
+    rescale: RescaleRule = RescaleRule.CHECKPOINT
+    workload: str | None = None
+    chief_trains: bool = False
+    suspended: bool = False
+    left_alone: str | None = None
+    loss_metric: str | None = None
+    metrics_format: str | None = None
+    checkpoint_format: str | None = None
+
+    @property
+    def managed(self) -> bool:
+        """Whether this software may change the job's counts."""
+        return self.goal is not None and self.left_alone is None
+
+    def demand(self, counts: Counts | None = None) -> Resources:
+        """What the whole job asks for at ``counts`` (its own when not given), fixed roles
+        included."""
+        ps, workers = counts or self.counts
+        fixed = total(role.spec.resources * role.count for role in self.fixed)
+        return self.ps.resources * ps + self.worker.resources * workers + fixed

@@ -1,0 +1,233 @@
+"""What users write under ``optimus.dl/``: each value read and checked, and a sentence for each that
+is wrong."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from optimus.jobs import (
+    AtTarget,
+    Batch,
+    BatchScope,
+    ConvergenceThreshold,
+    CountBounds,
+    Goal,
+    RescaleRule,
+    TargetLoss,
+    TrainingMode,
+)
+from optimus.kube.contract import GROUP, Annotation
+from optimus.progress.patterns import check_pattern
+
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_LARGEST_COUNT: Final = 10_000
+_KNOWN: Final = frozenset(value for name, value in vars(Annotation).items() if name.isupper())
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A value that cannot be used; ``str()`` is the sentence for the job's Event."""
+
+    annotation: str
+    value: str
+    what_would_be_right: str
+
+    def __str__(self) -> str:
+        return f"{self.annotation}: {self.value[:100]!r} cannot be used; {self.what_would_be_right}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What a job's annotations ask for; what they do not say is at its default, ``mode`` at
+    ``None``."""
+
+    goal: Goal | None = None
+    bounds: CountBounds = field(default_factory=CountBounds)
+    mode: TrainingMode | None = None
+    batch: Batch | None = None
+    steps_per_epoch: float | None = None
+    at_target: AtTarget = AtTarget.CONTINUE
+    rescale: RescaleRule = RescaleRule.CHECKPOINT
+    workload: str | None = None
+    chief_trains: bool = False
+    loss_metric: str | None = None
+    metrics_format: str | None = None
+    checkpoint_format: str | None = None
+
+
+def asks_for_management(annotations: Mapping[str, str]) -> bool:
+    """Whether the user wants the job's counts managed, also where what was written cannot be
+    used."""
+    return Annotation.TARGET_LOSS in annotations or Annotation.CONVERGENCE_THRESHOLD in annotations
+
+
+def read_wishes(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Problem, ...]]:
+    """The wishes that can be used, and the problems of those that cannot."""
+    reader = _Reader(annotations)
+    wishes = JobOptions(
+        goal=reader.goal(),
+        bounds=reader.bounds(),
+        mode=reader.choice(Annotation.TRAINING_MODE, TrainingMode),
+        batch=reader.batch(),
+        steps_per_epoch=reader.positive(Annotation.STEPS_PER_EPOCH),
+        at_target=reader.choice(Annotation.AT_TARGET, AtTarget) or AtTarget.CONTINUE,
+        rescale=reader.choice(Annotation.RESCALE, RescaleRule) or RescaleRule.CHECKPOINT,
+        workload=reader.name(Annotation.WORKLOAD),
+        chief_trains=reader.flag(Annotation.CHIEF_TRAINS),
+        loss_metric=reader.text(Annotation.LOSS_METRIC),
+        metrics_format=reader.pattern(Annotation.METRICS_FORMAT, groups=2),
+        checkpoint_format=reader.pattern(Annotation.CHECKPOINT_FORMAT, groups=0),
+    )
+    return wishes, tuple(reader.problems)
+
+
+def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Names under ``optimus.dl/`` that mean nothing, most likely misspelt; they do no harm but are
+    worth a word."""
+    unknown = sorted(
+        name for name in annotations if name.startswith(f"{GROUP}/") and name not in _KNOWN
+    )
+    return tuple(Problem(name, annotations[name], _meant(name)) for name in unknown)
+
+
+def _meant(name: str) -> str:
+    close = get_close_matches(name, _KNOWN, n=1, cutoff=0.6)
+    return (
+        f"there is no such annotation, perhaps {close[0]} is meant"
+        if close
+        else "there is no such annotation"
+    )
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class _Reader:
+    """Reads one job's annotations and collects the problems."""
+
+    def __init__(self, annotations: Mapping[str, str]) -> None:
+        self._annotations = annotations
+        self.problems: list[Problem] = []
+
+    def refuse(self, annotation: str, right: str) -> None:
+        self.problems.append(Problem(annotation, self._annotations[annotation], right))
+
+    def number(self, annotation: str) -> float | None:
+        text = self._annotations.get(annotation, "").strip()
+        if annotation not in self._annotations:
+            return None
+        value = float(text) if _NUMBER.fullmatch(text) and len(text) < 40 else math.nan
+        if not math.isfinite(value):
+            self.refuse(annotation, "a number such as 0.25 would be right")
+            return None
+        return value
+
+    def positive(self, annotation: str) -> float | None:
+        value = self.number(annotation)
+        if value is not None and value <= 0:
+            self.refuse(annotation, "a number above 0 would be right")
+            return None
+        return value
+
+    def count(self, annotation: str, largest: int = _LARGEST_COUNT) -> int | None:
+        if annotation not in self._annotations:
+            return None
+        text = self._annotations[annotation].strip()
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+        if not 1 <= value <= largest:
+            self.refuse(annotation, f"a whole number from 1 to {largest} would be right")
+            return None
+        return value
+
+    def choice(self, annotation: str, choices: type[_Choice]) -> _Choice | None:
+        if annotation not in self._annotations:
+            return None
+        try:
+            return choices(self._annotations[annotation].strip().lower())
+        except ValueError:
+            self.refuse(annotation, f"one of {', '.join(choices)} would be right")
+            return None
+
+    def flag(self, annotation: str) -> bool:
+        text = self._annotations.get(annotation, "false").strip().lower()
+        if text not in ("true", "false"):
+            self.refuse(annotation, 'write "true" or "false"')
+        return text == "true"
+
+    def text(self, annotation: str) -> str | None:
+        if annotation not in self._annotations:
+            return None
+        text = self._annotations[annotation].strip()
+        if not text or len(text) > 100:
+            self.refuse(annotation, "a name of 1 to 100 characters would be right")
+            return None
+        return text
+
+    def name(self, annotation: str) -> str | None:
+        text = self.text(annotation)
+        if text is not None and not _NAME.fullmatch(text):
+            self.refuse(
+                annotation,
+                (
+                    "a name of lower-case letters, digits and inner dashes would be right, such as "
+                    "resnet-50"
+                ),
+            )
+            return None
+        return text
+
+    def pattern(self, annotation: str, groups: int) -> str | None:
+        text = self._annotations.get(annotation)
+        wrong = None if text is None else check_pattern(text, groups=groups)
+        if wrong is not None:
+            self.refuse(annotation, wrong)
+            return None
+        return text
+
+    def goal(self) -> Goal | None:
+        target = self.number(Annotation.TARGET_LOSS)
+        fraction = self.positive(Annotation.CONVERGENCE_THRESHOLD)
+        if fraction is not None and fraction >= 1:
+            self.refuse(
+                Annotation.CONVERGENCE_THRESHOLD, "a fraction below 1 would be right, such as 0.02"
+            )
+            fraction = None
+        if target is not None and fraction is not None:
+            self.refuse(
+                Annotation.CONVERGENCE_THRESHOLD,
+                f"write either it or {Annotation.TARGET_LOSS}, not both",
+            )
+            return None
+        if target is not None:
+            return TargetLoss(target)
+        return None if fraction is None else ConvergenceThreshold(fraction)
+
+    def batch(self) -> Batch | None:
+        job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)
+        worker = self.count(Annotation.WORKER_BATCH_SIZE, 10**9)
+        if job is not None and worker is not None:
+            self.refuse(
+                Annotation.WORKER_BATCH_SIZE,
+                f"write either it or {Annotation.GLOBAL_BATCH_SIZE}, not both",
+            )
+            return None
+        if job is not None:
+            return Batch(job, BatchScope.JOB)
+        return None if worker is None else Batch(worker, BatchScope.WORKER)
+
+    def bounds(self) -> CountBounds:
+        min_ps, max_ps = self._range(Annotation.MIN_PS, Annotation.MAX_PS)
+        min_workers, max_workers = self._range(Annotation.MIN_WORKERS, Annotation.MAX_WORKERS)
+        return CountBounds(min_ps, max_ps, min_workers, max_workers)
+
+    def _range(self, lowest: str, highest: str) -> tuple[int, int | None]:
+        low, high = self.count(lowest) or 1, self.count(highest)
+        if high is not None and high < low:
+            self.refuse(highest, f"a number of at least {lowest} ({low}) would be right")
+            return low, None
+        return low, high

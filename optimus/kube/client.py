@@ -1,0 +1,246 @@
+"""The connection to the API server: identity, keep-alive and a time-out on every call.
+
+The client library's own defaults wait for ever and retry in silence; here every call has time-outs,
+nothing is retried below the caller, and every failure is a ``KubeError`` that says what a caller
+can do about it."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import urllib3
+import yaml
+from kubernetes import client as api
+from kubernetes import config
+from kubernetes.client.exceptions import OpenApiException
+from kubernetes.config.incluster_config import InClusterConfigLoader
+
+from optimus.kube.errors import ErrorKind, KubeError, classify, from_answer
+
+CONNECT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 15.0
+"""An API server that takes longer for one small answer is as good as gone; the caller tries again
+later."""
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token and the API server's certificate authority."""
+
+_CONNECTIONS: Final = 32
+_FAILURES: Final = (OpenApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
+"""What the client library raises; ``ValueError`` is its word for arguments that it refuses to
+send."""
+
+Query = Sequence[tuple[str, str]]
+
+
+class TokenFile:
+    """A bearer token in a file that the kubelet replaces now and then; read again whenever the file
+    changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._read: tuple[int, int, int] | None = None
+        self._token = ""
+
+    def token(self) -> str:
+        """The token of now; the last one known while the file cannot be read."""
+        with self._lock:
+            try:
+                seen = self._path.stat()
+                version = (seen.st_mtime_ns, seen.st_ino, seen.st_size)
+                if version != self._read:
+                    # An empty file is one that is being written.
+                    self._token = self._path.read_text().strip() or self._token
+                    self._read = version
+            except (OSError, UnicodeError):
+                pass
+            return self._token
+
+    def refresh(self, configuration: api.Configuration) -> None:
+        """The client library's hook before each request."""
+        configuration.api_key["BearerToken"] = f"Bearer {self.token()}"
+
+
+class Client:
+    """Calls on one API server; safe to use from several threads."""
+
+    def __init__(self, api_client: api.ApiClient, read_seconds: float = READ_SECONDS) -> None:
+        self._api = api_client
+        self._read_seconds = read_seconds
+        self.core = api.CoreV1Api(api_client)
+        self.custom = api.CustomObjectsApi(api_client)
+        self.coordination = api.CoordinationV1Api(api_client)
+
+    def call(self, what: str, method: Callable[..., Any], /, **arguments: object) -> bytes:
+        """One call of the client library's typed interface; returns the answer's raw body.
+
+        ``what`` says what is tried, for the error's sentence ("patch tfjob ns/name").
+
+        Raises:
+            KubeError: always instead of the library's exceptions.
+        """
+        try:
+            response = method(
+                **arguments,
+                _preload_content=False,
+                _request_timeout=(CONNECT_SECONDS, self._read_seconds),
+            )
+            return _body(response)
+        except _FAILURES as error:
+            raise classify(what, error) from error
+
+    def get(
+        self, what: str, path: str, query: Query = (), read_seconds: float | None = None
+    ) -> bytes:
+        """The raw body of a GET, for lists that are decoded without the library's models.
+
+        ``read_seconds`` is how long the server may be silent, where that is not as long as usual.
+
+        Raises:
+            KubeError: the server did not answer with 200.
+        """
+        with self.stream(what, path, query, read_seconds or self._read_seconds) as response:
+            try:
+                return _body(response)
+            except _FAILURES as error:
+                raise classify(what, error) from error
+
+    @contextmanager
+    def stream(
+        self, what: str, path: str, query: Query, read_seconds: float
+    ) -> Iterator[urllib3.BaseHTTPResponse]:
+        """A GET whose body is read as it arrives; ``read_seconds`` without a byte end it.
+
+        Raises:
+            KubeError: the server did not answer with 200.
+        """
+        try:
+            response = self._open(path, query, read_seconds)
+        except _FAILURES as error:
+            raise classify(what, error) from error
+        try:
+            if response.status != 200:
+                raise from_answer(what, response.status, _error_body(response), response.headers)
+            yield response
+        finally:
+            # Bytes may be left unread: such a connection is not worth keeping.
+            response.close()
+            response.release_conn()
+
+    def _open(self, path: str, query: Query, read_seconds: float) -> urllib3.BaseHTTPResponse:
+        request = self._api.param_serialize(
+            "GET",
+            path,
+            query_params=list(query),
+            header_params={"Accept": "application/json"},
+            auth_settings=["BearerToken"],
+        )
+        response: urllib3.BaseHTTPResponse = self._api.call_api(
+            *request, _request_timeout=(CONNECT_SECONDS, read_seconds)
+        ).response
+        return response
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        self._api.close()  # type: ignore[no-untyped-call]  # the library has no types here
+
+
+def connect(
+    kubeconfig: Path | None = None,
+    *,
+    user_agent: str,
+    read_seconds: float = READ_SECONDS,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Client:
+    """A client from a kubeconfig file; without one from the pod's ServiceAccount, else from the
+    user's own kubeconfig.
+
+    ``read_seconds`` without a byte of an answer end every call but a watch, which has its own time.
+
+    Raises:
+        KubeError: no usable configuration; the sentence says where it was looked for.
+    """
+    if kubeconfig is not None and not kubeconfig.is_file():
+        raise KubeError(ErrorKind.INVALID, f"there is no kubeconfig file {kubeconfig}")
+    configuration = api.Configuration()
+    configuration.keep_alive = True
+    configuration.connection_pool_maxsize = _CONNECTIONS
+    configuration.retries = False
+    try:
+        token_file = _configure(configuration, kubeconfig, service_account)
+    except (
+        config.ConfigException,
+        OSError,
+        yaml.YAMLError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        looked = kubeconfig or "the pod's ServiceAccount or the user's kubeconfig"
+        raise KubeError(
+            ErrorKind.INVALID, f"no usable cluster configuration in {looked}: {error}"
+        ) from error
+    if token_file is not None:
+        tokens = TokenFile(token_file)
+        tokens.refresh(configuration)
+        # Set by name: the library declares the attribute as None alone.
+        vars(configuration).update(refresh_api_key_hook=tokens.refresh)
+    api_client = api.ApiClient(configuration)
+    api_client.user_agent = user_agent
+    return Client(api_client, read_seconds)
+
+
+def _configure(
+    configuration: api.Configuration, kubeconfig: Path | None, service_account: Path
+) -> Path | None:
+    """Fill in the configuration; returns the file whose token may change, if there is one."""
+    if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+        token, authority = service_account / "token", service_account / "ca.crt"
+        load_pod: Callable[..., Any] = InClusterConfigLoader
+        load_pod(str(token), str(authority), try_refresh_token=False).load_and_set(configuration)
+        return token
+    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    load_user: Callable[..., None] = config.load_kube_config
+    load_user(str(path), client_configuration=configuration, persist_config=False)
+    # Several files in KUBECONFIG are a person's, who has no token that is replaced behind the
+    # program's back.
+    return _token_file(path) if path.is_file() else None
+
+
+def _token_file(kubeconfig: Path) -> Path | None:
+    # The library reads a tokenFile once; tokens of ServiceAccounts are replaced every hour.
+    document = yaml.safe_load(kubeconfig.read_text())
+    contexts = {entry["name"]: entry["context"] for entry in document.get("contexts") or ()}
+    users = {entry["name"]: entry["user"] or {} for entry in document.get("users") or ()}
+    context: Mapping[str, str] = contexts.get(document.get("current-context"), {})
+    named = users.get(context.get("user"), {}).get("tokenFile")
+    return kubeconfig.parent / named if named else None
+
+
+def _body(response: urllib3.BaseHTTPResponse) -> bytes:
+    try:
+        return response.read()
+    finally:
+        response.release_conn()
+
+
+def _error_body(response: urllib3.BaseHTTPResponse) -> bytes:
+    try:
+        return response.read(65536)
+    except _FAILURES:
+        return b""
+
+
+def path_of(group: str, version: str, plural: str, namespace: str | None = None) -> str:
+    """The path of a collection; the core group is ""; without a namespace that of every
+    namespace."""
+    root = ("apis", group, version) if group else ("api", version)
+    below = ("namespaces", namespace, plural) if namespace else (plural,)
+    return "".join(f"/{quote(part, safe='')}" for part in (*root, *below))

@@ -1,0 +1,66 @@
+"""Every name that the two processes and their users share: annotations, the profile's fields, its
+phases.
+
+The TrainingProfile is the only channel between the autoscaler, which writes it, and the extender,
+which reads it."""
+
+from enum import StrEnum
+from typing import Final
+
+GROUP: Final = "optimus.dl"
+VERSION: Final = "v1alpha1"
+PROFILES: Final = "trainingprofiles"
+PROFILE_KIND: Final = "TrainingProfile"
+
+SCHEDULER_NAME: Final = "optimus-scheduler"
+"""The default ``schedulerName``; both processes take another by flag."""
+
+
+class Annotation:
+    """Annotations on a TFJob or MXJob; the user's, but for the last, which is the autoscaler's."""
+
+    TARGET_LOSS: Final = "optimus.dl/target-loss"
+    CONVERGENCE_THRESHOLD: Final = "optimus.dl/convergence-threshold"
+    AT_TARGET: Final = "optimus.dl/at-target"
+    TRAINING_MODE: Final = "optimus.dl/training-mode"
+    GLOBAL_BATCH_SIZE: Final = "optimus.dl/global-batch-size"
+    WORKER_BATCH_SIZE: Final = "optimus.dl/worker-batch-size"
+    STEPS_PER_EPOCH: Final = "optimus.dl/steps-per-epoch"
+    LOSS_METRIC: Final = "optimus.dl/loss-metric"
+    METRICS_FORMAT: Final = "optimus.dl/metrics-format"
+    MIN_PS: Final = "optimus.dl/min-ps"
+    MAX_PS: Final = "optimus.dl/max-ps"
+    MIN_WORKERS: Final = "optimus.dl/min-workers"
+    MAX_WORKERS: Final = "optimus.dl/max-workers"
+    WORKLOAD: Final = "optimus.dl/workload"
+    RESCALE: Final = "optimus.dl/rescale"
+    CHECKPOINT_FORMAT: Final = "optimus.dl/checkpoint-format"
+    CHIEF_TRAINS: Final = "optimus.dl/chief-trains"
+
+    SUSPENDED_BY: Final = "optimus.dl/suspended-by"
+    """On a job that this software suspended: the id of the interval that did. Without it a
+    suspension is the user's."""
+
+    WOKEN: Final = "optimus.dl/woken"
+    """On a pending pod that kube-scheduler is to try again: why, and when."""
+
+
+class Phase(StrEnum):
+    """Where a job stands, as ``kubectl get trainingprofiles`` prints it."""
+
+    WAITING = "Waiting"
+    PROFILING = "Profiling"
+    TRAINING = "Training"
+    WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
+    SUSPENDING = "Suspending"
+    RESIZING = "Resizing"
+    STARTING = "Starting"
+    AT_TARGET = "AtTarget"
+    SUSPENDED = "Suspended"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    LEFT_ALONE = "LeftAlone"
+
+
+RESCALING: Final = frozenset({Phase.SUSPENDING, Phase.RESIZING, Phase.STARTING})
+"""The phases in which the extender holds room for the job's target counts."""

@@ -1,0 +1,91 @@
+"""Why a job that asks for management is left as it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from optimus.jobs import Role
+from optimus.kube.annotations import Problem
+from optimus.kube.contract import SCHEDULER_NAME
+from optimus.kube.job_schema import RunPolicy, StoredJob, StoredRole, StoredSpec
+
+_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+_OPERATOR: Final = "kubeflow.org/training-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRules:
+    """What decides whether a job may be managed, besides the job itself."""
+
+    scheduler_name: str = SCHEDULER_NAME
+    """Every role must name this scheduler."""
+
+    operator_version: tuple[int, int, int] = (1, 7, 0)
+    """The training operator's version: before 1.8.1 a job with ``ttlSecondsAfterFinished`` never
+    becomes suspended. The default is the oldest that can suspend, so that a job is left alone
+    rather than caught half-way."""
+
+
+def why_left_alone(
+    raw: StoredJob, roles: Mapping[Role, StoredRole], problems: Sequence[Problem], rules: JobRules
+) -> str | None:
+    """The first reason, as a sentence for users; ``None`` where the job can be managed."""
+    if problems:
+        return "; ".join(str(problem) for problem in problems)
+    return (
+        _by_shape(raw.spec, roles)
+        or _by_owner(raw)
+        or _by_operator(raw, rules)
+        or _by_scheduler(raw, roles, rules)
+    )
+
+
+def _by_shape(spec: StoredSpec, roles: Mapping[Role, StoredRole]) -> str | None:
+    if spec.job_mode == "MXTune":
+        return "an MXTune job does not train with parameter servers"
+    if spec.enable_dynamic_worker:
+        return (
+            "with enableDynamicWorker the operator changes workers in place, which cannot be "
+            "combined with rescaling"
+        )
+    if Role.PS not in roles or not roles[Role.PS].count:
+        return "the job has no parameter server"
+    if Role.WORKER not in roles or not roles[Role.WORKER].count:
+        return "the job has no worker"
+    return None
+
+
+def _by_owner(raw: StoredJob) -> str | None:
+    manager = (raw.spec.run_policy or RunPolicy()).managed_by
+    if manager and manager != _OPERATOR:
+        return f"runPolicy.managedBy hands the job to {manager}, which decides when it is suspended"
+    if _QUEUE_LABEL in (raw.metadata.labels or {}):
+        return (
+            f"the label {_QUEUE_LABEL} hands the job to Kueue, which decides when it is suspended"
+        )
+    return None
+
+
+def _by_operator(raw: StoredJob, rules: JobRules) -> str | None:
+    lifetime = (raw.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
+    if lifetime is None or rules.operator_version >= (1, 8, 1):
+        return None
+    return (
+        "training-operator before 1.8.1 never finishes suspending a job with "
+        "runPolicy.ttlSecondsAfterFinished;"
+        " take that line away, or tell the autoscaler of a newer operator by --operator-version"
+    )
+
+
+def _by_scheduler(raw: StoredJob, roles: Mapping[Role, StoredRole], rules: JobRules) -> str | None:
+    wanted = rules.scheduler_name
+    specs = "tfReplicaSpecs" if raw.spec.tf_replica_specs else "mxReplicaSpecs"
+    for role in sorted(roles):
+        named = roles[role].template.scheduler_name or "default-scheduler"
+        if roles[role].count and named != wanted:
+            where = f"spec.{specs}.{roles[role].key}.template.spec"
+            return (
+                f'replica type {roles[role].key} names scheduler {named}; add "schedulerName: '
+                f'{wanted}" to {where}'
+            )
+    return None

@@ -1,0 +1,129 @@
+"""What the API server can answer instead of what was asked for, sorted by what a caller does about
+it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+
+class ErrorKind(StrEnum):
+    """What a caller can do about an error."""
+
+    CONFLICT = "conflict"
+    """The object has changed since it was read: read it again and decide again."""
+    EXISTS = "exists"
+    """An object of that name is already there."""
+    EXPIRED = "expired"
+    """The resource version is too old: list again."""
+    NOT_FOUND = "not found"
+    """The object is gone, or the API server does not know its kind."""
+    FORBIDDEN = "forbidden"
+    """The identity lacks a right, or is not known: only an administrator can help."""
+    INVALID = "invalid"
+    """The request can never succeed as it is."""
+    THROTTLED = "throttled"
+    """Try again after ``retry_after_seconds``."""
+    TRANSIENT = "transient"
+    """Not answered or answered with a server error: try again. A write may or may not have
+    happened."""
+
+
+class KubeError(Exception):
+    """The API server did not do what was asked; ``str()`` is a sentence for people."""
+
+    def __init__(
+        self, kind: ErrorKind, sentence: str, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+        self.sentence = sentence
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Malformed(ValueError):
+    """An object or a value cannot be used as it is; ``str()`` is a sentence that says why."""
+
+
+class Status(msgspec.Struct):
+    """The body of an error answer, and the object of a watch's ERROR event."""
+
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+
+
+_KINDS = {
+    400: ErrorKind.INVALID,
+    401: ErrorKind.FORBIDDEN,
+    403: ErrorKind.FORBIDDEN,
+    404: ErrorKind.NOT_FOUND,
+    405: ErrorKind.INVALID,
+    409: ErrorKind.CONFLICT,
+    410: ErrorKind.EXPIRED,
+    413: ErrorKind.INVALID,
+    415: ErrorKind.INVALID,
+    422: ErrorKind.INVALID,
+    429: ErrorKind.THROTTLED,
+}
+LONGEST_WAIT_SECONDS = 120.0
+"""No Retry-After is obeyed for longer, so that one odd answer cannot stop a cache for hours."""
+
+
+def from_answer(
+    what: str, code: int, body: bytes | str | None, headers: Mapping[str, str] | None = None
+) -> KubeError:
+    """The error behind an HTTP answer; ``what`` says what was tried, such as "patch tfjob
+    ns/name"."""
+    return from_status(what, _status(body), code, _retry_after(headers))
+
+
+def from_status(
+    what: str, status: Status, code: int, retry_after_seconds: float | None = None
+) -> KubeError:
+    """The error behind a Status object, which also comes inside a watch that was answered with
+    200."""
+    kind = _KINDS.get(code, ErrorKind.TRANSIENT)
+    if code == 409 and status.reason == "AlreadyExists":
+        kind = ErrorKind.EXISTS
+    if retry_after_seconds is not None and code >= 500:
+        kind = ErrorKind.THROTTLED
+    said = (status.message or status.reason or "no reason given")[:500]
+    return KubeError(kind, f"cannot {what}: {said} (HTTP {code})", retry_after_seconds)
+
+
+def classify(what: str, error: Exception) -> KubeError:
+    """The error behind an exception of the client library; what it does not know counts as
+    transient."""
+    if isinstance(error, KubeError):
+        return error
+    if isinstance(error, ApiException) and error.status:
+        return from_answer(what, error.status, error.body, error.headers)
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
+        # The library counts a refused connection among the time-outs.
+        return KubeError(
+            ErrorKind.TRANSIENT,
+            f"cannot {what}: no connection to the API server: {str(error)[:300]}",
+        )
+    if isinstance(error, urllib3.exceptions.TimeoutError):
+        return KubeError(
+            ErrorKind.TRANSIENT, f"cannot {what}: the API server did not answer in time"
+        )
+    return KubeError(
+        ErrorKind.TRANSIENT, f"cannot {what}: {type(error).__name__}: {str(error)[:300]}"
+    )
+
+
+def _status(body: bytes | str | None) -> Status:
+    try:
+        return msgspec.json.decode(body or b"{}", type=Status)
+    except (msgspec.MsgspecError, UnicodeError):
+        return Status(message="the answer is no Status object")
+
+
+def _retry_after(headers: Mapping[str, str] | None) -> float | None:
+    text = (headers or {}).get("Retry-After", "")
+    # The header may also hold a date; the API server sends seconds.
+    return min(float(text), LONGEST_WAIT_SECONDS) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,171 @@
+"""Events on jobs: equal ones are counted in one Event, and no job can flood the API server."""
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from cachetools import LRUCache, TTLCache
+
+from optimus.kube.client import MERGE_PATCH, Client
+from optimus.kube.errors import ErrorKind
+from optimus.kube.labels import OPERATOR_GROUP
+from optimus.kube.results import Refused, Written, written
+from optimus.kube.times import format_second
+from optimus.kube.training_jobs import VERSION
+
+_LONGEST_MESSAGE: Final = 1024
+_LIFETIME_SECONDS: Final = 3600.0
+"""The API server keeps Events for an hour by default; after that an equal one is a new one."""
+
+_REPEAT_SECONDS: Final = 60.0
+"""Equal Events are counted at once but written at most this often: a count is no news."""
+
+_BURST: Final = 25
+_BURST_SECONDS: Final = 600.0
+"""At most 25 new Events on one job in 10 minutes, as client-go's own limit has it at the start."""
+
+
+class EventType(StrEnum):
+    """Kubernetes knows these two."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+class Subject(Protocol):
+    """What an Event can be about: a ``TrainingJob``."""
+
+    @property
+    def kind(self) -> str:
+        """TFJob or MXJob."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """The job's namespace."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """The job's UID."""
+        ...
+
+
+class _Content(NamedTuple):
+    uid: str
+    type: EventType
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Series:
+    name: str
+    count: int
+    written_at: float
+
+
+class EventWriter:
+    """Writes Events; safe to use from several threads, one at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        now: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._now = now
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._series: TTLCache[Hashable, _Series] = TTLCache(4096, _LIFETIME_SECONDS, timer)
+        self._recent: LRUCache[str, list[float]] = LRUCache(4096)
+
+    def emit(
+        self, job: Subject, kind: EventType, reason: str, message: str
+    ) -> Written | Refused | None:
+        """Tell the job's user; ``reason`` is one CamelCase word. ``None``: only counted, or one too
+        many."""
+        with self._lock:
+            content = _Content(job.uid, kind, reason, message[:_LONGEST_MESSAGE])
+            series = self._series.get(content)
+            if series is not None:
+                return self._repeat(job, content, series)
+            return self._create(job, content) if self._within_limit(job.uid) else None
+
+    def _within_limit(self, uid: str) -> bool:
+        now = self._timer()
+        recent = [at for at in self._recent.get(uid, ()) if now - at < _BURST_SECONDS]
+        self._recent[uid] = recent
+        if len(recent) >= _BURST:
+            return False
+        recent.append(now)
+        return True
+
+    def _create(self, job: Subject, content: _Content) -> Written | Refused:
+        # As client-go names them: unique by the time, so that no list is needed first.
+        name = f"{job.name[:200]}.{time.time_ns():x}"
+        outcome = written(
+            lambda: self._client.call(
+                f"write an Event on {job.kind} {job.namespace}/{job.name}",
+                self._client.core.create_namespaced_event,
+                namespace=job.namespace,
+                body=self._event(job, content, name),
+            )
+        )
+        if isinstance(outcome, Written):
+            self._series[content] = _Series(name, 1, self._timer())
+        return outcome
+
+    def _event(self, job: Subject, content: _Content, name: str) -> dict[str, object]:
+        now = format_second(self._now())
+        return {
+            "metadata": {"name": name, "namespace": job.namespace},
+            "involvedObject": {
+                "apiVersion": f"{OPERATOR_GROUP}/{VERSION}",
+                "kind": job.kind,
+                "namespace": job.namespace,
+                "name": job.name,
+                "uid": job.uid,
+            },
+            "type": content.type.value,
+            "reason": content.reason,
+            "message": content.message,
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+        }
+
+    def _repeat(self, job: Subject, content: _Content, series: _Series) -> Written | Refused | None:
+        series.count += 1
+        if self._timer() - series.written_at < _REPEAT_SECONDS:
+            return None
+        outcome = written(
+            lambda: self._client.call(
+                f"count an Event on {job.kind} {job.namespace}/{job.name}",
+                self._client.core.patch_namespaced_event,
+                name=series.name,
+                namespace=job.namespace,
+                body={"count": series.count, "lastTimestamp": format_second(self._now())},
+                _content_type=MERGE_PATCH,
+            )
+        )
+        if isinstance(outcome, Refused) and outcome.kind is ErrorKind.NOT_FOUND:
+            # The API server has forgotten it sooner than thought.
+            self._series.pop(content, None)
+            return self._create(job, content) if self._within_limit(job.uid) else None
+        series.written_at = self._timer()
+        return outcome

@@ -1,0 +1,147 @@
+"""The parts of a TFJob's or MXJob's stored JSON that are read, and its replica types by role."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from optimus.jobs import ReplicaSpec, Role, TrainingMode
+from optimus.kube import labels
+from optimus.kube.errors import Malformed
+from optimus.kube.podspec import PodSpec, replica_spec
+
+_MOST_REPLICAS: Final = 10_000
+_DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
+
+
+class Template(msgspec.Struct):
+    """A replica type's pod template."""
+
+    spec: PodSpec | None = None
+
+
+class StoredReplicas(msgspec.Struct):
+    """One replica type as stored; the operator takes a missing number as 1."""
+
+    replicas: int | None = None
+    template: Template | None = None
+
+
+class RunPolicy(msgspec.Struct, rename="camel"):
+    """How the operator runs the job."""
+
+    suspend: bool | None = None
+    ttl_seconds_after_finished: int | None = None
+    managed_by: str | None = None
+
+
+class StoredSpec(msgspec.Struct, rename="camel"):
+    """The spec of either kind; one of the two maps is there."""
+
+    tf_replica_specs: dict[str, StoredReplicas | None] | None = None
+    mx_replica_specs: dict[str, StoredReplicas | None] | None = None
+    run_policy: RunPolicy | None = None
+    job_mode: str | None = None
+    enable_dynamic_worker: bool | None = None
+
+
+class Condition(msgspec.Struct):
+    """One condition."""
+
+    type: str
+    status: str
+    message: str | None = None
+
+
+class StoredStatus(msgspec.Struct):
+    """What the operator says of the job."""
+
+    conditions: list[Condition] | None = None
+
+
+class StoredMetadata(msgspec.Struct, rename="camel"):
+    """The job's metadata."""
+
+    name: str
+    uid: str
+    namespace: str = "default"
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
+
+
+class StoredJob(msgspec.Struct):
+    """A TFJob or MXJob."""
+
+    metadata: StoredMetadata
+    spec: StoredSpec
+    status: StoredStatus | None = None
+
+
+def replicas_of(spec: StoredSpec) -> dict[str, StoredReplicas]:
+    """The replica types under the keys that are stored."""
+    stored = spec.tf_replica_specs or spec.mx_replica_specs or {}
+    return {key: replica for key, replica in stored.items() if replica is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRole:
+    """One replica type: the key it is stored under, how many, and what each asks for."""
+
+    key: str
+    count: int
+    spec: ReplicaSpec
+    template: PodSpec
+
+
+def roles_of(spec: StoredSpec) -> dict[Role, StoredRole]:
+    """The replica types by role.
+
+    Raises:
+        Malformed: the job cannot be placed as a gang; the sentence says why.
+    """
+    roles: dict[Role, StoredRole] = {}
+    for key, replica in replicas_of(spec).items():
+        role = labels.role_named(key)
+        if role is None:
+            raise Malformed(
+                f"replica type {key} is none that can be placed as part of a training job"
+            )
+        if role in roles:
+            raise Malformed(
+                f"replica types {roles[role].key} and {key} are the same one; only one may be there"
+            )
+        roles[role] = _role(key, replica)
+    if not roles:
+        raise Malformed("the job has no replica type")
+    return roles
+
+
+def _role(key: str, replica: StoredReplicas) -> StoredRole:
+    template = (replica.template.spec if replica.template else None) or PodSpec()
+    if not template.containers:
+        raise Malformed(
+            f"replica type {key} has no container; the training operator cannot run such a job"
+        )
+    count = 1 if replica.replicas is None else replica.replicas
+    if not 0 <= count <= _MOST_REPLICAS:
+        raise Malformed(
+            f"replica type {key} asks for {count} replicas; 0 to {_MOST_REPLICAS} would be right"
+        )
+    try:
+        return StoredRole(key, count, replica_spec(template), template)
+    except Malformed as error:
+        raise Malformed(f"replica type {key}: {error}") from error
+
+
+def mode_of(worker: StoredRole | None) -> TrainingMode:
+    """The training mode that the workers' command names, as MXNet's ``--kv-store`` does; else
+    asynchronous."""
+    for container in (worker.template.containers or ()) if worker else ():
+        found = _DIST_MODE.search(" ".join([*(container.command or ()), *(container.args or ())]))
+        if found:
+            return TrainingMode(found.group(1))
+    return TrainingMode.ASYNC

@@ -1,0 +1,61 @@
+"""Reads that must not come from a copy: a decision that cannot be taken back rests on them."""
+
+import msgspec
+
+from optimus.jobs import JobKey
+from optimus.kube.client import Client, path_of
+from optimus.kube.eligibility import JobRules
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.labels import OPERATOR_GROUP, selector
+from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.results import Refused, answer_of
+from optimus.kube.training_jobs import PLURALS, VERSION, TrainingJob, decode_job
+from optimus.kube.watch import decode_page
+
+
+class LiveReader:
+    """Asks the API server itself, which answers from etcd."""
+
+    def __init__(self, client: Client, rules: JobRules) -> None:
+        self._client = client
+        self._rules = rules
+
+    def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
+        """The job as it is stored now."""
+        return answer_of(lambda: self._job(kind, key))
+
+    def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
+        """Every pod of the job that is there now, those being deleted included."""
+        return answer_of(lambda: tuple(self._pods(job)))
+
+    def _job(self, kind: str, key: JobKey) -> TrainingJob:
+        what = f"read {kind} {key}"
+        path = path_of(OPERATOR_GROUP, VERSION, PLURALS[kind], key.namespace)
+        body = self._client.get(what, f"{path}/{key.name}")
+        try:
+            return decode_job(kind, body, rules=self._rules)
+        except Malformed as error:
+            raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
+
+    def _pods(self, job: TrainingJob) -> list[Pod]:
+        what, path = f"list the pods of {job.key}", path_of("", "v1", "pods", job.namespace)
+        pods: list[Pod] = []
+        token = ""
+        while True:
+            query = [("labelSelector", selector(job.name)), ("limit", "500")]
+            body = self._client.get(what, path, [*query, ("continue", token)] if token else query)
+            items, token = _items(what, body)
+            # Another kind of job may have the same name, and so the same labels.
+            pods += [pod for pod in items if pod.owner is not None and pod.owner.uid == job.uid]
+            if not token:
+                return pods
+
+
+def _items(what: str, body: bytes) -> tuple[list[Pod], str]:
+    # A pod that cannot be read must not be taken for a pod that is gone: here one bad pod fails the
+    # whole answer.
+    try:
+        page = decode_page(body)
+        return [decode_pod(raw) for raw in page.items or ()], page.metadata.next_page or ""
+    except (Malformed, msgspec.MsgspecError) as error:
+        raise KubeError(ErrorKind.TRANSIENT, f"cannot {what}: {error}") from error

@@ -1,0 +1,74 @@
+"""Bounded reads of a container's log, each line with the timestamp of the node's agent."""
+
+import math
+
+from optimus.kube.client import Client, path_of
+from optimus.kube.errors import Malformed
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, answer_of
+from optimus.kube.times import format_instant, parse_instant
+from optimus.progress.types import LogLine
+
+LIMIT_BYTES = 1 << 20
+"""Of one read. Where there is more, the oldest lines come first and the next read goes on from
+there."""
+
+READ_SECONDS = 5.0
+"""A node's agent that is silent for so long does not answer; much longer would keep a reader from
+the other logs."""
+
+
+class LogReader:
+    """Reads logs through the API server; safe to use from several threads."""
+
+    def __init__(self, client: Client, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._client = client
+        self._limit_bytes = limit_bytes
+
+    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+        """The training container's whole lines from ``since`` on (seconds since the epoch; the
+        server rounds it down).
+
+        Lines without a timestamp are the node agent's own words, not the container's, and are
+        passed over. Where more was printed within the second of ``since`` than one read holds, the
+        rest of that second is passed over."""
+        body = self._body(pod, since)
+        if isinstance(body, Refused):
+            return body
+        lines = parse_log(body, self._limit_bytes)
+        if since is None or len(body) < self._limit_bytes or (lines and lines[-1].at > since):
+            return lines
+        body = self._body(pod, math.floor(since) + 1.0)
+        return body if isinstance(body, Refused) else [*lines, *parse_log(body, self._limit_bytes)]
+
+    def _body(self, pod: Pod, since: float | None) -> bytes | Refused:
+        query = [
+            ("container", pod.log_container),
+            ("timestamps", "true"),
+            ("limitBytes", str(self._limit_bytes)),
+        ]
+        if since is not None:
+            query.append(("sinceTime", format_instant(since)))
+        what = f"read the log of {pod.namespace}/{pod.name}"
+        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{pod.name}/log"
+        return answer_of(lambda: self._client.get(what, path, query, READ_SECONDS))
+
+
+def parse_log(body: bytes, limit_bytes: int = LIMIT_BYTES) -> list[LogLine]:
+    """The whole lines of a log that was read with timestamps; a last line without an end is still
+    being written."""
+    whole, _, rest = body.rpartition(b"\n")
+    if not whole and len(rest) >= limit_bytes:
+        # One line larger than the limit: kept as cut, or the next read would find it again for
+        # ever.
+        whole = rest
+    lines = (_line(line) for line in whole.decode("utf-8", "replace").split("\n"))
+    return [line for line in lines if line is not None]
+
+
+def _line(text: str) -> LogLine | None:
+    stamp, _, rest = text.partition(" ")
+    try:
+        return LogLine(parse_instant(stamp), rest)
+    except Malformed:
+        return None

@@ -1,0 +1,87 @@
+"""Nodes from the API server's JSON: what they can hold, their labels, taints and cordons."""
+
+from types import MappingProxyType
+
+import msgspec
+
+from optimus.kube.errors import Malformed
+from optimus.kube.quantity import Amount, offered
+from optimus.nodes import Node, Taint
+
+
+class ClusterNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A node as the scheduling core knows it, and what the caches need beside it.
+
+    ``problem`` is a sentence where the node offers nothing at all. A node that is not ready carries
+    a taint."""
+
+    name: str
+    node: Node
+    problem: str | None = None
+
+    @property
+    def namespace(self) -> str:
+        """Nodes belong to no namespace."""
+        return ""
+
+
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    name: str
+    labels: dict[str, str] | None = None
+
+
+class _Taint(msgspec.Struct, gc=False):
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class _Spec(msgspec.Struct, gc=False):
+    unschedulable: bool | None = None
+    taints: list[_Taint] | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    allocatable: dict[str, Amount] | None = None
+
+
+class _RawNode(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_DECODER = msgspec.json.Decoder(_RawNode)
+
+
+def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
+    """A node from the JSON of one v1 Node.
+
+    Raises:
+        Malformed: the JSON is no node, or states an amount that is no quantity.
+    """
+    try:
+        decoded = _DECODER.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed(f"not a node: {error}") from error
+    return _view(decoded)
+
+
+def _view(raw: _RawNode) -> ClusterNode:
+    spec, status = raw.spec or _Spec(), raw.status or _Status()
+    node = Node(
+        name=raw.metadata.name,
+        allocatable=offered(status.allocatable),
+        labels=MappingProxyType(raw.metadata.labels or {}),
+        taints=tuple(
+            Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ()
+        ),
+        cordoned=bool(spec.unschedulable),
+    )
+    return ClusterNode(
+        name=raw.metadata.name,
+        node=node,
+        problem=None
+        if node.allocatable
+        else f"node {node.name} states no allocatable resources, so nothing fits on it",
+    )

@@ -1,0 +1,265 @@
+"""TrainingProfiles: what is known of a job, for its user, for the extender and for the next
+autoscaler."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from optimus.jobs import Counts
+from optimus.kube.client import Client, path_of
+from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
+from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.kind import Kind
+from optimus.kube.labels import OPERATOR_GROUP
+from optimus.kube.results import Refused, Written, answer_of, written
+from optimus.kube.training_jobs import VERSION as JOB_VERSION
+from optimus.kube.training_jobs import TrainingJob
+
+JSON_PATCH = "application/json-patch+json"
+
+
+class JobRef(msgspec.Struct, frozen=True):
+    """The job that a profile is about."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class RescaleRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One rescale, as far as it has come; enough for another process to go on with it.
+
+    ``step`` is the autoscaler's word for where it stands, since ``step_at``. Instants are RFC 3339.
+    """
+
+    id: str
+    started_at: str
+    from_ps: int
+    from_workers: int
+    to_ps: int
+    to_workers: int
+    why: str = ""
+    step: str = ""
+    step_at: str | None = None
+
+    @property
+    def target(self) -> Counts:
+        """The counts that the job goes to."""
+        return Counts(self.to_ps, self.to_workers)
+
+    @property
+    def origin(self) -> Counts:
+        """The counts that the job comes from."""
+        return Counts(self.from_ps, self.from_workers)
+
+
+class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What the autoscaler has decided and learned. Instants are RFC 3339; durations are in seconds.
+
+    ``state`` belongs to the autoscaler alone: what it needs to go on after a restart.
+    """
+
+    phase: Phase | None = None
+    reason: str = ""
+    interval_id: str = ""
+    decided_at: str | None = None
+    ps: int | None = None
+    workers: int | None = None
+    target_ps: int | None = None
+    target_workers: int | None = None
+    loss: float | None = None
+    goal: str = ""
+    progress_percent: int | None = None
+    steps_per_second: float | None = None
+    remaining_seconds: int | None = None
+    rescales: int = 0
+    last_rescaled_at: str | None = None
+    rescale: RescaleRecord | None = None
+    checkpoint_step: int | None = None
+    checkpointed_at: str | None = None
+    trained_seconds: float = 0.0
+    complaint: str = ""
+    state: str | None = None
+
+
+class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile as stored."""
+
+    uid: str
+    namespace: str
+    name: str
+    job: JobRef
+    status: ProfileStatus
+
+
+@dataclass(frozen=True, slots=True)
+class NameTaken:
+    """Another job's profile has the name. Whether that job still lives is for the caller to
+    know."""
+
+    holder: TrainingProfile
+
+    def __str__(self) -> str:
+        job = self.holder.job
+        profile = f"{self.holder.namespace}/{self.holder.name}"
+        return f"the TrainingProfile {profile} belongs to {job.kind} {job.name} ({job.uid})"
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str
+    namespace: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    job_ref: JobRef
+
+
+class _RawProfile(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+    status: ProfileStatus | None = None
+
+
+_DECODER = msgspec.json.Decoder(_RawProfile)
+
+
+def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
+    """A profile from its JSON.
+
+    Raises:
+        Malformed: the JSON is no profile of this version.
+    """
+    try:
+        decoded = _DECODER.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed(f"not a {PROFILE_KIND}: {error}") from error
+    metadata = decoded.metadata
+    return TrainingProfile(
+        uid=metadata.uid,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        job=decoded.spec.job_ref,
+        status=decoded.status or ProfileStatus(),
+    )
+
+
+def profiles() -> Kind[TrainingProfile]:
+    """Profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
+    return Kind(PROFILES, path_of(GROUP, VERSION, PROFILES), decode_profile, optional=True)
+
+
+class ProfileWriter:
+    """Creates profiles and writes their status; the autoscaler is the only one to do so."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
+        """The job's profile, made now if it was not there. The API server deletes it with the
+        job."""
+        return answer_of(lambda: self._create(job))
+
+    def _create(self, job: TrainingJob) -> TrainingProfile | NameTaken:
+        what = f"create TrainingProfile {job.key}"
+        try:
+            body = self._call(
+                what, "create_namespaced_custom_object", job.namespace, body=_new(job)
+            )
+        except KubeError as error:
+            if error.kind is not ErrorKind.EXISTS:
+                raise
+            return self._existing(job)
+        return _decoded(what, body)
+
+    def _existing(self, job: TrainingJob) -> TrainingProfile | NameTaken:
+        what = f"read TrainingProfile {job.key}"
+        found = _decoded(
+            what, self._call(what, "get_namespaced_custom_object", job.namespace, name=job.name)
+        )
+        return found if found.job.uid == job.uid else NameTaken(found)
+
+    def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
+        """Replace the whole status; refused as INVALID where the profile is not the same one any
+        more."""
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": profile.uid},
+            {"op": "add", "path": "/status", "value": _storable(status)},
+        ]
+        what = f"write the status of TrainingProfile {profile.namespace}/{profile.name}"
+        write = partial(
+            self._call,
+            what,
+            "patch_namespaced_custom_object_status",
+            profile.namespace,
+            name=profile.name,
+            body=patch,
+        )
+        return written(partial(write, _content_type=JSON_PATCH))
+
+    def delete(self, profile: TrainingProfile) -> Written | Refused:
+        """Delete a profile whose job is gone, this very one and no later one of the name."""
+        what = f"delete TrainingProfile {profile.namespace}/{profile.name}"
+        body = {"preconditions": {"uid": profile.uid}}
+        return written(
+            lambda: self._call(
+                what,
+                "delete_namespaced_custom_object",
+                profile.namespace,
+                name=profile.name,
+                body=body,
+            )
+        )
+
+    def _call(self, what: str, method: str, namespace: str, **arguments: object) -> bytes:
+        return self._client.call(
+            what,
+            getattr(self._client.custom, method),
+            group=GROUP,
+            version=VERSION,
+            namespace=namespace,
+            plural=PROFILES,
+            **arguments,
+        )
+
+
+def _new(job: TrainingJob) -> dict[str, object]:
+    reference = {"kind": job.kind, "name": job.name, "uid": job.uid}
+    owner = {
+        "apiVersion": f"{OPERATOR_GROUP}/{JOB_VERSION}",
+        **reference,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": PROFILE_KIND,
+        "metadata": {"name": job.name, "namespace": job.namespace, "ownerReferences": [owner]},
+        "spec": {"jobRef": reference},
+    }
+
+
+def _storable(status: ProfileStatus) -> dict[str, object]:
+    # By way of JSON text, where a number that is none becomes null; and null is no number to the
+    # CRD's schema.
+    fields: dict[str, object] = msgspec.json.decode(msgspec.json.encode(status))
+    fields |= {
+        name: _rounded(fields[name], digits) for name, digits in _PRINTED.items() if name in fields
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+_PRINTED = {"loss": 5, "stepsPerSecond": 4}
+"""Significant digits of the numbers that kubectl prints as they are stored."""
+
+
+def _rounded(value: object, digits: int) -> object:
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
+
+
+def _decoded(what: str, body: bytes) -> TrainingProfile:
+    try:
+        return decode_profile(body)
+    except Malformed as error:
+        raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error

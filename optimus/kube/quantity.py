@@ -1,0 +1,72 @@
+"""Kubernetes quantities as integers: CPU in millicores, memory in bytes, everything else in
+units."""
+
+import re
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import lru_cache
+
+from kubernetes.utils.quantity import parse_quantity
+
+from optimus.kube.errors import Malformed
+from optimus.resources import CPU, Resources
+
+# Stricter than the parser: Python's Decimal also reads "NaN", "1_000" and digits of other scripts.
+_FORM = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkKMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?", re.ASCII
+)
+_LARGEST = 2**63 - 1
+
+Amount = str | int | float
+"""How JSON carries a quantity: the API server writes strings, users also write numbers."""
+
+
+def requested(amounts: Mapping[str, Amount] | None) -> Resources:
+    """What a container asks for: fractions are rounded up, as kube-scheduler does.
+
+    Raises:
+        Malformed: an amount is no quantity, negative or beyond 63 bits.
+    """
+    return _resources(amounts, ROUND_CEILING)
+
+
+def offered(amounts: Mapping[str, Amount] | None) -> Resources:
+    """What a node has: fractions are rounded down, so that nothing is promised that is not there.
+
+    Raises:
+        Malformed: an amount is no quantity, negative or beyond 63 bits.
+    """
+    return _resources(amounts, ROUND_FLOOR)
+
+
+def _resources(amounts: Mapping[str, Amount] | None, rounding: str) -> Resources:
+    # Thousands of pods ask for the same few amounts; they share one object.
+    return _shared(
+        tuple(sorted((name, str(amount)) for name, amount in (amounts or {}).items())), rounding
+    )
+
+
+@lru_cache(maxsize=4096)
+def _shared(amounts: tuple[tuple[str, str], ...], rounding: str) -> Resources:
+    return Resources({name: _integer(name, text, rounding) for name, text in amounts})
+
+
+def _integer(resource: str, text: str, rounding: str) -> int:
+    amount = _decimal(resource, text) * (1000 if resource == CPU else 1)
+    if amount < 0:
+        raise Malformed(f"{resource}: {text!r} is negative")
+    if amount > _LARGEST:
+        raise Malformed(f"{resource}: {text!r} is too large")
+    return int(amount.to_integral_value(rounding))
+
+
+def _decimal(resource: str, text: str) -> Decimal:
+    if len(text) > 64 or not _FORM.fullmatch(text):
+        raise Malformed(
+            f"{resource}: {text[:64]!r} is no quantity; write for example 2, 500m or 1.5Gi"
+        )
+    try:
+        parsed: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]  # the library has no types here
+    except ValueError as error:
+        raise Malformed(f"{resource}: {text!r} is no quantity: {error}") from error
+    return parsed

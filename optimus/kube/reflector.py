@@ -1,0 +1,316 @@
+"""A local copy of one kind of object, kept up to date by list and watch.
+
+List in pages, remember the list's resource version, watch from there. Every event and bookmark
+moves that version on, so that a watch which ends (they all do, by their own time limit) goes on
+where it was. When the API server no longer knows the version (410), list again and tell apart what
+is new, changed and gone. Failures wait with a jittered, doubling pause. A frozen server is noticed
+by the read time-out, which is a little longer than the watch."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, Generic
+
+import msgspec
+import urllib3
+
+from optimus.kube.backoff import Backoff, BackoffRule
+from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
+from optimus.kube.kind import Kind, Source
+from optimus.kube.store import Cached, Changes, Key, Observer, Store, T
+from optimus.kube.watch import Page, decode_event, decode_page, lines
+
+_LOG = logging.getLogger(__name__)
+_ENOUGH_FAILURES: Final = 4
+"""After so many failures in a row (about 10 s) the version is given up and everything is listed
+again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRules:
+    """The times and sizes of one copy."""
+
+    page: int = 500
+    """Objects per page of a list: bounds the memory of one answer."""
+
+    watch_seconds: float = 120.0
+    """How long one watch lasts at least (up to a quarter more, at random). A frozen server goes
+    unnoticed for at most this and ``grace_seconds``; opening a watch is cheap."""
+
+    grace_seconds: float = 15.0
+    """How much longer than a watch a read may wait before the server counts as frozen."""
+
+    absent_seconds: float = 30.0
+    """How often an optional kind that the server does not know is looked for again."""
+
+    backoff: BackoffRule = field(default_factory=BackoffRule)
+
+
+class Reflector(Generic[T]):
+    """A local copy of one kind of object; reading it never blocks on the network.
+
+    Safe to use from several threads. ``start`` begins; ``stop`` ends its thread.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        kind: Kind[T],
+        *,
+        rules: CacheRules | None = None,
+        changes: Changes | None = None,
+        observer: Observer[T] | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self.kind = kind
+        self.changes = changes or Changes()
+        self._source = source
+        self._rules = rules or CacheRules()
+        self._random = random or Random()
+        self._backoff = Backoff(self._rules.backoff, self._random)
+        self._store: Store[T] = Store(self.changes, observer)
+        self._stopping = threading.Event()
+        self._synced = threading.Event()
+        self._response: urllib3.BaseHTTPResponse | None = None
+        self._version = ""
+        self._expirations = 0
+        self._last_contact: float | None = None
+        """Before the first contact: since when one is tried for."""
+        self._failure: str | None = None
+        self._thread = threading.Thread(target=self._run, name=f"cache-{kind.plural}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to list and watch, on a thread of its own."""
+        self._last_contact = time.monotonic()
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 5.0) -> None:
+        """End the thread, also in the middle of a watch."""
+        self._stopping.set()
+        response = self._response
+        if response is not None:
+            _interrupt(response)
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout_seconds)
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole list has been read; from then on the copy is fresh, or ``failure`` says
+        why not."""
+        return self._synced.is_set()
+
+    def wait_synced(self, timeout_seconds: float) -> bool:
+        """Wait for the first whole list."""
+        return self._synced.wait(timeout_seconds)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the copy cannot be refreshed at the moment; ``None`` while all is well."""
+        return self._failure
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """Seconds since the API server was last heard of, or since the start if it never was;
+        ``None`` before that."""
+        last = self._last_contact
+        return None if last is None else time.monotonic() - last
+
+    def items(self) -> tuple[T, ...]:
+        """Every object of now, in no particular order."""
+        return self._store.items()
+
+    def find(self, namespace: str, name: str) -> T | None:
+        """One object of now."""
+        return self._store.find(Key(namespace, name))
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            pause = self._round()
+            if pause:
+                self._stopping.wait(pause)
+
+    def _round(self) -> float:
+        """List if need be, then watch once; returns the seconds to pause."""
+        try:
+            if not self._version:
+                self._list()
+            return self._watch() if self._version else 0.0
+        except KubeError as error:
+            return self._after_error(error)
+        except Malformed as error:
+            return self._after_error(
+                KubeError(ErrorKind.TRANSIENT, f"cannot read {self.kind.plural}: {error}")
+            )
+        except Exception as error:  # noqa: BLE001 - a thread that dies unseen would leave a copy that ages in silence
+            if not self._stopping.is_set():
+                _LOG.exception(
+                    "the copy of %s met an error of its own and starts again", self.kind.plural
+                )
+            self._version = ""
+            return self._after_error(classify(f"watch {self.kind.plural}", error))
+
+    def _after_error(self, error: KubeError) -> float:
+        if self._stopping.is_set():
+            return 0.0
+        if error.kind is ErrorKind.EXPIRED:
+            self._version = ""
+            self._expirations += 1
+            # Once is ordinary; a server on which each new version is too old at once must not be
+            # listed in a loop.
+            return 0.0 if self._expirations == 1 else self._fail(error)
+        if error.kind is ErrorKind.NOT_FOUND and self.kind.optional:
+            self._be_absent()
+            return self._rules.absent_seconds
+        # A server that was restored from a backup answers 504 to a version that it has not reached
+        # yet.
+        if (
+            error.kind not in (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
+            or self._backoff.failures >= _ENOUGH_FAILURES
+        ):
+            self._version = ""
+        return self._fail(error)
+
+    def _fail(self, error: KubeError) -> float:
+        if self._failure != error.sentence:
+            _LOG.warning("%s", error.sentence)
+        self._failure = error.sentence
+        return self._backoff.after_failure(error.retry_after_seconds or 0.0)
+
+    def _heard(self) -> None:
+        self._last_contact = time.monotonic()
+        if self._failure is not None:
+            _LOG.info("%s are up to date again", self.kind.plural)
+        self._failure = None
+
+    def _be_absent(self) -> None:
+        self._version = ""
+        self._heard()
+        self._store.replace({})
+        self._synced.set()
+
+    # --- list
+    # -------------------------------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        objects: dict[Key, T] = {}
+        version, page = "", ""
+        while not self._stopping.is_set():
+            answer = self._page(page)
+            objects.update((_key(item), item) for item in self._decoded(answer.items or ()))
+            version, page = answer.metadata.resource_version, answer.metadata.next_page or ""
+            if not page:
+                break
+        else:
+            return
+        self._store.replace(objects)
+        self._version = version
+        self._backoff.reset()
+        self._heard()
+        self._synced.set()
+
+    def _page(self, token: str) -> Page:
+        query = [*self.kind.selectors(), ("limit", str(self._rules.page))]
+        if token:
+            query.append(("continue", token))
+        return decode_page(self._source.get(f"list {self.kind.plural}", self.kind.path, query))
+
+    def _decoded(self, items: Iterable[msgspec.Raw]) -> Iterator[T]:
+        for raw in items:
+            item = self._decode(raw)
+            if item is not None:
+                yield item
+
+    def _decode(self, raw: msgspec.Raw) -> T | None:
+        try:
+            return self.kind.decode(raw)
+        except Malformed as error:
+            _LOG.warning(
+                "one of the %s cannot be read and is passed over: %s", self.kind.plural, error
+            )
+            return None
+
+    # --- watch
+    # ------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> float:
+        """Follow changes until the watch ends; returns the seconds to pause before the next."""
+        lasts = self._rules.watch_seconds * self._random.uniform(1.0, 1.25)
+        query = [
+            *self.kind.selectors(),
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", self._version),
+            ("timeoutSeconds", str(max(1, int(lasts)))),
+        ]
+        began = time.monotonic()
+        what = f"watch {self.kind.plural}"
+        with self._source.stream(
+            what, self.kind.path, query, lasts + self._rules.grace_seconds
+        ) as response:
+            self._response = response
+            try:
+                events = self._follow(what, response)
+            finally:
+                self._response = None
+        return self._after_watch(events, time.monotonic() - began)
+
+    def _after_watch(self, events: int, lasted_seconds: float) -> float:
+        if events or lasted_seconds >= 1.0:
+            self._backoff.reset()
+            self._heard()
+            return 0.0
+        # A server or proxy that cuts every watch at once must not be asked a thousand times a
+        # second.
+        return self._fail(
+            KubeError(
+                ErrorKind.TRANSIENT, f"the API server ends each watch of {self.kind.plural} at once"
+            )
+        )
+
+    def _follow(self, what: str, response: urllib3.BaseHTTPResponse) -> int:
+        events = 0
+        if self._stopping.is_set():
+            return events
+        self._heard()
+        try:
+            for line in lines(response):
+                self._apply(what, line)
+                events += 1
+        except (urllib3.exceptions.HTTPError, OSError, AttributeError) as error:
+            # AttributeError: the response was closed under the reader, by stop().
+            raise classify(what, error) from error
+        return events
+
+    def _apply(self, what: str, line: bytes) -> None:
+        try:
+            event = decode_event(what, line)
+        except Malformed:
+            # Which object it was about is unknown: only a new list can tell.
+            self._version = ""
+            raise
+        if event.type != "BOOKMARK":
+            item = None if event.type == "DELETED" else self._decode(event.object)
+            self._store.put(Key(event.metadata.namespace, event.metadata.name), item)
+        self._version = event.metadata.resource_version or self._version
+        self._expirations = 0
+        self._backoff.reset()
+        self._heard()
+
+
+def _key(item: Cached) -> Key:
+    return Key(item.namespace, item.name)
+
+
+def _interrupt(response: urllib3.BaseHTTPResponse) -> None:
+    try:
+        response.shutdown()
+    except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError, RuntimeError):
+        # It has just ended by itself, or its transport cannot be shut down: the thread then ends
+        # with its watch.
+        _LOG.debug("a watch could not be interrupted", exc_info=True)

@@ -1,0 +1,60 @@
+"""Answers that a write can expect: done, or refused for a reason that the caller acts on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from optimus.kube.errors import ErrorKind, KubeError
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The write happened; ``resource_version`` is the object's new one ("" where the answer did not
+    say)."""
+
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The API server did not do it.
+
+    Where ``kind`` is TRANSIENT the write may have happened all the same, its answer lost.
+    """
+
+    kind: ErrorKind
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def answer_of(call: Callable[[], Value]) -> Value | Refused:
+    """The call's answer, or its ``KubeError`` as a value."""
+    try:
+        return call()
+    except KubeError as error:
+        return Refused(error.kind, error.sentence)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Answer(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+def written(call: Callable[[], bytes]) -> Written | Refused:
+    """What became of a write whose answer is the object as stored."""
+    body = answer_of(call)
+    if isinstance(body, Refused):
+        return body
+    try:
+        return Written(msgspec.json.decode(body, type=_Answer).metadata.resource_version)
+    except (msgspec.MsgspecError, UnicodeError):
+        return Written()

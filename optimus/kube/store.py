@@ -1,0 +1,116 @@
+"""A keyed set of objects that one thread fills and many read, and that tells of every change."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+_LOG = logging.getLogger(__name__)
+
+
+class Cached(Protocol):
+    """What a cached object must tell about itself."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; "" for kinds without."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+T = TypeVar("T", bound=Cached)
+
+
+class Key(NamedTuple):
+    """What identifies a cached object."""
+
+    namespace: str
+    name: str
+
+
+class Changes:
+    """A count of changes that threads can wait on; several copies may share one."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """How many changes there have been."""
+        with self._condition:
+            return self._count
+
+    def tell(self) -> None:
+        """Count one more and wake whoever waits."""
+        with self._condition:
+            self._count += 1
+            self._condition.notify_all()
+
+    def wait(self, seen: int, timeout_seconds: float) -> int:
+        """Wait until the count is no longer ``seen``, or the time is over; returns the count."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._count != seen, timeout_seconds)
+            return self._count
+
+
+Observer = Callable[[T | None, T | None], None]
+"""Called on the copy's own thread with an object before and after; ``None``: not there. It must be
+quick."""
+
+
+class Store(Generic[T]):
+    """Objects by namespace and name; safe to use from several threads."""
+
+    def __init__(self, changes: Changes, observer: Observer[T] | None) -> None:
+        self.changes = changes
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._objects: dict[Key, T] = {}
+
+    def items(self) -> tuple[T, ...]:
+        """Every object of now, in no particular order."""
+        with self._lock:
+            return tuple(self._objects.values())
+
+    def find(self, key: Key) -> T | None:
+        """One object of now."""
+        with self._lock:
+            return self._objects.get(key)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._objects)
+
+    def put(self, key: Key, item: T | None) -> None:
+        """Set one object; ``None`` takes it away."""
+        with self._lock:
+            before = self._objects.pop(key, None)
+            if item is not None:
+                self._objects[key] = item
+        self._tell(before, item)
+        self.changes.tell()
+
+    def replace(self, objects: Mapping[Key, T]) -> None:
+        """Set every object, and tell of those that are new, different and gone."""
+        with self._lock:
+            before = self._objects
+            self._objects = dict(objects)
+        for key in before.keys() - objects.keys():
+            self._tell(before[key], None)
+        for key, item in objects.items():
+            if before.get(key) != item:
+                self._tell(before.get(key), item)
+        self.changes.tell()
+
+    def _tell(self, before: T | None, after: T | None) -> None:
+        if self._observer is None:
+            return
+        try:
+            self._observer(before, after)
+        except Exception:  # noqa: BLE001 - an observer's fault must not end the thread that keeps the copy fresh
+            _LOG.exception("an observer failed on one change")

@@ -1,0 +1,192 @@
+"""TFJobs and MXJobs as written and as meant.
+
+The operator fills in defaults in memory only and takes replica types in any casing, so the stored
+object may lack
+``replicas`` or say ``worker`` for ``Worker``; both are read here, and the stored casing is kept for
+writing back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
+from optimus.kube import labels
+from optimus.kube.annotations import (
+    JobOptions,
+    Problem,
+    asks_for_management,
+    read_wishes,
+    unknown_annotations,
+)
+from optimus.kube.contract import Annotation
+from optimus.kube.eligibility import JobRules, why_left_alone
+from optimus.kube.errors import Malformed
+from optimus.kube.job_schema import (
+    RunPolicy,
+    StoredJob,
+    StoredMetadata,
+    StoredRole,
+    StoredStatus,
+    mode_of,
+    replicas_of,
+    roles_of,
+)
+from optimus.kube.times import parse_instant
+
+PLURALS: Final = {"TFJob": "tfjobs", "MXJob": "mxjobs"}
+VERSION: Final = "v1"
+_RESIZED: Final = (Role.PS, Role.WORKER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJob:
+    """One TFJob or MXJob as stored.
+
+    ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
+    why.
+    ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
+    ``replica_keys`` holds each role's key as stored. ``suspended_by`` is the interval that
+    suspended the job, if it was this software.
+    ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None`` while
+    unfinished."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    created_at: float
+    job: Job | None
+    left_alone: str | None = None
+    problems: tuple[Problem, ...] = ()
+    hints: tuple[Problem, ...] = ()
+    replica_keys: Mapping[Role, str] = field(default_factory=dict)
+    suspended: bool = False
+    suspended_by: str | None = None
+    conditions: frozenset[str] = frozenset()
+    outcome: str | None = None
+    message: str = ""
+    deleted: bool = False
+
+    @property
+    def key(self) -> JobKey:
+        """Namespace and name."""
+        return JobKey(self.namespace, self.name)
+
+    @property
+    def active(self) -> Job | None:
+        """The job where it is valid and neither finished nor being deleted."""
+        return None if self.outcome or self.deleted else self.job
+
+
+_DECODER = msgspec.json.Decoder(StoredJob)
+
+
+def decode_job(kind: str, raw: bytes | msgspec.Raw, *, rules: JobRules) -> TrainingJob:
+    """A TFJob or MXJob from its JSON.
+
+    Raises:
+        Malformed: the JSON is no such object. A job that merely says something wrong does not
+        raise: it is
+            returned with its problems.
+    """
+    try:
+        decoded = _DECODER.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed(f"not a {kind}: {error}") from error
+    return _record(kind, decoded, rules)
+
+
+def _record(kind: str, raw: StoredJob, rules: JobRules) -> TrainingJob:
+    metadata, policy = raw.metadata, raw.spec.run_policy or RunPolicy()
+    annotations = metadata.annotations or {}
+    conditions = {
+        entry.type: entry
+        for entry in (raw.status or StoredStatus()).conditions or ()
+        if entry.status == "True"
+    }
+    outcome = next((name for name in ("Failed", "Succeeded") if name in conditions), None)
+    job, left_alone, problems = _read(kind, raw, rules)
+    return TrainingJob(
+        kind=kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        created_at=_created(metadata),
+        job=job,
+        left_alone=left_alone,
+        problems=problems,
+        hints=unknown_annotations(annotations),
+        replica_keys={
+            role: key
+            for key in replicas_of(raw.spec)
+            if (role := labels.role_named(key)) is not None
+        },
+        suspended=bool(policy.suspend),
+        suspended_by=annotations.get(Annotation.SUSPENDED_BY),
+        conditions=frozenset(conditions),
+        outcome=outcome,
+        message=(outcome and conditions[outcome].message) or "",
+        deleted=metadata.deletion_timestamp is not None,
+    )
+
+
+def _created(metadata: StoredMetadata) -> float:
+    return parse_instant(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
+
+
+def _read(
+    kind: str, raw: StoredJob, rules: JobRules
+) -> tuple[Job | None, str | None, tuple[Problem, ...]]:
+    annotations = raw.metadata.annotations or {}
+    wishes, problems = read_wishes(annotations)
+    managed = asks_for_management(annotations)
+    try:
+        roles = roles_of(raw.spec)
+    except Malformed as error:
+        return None, str(error), problems
+    left_alone = why_left_alone(raw, roles, problems, rules) if managed else None
+    return _job(kind, raw, roles, wishes, left_alone), left_alone, problems
+
+
+def _job(
+    kind: str,
+    raw: StoredJob,
+    roles: Mapping[Role, StoredRole],
+    wishes: JobOptions,
+    left_alone: str | None,
+) -> Job:
+    ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
+    return Job(
+        key=JobKey(raw.metadata.namespace, raw.metadata.name),
+        uid=raw.metadata.uid,
+        kind=kind,
+        created_at=_created(raw.metadata),
+        counts=Counts(ps.count if ps else 0, worker.count if worker else 0),
+        ps=ps.spec if ps else ReplicaSpec(),
+        worker=worker.spec if worker else ReplicaSpec(),
+        fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
+        bounds=wishes.bounds,
+        mode=wishes.mode or mode_of(worker),
+        batch=wishes.batch,
+        steps_per_epoch=wishes.steps_per_epoch,
+        goal=wishes.goal,
+        at_target=wishes.at_target,
+        rescale=wishes.rescale,
+        workload=wishes.workload,
+        chief_trains=wishes.chief_trains,
+        suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
+        left_alone=left_alone,
+        loss_metric=wishes.loss_metric,
+        metrics_format=wishes.metrics_format,
+        checkpoint_format=wishes.checkpoint_format,
+    )
+
+
+def _fixed(roles: Mapping[Role, StoredRole]) -> list[tuple[Role, StoredRole]]:
+    return sorted(
+        (role, found) for role, found in roles.items() if role not in _RESIZED and found.count
+    )

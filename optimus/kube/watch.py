@@ -1,0 +1,103 @@
+"""The bytes of lists and watches: pages of objects, and lines that each hold one event."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+import urllib3
+
+from optimus.kube.errors import Malformed, Status, from_status
+
+_LONGEST_LINE: Final = 16 * 2**20
+"""Bytes of one watch event: far beyond the 3 MB that etcd lets an object have."""
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+class Metadata(msgspec.Struct, gc=False, rename="camel"):
+    """What a copy needs to know of any object."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _AnyObject(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+class ListMetadata(msgspec.Struct, rename="camel"):
+    """Where a list stands: its version, and the token of its next page."""
+
+    resource_version: str = ""
+    next_page: str | None = msgspec.field(name="continue", default=None)
+
+
+class Page(msgspec.Struct):
+    """One page of a list, its objects not decoded yet: one bad object must not spoil the others."""
+
+    metadata: ListMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One change: ``type`` is ADDED, MODIFIED, DELETED or BOOKMARK (which carries a version
+    alone)."""
+
+    type: str
+    object: msgspec.Raw
+    metadata: Metadata
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_PAGES = msgspec.json.Decoder(Page)
+_LINES = msgspec.json.Decoder(_Line)
+_OBJECTS = msgspec.json.Decoder(_AnyObject)
+_STATUSES = msgspec.json.Decoder(Status)
+
+
+def decode_page(body: bytes) -> Page:
+    """One page of a list.
+
+    Raises:
+        Malformed: the body is no list.
+    """
+    try:
+        page = _PAGES.decode(body)
+    except _UNREADABLE as error:
+        raise Malformed(f"the list is no list: {error}") from error
+    if not page.metadata.resource_version:
+        raise Malformed("the list names no resource version to watch from")
+    return page
+
+
+def decode_event(what: str, line: bytes) -> Event:
+    """One event of a watch.
+
+    Raises:
+        KubeError: the event is an error of the API server.
+        Malformed: the line is no event.
+    """
+    try:
+        event = _LINES.decode(line)
+        if event.type == "ERROR":
+            status = _STATUSES.decode(event.object)
+            raise from_status(what, status, status.code or 500)
+        return Event(event.type, event.object, _OBJECTS.decode(event.object).metadata)
+    except _UNREADABLE as error:
+        raise Malformed(f"an event is no event: {error}") from error
+
+
+def lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of a body as they arrive; what follows the last line end is cut off and so passed
+    over."""
+    kept = b""
+    for chunk in response.stream(65536):
+        *whole, kept = (kept + chunk).split(b"\n")
+        yield from (line for line in whole if line.strip())
+        if len(kept) > _LONGEST_LINE:
+            raise urllib3.exceptions.ProtocolError("an event is longer than any object can be")

@@ -1,0 +1,97 @@
+"""Nodes, and which replicas they admit apart from room: labels, taints, cordons.
+
+The rules are those of kube-scheduler's in-tree filters NodeAffinity, TaintToleration and
+NodeUnschedulable; a gang is planned whole before kube-scheduler has filtered for each of its pods,
+so the plan has to know them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from optimus.jobs import NodeConstraints, Requirement, Toleration
+from optimus.resources import NONE, Resources
+
+_REPELLING = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node's taint."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node: what it can hold in all, its labels and taints; ``cordoned`` is
+    ``spec.unschedulable``."""
+
+    name: str
+    allocatable: Resources = NONE
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
+
+
+def refusal(node: Node, constraints: NodeConstraints) -> str | None:
+    """Why the node does not admit a replica with these constraints; ``None`` when it does."""
+    if node.cordoned and not _tolerated(_CORDON, constraints.tolerations):
+        return "node is cordoned"
+    for taint in node.taints:
+        if taint.effect in _REPELLING and not _tolerated(taint, constraints.tolerations):
+            return f"taint {taint.key} is not tolerated"
+    if any(node.labels.get(key) != value for key, value in constraints.selector):
+        return "node selector does not match"
+    if constraints.affinity and not any(_holds_whole(term, node) for term in constraints.affinity):
+        return "node affinity does not match"
+    return None
+
+
+_CORDON = Taint("node.kubernetes.io/unschedulable")
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if not toleration.key:
+        return toleration.operator == "Exists"
+    if toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or toleration.value == taint.value
+
+
+def _holds_whole(term: tuple[Requirement, ...], node: Node) -> bool:
+    # Kubernetes: a term without requirements matches no node.
+    return bool(term) and all(_holds(requirement, node) for requirement in term)
+
+
+def _holds(requirement: Requirement, node: Node) -> bool:
+    actual = node.name if requirement.field else node.labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return actual in requirement.values
+        case "NotIn":
+            return actual not in requirement.values
+        case "Exists":
+            return actual is not None
+        case "DoesNotExist":
+            return actual is None
+        case "Gt" | "Lt":
+            return _compares(actual, requirement)
+        case _:
+            return False
+
+
+def _compares(actual: str | None, requirement: Requirement) -> bool:
+    try:
+        left, right = int(actual or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if requirement.operator == "Gt" else left < right

@@ -1,0 +1,1 @@
+"""Placement rules that Optimus is compared with: per-pod packing and spreading."""

@@ -1,0 +1,45 @@
+"""Which gang is placed first: the order that keeps a rescaled job its place and lets no job starve.
+
+Optimus, section 4.2, places jobs in ascending demand, small ones first. Two additions: a job that
+has run before comes before one that has not, so that a rescale does not cost a job its place; and a
+gang that has waited longer than the age limit comes before all that have not run, the oldest first,
+so that small gangs that keep arriving cannot starve a large one.
+"""
+
+from dataclasses import dataclass
+
+from optimus.resources import Resources
+
+AGE_LIMIT_SECONDS = 600.0
+"""A job waits at most one scheduling interval behind smaller ones that came later."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingGang:
+    """A gang that waits: ``since`` is when that began, in seconds; ``ran_before`` if its job has
+    ever been placed."""
+
+    job_uid: str
+    demand: Resources
+    since: float
+    ran_before: bool = False
+
+
+OrderKey = tuple[int, float, float, str]
+
+
+def order_key(
+    gang: WaitingGang, capacity: Resources, now: float, age_limit_seconds: float
+) -> OrderKey:
+    """Sorts first what is placed first; UIDs break ties, so the order is total."""
+    _, share = gang.demand.dominant(capacity)
+    if gang.ran_before:
+        return 0, gang.since, share, gang.job_uid
+    if now - gang.since > age_limit_seconds:
+        return 1, gang.since, share, gang.job_uid
+    return 2, share, gang.since, gang.job_uid
+
+
+def is_entitled(gang: WaitingGang, now: float, age_limit_seconds: float) -> bool:
+    """Whether the gang holds back those behind it even though it does not fit yet."""
+    return gang.ran_before or now - gang.since > age_limit_seconds

@@ -1,0 +1,40 @@
+"""First in, first out: every job keeps the counts its user asked for, the oldest first while there
+is room."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation.demand import Demands, fits
+from optimus.jobs import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class FifoPolicy:
+    """The user's own counts in order of arrival; forecasts are not looked at."""
+
+    name: ClassVar[str] = "fifo"
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        """The jobs' own counts, clamped to their bounds; a job that does not fit gets no entry."""
+        counts: dict[str, Counts] = {}
+        reasons: dict[str, str] = {}
+        demands = Demands.of(problem)
+        jobs = [each.job for each in problem.candidates]
+        wanted = [job.bounds.clamp(job.counts) for job in jobs]
+        pairs = np.array(wanted, dtype=np.int64).reshape(-1, 2)
+        asked, room = demands.at(pairs[:, 0], pairs[:, 1]), demands.room
+        for row in sorted(range(len(jobs)), key=lambda row: (jobs[row].created_at, jobs[row].uid)):
+            uid = jobs[row].uid
+            if fits(asked[row], room):
+                room, counts[uid] = room - asked[row], wanted[row]
+                reasons[uid] = f"{wanted[row]} are the counts its user asked for"
+            else:
+                lacking = demands.lacking(asked[row], room)
+                reasons[uid] = (
+                    f"{wanted[row]} do not fit behind the jobs that came before: too little "
+                    f"{lacking} is left"
+                )
+        return Allocation(counts, reasons)

@@ -1,0 +1,153 @@
+"""The allocation of Optimus exactly as published (EuroSys 2018, section 4.1, equation 9).
+
+Every job starts at its minimum (1 PS + 1 worker). Then the job of the largest gain gets the task of
+its larger term: remaining seconds saved per *amount* (cores, GiB, GPUs) of the resource that
+dominates the task. The loop ends when a task does not fit ("some resource in the cluster is used
+up") or when no gain is positive. What the text leaves open is a field below. Known to be worse than
+module ``optimus``: kept for comparison."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation.baseline import MOST_PER_ROLE, Start, start_at_minimum
+from optimus.allocation.greedy import NO_STEP, Gains, GrowthState, Steps
+from optimus.allocation.remaining_time import RemainingSeconds
+from optimus.resources import CPU, MEMORY, Resources
+
+_UNITS = {CPU: 1000.0, MEMORY: float(2**30)}
+
+
+class StopRule(StrEnum):
+    """What the first task that does not fit ends."""
+
+    LOOP = "loop"
+    TASK = "task"
+
+
+class Tie(StrEnum):
+    """Which task a job gets whose two terms are equal."""
+
+    PS = "ps"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimusPaperPolicy:
+    """Greedy by remaining seconds saved per amount of the dominant resource."""
+
+    name: ClassVar[str] = "optimus-paper"
+
+    stop: StopRule = StopRule.LOOP
+    """The first task that does not fit ends the whole loop, or only that kind of task of that job.
+    "Some resource in the cluster is used up" can be read either way; the authors' program ends."""
+
+    tie: Tie = Tie.PS
+    """Of equal terms of equation 9 this one is taken, as in the authors' program. Equal gains of
+    two jobs go to the one that arrived first."""
+
+    priority_factor: float = 1.0
+    """The gain of a job at its beginning is multiplied by this. Unit: none. The paper tries 0.95
+    and has it off."""
+
+    beginning: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
+    """Which jobs are at their beginning, by UID, where the caller knows better. Otherwise it is a
+    job that is not running yet: the paper gives no bound, and it is before any training that least
+    is known of a job."""
+
+    most_per_role: int = MOST_PER_ROLE
+    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        """Counts for every candidate whose minimum fits."""
+        start = start_at_minimum(problem, most_per_role=self.most_per_role)
+        by_arrival = sorted(range(len(start.seated)), key=lambda row: _arrival(start, row))
+        rule = _GainPerAmount(
+            start.seconds(),
+            *_amounts(start, problem.capacity),
+            self._factors(start),
+            self.tie,
+            self.stop,
+        )
+        climb = start.climb(rule, by_arrival, ends_at_misfit=self.stop is StopRule.LOOP)
+        ending = (
+            f"ended when {climb.lacking} was used up"
+            if climb.lacking
+            else "ended when no task saved time"
+        )
+        reason = f"gain per amount of its dominant resource; {ending}"
+        counts = start.counts_at(climb.ps, climb.workers)
+        return Allocation(counts, {**start.reasons, **dict.fromkeys(counts, reason)})
+
+    def _factors(self, start: Start) -> Gains:
+        beginning = [self.beginning.get(each.job.uid, not each.running) for each in start.seated]
+        return np.where(np.array(beginning, dtype=np.bool_), self.priority_factor, 1.0)
+
+
+def _arrival(start: Start, row: int) -> tuple[float, str]:
+    job = start.seated[row].job
+    return job.created_at, job.uid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GainPerAmount:
+    """Equation 9: the larger of its two terms."""
+
+    seconds: RemainingSeconds
+    ps_amount: Gains
+    worker_amount: Gains
+    factor: Gains
+    tie: Tie
+    stop: StopRule
+
+    def next_steps(self, here: GrowthState) -> Steps:
+        """Gains are seconds saved per amount."""
+        now = self.seconds(here.rows, here.ps, here.workers)
+        ps = self._gain(here, now, (1, 0), self.ps_amount)
+        worker = self._gain(here, now, (0, 1), self.worker_amount)
+        takes_ps = (ps >= worker) if self.tie is Tie.PS else (ps > worker)
+        gain = np.where(takes_ps, ps, worker) * self.factor[here.rows]
+        gain[~(gain > 0)] = NO_STEP
+        return Steps(gain, takes_ps.astype(np.int64), (~takes_ps).astype(np.int64))
+
+    def _gain(self, here: GrowthState, now: Gains, more: tuple[int, int], amount: Gains) -> Gains:
+        with np.errstate(invalid="ignore"):
+            saved = now - self.seconds(here.rows, here.ps + more[0], here.workers + more[1])
+        # What is to end the loop must come up in its turn, though there is no room for it.
+        allowed = here.within_bounds(*more) if self.stop is StopRule.LOOP else here.allows(*more)
+        good = allowed & ~np.isnan(saved)
+        return np.asarray(np.where(good, saved / amount[here.rows], NO_STEP))
+
+
+def _amounts(start: Start, capacity: Resources) -> tuple[Gains, Gains]:
+    known: dict[Resources, float] = {}
+
+    def of(cost: Resources) -> float:
+        if cost not in known:
+            known[cost] = amount(cost, capacity)
+        return known[cost]
+
+    def array(costs: list[Resources]) -> NDArray[np.float64]:
+        return np.array([of(cost) for cost in costs], dtype=np.float64)
+
+    jobs = [each.job for each in start.seated]
+    return array([job.ps.resources for job in jobs]), array([job.worker.resources for job in jobs])
+
+
+def amount(cost: Resources, capacity: Resources) -> float:
+    """How much of its dominant resource a task takes: cores, GiB, or units of anything else.
+
+    Of equal shares the first by name is the dominant one, CPU before memory, as in the authors'
+    program: the paper names no rule, and the choice moves the result.
+    """
+    shares = {name: Resources({name: cost[name]}).dominant(capacity)[1] for name in cost}
+    if not shares:
+        return 1.0  # A task that asks for nothing: the paper knows no such task.
+    name = min(shares, key=lambda each: (-shares[each], each))
+    return cost[name] / _UNITS.get(name, 1.0)

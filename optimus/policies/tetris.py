@@ -1,0 +1,83 @@
+"""Tetris (SIGCOMM 2014), as Optimus compares itself with it (EuroSys 2018, section 6.1): short and
+small jobs first.
+
+The score of a job is its alignment less its remaining work. Alignment is the dot product of what
+one PS and one worker ask for and of the room, both as shares of capacity. Remaining work is the
+remaining time at one PS and one worker (its minimum) times the sum of the shares these take. The
+work is scaled by the ratio of the jobs' mean alignment and mean work, as in Tetris, section 3.3.
+Jobs are seated at their minimum by descending score; then, in that order, each grows by one PS and
+one worker as long as its forecast, Optimus' own, says that they help. Which nodes: rule ``pack``.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation.baseline import MOST_PER_ROLE, start_at_minimum
+from optimus.allocation.demand import Demands
+from optimus.allocation.greedy import Gains
+from optimus.allocation.sequential import InTurn
+
+
+@dataclass(frozen=True, slots=True)
+class TetrisPolicy:
+    """The highest score first, PSs and workers one to one."""
+
+    name: ClassVar[str] = "tetris"
+
+    work_weight: float = 1.0
+    """How much the remaining work counts beside the alignment, both scaled to the same mean. Unit:
+    none. Tetris' default; 0 packs without regard to time."""
+
+    stops_without_gain: bool = True
+    """A job stops growing where one PS and one worker more make it no faster; otherwise only the
+    room stops it."""
+
+    most_per_role: int = MOST_PER_ROLE
+    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        """Counts for every candidate whose minimum fits."""
+        scores: dict[str, float] = {}
+
+        def key(given: AllocationProblem, demands: Demands) -> Gains:
+            values = self._scores(given, demands)
+            scores.update(
+                {
+                    each.job.uid: float(value)
+                    for each, value in zip(given.candidates, values, strict=True)
+                }
+            )
+            return -values
+
+        start = start_at_minimum(problem, key, self.most_per_role)
+        score = np.array([scores[each.job.uid] for each in start.seated])
+        by_score = sorted(
+            range(len(start.seated)), key=lambda row: (-score[row], start.seated[row].job.uid)
+        )
+        climb = start.climb(InTurn(start.seconds(), score, self.stops_without_gain), by_score)
+        counts = start.counts_at(climb.ps, climb.workers)
+        reasons = {
+            uid: f"{each}: its score by alignment and work is {scores[uid]:.3g}"
+            for uid, each in counts.items()
+        }
+        return Allocation(counts, {**start.reasons, **reasons})
+
+    def _scores(self, problem: AllocationProblem, demands: Demands) -> Gains:
+        """Alignment less scaled remaining work, by candidate."""
+        if not problem.candidates:
+            return np.zeros(0)
+        capacity = np.maximum(demands.capacity, 1)
+        real = len(demands.capacity)
+        room = np.maximum(demands.room[:real], 0) / capacity
+        asked = (demands.ps + demands.workers)[:, :real] / capacity
+        alignment = asked @ room
+        seconds = np.array([each.forecast.at(each.least) for each in problem.candidates])
+        # No speed at all is the longest of all jobs; it must not make every other's work vanish
+        # beside it.
+        finite = np.isfinite(seconds)
+        work = np.where(finite, seconds, seconds[finite].max(initial=0.0) * 2) * asked.sum(axis=1)
+        scale = alignment.mean() / work.mean() if work.mean() > 0 else 0.0
+        return np.asarray(alignment - self.work_weight * scale * work)

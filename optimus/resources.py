@@ -1,0 +1,99 @@
+"""Amounts of resources: what a replica asks for, what a node offers.
+
+CPU counts in integer millicores, memory in integer bytes, ``pods`` and extended resources such as
+``nvidia.com/gpu`` in units. A resource that is absent is zero, and zeros are not stored, so that
+two amounts which mean the same compare and hash the same.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+
+
+class Resources(Mapping[str, int]):
+    """An immutable vector of resource amounts, by resource name.
+
+    Reading a resource that is not there gives 0. Subtraction may go below zero: a node can be
+    overcommitted by pods that this software did not place, and the arithmetic must say so.
+    """
+
+    __slots__ = ("_amounts", "_hash")
+
+    def __init__(self, amounts: Mapping[str, int] | None = None, /, **named: int) -> None:
+        merged = {**(amounts or {}), **named}
+        self._amounts = {name: merged[name] for name in sorted(merged) if merged[name] != 0}
+        self._hash: int | None = None
+
+    def __getitem__(self, name: str) -> int:
+        return self._amounts.get(name, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._amounts
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._amounts.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Resources):
+            return NotImplemented
+        return self._amounts == other._amounts
+
+    def __add__(self, other: Self) -> "Resources":
+        return Resources({name: self[name] + other[name] for name in {*self, *other}})
+
+    def __sub__(self, other: Self) -> "Resources":
+        return Resources({name: self[name] - other[name] for name in {*self, *other}})
+
+    def __mul__(self, count: int) -> "Resources":
+        return Resources({name: amount * count for name, amount in self._amounts.items()})
+
+    __rmul__ = __mul__
+
+    def fits_in(self, free: "Resources") -> bool:
+        """Whether every amount asked for is there; what is not asked for does not matter."""
+        return all(amount <= free[name] for name, amount in self._amounts.items())
+
+    def lacking_in(self, free: "Resources") -> tuple[str, ...]:
+        """The names of the resources of which ``free`` has too little."""
+        return tuple(name for name, amount in self._amounts.items() if amount > free[name])
+
+    def dominant(self, capacity: "Resources") -> tuple[str, float]:
+        """The resource with the largest share of ``capacity``, and that share (Optimus, section
+        4.1).
+
+        A resource of which the capacity is zero has an infinite share. Nothing asked for gives ("",
+        0.0)."""
+        shares = ((self._share(name, capacity), name) for name in self._amounts)
+        share, name = max(shares, default=(0.0, ""), key=lambda pair: (pair[0], pair[1]))
+        return name, share
+
+    def _share(self, name: str, capacity: "Resources") -> float:
+        return self[name] / capacity[name] if capacity[name] > 0 else float("inf")
+
+    def __repr__(self) -> str:
+        return (
+            f"Resources({', '.join(f'{name}={amount}' for name, amount in self._amounts.items())})"
+        )
+
+
+NONE = Resources()
+
+
+def total(amounts: Iterable[Resources]) -> Resources:
+    """The sum of all amounts."""
+    sums: dict[str, int] = {}
+    for amount in amounts:
+        for name, value in amount.items():
+            sums[name] = sums.get(name, 0) + value
+    return Resources(sums)

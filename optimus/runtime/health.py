@@ -1,0 +1,99 @@
+"""Serves health and metrics from a thread: whoever asks can neither slow the process down nor fill
+it up.
+
+The address is open to every pod of the cluster. A request that is not whole within a few seconds is
+dropped, and of many connections at once the oldest gives way to the newest, so that a probe is
+answered whatever others leave open."""
+
+import socket
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self
+
+from flask import Flask
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
+
+MOST_CONNECTIONS: Final = 32
+SILENCE_SECONDS: Final = 5.0
+
+
+class _Handler(WSGIRequestHandler):
+    timeout: ClassVar[float] = (
+        SILENCE_SECONDS  # of the socket, while a request is read and while it is answered
+    )
+
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's name
+        """Probes come every few seconds: they are not worth a line each."""
+
+
+class _Server(ThreadedWSGIServer):
+    allow_reuse_port = (
+        True  # a process that is started again need not wait for what is left of the one before
+    )
+
+    def __init__(self, host: str, port: int, app: Flask) -> None:
+        super().__init__(host, port, app, handler=_Handler)
+        self._open: OrderedDict[socket.socket, None] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._guard:
+            self._open[request] = None
+            oldest = (
+                self._open.popitem(last=False)[0] if len(self._open) > MOST_CONNECTIONS else None
+            )
+        if oldest is not None:
+            with suppress(OSError):
+                oldest.shutdown(
+                    socket.SHUT_RDWR
+                )  # its thread reads the end of the request, and ends
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._guard:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke is its client's business."""
+
+
+class HealthServer:
+    """Serves an application from a thread until the block ends, or until ``stop``."""
+
+    def __init__(self, app: Flask, host: str, port: int) -> None:
+        """Listens at once. Raises SystemExit, with a sentence on standard error, where the address
+        cannot be had."""
+        self._server = _Server(host, port, app)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="health", daemon=True
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; the one chosen where port 0 was asked for."""
+        return self._server.port
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; connections that are open are dropped."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=5)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,303 @@
+"""The simulated cluster: jobs that arrive, hold room, train, and are moved; nodes that never hold
+too much.
+
+A move is what a rescale is on the real cluster: training stops, the pods leave, the new ones are
+bound, training goes on. Room that pods are still leaving is not free yet. A job is CLEARING while
+the room of its next pods is being left (its own pods, or others', are there until then), STARTING
+while its new pods are bound but do not train yet."""
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from optimus.allocation import JobHistory
+from optimus.interval.capacity_plan import CapacityPlan, Held
+from optimus.jobs import Counts, Job, Role
+from optimus.nodes import Node
+from optimus.placement.gang import PlacementRule
+from optimus.resources import NONE, Resources
+from optimus.simulator.jobs import SimulatedJob
+from optimus.simulator.training import Training
+from optimus.snapshot import BoundPod, ClusterSnapshot
+
+
+class Phase(StrEnum):
+    """Where a job stands."""
+
+    WAITING = "waiting"
+    CLEARING = "clearing"
+    STARTING = "starting"
+    TRAINING = "training"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deeds:
+    """What was done to one job so far. ``restarts`` are all moves of a job that had trained, for
+    whatever reason."""
+
+    rescales: int = 0
+    restarts: int = 0
+    pauses: int = 0
+    last_rescaled_at: float | None = None
+    profiled: tuple[Counts, ...] = ()
+    profiling_since: float | None = None
+    own_counts: Counts | None = None
+
+
+@dataclass(slots=True)
+class JobState:
+    """One job on the cluster. ``job`` is its spec as it stands now; ``visible_at`` is when the
+    scheduler is told of it.
+
+    ``pods`` hold room now, ``coming`` are those of a move under way, whose room is kept.
+    ``moving_to`` are the counts of a rescale until its pods train; ``measures`` tells one that is
+    made for profiling."""
+
+    truth: SimulatedJob
+    job: Job
+    training: Training
+    visible_at: float
+    phase: Phase = Phase.WAITING
+    phase_ends_at: float = math.inf
+    ready_at: float = math.inf
+    pods: tuple[BoundPod, ...] = ()
+    coming: tuple[BoundPod, ...] = ()
+    moving_to: Counts | None = None
+    measures: bool = False
+    deeds: Deeds = field(default_factory=Deeds)
+    placed_at: float | None = None
+    ended_at: float | None = None
+    version: int = 0
+
+    @property
+    def history(self) -> JobHistory:
+        """What was done to the job, as decisions need it."""
+        return JobHistory(
+            rescales=self.deeds.rescales,
+            last_rescaled_at=self.deeds.last_rescaled_at,
+            rescaling_to=self.moving_to,
+            measures=self.measures and self.moving_to is not None,
+            profiling_since=self.deeds.profiling_since,
+            profiled=self.deeds.profiled,
+            own_counts=self.deeds.own_counts if self.job.counts in self.deeds.profiled else None,
+        )
+
+    @property
+    def next_at(self) -> float:
+        """When something happens to it by itself."""
+        return min(self.phase_ends_at, self.training.next_at)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it holds room or is promised some."""
+        return bool(self.pods or self.coming)
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Where the replicas of one job go. ``free_at``: when the room is really left by those who hold
+    it now."""
+
+    counts: Counts
+    held: tuple[Held, ...]
+    free_at: float
+
+
+class SimulatedCluster:
+    """All jobs that have arrived and not ended, by UID, at the instant ``now``."""
+
+    def __init__(self, nodes: Iterable[Node], leaving_seconds: float) -> None:
+        self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
+        self.now = 0.0
+        self.leaving_seconds = leaving_seconds
+        self.states: dict[str, JobState] = {}
+        self.ended: list[JobState] = []
+        self._agenda: list[tuple[float, str, int]] = []
+
+    @property
+    def visible(self) -> list[JobState]:
+        """The jobs that the scheduler knows of."""
+        return [state for state in self.states.values() if state.visible_at <= self.now]
+
+    @property
+    def next_at(self) -> float:
+        """When something happens by itself next."""
+        while self._agenda and not self._is_valid(*self._agenda[0]):
+            heapq.heappop(self._agenda)
+        return self._agenda[0][0] if self._agenda else math.inf
+
+    def add(self, state: JobState) -> None:
+        """A job arrives."""
+        self.states[state.job.uid] = state
+        if state.visible_at > self.now:
+            state.phase_ends_at = state.visible_at
+        self._note(state)
+
+    def advance(self, to: float) -> bool:
+        """Let time pass; whether anything happened that a scheduler would see."""
+        changed = False
+        while self.next_at <= to:
+            at, uid, _ = heapq.heappop(self._agenda)
+            self.now = at
+            changed |= self._happen(self.states[uid], at)
+        self.now = to
+        return changed
+
+    def catch_up(self) -> None:
+        """Bring every job's training to the present instant, so that its progress is of now."""
+        for state in self.states.values():
+            state.training.advance(self.now)
+
+    def snapshot(self) -> ClusterSnapshot:
+        """What the scheduler sees: pods that leave, and those to come in their place."""
+        states = self.visible
+        pods = (pod for state in states for pod in (*state.pods, *state.coming))
+        return ClusterSnapshot.of(self.now, (state.job for state in states), self.nodes, pods)
+
+    def room(self, rule: PlacementRule) -> CapacityPlan:
+        """The room that is free now: leaving pods still take theirs, coming ones take theirs
+        already."""
+        return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
+
+    def move(self, state: JobState, seats: Seats, *, measures: bool = False) -> None:
+        """Give a job this room at these counts, instead of what it has; it stops training until it
+        is there.
+
+        Its present pods leave in ``leaving_seconds``; ``seats.free_at`` may be later.
+        """
+        assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
+        at = self.now
+        state.training.stop(at)
+        had_room, trained = bool(state.pods), state.training.trained_seconds > 0
+        leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_room else 0.0
+        clear_at = max(at + leaving, seats.free_at)
+        changes = seats.counts != state.job.counts
+        state.job = replace(state.job, counts=seats.counts)
+        state.coming = tuple(_pod(held) for held in seats.held)
+        state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
+        state.ready_at = max(at + self._cost(state, had_room, trained), clear_at)
+        if not had_room:
+            state.ready_at = clear_at + self._cost(state, had_room, trained)
+        state.phase, state.phase_ends_at = Phase.CLEARING, clear_at
+        state.moving_to = seats.counts if had_room or changes else None
+        state.measures = measures
+        state.deeds = replace(
+            state.deeds,
+            restarts=state.deeds.restarts + (had_room and trained),
+            profiling_since=None,
+        )
+        if clear_at <= at:
+            self._bind(state)
+        self._note(state)
+
+    def pause(self, state: JobState) -> None:
+        """Take a job's room away; it waits until it is moved to some again."""
+        state.training.stop(self.now)
+        state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
+        leaving = min(self.leaving_seconds, state.truth.rescale_seconds)
+        state.coming, state.moving_to = (), None
+        state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
+        state.deeds = replace(state.deeds, pauses=state.deeds.pauses + 1, profiling_since=None)
+        self._note(state)
+
+    def present(self) -> Iterator[BoundPod]:
+        """All pods that hold room at this instant."""
+        for state in self.states.values():
+            yield from state.pods
+
+    def used(self) -> Mapping[str, Resources]:
+        """What is held on each node, by its name."""
+        used: dict[str, Resources] = {node.name: NONE for node in self.nodes}
+        for pod in self.present():
+            used[pod.node] = used[pod.node] + pod.resources
+        return used
+
+    def _cost(self, state: JobState, had_room: bool, trained: bool) -> float:
+        """Seconds until the next step: of a restart, of one after a pause, of a first start."""
+        truth = state.truth
+        if not trained:
+            return truth.start_seconds
+        return (
+            truth.rescale_seconds
+            if had_room
+            else max(truth.rescale_seconds - self.leaving_seconds, 0.0)
+        )
+
+    def _happen(self, state: JobState, at: float) -> bool:
+        """Whatever is due for one job by itself."""
+        state.training.advance(at)
+        if state.phase is Phase.TRAINING and state.training.is_finished:
+            self._end(state, at)
+            return True
+        due = state.phase_ends_at <= at
+        if due:
+            self._pass(state, at)
+        self._note(state)
+        return due
+
+    def _pass(self, state: JobState, at: float) -> None:
+        """The job's phase is over."""
+        state.phase_ends_at = math.inf
+        if state.phase is Phase.CLEARING:
+            self._bind(state)
+        elif state.phase is Phase.STARTING:
+            state.phase = Phase.TRAINING
+            state.training.begin(at, _servers(state.pods))
+            self._arrive(state, at)
+
+    def _bind(self, state: JobState) -> None:
+        """The room is clear: the coming pods are there."""
+        state.pods, state.coming = state.coming, ()
+        state.phase, state.phase_ends_at = Phase.WAITING, math.inf
+        if state.pods:
+            state.placed_at = self.now if state.placed_at is None else state.placed_at
+            state.phase, state.phase_ends_at = Phase.STARTING, max(state.ready_at, self.now)
+
+    def _arrive(self, state: JobState, at: float) -> None:
+        """A rescale has reached its counts."""
+        moved, state.moving_to = state.moving_to, None
+        if moved is None:
+            return
+        deeds = state.deeds
+        if state.measures:
+            state.deeds = replace(deeds, profiling_since=at)
+        else:
+            state.deeds = replace(
+                deeds, rescales=deeds.rescales + 1, last_rescaled_at=at, own_counts=None
+            )
+
+    def _end(self, state: JobState, at: float) -> None:
+        state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at
+        state.pods = state.coming = ()
+        state.version += 1
+        self.ended.append(self.states.pop(state.job.uid))
+
+    def _note(self, state: JobState) -> None:
+        """Put down when the job's next event is; an older note of it no longer counts."""
+        state.version += 1
+        if state.next_at < math.inf:
+            heapq.heappush(self._agenda, (state.next_at, state.job.uid, state.version))
+
+    def _is_valid(self, _: float, uid: str, version: int) -> bool:
+        state = self.states.get(uid)
+        return state is not None and state.version == version
+
+
+def _pod(held: Held) -> BoundPod:
+    replica = held.replica
+    return BoundPod(
+        f"{replica.job_uid}/{replica.role}-{replica.index}", held.node, held.resources, replica
+    )
+
+
+def _servers(pods: Iterable[BoundPod]) -> tuple[Counts, ...]:
+    """How many PSs and workers each server has that has any, the largest first."""
+    share: dict[str, list[int]] = {}
+    for pod in pods:
+        role = None if pod.replica is None else pod.replica.role
+        if role in {Role.PS, Role.WORKER}:
+            share.setdefault(pod.node, [0, 0])[role is Role.WORKER] += 1
+    return tuple(sorted((Counts(*each) for each in share.values()), reverse=True))

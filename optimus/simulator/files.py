@@ -1,0 +1,166 @@
+"""Results as files: the same results give the same bytes, on every machine.
+
+JSON is sorted by key; CSV has fixed columns in a fixed order, one line for each job, moment or
+forecast. Seconds are written with 3 decimals, everything else with as many digits as tell it apart.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from optimus.simulator.results import Simulation
+from optimus.simulator.summary import Estimate, PolicySummary, summarise
+
+JOB_COLUMNS = (
+    "policy", "seed", "job", "kind", "mode", "arrived_at", "placed_at", "finished_at", "completion_seconds",
+    "trained_seconds", "epochs", "restarts", "profiling_runs", "pauses",
+)  # fmt: skip
+MOMENT_COLUMNS = (
+    "policy", "seed", "at", "training", "idle", "waiting", "ps", "workers", "ps_cpu", "worker_cpu", "gpus",
+)  # fmt: skip
+FORECAST_COLUMNS = (
+    "policy", "seed", "job", "at", "progress", "remaining_seconds", "true_remaining_seconds", "total_epochs",
+    "true_epochs", "steps_per_second", "true_steps_per_second",
+)  # fmt: skip
+
+
+def results(found: Sequence[Simulation]) -> dict[str, object]:
+    """The figures of all policies: plain lists, dicts, numbers and strings, with ``None`` for what
+    is not known."""
+    seeds = sorted({each.seed for each in found})
+    return {
+        "workload": found[0].workload,
+        "jobs": len(found[0].jobs),
+        "seeds": seeds,
+        "ratios_to": found[0].policy,
+        "policies": {each.policy: _policy(each) for each in summarise(found)},
+    }
+
+
+def _policy(summary: PolicySummary) -> dict[str, object]:
+    return {
+        "figures": {name: asdict(estimate) for name, estimate in summary.figures.items()},
+        "ratios": {name: asdict(estimate) for name, estimate in summary.ratios.items()},
+    }
+
+
+def write(found: Sequence[Simulation], folder: Path) -> tuple[Path, ...]:
+    """Write results.json, jobs.csv, timeline.csv and forecasts.csv; returns their paths."""
+    texts = {
+        "results.json": json.dumps(results(found), indent=2, sort_keys=True, allow_nan=False)
+        + "\n",
+        "jobs.csv": _csv(JOB_COLUMNS, (row for each in found for row in _jobs(each))),
+        "timeline.csv": _csv(MOMENT_COLUMNS, (row for each in found for row in _moments(each))),
+        "forecasts.csv": _csv(
+            FORECAST_COLUMNS, (row for each in found for row in _forecasts(each))
+        ),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return tuple(folder / name for name in texts)
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _jobs(found: Simulation) -> Iterable[Sequence[object]]:
+    for job in found.jobs:
+        seconds = (
+            job.arrived_at,
+            job.placed_at,
+            job.finished_at,
+            job.completion_seconds,
+            job.trained_seconds,
+        )
+        counts = (job.epochs, job.restarts, job.profiling_runs, job.pauses)
+        yield (
+            found.policy,
+            found.seed,
+            job.uid,
+            job.kind,
+            job.mode,
+            *map(_seconds, seconds),
+            *counts,
+        )
+
+
+def _moments(found: Simulation) -> Iterable[Sequence[object]]:
+    for moment in found.timeline:
+        at, *counts = asdict(moment).values()
+        yield found.policy, found.seed, _seconds(at), *counts
+
+
+def _forecasts(found: Simulation) -> Iterable[Sequence[object]]:
+    ends = {job.uid: job.finished_at for job in found.jobs}
+    for guess in found.guesses:
+        seconds = (guess.remaining_seconds, ends[guess.uid] - guess.at)
+        yield (
+            found.policy, found.seed, guess.uid, _seconds(guess.at), f"{guess.progress:.6f}", *map(_seconds, seconds),
+            f"{guess.total_epochs:.3f}", guess.true_epochs,
+            f"{guess.steps_per_second:.6g}", f"{guess.true_steps_per_second:.6g}",
+        )  # fmt: skip
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def table(found: Sequence[Simulation]) -> str:
+    """The figures as people read them, one line for each policy."""
+    summaries = summarise(found)
+    rows = [_HEADINGS, *(_row(each) for each in summaries)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if n == 0 else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+_HEADINGS = (
+    "policy", "average JCT s", "ratio", "median s", "p99 s", "makespan s", "ratio", "PS CPU", "worker CPU", "GPU",
+    "restarts", "speed error", "epochs error",
+)  # fmt: skip
+
+
+def _row(summary: PolicySummary) -> tuple[str, ...]:
+    figures, ratios = summary.figures, summary.ratios
+    return (
+        summary.policy,
+        _with_interval(figures["average_jct_seconds"], "{:.0f}"),
+        _with_interval(ratios["average_jct_seconds"], "{:.2f}"),
+        _mean(figures["median_jct_seconds"], "{:.0f}"),
+        _mean(figures["p99_jct_seconds"], "{:.0f}"),
+        _with_interval(figures["makespan_seconds"], "{:.0f}"),
+        _with_interval(ratios["makespan_seconds"], "{:.2f}"),
+        *(
+            _mean(figures[name], "{:.0%}")
+            for name in ("ps_cpu_share", "worker_cpu_share", "gpu_share")
+        ),
+        _mean(figures["restarts_per_job"], "{:.1f}"),
+        *(_mean(figures[name], "{:.1%}") for name in ("speed_error", "convergence_error")),
+    )
+
+
+def _mean(estimate: Estimate, form: str) -> str:
+    return "-" if estimate.mean is None else form.format(estimate.mean)
+
+
+def _with_interval(estimate: Estimate, form: str) -> str:
+    mean, high = estimate.mean, estimate.high
+    return (
+        _mean(estimate, form)
+        if mean is None or high is None
+        else f"{_mean(estimate, form)} ± {form.format(high - mean)}"
+    )

@@ -1,0 +1,155 @@
+"""What decisions are told of a job's future: what the product fits, the truth, or the truth with an
+error put in.
+
+Optimus, section 6.4: errors are put into the convergence (the job's total of epochs) and the speed,
+and shrink as the job trains. An error of e makes the total of epochs (1 + s e (1 - progress)) times
+the true one, with a sign s drawn for each job; and the speed at each pair of counts likewise, with
+a sign drawn for each pair, since an error that is the same at all counts would change no choice of
+counts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from optimus.errors import NotReady
+from optimus.interval.plan import Forecaster, Prediction
+from optimus.jobs import BatchScope, Counts, Job, TrainingMode
+from optimus.models.forecast import JobForecast
+from optimus.models.predict import forecast_job
+from optimus.progress.types import TrainingProgress
+from optimus.simulator.jobs import SimulatedJob
+from optimus.simulator.speeds import EmptyCluster, TypicalSpeed
+from optimus.simulator.streams import Purpose, stream
+from optimus.simulator.training import Training
+
+_SIGNS: Final = 256
+"""Signs drawn for each count; they repeat beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """What a source of forecasts may look at: trainings by UID, the empty cluster, the seed."""
+
+    training: Callable[[str], Training]
+    empty: EmptyCluster
+    seed: int
+
+
+class ForecastSource(Protocol):
+    """Where a simulation's forecasts come from."""
+
+    def forecaster(self, insight: Insight, /) -> Forecaster:
+        """Predicts the jobs of one simulation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Fitted to what is seen, as on a cluster; a job's fit is kept until it has something new to
+    tell."""
+
+    fit: Forecaster = forecast_job
+
+    def forecaster(self, _: Insight, /) -> Forecaster:
+        """The product's own forecasts."""
+        return _Remembering(self.fit)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The truth, from the moment of arrival on; with relative errors (0.2 is 20 %) that shrink as
+    the job trains."""
+
+    convergence_error: float = 0.0
+    speed_error: float = 0.0
+
+    def forecaster(self, insight: Insight, /) -> Forecaster:
+        """Forecasts that know, as far as the errors let them."""
+        return _Knowing(self, insight)
+
+
+@dataclass(slots=True)
+class _Remembering:
+    """Fits again only where the counts or the progress have changed."""
+
+    fit: Forecaster
+    known: dict[str, tuple[Job, TrainingProgress, Prediction | NotReady]] = field(
+        default_factory=dict
+    )
+
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> Prediction | NotReady:
+        former = self.known.get(job.uid)
+        if former is None or former[:2] != (job, progress):
+            self.known[job.uid] = (job, progress, self.fit(job, progress))
+        return self.known[job.uid][2]
+
+
+@dataclass(frozen=True, slots=True)
+class TrueOutlook:
+    """A prediction that comes from the truth."""
+
+    forecast: JobForecast
+    goal_met: bool = False
+
+
+@dataclass(slots=True)
+class _Errors:
+    """The signs of one job's errors."""
+
+    total: int
+    by_counts: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+
+    @classmethod
+    def of(cls, seed: int, uid: str) -> "_Errors":
+        rng = stream(seed, Purpose.FORECAST_ERROR, uid)
+        return cls(int(rng.choice((-1, 1))), rng.choice(np.array((-1, 1)), size=(_SIGNS, _SIGNS)))
+
+    def at(self, counts: Counts) -> int:
+        return int(self.by_counts[counts.ps % _SIGNS, counts.workers % _SIGNS])
+
+
+@dataclass(slots=True)
+class _Knowing:
+    source: Truth
+    insight: Insight
+    speeds: dict[str, TypicalSpeed] = field(default_factory=dict)
+    errors: dict[str, _Errors] = field(default_factory=dict)
+
+    def __call__(self, job: Job, _: TrainingProgress, /) -> Prediction | NotReady:
+        training = self.insight.training(job.uid)
+        truth, total = training.truth, training.end_epochs
+        left_fraction = max(1 - training.epochs / total, 0.0)
+        if job.uid not in self.speeds:
+            self.speeds[job.uid] = TypicalSpeed(truth, self.insight.empty)
+            self.errors[job.uid] = _Errors.of(self.insight.seed, job.uid)
+        errors, speed = self.errors[job.uid], self.speeds[job.uid]
+        told_total = total * (1 + errors.total * self.source.convergence_error * left_fraction)
+        # What is told to be done already is not: the end is near, but there is an epoch more.
+        left = max(told_total - training.epochs, min(total - training.epochs, 1.0))
+        return TrueOutlook(_forecast(truth, self._speed(speed, errors, left_fraction), left))
+
+    def _speed(self, speed: TypicalSpeed, errors: _Errors, left_fraction: float) -> TypicalSpeed:
+        size = self.source.speed_error * left_fraction
+        return (
+            speed.with_error(lambda counts: max(1 + errors.at(counts) * size, 0.05))
+            if size
+            else speed
+        )
+
+
+def _forecast(truth: SimulatedJob, speed: TypicalSpeed, epochs: float) -> JobForecast:
+    batch = truth.job.batch
+    per_worker = (
+        batch is not None
+        and batch.scope is BatchScope.WORKER
+        and truth.job.mode is TrainingMode.SYNC
+    )
+    return JobForecast(speed, epochs * truth.steps_per_epoch, per_worker, 1)
+
+
+def epochs_left(truth: SimulatedJob, forecast: JobForecast) -> float:
+    """The epochs that a forecast takes to be left."""
+    workers = forecast.reference_workers if forecast.batch_per_worker else 1
+    return forecast.remaining_steps / truth.steps_in_epoch(workers)

@@ -1,0 +1,96 @@
+"""How fast a job really trains, from what its containers do in a step ([O] equation 2 and theorem
+1).
+
+A worker computes, packs its gradients, sends each PS its part and gets it back. Only what crosses
+servers takes the network: a PS serves the workers elsewhere one after another, a worker moves the
+parts of PSs elsewhere over its own link, and the slower of the two counts. A PS may also spend time
+of its own on every worker. Sync: all wait for the slowest worker and the PS with the largest part.
+Async: every worker at its own pace, rates add up. What the models' forms do not know: servers that
+are shared, parts that are uneven, and waiting for the slowest worker."""
+
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import NormalDist
+
+from optimus.jobs import Counts, TrainingMode
+from optimus.simulator.ground_truth.assignment import ParameterAssignment
+from optimus.simulator.ground_truth.testbed import Hardware, ModeCost
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What one step of a job asks for. ``examples`` are those of all workers (sync) or of one
+    (async)."""
+
+    mode: TrainingMode
+    examples: float
+    gflop_per_example: float
+    model_mb: float
+
+    @property
+    def gflop(self) -> float:
+        """Arithmetic of a step, of all workers (sync) or of one (async), in 10^9 operations."""
+        return self.examples * self.gflop_per_example
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalSpeed:
+    """Implements ``optimus.simulator.jobs.TrueSpeed``."""
+
+    training: Training
+    assignment: ParameterAssignment
+    hardware: Hardware
+
+    def steps_per_second(self, servers: tuple[Counts, ...], slow: tuple[float, ...] = ()) -> float:
+        """The job's speed where each server holds so many of its PSs and workers; needs one of each
+        at least."""
+        ps, workers = sum(each.ps for each in servers), sum(each.workers for each in servers)
+        parts = _parts_by_server(self.assignment.shares(ps), servers)
+        served = max(
+            self._served_seconds(max(here, default=0.0), workers - server.workers, workers)
+            for server, here in zip(servers, parts, strict=True)
+        )
+        common = self._own_seconds(workers) + self._cost.seconds_per_ps * ps
+        steps = [
+            (server.workers, common + max(served, self._link_seconds(1 - sum(here))))
+            for server, here in zip(servers, parts, strict=True)
+            if server.workers
+        ]
+        if self.training.mode is TrainingMode.SYNC:
+            return min((1.0, *slow)) / max(seconds for _, seconds in steps)
+        return sum(count / seconds for count, seconds in steps) * (
+            1 - sum(1 - each for each in slow) / workers
+        )
+
+    @property
+    def _cost(self) -> ModeCost:
+        return self.hardware.cost(self.training.mode)
+
+    def _served_seconds(self, share: float, elsewhere: int, workers: int) -> float:
+        """How long one PS is busy with its part of the model, for workers of which so many are on
+        other servers."""
+        part, cost = share * self.training.model_mb, self._cost
+        return part * (2 * elsewhere / cost.ps_mb_per_second + workers * cost.ps_seconds_per_mb)
+
+    def _link_seconds(self, share_elsewhere: float) -> float:
+        """How long a worker's own link is busy."""
+        return 2 * self.training.model_mb * share_elsewhere / self.hardware.mb_per_second
+
+    def _own_seconds(self, workers: int) -> float:
+        """What a worker, the slowest one in sync training, spends on arithmetic and packing."""
+        seconds = self.training.gflop / self.hardware.gflop_per_second
+        if self.training.mode is TrainingMode.SYNC:
+            seconds *= (1 + self.hardware.jitter * slowest_of(workers)) / workers
+        return seconds + self._cost.worker_seconds_per_mb * self.training.model_mb
+
+
+def _parts_by_server(
+    shares: tuple[float, ...], servers: tuple[Counts, ...]
+) -> list[tuple[float, ...]]:
+    ends = list(accumulate(server.ps for server in servers))
+    return [shares[end - server.ps : end] for server, end in zip(servers, ends, strict=True)]
+
+
+def slowest_of(workers: int) -> float:
+    """The mean of the largest of so many standard normal numbers (Blom's approximation)."""
+    return NormalDist().inv_cdf((workers - 0.375) / (workers + 0.25))

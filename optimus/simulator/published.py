@@ -1,0 +1,173 @@
+"""A scheduler as the paper describes it (Optimus, EuroSys 2018, sections 4 and 5), for baselines
+and comparisons.
+
+Every interval, from scratch: the policy chooses all counts; jobs whose counts stay keep their
+places; the others are suspended and placed anew, those that ask for least first; one that does not
+fit is trimmed task by task, and paused until the next interval where it does not fit at its
+minimum. No restart is weighed against its gain, and nothing happens between two intervals. A job of
+which no forecast can be made yet runs at its minimum."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from optimus.allocation import AllocationProblem, Candidate
+from optimus.errors import NotReady
+from optimus.interval import Strategies
+from optimus.interval.capacity_plan import CapacityPlan, usable
+from optimus.jobs import Counts, Job
+from optimus.models.forecast import JobForecast
+from optimus.models.predict import NoWorkLeft
+from optimus.placement.gang import Gang
+from optimus.simulator.cluster import JobState, Phase, Seats, SimulatedCluster
+from optimus.simulator.forecast_log import Guess, Noting, guesses
+from optimus.simulator.speeds import EmptyCluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRules:
+    """What the paper leaves to settings."""
+
+    interval_seconds: float = 600.0
+    """Seconds between two decisions (Optimus, section 5: 10 minutes)."""
+
+    looks_ahead: bool = True
+    """Whether the policy reads forecasts: one that does not gives every job its share at once."""
+
+    trims: bool = True
+    """A job that does not fit as a whole gets fewer tasks instead of none. Default: yes. The paper
+    pauses it until the next interval; but a policy that fills the cluster to its brim then leaves a
+    job paused for ever, when the last tasks of it would have to be split over two servers."""
+
+    def scheduler(self, methods: Strategies, empty: EmptyCluster) -> "AsPublished":
+        """The scheduler that keeps to these rules."""
+        return AsPublished(self, methods, empty)
+
+
+class AsPublished:
+    """Decides every interval from scratch."""
+
+    def __init__(self, rules: PublishedRules, methods: Strategies, empty: EmptyCluster) -> None:
+        self.guesses: list[Guess] = []
+        self._rules, self._methods, self._empty = rules, methods, empty
+        self._planned = -1
+
+    def wakes_at(self, cluster: SimulatedCluster) -> float:
+        """The next whole interval at which there is a job; the first arrival waits for one, too."""
+        if not cluster.visible:
+            return math.inf
+        now, number = cluster.now, self._number(cluster.now)
+        return (
+            now
+            if self._begins(now) and number > self._planned
+            else (number + 1) * self._rules.interval_seconds
+        )
+
+    def act(self, cluster: SimulatedCluster) -> None:
+        """Decide if an interval begins now."""
+        number = self._number(cluster.now)
+        if number <= self._planned or not self._begins(cluster.now):
+            return
+        self._planned = number
+        cluster.catch_up()
+        noting = Noting(self._methods.forecast)
+        wanted = self._allocate(cluster, noting)
+        states = {state.job.uid: state for state in cluster.visible}
+        self.guesses += guesses(states, noting, wanted, self._empty)
+        self._place(cluster, wanted)
+
+    def _number(self, now: float) -> int:
+        """The interval that ``now`` is in, from 0."""
+        return math.floor(now / self._rules.interval_seconds + _SLACK)
+
+    def _begins(self, now: float) -> bool:
+        """Whether an interval begins now."""
+        return abs(now / self._rules.interval_seconds - self._number(now)) < _SLACK
+
+    def _allocate(self, cluster: SimulatedCluster, noting: Noting) -> Mapping[str, Counts]:
+        """Counts for every job that gets any."""
+        candidates = [self._candidate(state, noting) for state in cluster.visible]
+        capacity = usable(cluster.nodes)
+        room, wanted = capacity, dict[str, Counts]()
+        for state, candidate in zip(cluster.visible, candidates, strict=True):
+            least = state.job.bounds.minimum
+            if candidate is None and state.job.demand(least).fits_in(room):
+                room, wanted[state.job.uid] = room - state.job.demand(least), least
+        known = tuple(candidate for candidate in candidates if candidate is not None)
+        allocation = self._methods.policy.allocate(AllocationProblem(room, capacity, known))
+        return {**wanted, **allocation.counts}
+
+    def _candidate(self, state: JobState, noting: Noting) -> Candidate | None:
+        """The job as its user submitted it, to be given counts; ``None`` without the forecast that
+        it takes."""
+        if not self._rules.looks_ahead:
+            return Candidate(state.truth.job, _UNKNOWN, running=state.has_room)
+        prediction = noting(state.job, state.training.progress())
+        if isinstance(prediction, NotReady):
+            return None
+        return Candidate(
+            state.truth.job, prediction.forecast, not prediction.goal_met, state.has_room
+        )
+
+    def _place(self, cluster: SimulatedCluster, wanted: Mapping[str, Counts]) -> None:
+        movable = [state for state in cluster.visible if state.phase is not Phase.CLEARING]
+        moving = [state for state in movable if not _stays(state, wanted)]
+        leaves = any(state.has_room for state in moving)
+        free_at = cluster.now + (cluster.leaving_seconds if leaves else 0.0)
+        room = cluster.room(self._methods.placement)
+        for state in moving:
+            room.release(state.job.uid)
+        capacity = usable(cluster.nodes)
+        jobs = {
+            state.job.uid: replace(state.job, counts=wanted.get(state.job.uid, Counts(0, 0)))
+            for state in moving
+        }
+        for state in sorted(
+            moving,
+            key=lambda each: (jobs[each.job.uid].demand().dominant(capacity)[1], each.job.uid),
+        ):
+            job = jobs[state.job.uid]
+            counts = self._fit(room, job) if state.job.uid in wanted else None
+            if counts is not None:
+                cluster.move(state, Seats(counts, room.held[job.uid], free_at))
+            elif state.has_room:
+                cluster.pause(state)
+
+    def _fit(self, room: CapacityPlan, job: Job) -> Counts | None:
+        """The counts at which the job was placed."""
+        if room.place(Gang.of(job)) is None:
+            return job.counts
+        fewer = list(_trims(job.counts, job.bounds.minimum)) if self._rules.trims else []
+        # What fits still fits with a task less, but for odd corners: halving finds the first that
+        # does.
+        first = bisect_left(
+            fewer, True, key=lambda counts: room.copy().place(Gang.of(job, counts)) is None
+        )
+        return (
+            fewer[first]
+            if first < len(fewer) and room.place(Gang.of(job, fewer[first])) is None
+            else None
+        )
+
+
+_SLACK = 1e-9
+"""Part of an interval by which its beginning may be missed by rounding."""
+
+_UNKNOWN = JobForecast(NoWorkLeft(), 1.0)
+"""Stands where a policy asks for a forecast and does not look at it."""
+
+
+def _stays(state: JobState, wanted: Mapping[str, Counts]) -> bool:
+    return state.has_room and wanted.get(state.job.uid) == state.job.counts
+
+
+def _trims(counts: Counts, least: Counts) -> Iterator[Counts]:
+    """Down to ``least``, each time a task less of the role that has more of them above its
+    minimum."""
+    while counts != least:
+        if counts.ps - least.ps > counts.workers - least.workers:
+            counts = Counts(counts.ps - 1, counts.workers)
+        else:
+            counts = Counts(counts.ps, counts.workers - 1)
+        yield counts

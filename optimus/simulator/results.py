@@ -1,0 +1,158 @@
+"""What one simulation found: a record for each job, the cluster over time, and the forecasts beside
+what came."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from optimus.jobs import Role
+from optimus.resources import CPU, NONE, Resources, total
+from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
+from optimus.simulator.forecast_log import Guess
+
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One job, from its arrival to its end. Instants in seconds of virtual time.
+
+    ``restarts`` are all of them, also those of the ``profiling_runs``; ``pauses`` took its room
+    away for a while."""
+
+    uid: str
+    kind: str
+    mode: str
+    arrived_at: float
+    placed_at: float
+    finished_at: float
+    trained_seconds: float
+    epochs: int
+    restarts: int
+    profiling_runs: int
+    pauses: int
+
+    @property
+    def completion_seconds(self) -> float:
+        """From its arrival to its end: the job's completion time (JCT)."""
+        return self.finished_at - self.arrived_at
+
+    @classmethod
+    def of(cls, state: JobState) -> "JobRecord":
+        """The record of a job that has ended."""
+        assert state.ended_at is not None
+        assert state.placed_at is not None
+        return cls(
+            uid=state.job.uid,
+            kind=state.truth.kind,
+            mode=state.job.mode.value,
+            arrived_at=state.truth.job.created_at,
+            placed_at=state.placed_at,
+            finished_at=state.ended_at,
+            trained_seconds=state.training.trained_seconds,
+            epochs=state.training.end_epochs,
+            restarts=state.deeds.restarts,
+            profiling_runs=len(state.deeds.profiled),
+            pauses=state.deeds.pauses,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The cluster from the instant ``at`` to the next moment. CPU in millicores, GPUs in units,
+    held by PSs or workers.
+
+    ``training`` jobs make progress, ``idle`` ones hold room and make none (starting, being
+    rescaled), ``waiting`` ones hold none.
+    """
+
+    at: float
+    training: int
+    idle: int
+    waiting: int
+    ps: int
+    workers: int
+    ps_cpu: int
+    worker_cpu: int
+    gpus: int
+
+    @classmethod
+    def of(cls, cluster: SimulatedCluster) -> "Moment":
+        """The cluster as it is now."""
+        phases = [
+            (state.phase is Phase.TRAINING, bool(state.pods)) for state in cluster.states.values()
+        ]
+        held = dict.fromkeys((Role.PS, Role.WORKER), NONE)
+        count = dict.fromkeys(held, 0)
+        for state in cluster.states.values():
+            for role, pods in _by_role(state):
+                held[role] = (
+                    held[role]
+                    + (state.job.ps if role is Role.PS else state.job.worker).resources * pods
+                )
+                count[role] += pods
+        return cls(
+            cluster.now,
+            sum(trains for trains, _ in phases),
+            sum(has_pods and not trains for trains, has_pods in phases),
+            sum(not has_pods for _, has_pods in phases),
+            count[Role.PS],
+            count[Role.WORKER],
+            held[Role.PS][CPU],
+            held[Role.WORKER][CPU],
+            held[Role.PS][GPU] + held[Role.WORKER][GPU],
+        )
+
+    @property
+    def tasks(self) -> int:
+        """PSs and workers that hold room."""
+        return self.ps + self.workers
+
+
+def _by_role(state: JobState) -> Iterable[tuple[Role, int]]:
+    roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
+    return [(role, roles.count(role)) for role in (Role.PS, Role.WORKER)]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One policy on one workload with one seed. ``jobs`` in order of arrival; ``capacity`` is the
+    cluster's."""
+
+    policy: str
+    workload: str
+    seed: int
+    capacity: Resources
+    jobs: tuple[JobRecord, ...]
+    timeline: tuple[Moment, ...]
+    guesses: tuple[Guess, ...]
+
+    @classmethod
+    def of(
+        cls,
+        who: tuple[str, str, int],
+        cluster: SimulatedCluster,
+        timeline: list[Moment],
+        told: list[Guess],
+    ) -> "Simulation":
+        """The results of a simulation that has come to its end."""
+        jobs = sorted(
+            (JobRecord.of(state) for state in cluster.ended),
+            key=lambda job: (job.arrived_at, job.uid),
+        )
+        capacity = total(node.allocatable for node in cluster.nodes)
+        return cls(*who, capacity, tuple(jobs), tuple(timeline), tuple(told))
+
+    @property
+    def began_at(self) -> float:
+        """The first arrival."""
+        return min(job.arrived_at for job in self.jobs)
+
+    @property
+    def ended_at(self) -> float:
+        """The last end."""
+        return max(job.finished_at for job in self.jobs)
+
+    @property
+    def makespan_seconds(self) -> float:
+        """From the first arrival to the last end."""
+        return self.ended_at - self.began_at

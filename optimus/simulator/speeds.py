@@ -1,0 +1,113 @@
+"""True speeds at any counts: as if the job were alone on the cluster, placed there by the rule in
+use.
+
+A job's real speed depends on where its replicas find room; this is the one that a forecast can know
+beforehand."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimus.jobs import Counts, Job
+from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, PlacementRule
+from optimus.simulator.jobs import SimulatedJob
+
+_Answers = dict[tuple[object, ...], tuple[Counts, ...] | None]
+
+
+@lru_cache(maxsize=8)
+def _answers(_nodes: Hashable, _rule: Hashable) -> _Answers:
+    """The answers so far for these nodes and this rule, which depend on nothing else; filled by
+    whoever asks."""
+    return {}
+
+
+def _key(node: Node) -> tuple[object, ...]:
+    return (
+        node.name,
+        node.allocatable,
+        tuple(sorted(node.labels.items())),
+        node.taints,
+        node.cordoned,
+    )
+
+
+@dataclass(slots=True)
+class EmptyCluster:
+    """Where a job would be placed if nobody else were there.
+
+    Jobs that ask for the same share the answers, and so do simulations on the same nodes: a policy
+    that looks far ahead asks about thousands of counts, and each takes a search.
+    """
+
+    nodes: tuple[Node, ...]
+    rule: PlacementRule
+    _stock: Capacity = field(init=False)
+    _servers: _Answers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._servers = _answers(tuple(map(_key, self.nodes)), cast("Hashable", self.rule))
+        self._stock = Capacity(self.nodes, {node.name: node.allocatable for node in self.nodes})
+
+    def servers(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
+        """PSs and workers by server, the largest first; ``None`` where they do not fit."""
+        shape = (job.ps, job.worker, job.fixed, counts)
+        if shape not in self._servers:
+            self._servers[shape] = self._seat(job, counts)
+        return self._servers[shape]
+
+    def _seat(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
+        if not job.demand(counts).fits_in(self._stock.capacity):
+            return (
+                None  # told without trying: models are asked about far more than there is room for
+            )
+        mark = self._stock.mark()
+        seats = self.rule.seat(job, counts, self._stock)
+        self._stock.back_to(mark)
+        if isinstance(seats, DoesNotFit):
+            return None
+        return tuple(
+            sorted((Counts(each.ps, each.workers) for each in seats.servers), reverse=True)
+        )
+
+
+@dataclass(slots=True)
+class TypicalSpeed:
+    """A job's true mean speed by counts: implements ``models.forecast.Speed``. 0 where the counts
+    do not fit.
+
+    ``error`` gives the factor by which the speed at given counts is told wrong.
+    """
+
+    truth: SimulatedJob
+    empty: EmptyCluster
+    error: Callable[[Counts], float] | None = None
+    _known: dict[Counts, float] = field(default_factory=dict)
+
+    def at(self, counts: Counts) -> float:
+        """The true speed at these counts, in steps per second."""
+        if counts not in self._known:
+            servers = self.empty.servers(self.truth.job, counts)
+            self._known[counts] = (
+                0.0 if servers is None else self.truth.speed.steps_per_second(servers)
+            )
+        return self._known[counts]
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The speed at each pair of counts (arrays broadcast), with its error."""
+        pairs = np.broadcast(np.asarray(ps), np.asarray(workers))
+        told = [self._told(Counts(int(p), int(w))) for p, w in pairs]
+        return np.array(told, dtype=np.float64).reshape(pairs.shape)
+
+    def with_error(self, error: Callable[[Counts], float]) -> "TypicalSpeed":
+        """The same speed, told wrong."""
+        return TypicalSpeed(self.truth, self.empty, error, self._known)
+
+    def _told(self, counts: Counts) -> float:
+        return self.at(counts) * (self.error(counts) if self.error else 1.0)

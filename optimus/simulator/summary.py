@@ -1,0 +1,152 @@
+"""What several simulations say together: figures by policy, with confidence intervals over seeds,
+and ratios.
+
+Each seed is one observation: a figure's interval is that of Student's t over the seeds' figures.
+Policies are compared seed by seed: a ratio's interval is over the ratios, so that what all policies
+suffer alike cancels out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from optimus.resources import CPU
+from optimus.simulator.results import GPU, Moment, Simulation
+
+CONFIDENCE: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over seeds and its 95 % confidence interval; ``low`` and ``high`` are ``None`` for a
+    single seed.
+
+    ``mean`` is ``None`` where no seed has the figure (a policy without forecasts has no error of
+    them)."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    by_seed: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, by_seed: Sequence[float | None]) -> "Estimate":
+        """The estimate from one figure for each seed."""
+        known = np.array([each for each in by_seed if each is not None])
+        if not known.size:
+            return cls(None, None, None, tuple(by_seed))
+        mean = float(known.mean())
+        if known.size == 1:
+            return cls(mean, None, None, tuple(by_seed))
+        quantile = float(stdtrit(known.size - 1, (1 + CONFIDENCE) / 2))
+        half = quantile * float(known.std(ddof=1)) / float(np.sqrt(known.size))
+        return cls(mean, mean - half, mean + half, tuple(by_seed))
+
+
+def _completion(reduce: Callable[[list[float]], float]) -> Callable[[Simulation], float]:
+    return lambda found: float(reduce([job.completion_seconds for job in found.jobs]))
+
+
+def _share(held: Callable[[Moment], int], resource: str) -> Callable[[Simulation], float | None]:
+    """The part of the cluster's resource that is held on average, from the first arrival to the
+    last end."""
+
+    def mean(found: Simulation) -> float | None:
+        capacity = found.capacity[resource]
+        moments = [each for each in found.timeline if each.at < found.ended_at]
+        ends = [each.at for each in moments[1:]] + [found.ended_at]
+        time_held = sum(
+            held(each) * (end - each.at) for each, end in zip(moments, ends, strict=True)
+        )
+        return (
+            time_held / (capacity * found.makespan_seconds)
+            if capacity and found.makespan_seconds
+            else None
+        )
+
+    return mean
+
+
+def _mean_error(error: Callable[[Simulation], list[float]]) -> Callable[[Simulation], float | None]:
+    def mean(found: Simulation) -> float | None:
+        errors = error(found)
+        return float(np.mean(np.abs(errors))) if errors else None
+
+    return mean
+
+
+FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
+    {
+        "average_jct_seconds": _completion(lambda times: float(np.mean(times))),
+        "median_jct_seconds": _completion(lambda times: float(np.median(times))),
+        "p99_jct_seconds": _completion(lambda times: float(np.percentile(times, 99))),
+        "makespan_seconds": lambda found: found.makespan_seconds,
+        "ps_cpu_share": _share(lambda moment: moment.ps_cpu, CPU),
+        "worker_cpu_share": _share(lambda moment: moment.worker_cpu, CPU),
+        "gpu_share": _share(lambda moment: moment.gpus, GPU),
+        "restarts_per_job": lambda found: sum(job.restarts for job in found.jobs) / len(found.jobs),
+        "profiling_runs_per_job": lambda found: (
+            sum(job.profiling_runs for job in found.jobs) / len(found.jobs)
+        ),
+        "pauses_per_job": lambda found: sum(job.pauses for job in found.jobs) / len(found.jobs),
+        "speed_error": _mean_error(lambda found: [guess.speed_error for guess in found.guesses]),
+        "convergence_error": _mean_error(
+            lambda found: [guess.convergence_error for guess in found.guesses]
+        ),
+    }
+)
+"""Every figure of one simulation, by its name. Shares and errors are parts of 1; errors are means
+of absolute values, over all forecasts."""
+
+COMPARED: Final = (
+    "average_jct_seconds",
+    "median_jct_seconds",
+    "p99_jct_seconds",
+    "makespan_seconds",
+)
+"""The figures of which ratios are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySummary:
+    """One policy's figures by name, and its ratios to the first policy's, seed by seed."""
+
+    policy: str
+    figures: Mapping[str, Estimate]
+    ratios: Mapping[str, Estimate]
+
+
+def summarise(found: Sequence[Simulation]) -> tuple[PolicySummary, ...]:
+    """Figures of every policy, in the order in which they appear; each has been run with the same
+    seeds."""
+    runs: dict[str, list[Simulation]] = {}
+    for each in found:
+        runs.setdefault(each.policy, []).append(each)
+    by_policy = {
+        policy: {
+            name: [figure(each) for each in sorted(those, key=lambda one: one.seed)]
+            for name, figure in FIGURES.items()
+        }
+        for policy, those in runs.items()
+    }
+    first = next(iter(by_policy.values()), {})
+    return tuple(
+        PolicySummary(
+            policy,
+            {name: Estimate.of(values) for name, values in figures.items()},
+            {
+                name: Estimate.of(
+                    [_ratio(*pair) for pair in zip(figures[name], first[name], strict=True)]
+                )
+                for name in COMPARED
+            },
+        )
+        for policy, figures in by_policy.items()
+    )
+
+
+def _ratio(value: float | None, reference: float | None) -> float | None:
+    return None if value is None or not reference else value / reference

@@ -1,0 +1,92 @@
+"""The frozen input of one decision: jobs, nodes and bound pods at one instant.
+
+Jobs and pods are ordered by UID and nodes by name, whatever order they were read in, so that the
+same cluster gives the same plan byte for byte.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Self
+
+from optimus.jobs import Counts, Job, Role
+from optimus.nodes import Node
+from optimus.resources import Resources
+
+_NONE_BOUND = Counts(0, 0)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaId:
+    """One replica of one job: the key of a reservation."""
+
+    job_uid: str
+    role: Role
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod that occupies room on a node; ``replica`` is ``None`` where no TFJob or MXJob controls
+    it.
+
+    ``leaving`` is a pod being deleted: its room is not free yet, and it does not count as placed.
+    """
+
+    uid: str
+    node: str
+    resources: Resources
+    replica: ReplicaId | None = None
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """What one decision sees. ``at`` is in seconds since the epoch, UTC."""
+
+    at: float
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    pods: tuple[BoundPod, ...]
+    _bound: Mapping[str, Counts] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Count each job's pods once, whoever asks for them how often."""
+        counts: dict[str, Counts] = {}
+        for pod in self.pods:
+            if pod.replica is not None and not pod.leaving:
+                uid, role = pod.replica.job_uid, pod.replica.role
+                ps, workers = counts.get(uid, _NONE_BOUND)
+                counts[uid] = Counts(ps + (role is Role.PS), workers + (role is Role.WORKER))
+        object.__setattr__(self, "_bound", MappingProxyType(counts))
+
+    @classmethod
+    def of(
+        cls, at: float, jobs: Iterable[Job], nodes: Iterable[Node], pods: Iterable[BoundPod]
+    ) -> Self:
+        """A snapshot in canonical order."""
+        return cls(
+            at,
+            tuple(sorted(jobs, key=lambda job: job.uid)),
+            tuple(sorted(nodes, key=lambda node: node.name)),
+            tuple(sorted(pods, key=lambda pod: pod.uid)),
+        )
+
+    def free(self, *, without_jobs: frozenset[str] = frozenset()) -> dict[str, Resources]:
+        """Free room by node name, as if the pods of the jobs with these UIDs were gone."""
+        used: dict[str, dict[str, int]] = {}
+        for pod in self.pods:
+            if pod.replica is None or pod.replica.job_uid not in without_jobs:
+                here = used.setdefault(pod.node, {})
+                for name, amount in pod.resources.items():
+                    here[name] = here.get(name, 0) + amount
+        return {
+            node.name: node.allocatable - Resources(used[node.name])
+            if node.name in used
+            else node.allocatable
+            for node in self.nodes
+        }
+
+    def bound_counts(self, job_uid: str) -> Counts:
+        """How many PSs and workers of a job are bound and not leaving."""
+        return self._bound.get(job_uid, _NONE_BOUND)

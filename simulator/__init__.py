@@ -1,4 +1,0 @@
-"""Replays workloads on a virtual clock with the very code that decides on a cluster (``scheduling.interval``).
-
-What is true in a simulated world, speeds, losses, noise, lives apart from the models that have to find it out.
-"""

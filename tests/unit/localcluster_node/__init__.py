@@ -1,1 +1,0 @@
-"""The node agent's parts that need no process: state machine, status, rewriting, tables, admission."""
