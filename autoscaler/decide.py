@@ -166,8 +166,13 @@ class Deciding:
         self._metrics.decisions.labels(decision.action.value).inc()
         _LOG.info(
             "interval %s: job %s %s at %s -> %s: %s",
-            plan.interval_id, decision.key, decision.action, decision.current, decision.counts, decision.reason,
-        )  # fmt: skip
+            plan.interval_id,
+            decision.key,
+            decision.action,
+            decision.current,
+            decision.counts,
+            decision.reason,
+        )
         state = fleet.states.get(decision.uid)
         if state is None:
             return

@@ -78,10 +78,17 @@ def draw_case(number: int, samples: int, points: int, rng: np.random.Generator) 
     ]
     chosen = rng.choice(len(counts), samples, replace=False)
     job = Job(
-        key=JobKey("team", f"job-{number}"), uid=f"uid-{number}", kind="MXJob", created_at=0.0, counts=Counts(1, 1),
-        ps=ReplicaSpec(), worker=ReplicaSpec(), mode=TrainingMode.SYNC, batch=Batch(64, BatchScope.JOB),
+        key=JobKey("team", f"job-{number}"),
+        uid=f"uid-{number}",
+        kind="MXJob",
+        created_at=0.0,
+        counts=Counts(1, 1),
+        ps=ReplicaSpec(),
+        worker=ReplicaSpec(),
+        mode=TrainingMode.SYNC,
+        batch=Batch(64, BatchScope.JOB),
         goal=TargetLoss(0.9 * float(losses.min())),
-    )  # fmt: skip
+    )
     measured = tuple(
         SpeedSample(
             counts[place],

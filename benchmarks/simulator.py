@@ -37,8 +37,14 @@ def main() -> None:
     taken: dict[str, float] = {}
     for policy in USUAL_POLICIES:
         began = time.process_time()
-        found += [simulate(WORKLOADS["uniform"](options.jobs, stream(seed, Purpose.WORKLOAD)), approach(policy), seed)
-                  for seed in seeds]  # fmt: skip
+        found += [
+            simulate(
+                WORKLOADS["uniform"](options.jobs, stream(seed, Purpose.WORKLOAD)),
+                approach(policy),
+                seed,
+            )
+            for seed in seeds
+        ]
         taken[policy] = time.process_time() - began
     json.dump(answer(found, taken), sys.stdout, indent=2)
     print()

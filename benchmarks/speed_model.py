@@ -251,9 +251,11 @@ def time_fits(jobs: int = 4000, samples: int = 20) -> dict[str, float]:
         assert isinstance(model, SpeedModel)
         model.steps_per_second(*grid)
     return {
-        "jobs": jobs, "samples": samples,
-        "fit_cpu_seconds": round(fitted - start, 2), "query_cpu_seconds": round(time.process_time() - fitted, 2),
-    }  # fmt: skip
+        "jobs": jobs,
+        "samples": samples,
+        "fit_cpu_seconds": round(fitted - start, 2),
+        "query_cpu_seconds": round(time.process_time() - fitted, 2),
+    }
 
 
 if __name__ == "__main__":

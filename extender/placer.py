@@ -52,7 +52,6 @@ class Placer:
         self.changes = Changes()
 
     # --- what the watch tells
-    # ---------------------------------------------------------------------------------
 
     def node_changed(self, name: str, node: Node | None) -> None:
         """A node was added, changed (``node`` is its state now) or removed (``None``)."""
@@ -157,7 +156,6 @@ class Placer:
                     self._planner.break_plan(job_uid, sent_too=sent_too)
 
     # --- what kube-scheduler asks
-    # -----------------------------------------------------------------------------
 
     def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
         """Which of the offered nodes the pod may go to: exactly one for a planned member of a
@@ -181,7 +179,6 @@ class Placer:
             return scores
 
     # --- what the background thread does
-    # ----------------------------------------------------------------------
 
     def advance(self) -> tuple[Pod, ...]:
         """Hold room for rescales and plan every gang that waits, in order; nothing happens where

@@ -76,7 +76,6 @@ class Planner:
         )
 
     # --- what has changed
-    # -------------------------------------------------------------------------------------
 
     def room_grew(self) -> None:
         """Forget every refusal: room may have become free."""
@@ -169,7 +168,6 @@ class Planner:
             self.room_grew()
 
     # --- gangs
-    # ------------------------------------------------------------------------------------------------
 
     def assemble(self, pod: Pod) -> Assembly:
         """The gang of a pod, from the pods that are there."""

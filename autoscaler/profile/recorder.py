@@ -264,6 +264,15 @@ class ProfileRecorder:
 def _news(status: ProfileStatus) -> tuple[object, ...]:
     """What a user should see at once; everything else can wait for the next regular write."""
     return (
-        status.phase, status.reason, status.interval_id, status.ps, status.workers, status.target_ps,
-        status.target_workers, status.rescale, status.rescales, status.complaint, status.goal,
-    )  # fmt: skip
+        status.phase,
+        status.reason,
+        status.interval_id,
+        status.ps,
+        status.workers,
+        status.target_ps,
+        status.target_workers,
+        status.rescale,
+        status.rescales,
+        status.complaint,
+        status.goal,
+    )

@@ -167,7 +167,7 @@ def _at_checkpoint(state: Rescale, seen: _Sight) -> Advance:
     if state.against is not None:
         return _finish(state, Outcome.USER, state.against)
     if not state.needs_checkpoint or seen.at - state.checkpoint_since <= seen.rules.fresh_seconds:
-        state, tell = _told(state, Tell(False, "RescaleExecutor", f"{record.move}: {record.why}"))
+        state, tell = _told(state, Tell(False, "Rescaling", f"{record.move}: {record.why}"))
         state, then = _go(state, record, Step.SUSPEND, seen.at)
         return state, tell + then
     if seen.at - record.step_at < seen.rules.checkpoint_warning_seconds:

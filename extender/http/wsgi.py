@@ -23,7 +23,10 @@ _LOG = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 10
-_JSON_LINE: Final = '{"at":"%(t)s","from":"%(h)s","method":"%(m)s","path":"%(U)s","status":%(s)s,"bytes":"%(b)s","microseconds":%(D)s}'
+_JSON_LINE: Final = (
+    '{"at":"%(t)s","from":"%(h)s","method":"%(m)s","path":"%(U)s",'
+    '"status":%(s)s,"bytes":"%(b)s","microseconds":%(D)s}'
+)
 _PLAIN_LINE: Final = "%(h)s %(m)s %(U)s %(s)s %(b)s bytes %(D)s us"
 
 

@@ -44,8 +44,18 @@ def draw_predictions(judged: Sequence[tuple[TrainingLog, Prediction]], figure: "
                 )
                 bars = [[point - low], [max(high - point, 0)]]
                 # Targets of one run may be met at the same epoch: they stand side by side.
-                panel.errorbar(true + 0.006 * (n - 1), point, yerr=bars, fmt="o", color=colour, ecolor=colour,
-                               elinewidth=1, capsize=2, markersize=5, label=label)  # fmt: skip
+                panel.errorbar(
+                    true + 0.006 * (n - 1),
+                    point,
+                    yerr=bars,
+                    fmt="o",
+                    color=colour,
+                    ecolor=colour,
+                    elinewidth=1,
+                    capsize=2,
+                    markersize=5,
+                    label=label,
+                )
         panel.set_xlim(0, 1)
         panel.set_ylim(0, _TOP)
         panel.set_title(

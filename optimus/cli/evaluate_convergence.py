@@ -40,22 +40,34 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a log as the trainer prints it, or a CSV epoch,loss",
     )
     parser.add_argument(
-        "--at", type=_fractions, default=(0.3, 0.5), metavar="PART,PART",
+        "--at",
+        type=_fractions,
+        default=(0.3, 0.5),
+        metavar="PART,PART",
         help="predict from these parts of a run, with nothing after them known (default 0.3,0.5)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--target-at", type=_fractions, default=(0.6, 0.75, 0.9), metavar="PART,PART",
+        "--target-at",
+        type=_fractions,
+        default=(0.6, 0.75, 0.9),
+        metavar="PART,PART",
         help="targets: the smallest loss up to these parts of a run (default 0.6,0.75,0.9)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--after-drop", type=_at_least_one, metavar="K",
-        help=("instead of --at: predict from K epochs after each drop of the learning rate, "
-"targets until the next one"),
-    )  # fmt: skip
+        "--after-drop",
+        type=_at_least_one,
+        metavar="K",
+        help=(
+            "instead of --at: predict from K epochs after each drop of the learning rate, "
+            "targets until the next one"
+        ),
+    )
     parser.add_argument(
-        "--unreachable", type=_fraction, metavar="PART",
+        "--unreachable",
+        type=_fraction,
+        metavar="PART",
         help="ask also for a target that is never reached: this part of the run's smallest loss",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--metric",
         metavar="NAME",
@@ -64,8 +76,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
-    asked = [(log, question) for log in map(partial(_read, metric=options.metric), options.logs)
-             for question in _questions(log, options)]  # fmt: skip
+    asked = [
+        (log, question)
+        for log in map(partial(_read, metric=options.metric), options.logs)
+        for question in _questions(log, options)
+    ]
     if not asked:
         expected = "runs with a target in their hidden part are expected"
         if options.after_drop is not None:

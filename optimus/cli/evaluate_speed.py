@@ -49,10 +49,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="draws of one repeat for each sample (default 20)",
     )
     parser.add_argument(
-        "--form", choices=[form.value for form in SpeedForm], default=SpeedForm.BLEND.value,
-        help=("shape of the PSs' term: the product's average, one knee, the paper's w/p (default "
-"blend)"),
-    )  # fmt: skip
+        "--form",
+        choices=[form.value for form in SpeedForm],
+        default=SpeedForm.BLEND.value,
+        help=(
+            "shape of the PSs' term: the product's average, one knee, the paper's w/p (default "
+            "blend)"
+        ),
+    )
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:

@@ -189,8 +189,14 @@ def _draw(forecast: Forecast, figure: "Figure") -> None:
             f"met after {found.point:.4g} {unit}, with 80 % between {found.low:.4g} and "
             f"{found.high:.4g}"
         )
-        panel.errorbar([found.point], [forecast.target], xerr=[[found.point - found.low], [found.high - found.point]],
-                       fmt="o", color="#d55e00", capsize=4)  # fmt: skip
+        panel.errorbar(
+            [found.point],
+            [forecast.target],
+            xerr=[[found.point - found.low], [found.high - found.point]],
+            fmt="o",
+            color="#d55e00",
+            capsize=4,
+        )
     else:
         title = "no forecast yet" if isinstance(curve, NotReady) else "not reachable at this rate"
     panel.set_title(f"{forecast.log.file.name}: {forecast.target:g} {title}", fontsize=11)

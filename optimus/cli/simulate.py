@@ -11,7 +11,8 @@ from optimus.simulator.workload import WORKLOADS
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
 _EPILOG = """
-A trace is a CSV file with the columns arrival_seconds,type,mode,threshold[,examples]; see docs/simulator.md.
+A trace is a CSV file with the columns arrival_seconds,type,mode,threshold[,examples];
+see docs/simulator.md.
 --output writes results.json, jobs.csv, timeline.csv, forecasts.csv and four plots.
 """
 
@@ -21,8 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     usual = ",".join(name for name in USUAL_POLICIES if name in POLICIES)
     add = parser.add_argument
-    add("--policies", type=_policies, default=_policies(usual), metavar="NAME,...",
-        help=f"of {', '.join(POLICIES)}; ratios refer to the first (default: {usual})")  # fmt: skip
+    add(
+        "--policies",
+        type=_policies,
+        default=_policies(usual),
+        metavar="NAME,...",
+        help=f"of {', '.join(POLICIES)}; ratios refer to the first (default: {usual})",
+    )
     add("--jobs", type=_at_least_one, metavar="N", help="jobs (default: 60, or all of a trace)")
     add(
         "--seeds",
@@ -34,12 +40,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--seed", type=_at_least_none, default=1, metavar="N", help="the first of them (default: 1)"
     )
-    add("--workload", default="uniform", metavar="NAME|FILE.csv",
-        help=f"{', '.join(WORKLOADS)}, or a trace (default: uniform)")  # fmt: skip
-    add("--nodes", nargs="+", metavar="COUNT:cpu=16,memory=80[,gpu=2]",
-        help="the cluster; memory in GiB (default: the paper's 13 servers)")  # fmt: skip
-    add("--forecast", choices=("fitted", "truth"), default="fitted",
-        help="fitted to what is seen of a job, or the truth (default: fitted)")  # fmt: skip
+    add(
+        "--workload",
+        default="uniform",
+        metavar="NAME|FILE.csv",
+        help=f"{', '.join(WORKLOADS)}, or a trace (default: uniform)",
+    )
+    add(
+        "--nodes",
+        nargs="+",
+        metavar="COUNT:cpu=16,memory=80[,gpu=2]",
+        help="the cluster; memory in GiB (default: the paper's 13 servers)",
+    )
+    add(
+        "--forecast",
+        choices=("fitted", "truth"),
+        default="fitted",
+        help="fitted to what is seen of a job, or the truth (default: fitted)",
+    )
     add(
         "--placement",
         choices=sorted(PLACEMENTS),
@@ -48,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--pre-run",
         action="store_true",
-        # fmt: skip
         help="measure speeds before a job starts, as the paper does, and not by profiling runs",
     )
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")

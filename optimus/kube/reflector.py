@@ -195,7 +195,6 @@ class Reflector(Generic[T]):
         self._synced.set()
 
     # --- list
-    # -------------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
         objects: dict[Key, T] = {}
@@ -236,7 +235,6 @@ class Reflector(Generic[T]):
             return None
 
     # --- watch
-    # ------------------------------------------------------------------------------------------------
 
     def _watch(self) -> float:
         """Follow changes until the watch ends; returns the seconds to pause before the next."""

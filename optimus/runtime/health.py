@@ -11,8 +11,8 @@ from collections import OrderedDict
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
+from wsgiref.types import WSGIApplication
 
-from flask import Flask
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 MOST_CONNECTIONS: Final = 32
@@ -33,7 +33,7 @@ class _Server(ThreadedWSGIServer):
         True  # a process that is started again need not wait for what is left of the one before
     )
 
-    def __init__(self, host: str, port: int, app: Flask) -> None:
+    def __init__(self, host: str, port: int, app: WSGIApplication) -> None:
         super().__init__(host, port, app, handler=_Handler)
         self._open: OrderedDict[socket.socket, None] = OrderedDict()
         self._guard = threading.Lock()
@@ -63,7 +63,7 @@ class _Server(ThreadedWSGIServer):
 class HealthServer:
     """Serves an application from a thread until the block ends, or until ``stop``."""
 
-    def __init__(self, app: Flask, host: str, port: int) -> None:
+    def __init__(self, app: WSGIApplication, host: str, port: int) -> None:
         """Listens at once. Raises SystemExit, with a sentence on standard error, where the address
         cannot be had."""
         self._server = _Server(host, port, app)

@@ -15,16 +15,47 @@ from optimus.simulator.results import Simulation
 from optimus.simulator.summary import Estimate, PolicySummary, summarise
 
 JOB_COLUMNS = (
-    "policy", "seed", "job", "kind", "mode", "arrived_at", "placed_at", "finished_at", "completion_seconds",
-    "trained_seconds", "epochs", "restarts", "profiling_runs", "pauses",
-)  # fmt: skip
+    "policy",
+    "seed",
+    "job",
+    "kind",
+    "mode",
+    "arrived_at",
+    "placed_at",
+    "finished_at",
+    "completion_seconds",
+    "trained_seconds",
+    "epochs",
+    "restarts",
+    "profiling_runs",
+    "pauses",
+)
 MOMENT_COLUMNS = (
-    "policy", "seed", "at", "training", "idle", "waiting", "ps", "workers", "ps_cpu", "worker_cpu", "gpus",
-)  # fmt: skip
+    "policy",
+    "seed",
+    "at",
+    "training",
+    "idle",
+    "waiting",
+    "ps",
+    "workers",
+    "ps_cpu",
+    "worker_cpu",
+    "gpus",
+)
 FORECAST_COLUMNS = (
-    "policy", "seed", "job", "at", "progress", "remaining_seconds", "true_remaining_seconds", "total_epochs",
-    "true_epochs", "steps_per_second", "true_steps_per_second",
-)  # fmt: skip
+    "policy",
+    "seed",
+    "job",
+    "at",
+    "progress",
+    "remaining_seconds",
+    "true_remaining_seconds",
+    "total_epochs",
+    "true_epochs",
+    "steps_per_second",
+    "true_steps_per_second",
+)
 
 
 def results(found: Sequence[Simulation]) -> dict[str, object]:
@@ -103,10 +134,17 @@ def _forecasts(found: Simulation) -> Iterable[Sequence[object]]:
     for guess in found.guesses:
         seconds = (guess.remaining_seconds, ends[guess.uid] - guess.at)
         yield (
-            found.policy, found.seed, guess.uid, _seconds(guess.at), f"{guess.progress:.6f}", *map(_seconds, seconds),
-            f"{guess.total_epochs:.3f}", guess.true_epochs,
-            f"{guess.steps_per_second:.6g}", f"{guess.true_steps_per_second:.6g}",
-        )  # fmt: skip
+            found.policy,
+            found.seed,
+            guess.uid,
+            _seconds(guess.at),
+            f"{guess.progress:.6f}",
+            *map(_seconds, seconds),
+            f"{guess.total_epochs:.3f}",
+            guess.true_epochs,
+            f"{guess.steps_per_second:.6g}",
+            f"{guess.true_steps_per_second:.6g}",
+        )
 
 
 def _seconds(value: float) -> str:
@@ -129,9 +167,20 @@ def table(found: Sequence[Simulation]) -> str:
 
 
 _HEADINGS = (
-    "policy", "average JCT s", "ratio", "median s", "p99 s", "makespan s", "ratio", "PS CPU", "worker CPU", "GPU",
-    "restarts", "speed error", "epochs error",
-)  # fmt: skip
+    "policy",
+    "average JCT s",
+    "ratio",
+    "median s",
+    "p99 s",
+    "makespan s",
+    "ratio",
+    "PS CPU",
+    "worker CPU",
+    "GPU",
+    "restarts",
+    "speed error",
+    "epochs error",
+)
 
 
 def _row(summary: PolicySummary) -> tuple[str, ...]:

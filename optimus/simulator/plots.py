@@ -153,9 +153,15 @@ def _tasks(axes: "Axes", found: Sequence[Simulation]) -> None:
 def _foretold(axes: "Axes", policy: str, those: Sequence[Simulation], number: int) -> None:
     pairs = np.array([pair for each in those for pair in _remaining(each)]).reshape(-1, 2)
     axes.scatter(
-        pairs[:, 1] / 60, pairs[:, 0] / 60, s=7, alpha=0.35, color=_COLOURS[number % len(_COLOURS)], linewidths=0,
-        label=policy, rasterized=True,
-    )  # fmt: skip
+        pairs[:, 1] / 60,
+        pairs[:, 0] / 60,
+        s=7,
+        alpha=0.35,
+        color=_COLOURS[number % len(_COLOURS)],
+        linewidths=0,
+        label=policy,
+        rasterized=True,
+    )
 
 
 def _remaining(found: Simulation) -> list[tuple[float, float]]:

@@ -34,7 +34,6 @@ class Scene:
         self.notes: list[str] = []
 
     # --- doing
-    # ------------------------------------------------------------------------------------------------
 
     def submit(self, *jobs: LightJob) -> None:
         """Create jobs, in this order, without a pause."""
@@ -63,7 +62,6 @@ class Scene:
         return in_namespace(KUBEFLOW, self.namespace, PLURALS[job.kind], job.name)
 
     # --- seeing
-    # -----------------------------------------------------------------------------------------------
 
     def history(self, on_change: Callable[[Change], None] = lambda _: None) -> PodHistory:
         """Return a recorder of all that happens to this namespace's pods."""
@@ -162,7 +160,6 @@ class Scene:
         return parse_log(self.log(pod))
 
     # --- waiting
-    # ----------------------------------------------------------------------------------------------
 
     def wait(self, look: Callable[[], T], sentence: str, seconds: float = 60.0) -> T:
         """Wait until what `look` returns is true; where it does not come about, say all there is to

@@ -29,7 +29,7 @@ _NOT_RUNNING = 3
 _EXAMPLES = """
 examples:
   python -m localcluster up --embedded                   up in a second, from Python packages alone
-  python -m localcluster up --nodes 2 --node cpu=8       real programs; the first time they are built, for minutes
+  python -m localcluster up --nodes 2 --node cpu=8       real programs, built the first time
   python -m localcluster status
   python -m localcluster down
 """

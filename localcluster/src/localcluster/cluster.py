@@ -164,7 +164,7 @@ class LocalCluster:
         return self.status.components
 
     def kubectl(
-        self, *args: str, input: str | None = None, timeout_seconds: float = _KUBECTL_SECONDS
+        self, *args: str, stdin: str | None = None, timeout_seconds: float = _KUBECTL_SECONDS
     ) -> str:
         """Run kubectl as the administrator and return what it printed. Raises KubectlError with its
         stderr.
@@ -180,7 +180,7 @@ class LocalCluster:
             done = subprocess.run(
                 command,
                 check=False,  # the status is looked at below, to say more
-                input=input or "",
+                input=stdin or "",
                 env=environ,
                 capture_output=True,
                 text=True,

@@ -116,7 +116,6 @@ class Asking:
         self.definitions: Any = client.ApiextensionsV1Api(api)
 
     # --- waiting and refusals
-    # -------------------------------------------------------------------------------------
 
     def until(self, look: Callable[[], T], sentence: str, seconds: float = _PATIENCE_SECONDS) -> T:
         """Return what `look` returns as soon as that is true. Raises AssertionError with the
@@ -167,7 +166,6 @@ class Asking:
         )
 
     # --- raw requests
-    # ---------------------------------------------------------------------------------------------
 
     def request(
         self, method: str, path: str, body: Any = None, content_type: str = "", **query: str
@@ -227,7 +225,6 @@ class Asking:
         return response
 
     # --- objects that many tests need
-    # -----------------------------------------------------------------------------
 
     def make_node(
         self, cpu: str = "4", labels: Mapping[str, str] | None = None, **spec: Any

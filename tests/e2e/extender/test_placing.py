@@ -16,7 +16,10 @@ from tests.e2e.extender.scheduler import REPOSITORY, Placing, nodes_of, placing,
 pytestmark = pytest.mark.e2e
 
 SUSPEND = '{"spec":{"runPolicy":{"suspend":true}}}'
-RESUME = '{"spec":{"runPolicy":{"suspend":false},"tfReplicaSpecs":{"PS":{"replicas":4},"Worker":{"replicas":8}}}}'
+RESUME = (
+    '{"spec":{"runPolicy":{"suspend":false},'
+    '"tfReplicaSpecs":{"PS":{"replicas":4},"Worker":{"replicas":8}}}}'
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,7 @@ class Jobs:
         self.names: list[str] = []
 
     def create(self, name: str, ps: int, workers: int) -> None:
-        self._cluster.kubectl("create", "-f", "-", input=tfjob(name, ps, workers))
+        self._cluster.kubectl("create", "-f", "-", stdin=tfjob(name, ps, workers))
         self.names.append(name)
 
     def delete(self, *names: str) -> None:
@@ -93,7 +96,7 @@ class Profile:
             },
             "spec": {"jobRef": {"kind": "TFJob", "name": job, "uid": owner}},
         }
-        cluster.kubectl("create", "-f", "-", input=json.dumps(document))
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(document))
 
     def tell(self, phase: str, ps: int, workers: int) -> None:
         """Say how far the rescale has come."""

@@ -123,7 +123,7 @@ def test_a_job_is_suspended_emptied_resized_and_resumed(
         JobWriter(autoscaler),
         JobKey(namespace, "j"),
     )
-    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
     with followed(Reflector(autoscaler, kinds.pods())) as pods:
         until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 3)
         seen = pods_in(pods, namespace)
@@ -154,7 +154,7 @@ def test_a_job_is_suspended_emptied_resized_and_resumed(
 def test_a_log_is_read_with_the_agents_timestamps(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
     with followed(Reflector(autoscaler, kinds.pods())) as pods:
         pod = until(
             pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None)
@@ -169,7 +169,7 @@ def test_a_log_is_read_with_the_agents_timestamps(
 def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
     granted: LocalCluster, namespace: str, scheduler: Client, autoscaler: Client
 ) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j", scheduler="nobody"))
+    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j", scheduler="nobody"))
     with followed(Reflector(scheduler, kinds.pods())) as pods:
         pod = until(pods, lambda: next(iter(pods_in(pods, namespace)), None))
         writer = PodWriter(scheduler)
@@ -199,7 +199,7 @@ def suspending(profile: TrainingProfile | None) -> TrainingProfile | None:
 def test_a_profile_lives_and_dies_with_its_job(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
     job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     writer = ProfileWriter(autoscaler)
@@ -250,7 +250,7 @@ def test_a_profile_lives_and_dies_with_its_job(
 def test_the_profile_of_another_job_is_not_taken(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
     job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     other = {
@@ -259,7 +259,7 @@ def test_the_profile_of_another_job_is_not_taken(
         "metadata": {"name": "j"},
         "spec": {"jobRef": {"kind": "MXJob", "name": "j", "uid": "another"}},
     }
-    granted.kubectl("create", "-n", namespace, "-f", "-", input=json.dumps(other))
+    granted.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(other))
     taken = ProfileWriter(autoscaler).create(job)
     assert isinstance(taken, NameTaken)
     assert "MXJob j" in str(taken)
@@ -270,7 +270,7 @@ def test_the_profile_of_another_job_is_not_taken(
 def test_equal_events_are_one_that_kubectl_describes(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
-    granted.kubectl("apply", "-n", namespace, "-f", "-", input=tfjob("j"))
+    granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
     job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     seconds = iter(range(0, 10_000, 61))
@@ -320,7 +320,7 @@ def test_rights_end_where_the_design_ends_them(
             },
         },
     }
-    answer = granted.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
+    answer = granted.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(review))
     assert json.loads(answer)["status"]["allowed"] is allowed
 
 
@@ -360,6 +360,6 @@ def test_the_pods_are_admitted_at_the_restricted_level(
         "-",
         "-o",
         "json",
-        input=json.dumps(pod),
+        stdin=json.dumps(pod),
     )
     assert json.loads(made)["spec"]["serviceAccountName"] == template["spec"]["serviceAccountName"]

@@ -46,7 +46,7 @@ def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(stage: Sce
     assert "loss <= 0.081" in row
     described = kubectl("describe", "tfjob", "shown", "-n", stage.namespace)
     for reason, message in (
-        ("RescaleExecutor", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"),
+        ("Rescaling", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"),
         ("Rescaled", "run"),
     ):
         assert any(reason in line and message in line for line in described.splitlines()), described

@@ -56,7 +56,6 @@ class Stage(Scene):
             )
 
     # --- the scene
-    # --------------------------------------------------------------------------------------------
 
     def play(self, trouble: Trouble) -> None:
         """Rescale the job amid this trouble. Raises AssertionError where it is not as if nothing
@@ -81,7 +80,6 @@ class Stage(Scene):
         self.wait(lambda: proxy.is_spent, "the fault has happened as often as it was to", seconds)
 
     # --- the job
-    # ----------------------------------------------------------------------------------------------
 
     def training_job(self, *, is_small: bool) -> LightJob:
         """Return the job, which trains undisturbed; it is made where there is none yet, and shrunk
@@ -134,7 +132,6 @@ class Stage(Scene):
         )
 
     # --- what must hold
-    # ---------------------------------------------------------------------------------------
 
     def complaints(self, job: LightJob, since: Before) -> list[str]:
         """Return what a fault has done to the job that it must not do: nothing, then."""

@@ -17,7 +17,7 @@ def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
     )
     mayor.rule_until("a", "Profiling")
     mayor.rule_until("a", "AtTarget", seconds=900)
-    assert town.reasons("a").count("RescaleExecutor") >= 4
+    assert town.reasons("a").count("Rescaling") >= 4
     assert mayor.status("a").rescales <= 2
     assert mayor.status("a").progress_percent == 100
     assert job.counts.workers > 1, "more workers save most of its time"

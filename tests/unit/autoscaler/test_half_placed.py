@@ -22,7 +22,7 @@ def test_a_gang_that_stays_half_placed_is_taken_back(
     town.pass_time(1)
     lose_last(job)
     mayor.rule(40)
-    first = next(message for _, reason, message in town.told if reason == "RescaleExecutor")
+    first = next(message for _, reason, message in town.told if reason == "Rescaling")
     assert "only some of its pods could be placed" in first
     assert job.runs >= 2
     assert all("nodeName" in pod["spec"] for pod in job.pods)

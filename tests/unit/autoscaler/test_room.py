@@ -137,8 +137,11 @@ def test_a_pod_on_a_node_that_is_gone_is_passed_over() -> None:
 def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
     there: list[tuple[str, str, bool]], asked: list[tuple[str, int, int, bool, bool]], cpus: int
 ) -> None:
-    pods = [pod for uid, on, leaving in {uid: (uid, on, leaving) for uid, on, leaving in there}.values()
-            for pod in pods_of(uid, on, leaving=leaving)]  # fmt: skip
+    pods = [
+        pod
+        for uid, on, leaving in {uid: (uid, on, leaving) for uid, on, leaving in there}.values()
+        for pod in pods_of(uid, on, leaving=leaving)
+    ]
     snapshot = cluster(dict.fromkeys("lmn", cpus), pods)
     claims = {
         uid: Claim(job(uid), Counts(ps, workers), stays, insists)

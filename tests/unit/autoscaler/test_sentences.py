@@ -33,7 +33,7 @@ def test_a_move_is_told_as_it_begins_and_once_all_pods_run(
 ) -> None:
     measured(town)
     mayor.rule_until("a", "Suspended", seconds=600)
-    first, *_, last = events(town, "RescaleExecutor")
+    first, *_, last = events(town, "Rescaling")
     assert re.match(
         r"1 PS \+ 1 worker -> \d+ PS \+ \d+ workers?: run 1 measures its speed at ", first
     ), first

@@ -18,8 +18,19 @@ from optimus.progress.types import LossPoint
 CURVES = Path(__file__).parents[2] / "data" / "curves"
 CONSTANT = [CURVES / name for name in ("softmax_digits.log", "mlp_noisy.log")]
 STEPS = [CURVES / name for name in ("mlp_digits_step.log", "cnn_digits_step.log")]
-KEYS = {"log", "origin", "seen_epochs", "run_epochs", "target_at", "true_epoch", "predicted_epoch", "low", "high",
-        "error", "paper_error"}  # fmt: skip
+KEYS = {
+    "log",
+    "origin",
+    "seen_epochs",
+    "run_epochs",
+    "target_at",
+    "true_epoch",
+    "predicted_epoch",
+    "low",
+    "high",
+    "error",
+    "paper_error",
+}
 
 
 class Terminal:

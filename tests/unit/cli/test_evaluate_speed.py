@@ -143,16 +143,29 @@ HEADER = "mode,ps,workers,speed\n"
 class TestTables:
     def test_repeats_failed_runs_and_batches(self, written: Written) -> None:
         read = read_speed_tables(
-            written("Mode, PS ,workers,speed,batch,host\n" + "".join(
-                f"dist_sync,{ps},{w},{speed},64,a\n" for ps, w, speed in [(1, 1, "2"), (1, 1, "4"), (2, 1, "1;0"),
-                                                                         (1, 2, "3;5"), (2, 2, 5), (3, 1, 6)])
+            written(
+                "Mode, PS ,workers,speed,batch,host\n"
+                + "".join(
+                    f"dist_sync,{ps},{w},{speed},64,a\n"
+                    for ps, w, speed in [
+                        (1, 1, "2"),
+                        (1, 1, "4"),
+                        (2, 1, "1;0"),
+                        (1, 2, "3;5"),
+                        (2, 2, 5),
+                        (3, 1, 6),
+                    ]
+                )
             )
-        )  # fmt: skip
+        )
         (table,) = read.tables
         assert table.mode is TrainingMode.SYNC
         assert table.repeats == {
-            Counts(1, 1): (2.0, 4.0), Counts(1, 2): (4.0,), Counts(2, 2): (5.0,), Counts(3, 1): (6.0,),
-        }  # fmt: skip
+            Counts(1, 1): (2.0, 4.0),
+            Counts(1, 2): (4.0,),
+            Counts(2, 2): (5.0,),
+            Counts(3, 1): (6.0,),
+        }
         assert read.failed_runs == 1
         assert table.batch is not None
         assert (table.batch.size, table.batch.scope) == (64, BatchScope.JOB)
@@ -190,57 +203,117 @@ class TestTables:
         ("content", "complaint"),
         [
             pytest.param("", "mode,ps,workers,speed is expected, this one is empty", id="empty"),
-            pytest.param("\n \n", "mode,ps,workers,speed is expected, this one is empty", id="only blank lines"),
-            pytest.param(HEADER, "rows of measured speeds are expected after the header", id="only a header"),
-            pytest.param("mode,ps,speed\n", (":1: the columns mode,ps,workers,speed are expected, "
-"workers missing in"),
-                         id="a column missing"),
-            pytest.param("sync,1,1,2.0\n", ":1: the columns mode,ps,workers,speed are expected", id="no header"),
-            pytest.param(HEADER + "sync,1,1,fast\n", ":2: speed is expected to be a number", id="not a number"),
-            pytest.param(HEADER + "sync,1,1,-3\n", (":2: speed is expected to be a number that is "
-"not negative"),
-                         id="negative"),
-            pytest.param(HEADER + "\nsync,1,1,nan\n", ":3: speed is expected to be a number", id="not a number: nan"),
-            pytest.param(HEADER + "sync,1,1,inf\n", ":2: speed is expected to be a number", id="infinite"),
-            pytest.param(HEADER + "sync,1,1,1;;2\n", ":2: speed is expected to be a number", id="a worker missing"),
-            pytest.param(HEADER + "sync,1,1,1e300\n", (":2: a speed from 1e-12 to 1e+12 steps per "
-"second is expected"),
-                         id="faster than anything"),
-            pytest.param(HEADER + "sync,0,1,2\n", (":2: ps is expected to be a number of at least "
-"1"), id="no PS"),
-            pytest.param(HEADER + "sync,1,1.5,2\n", (":2: workers from 1 to 1000000 is expected, a "
-"whole number"),
-                         id="half a worker"),
-            pytest.param(HEADER + "sync,1,1e99,2\n", ":2: workers from 1 to 1000000 is expected", id="far too many"),
-            pytest.param(HEADER + "semi,1,1,2\n", (":2: a mode of sync or async is expected, not "
-"'semi'"),
-                         id="unknown mode"),
-            pytest.param(HEADER + "sync,1,1\n", (":2: 4 values are expected, as in the header, not "
-"3"), id="a short row"),
-            pytest.param("mode,ps,workers,speed,batch\nsync,1,1,2,big\n", (":2: batch is expected "
-"to be a number"),
-                         id="a batch that is none"),
-            pytest.param("mode,ps,workers,speed,batch\nsync,1,1,2,1e300\n", (":2: a batch of at "
-"most 1e+12 examples"),
-                         id="a batch beyond all bounds"),
-            pytest.param("mode,ps,workers,speed,speed\nsync,1,1,2,3\n", (":1: each column once is "
-"expected, speed is"),
-                         id="a column twice"),
-            pytest.param(HEADER + "sync,1,1,2\nsync,1,1,2.1\n",
-                         "at least 4 different pairs of ps and workers are expected, sync has 1",
-                         id="one configuration"),
-            pytest.param(HEADER + "async,1,1,0\n" * 9, ("pairs of ps and workers are expected, "
-"async has 0"),
-                         id="only failed runs"),
-            pytest.param(b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe\x80", ("a text file (CSV in UTF-8) is "
-"expected"),
-                         id="binary"),
-            pytest.param("mode,ps\n".encode("utf-16"), "a text file (CSV in UTF-8) is expected", id="UTF-16"),
-            pytest.param(HEADER + 'sync,1,1,"' + "9" * 200_000, ("a CSV file is expected: field "
-"larger"),
-                         id="a quote that never ends"),
+            pytest.param(
+                "\n \n",
+                "mode,ps,workers,speed is expected, this one is empty",
+                id="only blank lines",
+            ),
+            pytest.param(
+                HEADER, "rows of measured speeds are expected after the header", id="only a header"
+            ),
+            pytest.param(
+                "mode,ps,speed\n",
+                (":1: the columns mode,ps,workers,speed are expected, workers missing in"),
+                id="a column missing",
+            ),
+            pytest.param(
+                "sync,1,1,2.0\n",
+                ":1: the columns mode,ps,workers,speed are expected",
+                id="no header",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1,fast\n",
+                ":2: speed is expected to be a number",
+                id="not a number",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1,-3\n",
+                (":2: speed is expected to be a number that is not negative"),
+                id="negative",
+            ),
+            pytest.param(
+                HEADER + "\nsync,1,1,nan\n",
+                ":3: speed is expected to be a number",
+                id="not a number: nan",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1,inf\n", ":2: speed is expected to be a number", id="infinite"
+            ),
+            pytest.param(
+                HEADER + "sync,1,1,1;;2\n",
+                ":2: speed is expected to be a number",
+                id="a worker missing",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1,1e300\n",
+                (":2: a speed from 1e-12 to 1e+12 steps per second is expected"),
+                id="faster than anything",
+            ),
+            pytest.param(
+                HEADER + "sync,0,1,2\n",
+                (":2: ps is expected to be a number of at least 1"),
+                id="no PS",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1.5,2\n",
+                (":2: workers from 1 to 1000000 is expected, a whole number"),
+                id="half a worker",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1e99,2\n",
+                ":2: workers from 1 to 1000000 is expected",
+                id="far too many",
+            ),
+            pytest.param(
+                HEADER + "semi,1,1,2\n",
+                (":2: a mode of sync or async is expected, not 'semi'"),
+                id="unknown mode",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1\n",
+                (":2: 4 values are expected, as in the header, not 3"),
+                id="a short row",
+            ),
+            pytest.param(
+                "mode,ps,workers,speed,batch\nsync,1,1,2,big\n",
+                (":2: batch is expected to be a number"),
+                id="a batch that is none",
+            ),
+            pytest.param(
+                "mode,ps,workers,speed,batch\nsync,1,1,2,1e300\n",
+                (":2: a batch of at most 1e+12 examples"),
+                id="a batch beyond all bounds",
+            ),
+            pytest.param(
+                "mode,ps,workers,speed,speed\nsync,1,1,2,3\n",
+                (":1: each column once is expected, speed is"),
+                id="a column twice",
+            ),
+            pytest.param(
+                HEADER + "sync,1,1,2\nsync,1,1,2.1\n",
+                "at least 4 different pairs of ps and workers are expected, sync has 1",
+                id="one configuration",
+            ),
+            pytest.param(
+                HEADER + "async,1,1,0\n" * 9,
+                ("pairs of ps and workers are expected, async has 0"),
+                id="only failed runs",
+            ),
+            pytest.param(
+                b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe\x80",
+                ("a text file (CSV in UTF-8) is expected"),
+                id="binary",
+            ),
+            pytest.param(
+                "mode,ps\n".encode("utf-16"), "a text file (CSV in UTF-8) is expected", id="UTF-16"
+            ),
+            pytest.param(
+                HEADER + 'sync,1,1,"' + "9" * 200_000,
+                ("a CSV file is expected: field larger"),
+                id="a quote that never ends",
+            ),
         ],
-    )  # fmt: skip
+    )
     def test_one_line_says_what_is_wrong(
         self,
         capsys: pytest.CaptureFixture[str],

@@ -135,8 +135,11 @@ def test_an_output_without_the_letters_of_an_answer_is_no_error() -> None:
     program += "sys.exit(main(['evaluate', 'thing', 'x'], command(lambda: Answer(1, '\u00b1 1'))))"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xb1 1\n", b"")
 
 

@@ -55,9 +55,15 @@ class TestAnswers:
         simulated(capsys, *SMALL, "--output", str(tmp_path / "new" / "folder"))
         written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
         assert written == {
-            "results.json", "jobs.csv", "timeline.csv", "forecasts.csv", "jct.png", "tasks.png", "allocations.png",
+            "results.json",
+            "jobs.csv",
+            "timeline.csv",
+            "forecasts.csv",
+            "jct.png",
+            "tasks.png",
+            "allocations.png",
             "forecasts.png",
-        }  # fmt: skip
+        }
         lines = (tmp_path / "new" / "folder" / "jobs.csv").read_text().splitlines()
         assert lines[0] == ",".join(JOB_COLUMNS)
         assert len(lines) == 1 + 2 * 2 * 5

@@ -30,7 +30,7 @@ def pod(name: str, nominated: str | None = None) -> Pod:
 
 @dataclass
 class Plans:
-    """JobOptions that a test sets."""
+    """Wishes that a test sets."""
 
     now: tuple[PendingNomination, ...] = ()
     waits: dict[str, Pod] = field(default_factory=dict)

@@ -106,9 +106,7 @@ def test_a_barred_node_is_tried_again(lifted: bool) -> None:
     assert world.wishes() == dict.fromkeys(names, "a")
 
 
-def test_what_kube_scheduler_is_binding_stays_where_it_was_sent_when_the_rest_is_planned_again() -> (
-    None
-):
+def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_again() -> None:
     world = World({"a": 2, "b": 2, "c": 2})
     names = world.job("j", 2, 2)
     sent = world.ask(names[0]).kept[0]

@@ -35,7 +35,7 @@ _JOB = {
 _EVENT = {
     "involvedObject": {"kind": "TFJob", "name": "job"},
     "lastTimestamp": "2026-01-01T00:00:01Z",
-    "reason": "RescaleExecutor",
+    "reason": "Rescaling",
     "message": "1 + 1 -> 1 + 3",
 }
 
@@ -67,7 +67,7 @@ def test_each_object_is_one_line_that_says_where_it_stands() -> None:
 def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest() -> None:
     said = describe(Stored(events=[_EVENT]), "space")
     assert said.count("there is no such kind") == 4
-    assert "RescaleExecutor" in said
+    assert "Rescaling" in said
 
 
 def test_an_object_that_says_nothing_yet_is_a_line_too() -> None:

@@ -320,8 +320,10 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         },
     ),
     (
-        "bounds whose counts found no place are tried again after a rest, with a forecast or "
-        "without",
+        (
+            "bounds whose counts found no place are tried again after a rest, with a forecast or "
+            "without"
+        ),
         Scene(
             [
                 (job("a", bounds=CountBounds(min_workers=3)), HERE),
@@ -396,8 +398,11 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         },
     ),
     (
-        "a running job that is much faster with less shrinks in the interval that lets a new one "
-        "start",
+        (
+            "a running job that is much faster with less shrinks in the interval that lets a new "
+            "one "
+            "start"
+        ),
         Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
         {"big": (Action.SHRINK, (2, 2), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),

@@ -41,11 +41,16 @@ bounds = st.builds(CountBounds, st.integers(1, 2), st.none() | st.integers(2, 6)
 def candidates(draw: st.DrawFn) -> list[Candidate]:
     return [
         candidate(
-            f"job-{index}", draw(speeds), draw(st.sampled_from([10.0, 1000.0])), ps=draw(tasks), worker=draw(tasks),
-            bounds=draw(bounds), created_at=float(index % 2),
+            f"job-{index}",
+            draw(speeds),
+            draw(st.sampled_from([10.0, 1000.0])),
+            ps=draw(tasks),
+            worker=draw(tasks),
+            bounds=draw(bounds),
+            created_at=float(index % 2),
         )
         for index in range(draw(st.integers(0, 6)))
-    ]  # fmt: skip
+    ]
 
 
 @st.composite

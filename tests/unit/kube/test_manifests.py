@@ -51,9 +51,7 @@ def test_the_crd_knows_every_phase(crd: dict[str, Any]) -> None:
 
 def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:
     plain = documents(ROOT / "scheduler-config/kube-scheduler-config.yaml")[0]
-    overlaid = documents(ROOT / "localcluster/src/localcluster/overlay/kube-scheduler-config.yaml")[
-        0
-    ]
+    overlaid = documents(ROOT / "localcluster/overlay/kube-scheduler-config.yaml")[0]
     connection = overlaid.pop("clientConnection")
     assert connection == {"kubeconfig": "/var/run/secrets/kubernetes.io/serviceaccount/kubeconfig"}
     assert overlaid == plain

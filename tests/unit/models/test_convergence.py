@@ -92,9 +92,12 @@ class TestNoise:
         course, rng = COURSES["a slow power"], np.random.default_rng(1)
         target = TargetLoss(float(course[149]))
         calm = arrival(epochs(course[:80] * np.exp(1e-4 * rng.standard_normal(80))), target)
-        noisy = np.median([
-            arrival(epochs(course[:80] * np.exp(0.06 * rng.standard_normal(80))), target).point for _ in range(15)
-        ])  # fmt: skip
+        noisy = np.median(
+            [
+                arrival(epochs(course[:80] * np.exp(0.06 * rng.standard_normal(80))), target).point
+                for _ in range(15)
+            ]
+        )
         assert noisy < calm.point - 5
 
     def test_one_spike_hardly_moves_the_forecast(self) -> None:

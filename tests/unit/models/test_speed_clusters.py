@@ -61,19 +61,40 @@ class TestTheClustersThemselves:
         ("change", "counts", "seconds"),
         [
             pytest.param({}, (1, 1), 1.2, id="all examples and the model over one link"),
-            pytest.param({}, (1, 4), 0.25 + 0.8, id=("a quarter of the examples, four workers at "
-"one PS")),
+            pytest.param(
+                {}, (1, 4), 0.25 + 0.8, id=("a quarter of the examples, four workers at one PS")
+            ),
             pytest.param({}, (8, 4), 0.25 + 0.2, id="the worker's own link stays"),
-            pytest.param({}, (8, 5), 3 / 12 + 0.2, id=("one worker of five has three examples of "
-"twelve")),
+            pytest.param(
+                {}, (8, 5), 3 / 12 + 0.2, id=("one worker of five has three examples of twelve")
+            ),
             pytest.param({"cores": 2.0}, (8, 4), 0.5 + 0.2, id="four workers on two cores"),
-            pytest.param({"update": 4.0, "own_link": 1e-9}, (2, 1), 1 + (0.2 + 4) / 2, id="an update at each PS"),
-            pytest.param({"fixed": 0.3, "per_ps": 0.1, "per_worker": 0.2}, (3, 1), 1.2 + 0.3 + 0.3 + 0.2, id="costs"),
-            pytest.param({"overlap": 1.0, "own_link": 1.5}, (9, 1), 1.5, id=("computation hidden "
-"behind the link")),
-            pytest.param({"unevenness": (0.0, 0.5), "own_link": 1e-9}, (2, 1), 1 + 0.15, id="a PS that holds too much"),
+            pytest.param(
+                {"update": 4.0, "own_link": 1e-9},
+                (2, 1),
+                1 + (0.2 + 4) / 2,
+                id="an update at each PS",
+            ),
+            pytest.param(
+                {"fixed": 0.3, "per_ps": 0.1, "per_worker": 0.2},
+                (3, 1),
+                1.2 + 0.3 + 0.3 + 0.2,
+                id="costs",
+            ),
+            pytest.param(
+                {"overlap": 1.0, "own_link": 1.5},
+                (9, 1),
+                1.5,
+                id=("computation hidden behind the link"),
+            ),
+            pytest.param(
+                {"unevenness": (0.0, 0.5), "own_link": 1e-9},
+                (2, 1),
+                1 + 0.15,
+                id="a PS that holds too much",
+            ),
         ],
-    )  # fmt: skip
+    )
     def test_seconds_of_a_step(
         self, change: dict[str, float], counts: tuple[int, int], seconds: float
     ) -> None:

@@ -20,15 +20,24 @@ GRID = [Counts(ps, workers) for ps in range(1, 8) for workers in range(1, 8)]
     ("mode", "batch", "form", "ps", "workers", "columns"),
     [
         pytest.param(SYNC, SHARED, SpeedForm.PAPER, 2, 6, [10, 1, 3, 6, 2], id="equation 4"),
-        pytest.param(SYNC, SHARED, SpeedForm.PAPER, 6, 2, [30, 1, 1 / 3, 2, 6], id="equation 4, more PSs than workers"),
+        pytest.param(
+            SYNC,
+            SHARED,
+            SpeedForm.PAPER,
+            6,
+            2,
+            [30, 1, 1 / 3, 2, 6],
+            id="equation 4, more PSs than workers",
+        ),
         pytest.param(SYNC, SHARED, SpeedForm.KNEE, 6, 2, [30, 1, 1, 2, 6], id="with a knee"),
         pytest.param(SYNC, None, SpeedForm.PAPER, 2, 4, [1 / 4, 1, 2, 4, 2], id="batch unknown"),
         pytest.param(SYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="a batch for each worker"),
         pytest.param(ASYNC, OWN, SpeedForm.PAPER, 2, 6, [1, 3, 6, 2], id="equation 3"),
-        pytest.param(ASYNC, SHARED, SpeedForm.KNEE, 6, 2, [1, 1, 2, 6], id=("equation 3 with a "
-"knee")),
+        pytest.param(
+            ASYNC, SHARED, SpeedForm.KNEE, 6, 2, [1, 1, 2, 6], id=("equation 3 with a knee")
+        ),
     ],
-)  # fmt: skip
+)
 def test_columns(
     mode: TrainingMode,
     batch: Batch | None,

@@ -27,9 +27,18 @@ CAPACITY = Resources({"cpu": 10_000, GPU: 4})
 
 def record(uid: str, arrived_at: float, finished_at: float) -> JobRecord:
     return JobRecord(
-        uid=uid, kind="test", mode="async", arrived_at=arrived_at, placed_at=arrived_at, finished_at=finished_at,
-        trained_seconds=finished_at - arrived_at, epochs=5, restarts=2, profiling_runs=1, pauses=0,
-    )  # fmt: skip
+        uid=uid,
+        kind="test",
+        mode="async",
+        arrived_at=arrived_at,
+        placed_at=arrived_at,
+        finished_at=finished_at,
+        trained_seconds=finished_at - arrived_at,
+        epochs=5,
+        restarts=2,
+        profiling_runs=1,
+        pauses=0,
+    )
 
 
 def moment(at: float, ps_cpu: int, gpus: int) -> Moment:
@@ -132,8 +141,11 @@ class TestFiles:
         )
         assert set(read["policies"]["ours"]["figures"]) == set(FIGURES)
         assert read["policies"]["ours"]["figures"]["speed_error"] == {
-            "mean": None, "low": None, "high": None, "by_seed": [None],
-        }  # fmt: skip
+            "mean": None,
+            "low": None,
+            "high": None,
+            "by_seed": [None],
+        }
 
     def test_the_table_has_a_line_for_each_policy(self) -> None:
         lines = table([simulation("ours"), replace(simulation("drf"), guesses=())]).splitlines()

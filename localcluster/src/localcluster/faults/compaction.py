@@ -78,7 +78,7 @@ class _Store:
         """Call a method of etcd's KV service. Raises ClusterError."""
         request = urllib.request.Request(f"{self._url}/v3/kv/{method}", json.dumps(body).encode())  # noqa: S310 - https
         try:
-            with urllib.request.urlopen(
+            with urllib.request.urlopen(  # noqa: S310 - https
                 request, timeout=_REQUEST_SECONDS, context=self._tls
             ) as answer:
                 told: dict[str, Any] = json.load(answer)

@@ -105,7 +105,6 @@ class Passing(BaseHTTPRequestHandler):
                 self._send(code, upstream.headers, body)
 
     # --- answers
-    # ----------------------------------------------------------------------------------------------
 
     def _refuse(self, call: Call, fault: Fault | None, answer: Answer, code: int) -> None:
         self.traffic.note(call, fault, code)
@@ -134,7 +133,6 @@ class Passing(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     # --- answers that go on
-    # -----------------------------------------------------------------------------------
 
     def _stream(self, call: Call, fault: Fault | None, upstream: Upstream) -> None:
         def cut() -> None:

@@ -122,7 +122,6 @@ class ProcessTable:
             return  # the pipe is full of wake-ups that have not been read: one more adds nothing
 
     # --- on the table's thread
-    # ----------------------------------------------------------------------------
 
     def _loop(self) -> None:
         while True:

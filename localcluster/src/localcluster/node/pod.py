@@ -118,7 +118,6 @@ class PodMachine:
         return self._start.wall
 
     # --- events
-    # -------------------------------------------------------------------------------------------
 
     def _absorb(self, event: Event, now: Moment) -> None:
         match event:
@@ -208,7 +207,6 @@ class PodMachine:
             )
 
     # --- what should be
-    # -----------------------------------------------------------------------------------
 
     def _advance(self, now: Moment) -> None:
         if self._gone:

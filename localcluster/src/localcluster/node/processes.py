@@ -102,7 +102,6 @@ class PodProcesses:
         )
 
     # --- preparation
-    # --------------------------------------------------------------------------------------
 
     def prepare(self) -> Event:
         """Make volumes and ports."""
@@ -147,7 +146,6 @@ class PodProcesses:
             self._machine.api.merge(pod_path(self._plan.namespace, self._plan.name), body)
 
     # --- processes
-    # ----------------------------------------------------------------------------------------
 
     def start(self, instruction: life.Start, post: Post) -> Event:
         """Start one run of a container."""
@@ -210,7 +208,6 @@ class PodProcesses:
         return run_command(launch, timeout_seconds)
 
     # --- probes and logs
-    # ----------------------------------------------------------------------------------
 
     def begin_probes(self, container: str, attempt: int, post: Post) -> None:
         """Probe a run until it ends."""

@@ -89,7 +89,6 @@ class PodRunner(threading.Thread):
         self._forgotten = False
 
     # --- called from other threads
-    # ------------------------------------------------------------------------
 
     def post(self, event: Event) -> None:
         """Tell the pod that something has happened."""
@@ -136,7 +135,6 @@ class PodRunner(threading.Thread):
             self._processes.refresh(source)
 
     # --- on the runner's thread
-    # ---------------------------------------------------------------------------
 
     def run(self) -> None:
         """Live the pod's life."""

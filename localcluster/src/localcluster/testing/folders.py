@@ -1,4 +1,4 @@
-"""A pytest plugin: marks tests by their folder, and gives the folders to processes longest first."""
+"""A pytest plugin: marks tests by their folder, and hands folders out, longest first."""
 
 import os
 from collections.abc import Generator

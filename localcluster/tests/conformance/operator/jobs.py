@@ -37,7 +37,6 @@ class Job:
     phases: dict[str, str] = field(default_factory=dict)
 
     # --- the object
-    # -----------------------------------------------------------------------------------------------
 
     def create(
         self, specs: Mapping[str, Json], run_policy: Json | None = None, **rest: Any
@@ -88,7 +87,6 @@ class Job:
         )
 
     # --- what the operator says of it
-    # -----------------------------------------------------------------------------
 
     def status(self) -> Json:
         found: Json = self.read().get("status") or {}
@@ -128,7 +126,6 @@ class Job:
         return [(each.type, each.reason, each.message) for each in found]
 
     # --- its pods and services
-    # ------------------------------------------------------------------------------------
 
     def pods(self) -> dict[str, Any]:
         """The job's pods by the part of their names that comes after the job's."""
@@ -168,7 +165,6 @@ class Job:
         return found
 
     # --- being the kubelet
-    # ----------------------------------------------------------------------------------------
 
     def run(self, *pods: str) -> None:
         """Say of pods that they run, on a node; from now on their deletion takes two steps."""

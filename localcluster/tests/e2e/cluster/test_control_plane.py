@@ -166,7 +166,7 @@ class TestTheTrainingOperator:
     ) -> None:
         before = own.components["training-operator"].process
         assert before is not None
-        own.kubectl("apply", "-f", "-", input=_EMPTY_JOB)
+        own.kubectl("apply", "-f", "-", stdin=_EMPTY_JOB)
         eventually(
             "the operator ended", lambda: own.components["training-operator"].process != before
         )

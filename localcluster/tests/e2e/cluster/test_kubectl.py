@@ -51,7 +51,7 @@ def test_a_pod_is_applied_followed_shown_and_deleted(
     kubectl, sign = embedded.kubectl, tmp_path / "go"
     # It runs until it is told to go on, so that whoever waits for it comes in time.
     script = "echo one; while [ ! -e /sign/go ]; do sleep 0.05; done; echo two"
-    assert kubectl("apply", "-f", "-", input=pod("p", script, sign)) == "pod/p created\n"
+    assert kubectl("apply", "-f", "-", stdin=pod("p", script, sign)) == "pod/p created\n"
     kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
     sign.touch()
     assert kubectl("logs", "-f", "p") == "one\ntwo\n"
@@ -89,14 +89,14 @@ def test_a_typing_error_is_told_before_anything_is_made(embedded: LocalCluster) 
     with pytest.raises(
         KubectlError, match=r'strict decoding error: unknown field "spec.tfReplicaSpec"'
     ):
-        embedded.kubectl("apply", "-f", "-", input=json.dumps(body))
+        embedded.kubectl("apply", "-f", "-", stdin=json.dumps(body))
 
 
 def test_a_node_is_emptied_for_maintenance_and_given_back(
     embedded: LocalCluster, tmp_path: Path
 ) -> None:
     kubectl = embedded.kubectl
-    kubectl("apply", "-f", "-", input=pod("q", "exec sleep 1000", tmp_path / "never"))
+    kubectl("apply", "-f", "-", stdin=pod("q", "exec sleep 1000", tmp_path / "never"))
     kubectl("wait", "--for=condition=Ready", "pod/q", "--timeout=30s")
     assert "pod/q evicted" in kubectl("drain", "n1", "--force", "--timeout=30s")
     assert kubectl("get", "nodes", "--no-headers").split()[:2] == ["n1", "Ready,SchedulingDisabled"]

@@ -43,7 +43,8 @@ def watch(cluster: LocalCluster, version: str) -> socket.socket:
     asking.connect((server.hostname, server.port))
     path = f"/api/v1/namespaces/default/configmaps?watch=1&resourceVersion={version}"
     asking.sendall(
-        f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {credentials.token}\r\n\r\n".encode()
+        f"GET {path} HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {credentials.token}\r\n\r\n".encode()
     )
     assert asking.recv(12) == b"HTTP/1.1 200"
     return asking

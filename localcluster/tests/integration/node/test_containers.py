@@ -122,7 +122,9 @@ from localcluster.node.logs import LogFile
 folder = Path(sys.argv[1])
 env = {"PATH": "/usr/bin:/bin", "LOCALCLUSTER_POD": str(folder) + "/u1"}
 script = f"sleep 1000 & echo $$ $! >{folder}/fifo; wait"
-ProcessTable().start("x", Launch("/bin/sh", ("sh", "-c", script), env, "/"), LogFile(folder / "log"), print)
+ProcessTable().start(
+    "x", Launch("/bin/sh", ("sh", "-c", script), env, "/"), LogFile(folder / "log"), print
+)
 threading.Event().wait()
 """
 

@@ -128,7 +128,8 @@ async def fetch(request: LogRequest, patience_seconds: float = _CONNECT_SECONDS)
     try:
         async with _refusing(said, patience_seconds):
             writer.write(
-                f"GET {request.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
+                f"GET {request.path} HTTP/1.1\r\n"
+                "Host: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
             )
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     except Refusal:

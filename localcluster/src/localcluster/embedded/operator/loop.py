@@ -101,7 +101,6 @@ class Operator:
             copy.stop()
 
     # --- what is due
-    # ----------------------------------------------------------------------------------------------
 
     def _saw_job(self, before: Stored | None, after: Stored | None) -> None:
         seen = after or before
@@ -126,7 +125,6 @@ class Operator:
         return due
 
     # --- one job
-    # --------------------------------------------------------------------------------------------------
 
     def _look_at_all(self, keys: Iterable[Key]) -> None:
         for key in keys:
@@ -189,7 +187,6 @@ class Operator:
             self._emit(job.body, job.rules, "Warning", reason, message)
 
     # --- acting
-    # ---------------------------------------------------------------------------------------------------
 
     def _do(self, job: Job, action: Action) -> None:
         core: Any = self._client.core

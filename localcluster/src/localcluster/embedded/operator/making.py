@@ -120,7 +120,6 @@ def _compact(value: Json) -> str:
 
 
 # --- TensorFlow
-# ---------------------------------------------------------------------------------------------------
 
 
 def _tensorflow(job: Job, role: Role, index: int) -> list[Json]:
@@ -151,7 +150,6 @@ def _sparse(cluster: dict[str, list[str]], role: Role, index: int) -> Json:
 
 
 # --- MXNet
-# --------------------------------------------------------------------------------------------------------
 
 
 def _mxnet(job: Job, role: Role, index: int) -> list[Json]:

@@ -75,7 +75,6 @@ def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str
 
 
 # --- the end, and suspension
-# --------------------------------------------------------------------------------------
 
 
 def _clean_up(look: _Look) -> None:
@@ -139,7 +138,6 @@ def _delete(look: _Look, pods: Iterable[Json]) -> None:
 
 
 # --- limits
-# -------------------------------------------------------------------------------------------------------
 
 
 def _is_past_limits(look: _Look) -> bool:
@@ -195,7 +193,6 @@ def _is_past_deadline(look: _Look) -> bool:
 
 
 # --- pods and services
-# --------------------------------------------------------------------------------------------
 
 
 def _fill(look: _Look) -> None:
@@ -286,7 +283,6 @@ def _restarts(pod: Json) -> int:
 
 
 # --- the outcome
-# --------------------------------------------------------------------------------------------------
 
 
 def _judge(look: _Look) -> None:

@@ -82,7 +82,6 @@ def refusal_of(pod: Json, state: NodeState, requests: Requests) -> Refusal | Non
 
 
 # --- taints
-# -------------------------------------------------------------------------------------------------------
 
 
 def _repels(taint: Json) -> bool:
@@ -107,7 +106,6 @@ def _tolerates(toleration: Json, taint: Json) -> bool:
 
 
 # --- selectors
-# ----------------------------------------------------------------------------------------------------
 
 
 def _selected(spec: Json, node: Json) -> bool:
@@ -158,7 +156,6 @@ def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
 
 
 # --- room
-# ---------------------------------------------------------------------------------------------------------
 
 
 def _lacking(pod: Json, state: NodeState, requests: Requests) -> Refusal | None:

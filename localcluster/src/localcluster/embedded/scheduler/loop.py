@@ -89,7 +89,6 @@ class Scheduler:
             copy.stop()
 
     # --- taking in
-    # ------------------------------------------------------------------------------------------------
 
     def _observer(self, plural: str) -> Callable[[Stored | None, Stored | None], None]:
         return lambda before, after: self._inbox.put((plural, before, after))
@@ -115,7 +114,6 @@ class Scheduler:
             self._state.pod_changed(*bodies, time.monotonic())
 
     # --- trying
-    # ---------------------------------------------------------------------------------------------------
 
     def _try_next(self) -> bool:
         uid = self._state.queue.next(time.monotonic())

@@ -41,7 +41,6 @@ class ClusterState:
     _assumed: dict[str, str] = field(default_factory=dict)
 
     # --- changes
-    # --------------------------------------------------------------------------------------------------
 
     def node_changed(self, before: Json | None, after: Json | None) -> None:
         """A node has come, changed or gone."""
@@ -99,7 +98,6 @@ class ClusterState:
             self.queue.touched(uid, may_fit_now=_asks(before) != _asks(pod))
 
     # --- what attempts see and do
-    # ---------------------------------------------------------------------------------
 
     def snapshot(self, pod: Json) -> Snapshot:
         """Every node with the pods on it, and with those that are nominated to it and matter as
