@@ -22,7 +22,7 @@ from localcluster.records import read_status
 from localcluster.specs import NodeSpec, Taint, numbered_nodes
 from localcluster.testing.clusters import Shown
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 CONTROL_PLANE = {
     "etcd",
     "kube-apiserver",

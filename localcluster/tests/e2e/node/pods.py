@@ -33,7 +33,7 @@ class Namespace:
     def kubectl(self, *args: str, body: dict[str, Any] | None = None) -> str:
         """Run kubectl in the namespace."""
         return self.cluster.kubectl(
-            "-n", self.name, *args, input=json.dumps(body) if body else None
+            "-n", self.name, *args, stdin=json.dumps(body) if body else None
         )
 
     def make(self, *bodies: dict[str, Any]) -> None:

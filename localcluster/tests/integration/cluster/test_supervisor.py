@@ -18,7 +18,7 @@ from localcluster.records import ClusterStatus, read_events, read_status
 from localcluster.storage import write_json
 from localcluster.supervise import clean_leftovers
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 FOREVER = "echo ready; exec sleep 1000"
 Stages = list[list[tuple[str, str, str | None]]]
 

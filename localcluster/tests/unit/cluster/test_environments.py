@@ -8,7 +8,7 @@ from localcluster.environments import FRAMEWORKS, ensure_environment, environmen
 from localcluster.errors import BuildError
 from localcluster.progress import Quiet
 
-REQUIREMENTS = Path(__file__).resolve().parents[3] / "requirements"
+REQUIREMENTS = Path(__file__).resolve().parents[4] / "requirements"
 
 
 def test_the_name_follows_the_pins_and_the_interpreter(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import Environment, default_images
 from localcluster.layout import Layout
 from localcluster.specs import Backend, NodeSpec
-from localcluster.supervise import REPOSITORY
+from localcluster.supervise import REPOSITORY, SOURCES
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:
     )
     assert isinstance(found, Environment)
     assert os.access(Path(found.path[0]) / "kube-scheduler", os.X_OK)
-    assert (found.path[1], found.env["PYTHONPATH"]) == ("/venv/bin", str(REPOSITORY))
+    assert (found.path[1], found.env["PYTHONPATH"]) == ("/venv/bin", SOURCES)
 
 
 def test_the_kinds_of_the_operator_are_defined() -> None:

@@ -138,9 +138,7 @@ def test_what_cannot_be_rendered_is_said(
         render(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "folder", ["manifests", "localcluster/overlay", "localcluster/demo/optimus"]
-)
+@pytest.mark.parametrize("folder", ["manifests", "localcluster/overlay", "examples/demo/optimus"])
 def test_the_shipped_manifests_are_known(folder: str) -> None:
     objects = render(REPOSITORY / folder)
     deployments = {

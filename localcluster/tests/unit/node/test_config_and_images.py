@@ -108,7 +108,7 @@ def test_a_catalog_survives_its_journey_as_json() -> None:
     assert (project.interpreter, project.working_dir, project.env["PYTHONPATH"]) == (
         "/venv/bin/python",
         "/repo",
-        "/repo",
+        "/repo:/repo/localcluster/src",
     )
     assert catalog.lookup("optimus-examples-tensorflow") == Unavailable("no wheel")
 

@@ -17,7 +17,7 @@ from localcluster.embedded.scheduler.extenders import (
     read_scores,
 )
 
-WIRE = Path(__file__).resolve().parents[2] / "data" / "wire"
+WIRE = Path(__file__).resolve().parents[4] / "tests" / "data" / "wire"
 NAMES_ONLY = ExtenderConfiguration("http://x", filter_verb="filter", names_only=True)
 WHOLE = ExtenderConfiguration("http://x", filter_verb="filter")
 

@@ -14,7 +14,7 @@ from localcluster.embedded.scheduler.configuration import (
     read_configuration,
 )
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 class TestConfiguration:
