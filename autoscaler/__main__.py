@@ -24,7 +24,7 @@ from autoscaler.web import create_app
 from optimus.interval import IntervalConfig, IntervalPlan
 from optimus.interval.profiling import ProfilingRules
 from optimus.kube.client import Client, connect
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
 from optimus.kube.events import EventWriter
 from optimus.kube.live_reader import LiveReader
@@ -79,7 +79,9 @@ def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
     with Caches(client, rules, settings.node_selector, settings.node_kind_label) as caches:
         controller = _controller(settings, client, caches, logs, metrics)
         for cache in caches.all:
-            metrics.cache_silence.labels(cache.kind.plural).set_function(partial(_silence, cache))
+            metrics.cache_silence.labels(cache.watched.plural).set_function(
+                partial(_silence, cache)
+            )
         app = create_app(metrics.registry, _healthy(controller, settings), caches.missing)
         with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
@@ -160,9 +162,11 @@ def _controller(
     return Controller(parts, rhythm, clocks, dry_run=settings.dry_run)
 
 
-def _job_rules(settings: Settings) -> JobRules:
+def _job_rules(settings: Settings) -> EligibilityConfig:
     major, minor, patch = map(int, settings.operator_version.split("."))
-    return JobRules(scheduler_name=settings.scheduler_name, operator_version=(major, minor, patch))
+    return EligibilityConfig(
+        scheduler_name=settings.scheduler_name, operator_version=(major, minor, patch)
+    )
 
 
 def _decision_rules(settings: Settings) -> DecisionRules:

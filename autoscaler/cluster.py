@@ -7,11 +7,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from autoscaler.observation import Observation
-from optimus.kube import kinds
 from optimus.kube.client import Client
-from optimus.kube.eligibility import JobRules
-from optimus.kube.readiness import missing
-from optimus.kube.reflector import Reflector
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.nodes import watched_nodes
+from optimus.kube.pods import watched_pods
+from optimus.kube.profiles import watched_profiles
+from optimus.kube.reflector import Reflector, why_not_synced
+from optimus.kube.training_jobs import watched_training_jobs
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,19 +23,18 @@ class Caches:
     """Copies of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
 
     def __init__(
-        self, client: Client, rules: JobRules, node_selector: str, node_kind_label: str
+        self, client: Client, rules: EligibilityConfig, node_selector: str, node_kind_label: str
     ) -> None:
         self._node_kind_label = node_kind_label
-        self._tf_jobs = Reflector(client, kinds.training_jobs("TFJob", rules))
-        self._mx_jobs = Reflector(client, kinds.training_jobs("MXJob", rules))
-        self._nodes = Reflector(client, kinds.nodes(node_selector))
-        self._pods = Reflector(client, kinds.pods())
-        self._profiles = Reflector(client, kinds.profiles())
+        self._jobs = [Reflector(client, watched_training_jobs(kind, rules)) for kind in JOB_KINDS]
+        self._nodes = Reflector(client, watched_nodes(node_selector))
+        self._pods = Reflector(client, watched_pods())
+        self._profiles = Reflector(client, watched_profiles())
 
     @property
     def all(self) -> Sequence[Reflector[Any]]:
         """Every copy."""
-        return self._tf_jobs, self._mx_jobs, self._nodes, self._pods, self._profiles
+        return *self._jobs, self._nodes, self._pods, self._profiles
 
     def __enter__(self) -> Self:
         for cache in self.all:
@@ -55,10 +57,10 @@ class Caches:
 
     def missing(self) -> str | None:
         """A sentence on what was not read yet, and why; ``None`` once all was."""
-        return missing(self.all)
+        return why_not_synced(self.all)
 
     def observe(self, at: float) -> Observation:
         """The cluster as the copies have it."""
-        jobs = (*self._tf_jobs.items(), *self._mx_jobs.items())
+        jobs = tuple(job for reflector in self._jobs for job in reflector.items())
         nodes, pods, profiles = self._nodes.items(), self._pods.items(), self._profiles.items()
         return Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)

@@ -15,11 +15,14 @@ from extender.placer import Placer
 from extender.planner import Rules
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
-from optimus.kube import kinds
 from optimus.kube.client import Client, connect
-from optimus.kube.eligibility import JobRules
-from optimus.kube.readiness import missing
-from optimus.kube.reflector import Reflector
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.nodes import watched_nodes
+from optimus.kube.pods import watched_pods
+from optimus.kube.profiles import watched_profiles
+from optimus.kube.reflector import Reflector, why_not_synced
+from optimus.kube.training_jobs import watched_training_jobs
 from optimus.kube.writer import PodWriter
 from optimus.runtime.health import HealthServer
 from optimus.runtime.settings import address
@@ -91,7 +94,7 @@ class Service:
     def missing(self) -> str | None:
         """What has not been read from the API server yet, as a sentence; ``None`` once everything
         has."""
-        return missing(self._caches)
+        return why_not_synced(self._caches)
 
     def _cache_age(self) -> float:
         return max((cache.silent_seconds or 0.0 for cache in self._caches), default=0.0)
@@ -119,13 +122,15 @@ def rules_of(settings: Settings) -> Rules:
 
 
 def _caches(client: Client, settings: Settings, feed: EventHandlers) -> tuple[Reflector[Any], ...]:
-    jobs = JobRules(scheduler_name=settings.scheduler_name)
+    jobs = EligibilityConfig(scheduler_name=settings.scheduler_name)
     return (
-        Reflector(client, kinds.nodes(settings.node_selector), observer=feed.node),
-        Reflector(client, kinds.pods(), observer=feed.pod),
-        Reflector(client, kinds.training_jobs("TFJob", jobs), observer=feed.job),
-        Reflector(client, kinds.training_jobs("MXJob", jobs), observer=feed.job),
-        Reflector(client, kinds.profiles(), observer=feed.profile),
+        Reflector(client, watched_nodes(settings.node_selector), observer=feed.node),
+        Reflector(client, watched_pods(), observer=feed.pod),
+        *(
+            Reflector(client, watched_training_jobs(kind, jobs), observer=feed.job)
+            for kind in JOB_KINDS
+        ),
+        Reflector(client, watched_profiles(), observer=feed.profile),
     )
 
 

@@ -9,11 +9,13 @@ from typing import Any, Self
 
 from examples.demo.journal import Entry, Journal, Row, Story
 from optimus.jobs import Counts, Role
-from optimus.kube import kinds
 from optimus.kube.client import connect
-from optimus.kube.eligibility import JobRules
-from optimus.kube.profiles import ProfileStatus
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.pods import watched_pods
+from optimus.kube.profiles import ProfileStatus, watched_profiles
 from optimus.kube.reflector import Reflector
+from optimus.kube.training_jobs import watched_training_jobs
 
 
 class Watching:
@@ -22,10 +24,11 @@ class Watching:
 
     def __init__(self, kubeconfig: Path) -> None:
         client = connect(kubeconfig, user_agent="optimus-demo")
-        self._profiles = Reflector(client, kinds.profiles())
-        self._pods = Reflector(client, kinds.pods("training.kubeflow.org/job-name"))
+        self._profiles = Reflector(client, watched_profiles())
+        self._pods = Reflector(client, watched_pods("training.kubeflow.org/job-name"))
         self._jobs = [
-            Reflector(client, kinds.training_jobs(kind, JobRules())) for kind in ("TFJob", "MXJob")
+            Reflector(client, watched_training_jobs(kind, EligibilityConfig()))
+            for kind in JOB_KINDS
         ]
         self._began = time.monotonic()
         self._journal = Journal()

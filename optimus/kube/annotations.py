@@ -66,10 +66,10 @@ def asks_for_management(annotations: Mapping[str, str]) -> bool:
     return Annotation.TARGET_LOSS in annotations or Annotation.CONVERGENCE_THRESHOLD in annotations
 
 
-def read_wishes(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Problem, ...]]:
-    """The wishes that can be used, and the problems of those that cannot."""
+def read_options(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Problem, ...]]:
+    """The options that can be used, and the problems of those that cannot."""
     reader = _Reader(annotations)
-    wishes = JobOptions(
+    options = JobOptions(
         goal=reader.goal(),
         bounds=reader.bounds(),
         mode=reader.choice(Annotation.TRAINING_MODE, TrainingMode),
@@ -83,7 +83,7 @@ def read_wishes(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Probl
         metrics_format=reader.pattern(Annotation.METRICS_FORMAT, groups=2),
         checkpoint_format=reader.pattern(Annotation.CHECKPOINT_FORMAT, groups=0),
     )
-    return wishes, tuple(reader.problems)
+    return options, tuple(reader.problems)
 
 
 def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:

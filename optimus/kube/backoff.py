@@ -6,7 +6,7 @@ from random import Random
 
 
 @dataclass(frozen=True, slots=True)
-class BackoffRule:
+class BackoffConfig:
     """Waits of ``first_seconds`` doubling to ``cap_seconds``, each shortened by up to half at
     random."""
 
@@ -17,7 +17,7 @@ class BackoffRule:
 class Backoff:
     """Counts failures in a row; not safe to share between threads."""
 
-    def __init__(self, rule: BackoffRule, random: Random) -> None:
+    def __init__(self, rule: BackoffConfig, random: Random) -> None:
         self._rule = rule
         self._random = random
         self._failures = 0

@@ -7,6 +7,7 @@ from typing import Final
 from optimus.jobs import Role
 from optimus.kube.annotations import Problem
 from optimus.kube.contract import SCHEDULER_NAME
+from optimus.kube.job_kinds import JOB_KINDS, JobKind
 from optimus.kube.job_schema import RunPolicy, StoredJob, StoredRole, StoredSpec
 
 _QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
@@ -14,7 +15,7 @@ _OPERATOR: Final = "kubeflow.org/training-operator"
 
 
 @dataclass(frozen=True, slots=True)
-class JobRules:
+class EligibilityConfig:
     """What decides whether a job may be managed, besides the job itself."""
 
     scheduler_name: str = SCHEDULER_NAME
@@ -26,8 +27,12 @@ class JobRules:
     rather than caught half-way."""
 
 
-def why_left_alone(
-    raw: StoredJob, roles: Mapping[Role, StoredRole], problems: Sequence[Problem], rules: JobRules
+def why_unmanaged(
+    kind: str,
+    raw: StoredJob[StoredSpec],
+    roles: Mapping[Role, StoredRole],
+    problems: Sequence[Problem],
+    config: EligibilityConfig,
 ) -> str | None:
     """The first reason, as a sentence for users; ``None`` where the job can be managed."""
     if problems:
@@ -35,8 +40,8 @@ def why_left_alone(
     return (
         _by_shape(raw.spec, roles)
         or _by_owner(raw)
-        or _by_operator(raw, rules)
-        or _by_scheduler(raw, roles, rules)
+        or _by_operator(raw, config)
+        or _by_scheduler(JOB_KINDS[kind], roles, config)
     )
 
 
@@ -55,7 +60,7 @@ def _by_shape(spec: StoredSpec, roles: Mapping[Role, StoredRole]) -> str | None:
     return None
 
 
-def _by_owner(raw: StoredJob) -> str | None:
+def _by_owner(raw: StoredJob[StoredSpec]) -> str | None:
     manager = (raw.spec.run_policy or RunPolicy()).managed_by
     if manager and manager != _OPERATOR:
         return f"runPolicy.managedBy hands the job to {manager}, which decides when it is suspended"
@@ -66,9 +71,9 @@ def _by_owner(raw: StoredJob) -> str | None:
     return None
 
 
-def _by_operator(raw: StoredJob, rules: JobRules) -> str | None:
+def _by_operator(raw: StoredJob[StoredSpec], config: EligibilityConfig) -> str | None:
     lifetime = (raw.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
-    if lifetime is None or rules.operator_version >= (1, 8, 1):
+    if lifetime is None or config.operator_version >= (1, 8, 1):
         return None
     return (
         "training-operator before 1.8.1 never finishes suspending a job with "
@@ -77,13 +82,14 @@ def _by_operator(raw: StoredJob, rules: JobRules) -> str | None:
     )
 
 
-def _by_scheduler(raw: StoredJob, roles: Mapping[Role, StoredRole], rules: JobRules) -> str | None:
-    wanted = rules.scheduler_name
-    specs = "tfReplicaSpecs" if raw.spec.tf_replica_specs else "mxReplicaSpecs"
+def _by_scheduler(
+    kind: JobKind, roles: Mapping[Role, StoredRole], config: EligibilityConfig
+) -> str | None:
+    wanted = config.scheduler_name
     for role in sorted(roles):
         named = roles[role].template.scheduler_name or "default-scheduler"
         if roles[role].count and named != wanted:
-            where = f"spec.{specs}.{roles[role].key}.template.spec"
+            where = f"spec.{kind.replica_specs}.{roles[role].key}.template.spec"
             return (
                 f'replica type {roles[role].key} names scheduler {named}; add "schedulerName: '
                 f'{wanted}" to {where}'

@@ -11,10 +11,9 @@ from cachetools import LRUCache, TTLCache
 
 from optimus.kube.client import MERGE_PATCH, Client
 from optimus.kube.errors import ErrorKind
-from optimus.kube.labels import OPERATOR_GROUP
+from optimus.kube.job_kinds import API_VERSION
 from optimus.kube.results import Refused, Written, written
 from optimus.kube.times import format_second
-from optimus.kube.training_jobs import VERSION
 
 _LONGEST_MESSAGE: Final = 1024
 _LIFETIME_SECONDS: Final = 3600.0
@@ -133,7 +132,7 @@ class EventWriter:
         return {
             "metadata": {"name": name, "namespace": job.namespace},
             "involvedObject": {
-                "apiVersion": f"{OPERATOR_GROUP}/{VERSION}",
+                "apiVersion": API_VERSION,
                 "kind": job.kind,
                 "namespace": job.namespace,
                 "name": job.name,

@@ -2,16 +2,15 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from optimus.jobs import ReplicaSpec, Role, TrainingMode
-from optimus.kube import labels
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, JobKind, role_named
 from optimus.kube.podspec import PodSpec, replica_spec
 
-_MOST_REPLICAS: Final = 10_000
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
 
 
@@ -37,10 +36,9 @@ class RunPolicy(msgspec.Struct, rename="camel"):
 
 
 class StoredSpec(msgspec.Struct, rename="camel"):
-    """The spec of either kind; one of the two maps is there."""
+    """The spec of a job; each kind stores ``replica_specs`` under a key of its own."""
 
-    tf_replica_specs: dict[str, StoredReplicas | None] | None = None
-    mx_replica_specs: dict[str, StoredReplicas | None] | None = None
+    replica_specs: dict[str, StoredReplicas | None] | None = None
     run_policy: RunPolicy | None = None
     job_mode: str | None = None
     enable_dynamic_worker: bool | None = None
@@ -73,18 +71,31 @@ class StoredMetadata(msgspec.Struct, rename="camel"):
     labels: dict[str, str] | None = None
 
 
-class StoredJob(msgspec.Struct):
-    """A TFJob or MXJob."""
+SpecT = TypeVar("SpecT", bound=StoredSpec)
+
+
+class StoredJob(msgspec.Struct, Generic[SpecT]):
+    """A training job."""
 
     metadata: StoredMetadata
-    spec: StoredSpec
+    spec: SpecT
     status: StoredStatus | None = None
+
+
+def _decoder(kind: JobKind) -> msgspec.json.Decoder[StoredJob[StoredSpec]]:
+    stored_as = msgspec.field(name=kind.replica_specs, default=None)
+    field = ("replica_specs", dict[str, StoredReplicas | None] | None, stored_as)
+    spec = msgspec.defstruct(f"{kind.name}Spec", [field], bases=(StoredSpec,), rename="camel")
+    return msgspec.json.Decoder(StoredJob[spec])  # type: ignore[valid-type]  # made of the table
+
+
+DECODERS: Final = {name: _decoder(kind) for name, kind in JOB_KINDS.items()}
+"""Decoders of whole jobs by kind."""
 
 
 def replicas_of(spec: StoredSpec) -> dict[str, StoredReplicas]:
     """The replica types under the keys that are stored."""
-    stored = spec.tf_replica_specs or spec.mx_replica_specs or {}
-    return {key: replica for key, replica in stored.items() if replica is not None}
+    return {key: found for key, found in (spec.replica_specs or {}).items() if found is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,7 @@ def roles_of(spec: StoredSpec) -> dict[Role, StoredRole]:
     """
     roles: dict[Role, StoredRole] = {}
     for key, replica in replicas_of(spec).items():
-        role = labels.role_named(key)
+        role = role_named(key)
         if role is None:
             raise Malformed(
                 f"replica type {key} is none that can be placed as part of a training job"
@@ -127,9 +138,9 @@ def _role(key: str, replica: StoredReplicas) -> StoredRole:
             f"replica type {key} has no container; the training operator cannot run such a job"
         )
     count = 1 if replica.replicas is None else replica.replicas
-    if not 0 <= count <= _MOST_REPLICAS:
+    if not 0 <= count <= MOST_REPLICAS:
         raise Malformed(
-            f"replica type {key} asks for {count} replicas; 0 to {_MOST_REPLICAS} would be right"
+            f"replica type {key} asks for {count} replicas; 0 to {MOST_REPLICAS} would be right"
         )
     try:
         return StoredRole(key, count, replica_spec(template), template)

@@ -4,21 +4,21 @@ import msgspec
 
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, path_of
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.labels import OPERATOR_GROUP, selector
+from optimus.kube.job_kinds import pod_selector
+from optimus.kube.list_watch import decode_page
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.results import Refused, answer_of
-from optimus.kube.training_jobs import PLURALS, VERSION, TrainingJob, decode_job
-from optimus.kube.watch import decode_page
+from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
 
 
 class LiveReader:
     """Asks the API server itself, which answers from etcd."""
 
-    def __init__(self, client: Client, rules: JobRules) -> None:
+    def __init__(self, client: Client, config: EligibilityConfig) -> None:
         self._client = client
-        self._rules = rules
+        self._config = config
 
     def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
         """The job as it is stored now."""
@@ -30,10 +30,9 @@ class LiveReader:
 
     def _job(self, kind: str, key: JobKey) -> TrainingJob:
         what = f"read {kind} {key}"
-        path = path_of(OPERATOR_GROUP, VERSION, PLURALS[kind], key.namespace)
-        body = self._client.get(what, f"{path}/{key.name}")
+        body = self._client.get(what, job_path(kind, key.namespace, key.name))
         try:
-            return decode_job(kind, body, rules=self._rules)
+            return decode_job(kind, body, config=self._config)
         except Malformed as error:
             raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
 
@@ -42,7 +41,7 @@ class LiveReader:
         pods: list[Pod] = []
         token = ""
         while True:
-            query = [("labelSelector", selector(job.name)), ("limit", "500")]
+            query = [("labelSelector", pod_selector(job.name)), ("limit", "500")]
             body = self._client.get(what, path, [*query, ("continue", token)] if token else query)
             items, token = _items(what, body)
             # Another kind of job may have the same name, and so the same labels.

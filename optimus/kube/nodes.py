@@ -4,7 +4,9 @@ from types import MappingProxyType
 
 import msgspec
 
+from optimus.kube.client import path_of
 from optimus.kube.errors import Malformed
+from optimus.kube.list_watch import ListWatch
 from optimus.kube.quantity import Amount, offered
 from optimus.nodes import Node, Taint
 
@@ -65,6 +67,11 @@ def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed(f"not a node: {error}") from error
     return _view(decoded)
+
+
+def watched_nodes(label_selector: str = "") -> ListWatch[ClusterNode]:
+    """Nodes with these labels; every node by default."""
+    return ListWatch("nodes", path_of("", "v1", "nodes"), decode_node, label_selector)
 
 
 def _view(raw: _RawNode) -> ClusterNode:

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from optimus.jobs import JobKey, NodeConstraints, Role
-from optimus.kube import labels
+from optimus.kube.client import path_of
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, OPERATOR_GROUP, replica_of, role_named
+from optimus.kube.list_watch import ListWatch
 from optimus.kube.podspec import Container, PodSpec, constraints_of, environment_value, requests_of
 from optimus.kube.times import parse_instant
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
-
-JOB_KINDS = ("TFJob", "MXJob")
 
 
 class Owner(NamedTuple):
@@ -124,6 +124,11 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
         raise Malformed(f"not a pod: {error}") from error
 
 
+def watched_pods(label_selector: str = "", field_selector: str = "") -> ListWatch[Pod]:
+    """Pods of every namespace."""
+    return ListWatch("pods", path_of("", "v1", "pods"), decode_pod, label_selector, field_selector)
+
+
 def _view(raw: _RawPod) -> Pod:
     metadata, status = raw.metadata, raw.status or _Status()
     owner = _owner(metadata.owner_references or ())
@@ -152,23 +157,20 @@ def _view(raw: _RawPod) -> Pod:
 def _owner(references: Sequence[_OwnerReference]) -> Owner | None:
     for reference in references:
         group = reference.api_version.partition("/")[0]
-        if reference.controller and group == labels.OPERATOR_GROUP and reference.kind in JOB_KINDS:
+        if reference.controller and group == OPERATOR_GROUP and reference.kind in JOB_KINDS:
             return Owner(reference.kind, reference.name, reference.uid)
     return None
 
 
 def _replica(owner: Owner | None, pod_labels: Mapping[str, str]) -> ReplicaId | None:
-    replica = labels.replica_of(pod_labels)
+    replica = replica_of(pod_labels)
     return None if owner is None or replica is None else ReplicaId(owner.uid, *replica)
 
 
 def log_container(containers: Sequence[Container]) -> str:
-    """The container whose log tells of the training: the operator's ``tensorflow`` or ``mxnet``,
-    else the first."""
+    """The container that trains, by the operator's name for it; else the first."""
     names = [container.name for container in containers]
-    return next(
-        (name for name in ("tensorflow", "mxnet") if name in names), names[0] if names else ""
-    )
+    return next((name for name in _CONTAINERS if name in names), names[0] if names else "")
 
 
 class _Cluster(msgspec.Struct):
@@ -178,7 +180,8 @@ class _Cluster(msgspec.Struct):
 
 
 _CLUSTER_DECODER = msgspec.json.Decoder(_Cluster)
-_CONFIGURATIONS = ("TF_CONFIG", "MX_CONFIG")
+_GANG_VARIABLES = [kind.gang_variable for kind in JOB_KINDS.values()]
+_CONTAINERS = [kind.container for kind in JOB_KINDS.values()]
 
 
 def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
@@ -186,7 +189,7 @@ def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
     lists no whole gang."""
     name = log_container(containers)
     found = environment_value(
-        sorted(containers, key=lambda each: each.name != name), _CONFIGURATIONS
+        sorted(containers, key=lambda each: each.name != name), _GANG_VARIABLES
     )
     if found is None:
         return None
@@ -196,10 +199,10 @@ def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
         return None
     counts: dict[Role, int] = {}
     for replica_type, members in cluster.items():
-        role = labels.role_named(replica_type)
+        role = role_named(replica_type)
         if role is None or isinstance(members, dict):
             return None
         counts[role] = counts.get(role, 0) + len(members)
-        if counts[role] > labels.MOST_REPLICAS:
+        if counts[role] > MOST_REPLICAS:
             return None
     return {role: count for role, count in counts.items() if count} or None

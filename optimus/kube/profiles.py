@@ -10,10 +10,9 @@ from optimus.jobs import Counts
 from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
 from optimus.kube.errors import ErrorKind, KubeError, Malformed
-from optimus.kube.kind import Kind
-from optimus.kube.labels import OPERATOR_GROUP
+from optimus.kube.job_kinds import API_VERSION
+from optimus.kube.list_watch import ListWatch
 from optimus.kube.results import Refused, Written, answer_of, written
-from optimus.kube.training_jobs import VERSION as JOB_VERSION
 from optimus.kube.training_jobs import TrainingJob
 
 JSON_PATCH = "application/json-patch+json"
@@ -145,9 +144,9 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
     )
 
 
-def profiles() -> Kind[TrainingProfile]:
+def watched_profiles() -> ListWatch[TrainingProfile]:
     """Profiles of every namespace, for a ``Reflector``; without their CRD there are none."""
-    return Kind(PROFILES, path_of(GROUP, VERSION, PROFILES), decode_profile, optional=True)
+    return ListWatch(PROFILES, path_of(GROUP, VERSION, PROFILES), decode_profile, optional=True)
 
 
 class ProfileWriter:
@@ -227,7 +226,7 @@ class ProfileWriter:
 def _new(job: TrainingJob) -> dict[str, object]:
     reference = {"kind": job.kind, "name": job.name, "uid": job.uid}
     owner = {
-        "apiVersion": f"{OPERATOR_GROUP}/{JOB_VERSION}",
+        "apiVersion": API_VERSION,
         **reference,
         "controller": True,
         "blockOwnerDeletion": False,

@@ -12,16 +12,15 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final, Generic
+from typing import Any, Final, Generic
 
 import msgspec
 import urllib3
 
-from optimus.kube.backoff import Backoff, BackoffRule
+from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
-from optimus.kube.kind import Kind, Source
+from optimus.kube.list_watch import ListWatch, Page, Source, decode_event, decode_page, lines
 from optimus.kube.store import Cached, Changes, Key, Observer, Store, T
-from optimus.kube.watch import Page, decode_event, decode_page, lines
 
 _LOG = logging.getLogger(__name__)
 _ENOUGH_FAILURES: Final = 4
@@ -30,7 +29,7 @@ again."""
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRules:
+class ReflectorConfig:
     """The times and sizes of one copy."""
 
     page: int = 500
@@ -46,7 +45,7 @@ class CacheRules:
     absent_seconds: float = 30.0
     """How often an optional kind that the server does not know is looked for again."""
 
-    backoff: BackoffRule = field(default_factory=BackoffRule)
+    backoff: BackoffConfig = field(default_factory=BackoffConfig)
 
 
 class Reflector(Generic[T]):
@@ -58,19 +57,19 @@ class Reflector(Generic[T]):
     def __init__(
         self,
         source: Source,
-        kind: Kind[T],
+        watched: ListWatch[T],
         *,
-        rules: CacheRules | None = None,
+        config: ReflectorConfig | None = None,
         changes: Changes | None = None,
         observer: Observer[T] | None = None,
         random: Random | None = None,
     ) -> None:
-        self.kind = kind
+        self.watched = watched
         self.changes = changes or Changes()
         self._source = source
-        self._rules = rules or CacheRules()
+        self._config = config or ReflectorConfig()
         self._random = random or Random()
-        self._backoff = Backoff(self._rules.backoff, self._random)
+        self._backoff = Backoff(self._config.backoff, self._random)
         self._store: Store[T] = Store(self.changes, observer)
         self._stopping = threading.Event()
         self._synced = threading.Event()
@@ -80,7 +79,9 @@ class Reflector(Generic[T]):
         self._last_contact: float | None = None
         """Before the first contact: since when one is tried for."""
         self._failure: str | None = None
-        self._thread = threading.Thread(target=self._run, name=f"cache-{kind.plural}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"cache-{watched.plural}", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to list and watch, on a thread of its own."""
@@ -145,15 +146,15 @@ class Reflector(Generic[T]):
             return self._after_error(error)
         except Malformed as error:
             return self._after_error(
-                KubeError(ErrorKind.TRANSIENT, f"cannot read {self.kind.plural}: {error}")
+                KubeError(ErrorKind.TRANSIENT, f"cannot read {self.watched.plural}: {error}")
             )
         except Exception as error:  # noqa: BLE001 - a thread that dies unseen would leave a copy that ages in silence
             if not self._stopping.is_set():
                 _LOG.exception(
-                    "the copy of %s met an error of its own and starts again", self.kind.plural
+                    "the copy of %s met an error of its own and starts again", self.watched.plural
                 )
             self._version = ""
-            return self._after_error(classify(f"watch {self.kind.plural}", error))
+            return self._after_error(classify(f"watch {self.watched.plural}", error))
 
     def _after_error(self, error: KubeError) -> float:
         if self._stopping.is_set():
@@ -164,9 +165,9 @@ class Reflector(Generic[T]):
             # Once is ordinary; a server on which each new version is too old at once must not be
             # listed in a loop.
             return 0.0 if self._expirations == 1 else self._fail(error)
-        if error.kind is ErrorKind.NOT_FOUND and self.kind.optional:
+        if error.kind is ErrorKind.NOT_FOUND and self.watched.optional:
             self._be_absent()
-            return self._rules.absent_seconds
+            return self._config.absent_seconds
         # A server that was restored from a backup answers 504 to a version that it has not reached
         # yet.
         if (
@@ -185,7 +186,7 @@ class Reflector(Generic[T]):
     def _heard(self) -> None:
         self._last_contact = time.monotonic()
         if self._failure is not None:
-            _LOG.info("%s are up to date again", self.kind.plural)
+            _LOG.info("%s are up to date again", self.watched.plural)
         self._failure = None
 
     def _be_absent(self) -> None:
@@ -214,10 +215,12 @@ class Reflector(Generic[T]):
         self._synced.set()
 
     def _page(self, token: str) -> Page:
-        query = [*self.kind.selectors(), ("limit", str(self._rules.page))]
+        query = [*self.watched.selectors(), ("limit", str(self._config.page))]
         if token:
             query.append(("continue", token))
-        return decode_page(self._source.get(f"list {self.kind.plural}", self.kind.path, query))
+        return decode_page(
+            self._source.get(f"list {self.watched.plural}", self.watched.path, query)
+        )
 
     def _decoded(self, items: Iterable[msgspec.Raw]) -> Iterator[T]:
         for raw in items:
@@ -227,10 +230,10 @@ class Reflector(Generic[T]):
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         try:
-            return self.kind.decode(raw)
+            return self.watched.decode(raw)
         except Malformed as error:
             _LOG.warning(
-                "one of the %s cannot be read and is passed over: %s", self.kind.plural, error
+                "one of the %s cannot be read and is passed over: %s", self.watched.plural, error
             )
             return None
 
@@ -238,18 +241,18 @@ class Reflector(Generic[T]):
 
     def _watch(self) -> float:
         """Follow changes until the watch ends; returns the seconds to pause before the next."""
-        lasts = self._rules.watch_seconds * self._random.uniform(1.0, 1.25)
+        lasts = self._config.watch_seconds * self._random.uniform(1.0, 1.25)
         query = [
-            *self.kind.selectors(),
+            *self.watched.selectors(),
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", self._version),
             ("timeoutSeconds", str(max(1, int(lasts)))),
         ]
         began = time.monotonic()
-        what = f"watch {self.kind.plural}"
+        what = f"watch {self.watched.plural}"
         with self._source.stream(
-            what, self.kind.path, query, lasts + self._rules.grace_seconds
+            what, self.watched.path, query, lasts + self._config.grace_seconds
         ) as response:
             self._response = response
             try:
@@ -267,7 +270,8 @@ class Reflector(Generic[T]):
         # second.
         return self._fail(
             KubeError(
-                ErrorKind.TRANSIENT, f"the API server ends each watch of {self.kind.plural} at once"
+                ErrorKind.TRANSIENT,
+                f"the API server ends each watch of {self.watched.plural} at once",
             )
         )
 
@@ -312,3 +316,12 @@ def _interrupt(response: urllib3.BaseHTTPResponse) -> None:
         # It has just ended by itself, or its transport cannot be shut down: the thread then ends
         # with its watch.
         _LOG.debug("a watch could not be interrupted", exc_info=True)
+
+
+def why_not_synced(reflectors: Iterable[Reflector[Any]]) -> str | None:
+    """Which resources were not listed yet, and why; ``None`` from the first whole lists on."""
+    waiting = [each for each in reflectors if not each.synced]
+    if not waiting:
+        return None
+    why = next((f" ({each.failure})" for each in waiting if each.failure is not None), "")
+    return f"{', '.join(each.watched.plural for each in waiting)} not read yet{why}"

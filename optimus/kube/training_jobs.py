@@ -7,36 +7,39 @@ writing back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from optimus.jobs import Counts, FixedRole, Job, JobKey, ReplicaSpec, Role
-from optimus.kube import labels
 from optimus.kube.annotations import (
     JobOptions,
     Problem,
     asks_for_management,
-    read_wishes,
+    read_options,
     unknown_annotations,
 )
+from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
-from optimus.kube.eligibility import JobRules, why_left_alone
+from optimus.kube.eligibility import EligibilityConfig, why_unmanaged
 from optimus.kube.errors import Malformed
+from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION, role_named
 from optimus.kube.job_schema import (
+    DECODERS,
     RunPolicy,
     StoredJob,
     StoredMetadata,
     StoredRole,
+    StoredSpec,
     StoredStatus,
     mode_of,
     replicas_of,
     roles_of,
 )
+from optimus.kube.list_watch import ListWatch
 from optimus.kube.times import parse_instant
 
-PLURALS: Final = {"TFJob": "tfjobs", "MXJob": "mxjobs"}
-VERSION: Final = "v1"
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
 
@@ -81,10 +84,7 @@ class TrainingJob:
         return None if self.outcome or self.deleted else self.job
 
 
-_DECODER = msgspec.json.Decoder(StoredJob)
-
-
-def decode_job(kind: str, raw: bytes | msgspec.Raw, *, rules: JobRules) -> TrainingJob:
+def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig) -> TrainingJob:
     """A TFJob or MXJob from its JSON.
 
     Raises:
@@ -93,13 +93,26 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, rules: JobRules) -> Train
             returned with its problems.
     """
     try:
-        decoded = _DECODER.decode(raw)
+        decoded = DECODERS[kind].decode(raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed(f"not a {kind}: {error}") from error
-    return _record(kind, decoded, rules)
+    return _record(kind, decoded, config)
 
 
-def _record(kind: str, raw: StoredJob, rules: JobRules) -> TrainingJob:
+def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:
+    """Jobs of one kind in every namespace; a cluster may lack the kind."""
+    plural = JOB_KINDS[kind].plural
+    path = path_of(OPERATOR_GROUP, OPERATOR_VERSION, plural)
+    return ListWatch(plural, path, partial(decode_job, kind, config=config), optional=True)
+
+
+def job_path(kind: str, namespace: str, name: str) -> str:
+    """The path of one job."""
+    plural = JOB_KINDS[kind].plural
+    return f"{path_of(OPERATOR_GROUP, OPERATOR_VERSION, plural, namespace)}/{name}"
+
+
+def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) -> TrainingJob:
     metadata, policy = raw.metadata, raw.spec.run_policy or RunPolicy()
     annotations = metadata.annotations or {}
     conditions = {
@@ -108,7 +121,7 @@ def _record(kind: str, raw: StoredJob, rules: JobRules) -> TrainingJob:
         if entry.status == "True"
     }
     outcome = next((name for name in ("Failed", "Succeeded") if name in conditions), None)
-    job, left_alone, problems = _read(kind, raw, rules)
+    job, left_alone, problems = _read(kind, raw, config)
     return TrainingJob(
         kind=kind,
         namespace=metadata.namespace,
@@ -121,9 +134,7 @@ def _record(kind: str, raw: StoredJob, rules: JobRules) -> TrainingJob:
         problems=problems,
         hints=unknown_annotations(annotations),
         replica_keys={
-            role: key
-            for key in replicas_of(raw.spec)
-            if (role := labels.role_named(key)) is not None
+            role: key for key in replicas_of(raw.spec) if (role := role_named(key)) is not None
         },
         suspended=bool(policy.suspend),
         suspended_by=annotations.get(Annotation.SUSPENDED_BY),
@@ -139,24 +150,24 @@ def _created(metadata: StoredMetadata) -> float:
 
 
 def _read(
-    kind: str, raw: StoredJob, rules: JobRules
+    kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig
 ) -> tuple[Job | None, str | None, tuple[Problem, ...]]:
     annotations = raw.metadata.annotations or {}
-    wishes, problems = read_wishes(annotations)
+    options, problems = read_options(annotations)
     managed = asks_for_management(annotations)
     try:
         roles = roles_of(raw.spec)
     except Malformed as error:
         return None, str(error), problems
-    left_alone = why_left_alone(raw, roles, problems, rules) if managed else None
-    return _job(kind, raw, roles, wishes, left_alone), left_alone, problems
+    left_alone = why_unmanaged(kind, raw, roles, problems, config) if managed else None
+    return _job(kind, raw, roles, options, left_alone), left_alone, problems
 
 
 def _job(
     kind: str,
-    raw: StoredJob,
+    raw: StoredJob[StoredSpec],
     roles: Mapping[Role, StoredRole],
-    wishes: JobOptions,
+    options: JobOptions,
     left_alone: str | None,
 ) -> Job:
     ps, worker = roles.get(Role.PS), roles.get(Role.WORKER)
@@ -169,20 +180,20 @@ def _job(
         ps=ps.spec if ps else ReplicaSpec(),
         worker=worker.spec if worker else ReplicaSpec(),
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
-        bounds=wishes.bounds,
-        mode=wishes.mode or mode_of(worker),
-        batch=wishes.batch,
-        steps_per_epoch=wishes.steps_per_epoch,
-        goal=wishes.goal,
-        at_target=wishes.at_target,
-        rescale=wishes.rescale,
-        workload=wishes.workload,
-        chief_trains=wishes.chief_trains,
+        bounds=options.bounds,
+        mode=options.mode or mode_of(worker),
+        batch=options.batch,
+        steps_per_epoch=options.steps_per_epoch,
+        goal=options.goal,
+        at_target=options.at_target,
+        rescale=options.rescale,
+        workload=options.workload,
+        chief_trains=options.chief_trains,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         left_alone=left_alone,
-        loss_metric=wishes.loss_metric,
-        metrics_format=wishes.metrics_format,
-        checkpoint_format=wishes.checkpoint_format,
+        loss_metric=options.loss_metric,
+        metrics_format=options.metrics_format,
+        checkpoint_format=options.checkpoint_format,
     )
 
 

@@ -4,12 +4,10 @@ never half done."""
 from optimus.jobs import Counts, Role
 from optimus.kube.client import MERGE_PATCH, Client
 from optimus.kube.contract import Annotation
-from optimus.kube.labels import OPERATOR_GROUP
+from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written, written
-from optimus.kube.training_jobs import PLURALS, VERSION, TrainingJob
-
-_SPECS = {"TFJob": "tfReplicaSpecs", "MXJob": "mxReplicaSpecs"}
+from optimus.kube.training_jobs import TrainingJob
 
 
 class JobWriter:
@@ -33,7 +31,7 @@ class JobWriter:
             for role, count in ((Role.PS, counts.ps), (Role.WORKER, counts.workers))
             if role in job.replica_keys
         }
-        spec = {"runPolicy": {"suspend": False}, _SPECS[job.kind]: replicas}
+        spec = {"runPolicy": {"suspend": False}, JOB_KINDS[job.kind].replica_specs: replicas}
         return self._patch("resume", job, {Annotation.SUSPENDED_BY: None}, spec)
 
     def unmark(self, job: TrainingJob) -> Written | Refused:
@@ -56,9 +54,9 @@ class JobWriter:
                 f"{verb} {job.kind} {job.key}",
                 self._client.custom.patch_namespaced_custom_object,
                 group=OPERATOR_GROUP,
-                version=VERSION,
+                version=OPERATOR_VERSION,
                 namespace=job.namespace,
-                plural=PLURALS[job.kind],
+                plural=JOB_KINDS[job.kind].plural,
                 name=job.name,
                 body=body,
                 _content_type=MERGE_PATCH,

@@ -12,21 +12,21 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from optimus.jobs import Counts, JobKey, Role
-from optimus.kube import kinds
 from optimus.kube.client import Client
 from optimus.kube.contract import Phase
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, EventWriter
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
-from optimus.kube.pods import Pod
+from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import (
     NameTaken,
     ProfileStatus,
     ProfileWriter,
     RescaleRecord,
     TrainingProfile,
+    watched_profiles,
 )
 from optimus.kube.reflector import Reflector
 from optimus.kube.results import Refused, Written
@@ -119,12 +119,12 @@ def test_a_job_is_suspended_emptied_resized_and_resumed(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
     reader, writer, key = (
-        LiveReader(autoscaler, JobRules()),
+        LiveReader(autoscaler, EligibilityConfig()),
         JobWriter(autoscaler),
         JobKey(namespace, "j"),
     )
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    with followed(Reflector(autoscaler, kinds.pods())) as pods:
+    with followed(Reflector(autoscaler, watched_pods())) as pods:
         until(pods, lambda: sum(pod.running for pod in pods_in(pods, namespace)) == 3)
         seen = pods_in(pods, namespace)
         assert {(pod.replica.role, pod.replica.index) for pod in seen if pod.replica} == {
@@ -155,7 +155,7 @@ def test_a_log_is_read_with_the_agents_timestamps(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    with followed(Reflector(autoscaler, kinds.pods())) as pods:
+    with followed(Reflector(autoscaler, watched_pods())) as pods:
         pod = until(
             pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None)
         )
@@ -170,7 +170,7 @@ def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
     granted: LocalCluster, namespace: str, scheduler: Client, autoscaler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j", scheduler="nobody"))
-    with followed(Reflector(scheduler, kinds.pods())) as pods:
+    with followed(Reflector(scheduler, watched_pods())) as pods:
         pod = until(pods, lambda: next(iter(pods_in(pods, namespace)), None))
         writer = PodWriter(scheduler)
         assert isinstance(writer.nominate(pod, "node-1"), Written)
@@ -200,7 +200,7 @@ def test_a_profile_lives_and_dies_with_its_job(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    job = LiveReader(autoscaler, EligibilityConfig()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     writer = ProfileWriter(autoscaler)
     profile = writer.create(job)
@@ -225,7 +225,7 @@ def test_a_profile_lives_and_dies_with_its_job(
         state="eJyrVg==",
     )
     assert isinstance(writer.write_status(profile, status), Written)
-    with followed(Reflector(autoscaler, kinds.profiles())) as profiles:
+    with followed(Reflector(autoscaler, watched_profiles())) as profiles:
         found = until(profiles, lambda: suspending(profiles.find(namespace, "j")))
         assert found.status.rescale == rescale
         assert (found.status.loss, found.status.steps_per_second) == (0.41235, None)
@@ -251,7 +251,7 @@ def test_the_profile_of_another_job_is_not_taken(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    job = LiveReader(autoscaler, EligibilityConfig()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     other = {
         "apiVersion": "optimus.dl/v1alpha1",
@@ -271,7 +271,7 @@ def test_equal_events_are_one_that_kubectl_describes(
     granted: LocalCluster, namespace: str, autoscaler: Client
 ) -> None:
     granted.kubectl("apply", "-n", namespace, "-f", "-", stdin=tfjob("j"))
-    job = LiveReader(autoscaler, JobRules()).job("TFJob", JobKey(namespace, "j"))
+    job = LiveReader(autoscaler, EligibilityConfig()).job("TFJob", JobKey(namespace, "j"))
     assert isinstance(job, TrainingJob)
     seconds = iter(range(0, 10_000, 61))
     events = EventWriter(autoscaler, "optimus-autoscaler", timer=lambda: float(next(seconds)))

@@ -5,7 +5,7 @@ import json
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.training_jobs import TrainingJob, decode_job
 
@@ -35,7 +35,7 @@ JOB_PATH = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs/j"
 
 
 def job() -> TrainingJob:
-    return decode_job("TFJob", json.dumps(JOB).encode(), rules=JobRules())
+    return decode_job("TFJob", json.dumps(JOB).encode(), config=EligibilityConfig())
 
 
 def pod() -> Pod:

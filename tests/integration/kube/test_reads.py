@@ -8,7 +8,7 @@ from werkzeug import Response
 
 from optimus.jobs import JobKey
 from optimus.kube.client import Client
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import ErrorKind
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.logs import LogReader
@@ -30,7 +30,7 @@ def test_the_pods_of_a_job_are_those_that_it_controls(
         Response(json.dumps({"metadata": {"resourceVersion": "5"}, "items": [POD]})),
     ]
     server = Recorder(httpserver, "/api/v1/namespaces/ns/pods", lists)
-    assert LiveReader(client, JobRules()).pods_of(job()) == (pod(),)
+    assert LiveReader(client, EligibilityConfig()).pods_of(job()) == (pod(),)
     assert server.requests[0].args["labelSelector"] == "training.kubeflow.org/job-name=j"
     assert "resourceVersion" not in server.requests[0].args
     assert server.requests[1].args["continue"] == "c"
@@ -43,12 +43,12 @@ def test_a_pod_that_cannot_be_read_is_not_taken_for_gone(
         Response(json.dumps({"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {}}]}))
     ]
     Recorder(httpserver, "/api/v1/namespaces/ns/pods", lists)
-    assert isinstance(LiveReader(client, JobRules()).pods_of(job()), Refused)
+    assert isinstance(LiveReader(client, EligibilityConfig()).pods_of(job()), Refused)
 
 
 def test_a_job_is_read_as_it_is_now(httpserver: HTTPServer, client: Client) -> None:
     Recorder(httpserver, JOB_PATH, [Response(json.dumps(JOB)), refusal(404), Response("[]")])
-    reader = LiveReader(client, JobRules())
+    reader = LiveReader(client, EligibilityConfig())
     assert reader.job("TFJob", JobKey("ns", "j")) == job()
     gone, garbage = reader.job("TFJob", JobKey("ns", "j")), reader.job("TFJob", JobKey("ns", "j"))
     assert isinstance(gone, Refused)

@@ -4,12 +4,12 @@ from typing import cast
 
 from autoscaler.cluster import Caches
 from optimus.kube.client import Client
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 
 
 def caches() -> Caches:
     """Copies that nobody fills."""
-    return Caches(cast("Client", object()), JobRules(), "", "")
+    return Caches(cast("Client", object()), EligibilityConfig(), "", "")
 
 
 def test_what_was_not_read_yet_is_named_with_its_reason() -> None:

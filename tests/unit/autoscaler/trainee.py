@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimus.jobs import Counts
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, decode_job
 from optimus.progress.types import LogLine
@@ -63,7 +63,7 @@ class FakeJob:
         self.manifest["metadata"]["resourceVersion"] = str(self.version)
 
     def record(self) -> TrainingJob:
-        return decode_job("TFJob", json.dumps(self.manifest).encode(), rules=JobRules())
+        return decode_job("TFJob", json.dumps(self.manifest).encode(), config=EligibilityConfig())
 
     def annotate(self, **annotations: str | None) -> None:
         """Set what stands under optimus.dl/ (dashes as underscores), or take it away."""

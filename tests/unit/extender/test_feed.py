@@ -12,7 +12,7 @@ from extender.state.cluster import Rescale
 from extender.state.event_handlers import EventHandlers, has_run, rescale_of
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
@@ -126,7 +126,7 @@ def job(**status: object) -> TrainingJob:
         "spec": {"tfReplicaSpecs": {"PS": replicas, "Worker": replicas}},
         "status": status,
     }
-    return decode_job("TFJob", json.dumps(body).encode(), rules=JobRules())
+    return decode_job("TFJob", json.dumps(body).encode(), config=EligibilityConfig())
 
 
 NODE = decode_node(

@@ -13,7 +13,7 @@ from optimus.jobs import (
     TargetLoss,
     TrainingMode,
 )
-from tests.unit.kube.stored import job_json, managed, read
+from tests.unit.kube.job_json import job_json, managed, read
 
 
 def test_every_annotation_is_read() -> None:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, SCHEDULER_NAME, VERSION, Phase
+from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 from optimus.kube.profiles import ProfileStatus, RescaleRecord
 
 ROOT = Path(__file__).parents[3]
@@ -100,3 +101,15 @@ def test_no_right_is_granted_by_a_star() -> None:
     assert rules()
     for rule in rules():
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+
+
+def test_the_rights_name_exactly_the_kinds_of_training_job() -> None:
+    granted = {
+        resource.partition("/")[0]
+        for path in MANIFESTS
+        for document in documents(path)
+        for rule in document.get("rules") or ()
+        if OPERATOR_GROUP in rule.get("apiGroups", ())
+        for resource in rule["resources"]
+    }
+    assert granted == {kind.plural for kind in JOB_KINDS.values()}

@@ -15,7 +15,7 @@ from optimus.jobs import (
 )
 from optimus.kube.errors import Malformed
 from optimus.kube.training_jobs import TrainingJob, decode_job
-from tests.unit.kube.stored import RULES, job_json, read, replica
+from tests.unit.kube.job_json import RULES, job_json, read, replica
 from tests.unit.kube.test_pods import json_values
 
 
@@ -165,5 +165,5 @@ def test_any_json_is_a_job_or_refused(value: object, other: object) -> None:
     ):
         with suppress(Malformed):
             assert isinstance(
-                decode_job("TFJob", json.dumps(candidate).encode(), rules=RULES), TrainingJob
+                decode_job("TFJob", json.dumps(candidate).encode(), config=RULES), TrainingJob
             )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.client.exceptions import ApiException
 
-from optimus.kube.backoff import Backoff, BackoffRule
+from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import (
     LONGEST_WAIT_SECONDS,
     ErrorKind,
@@ -20,9 +20,9 @@ from optimus.kube.errors import (
     classify,
     from_answer,
 )
+from optimus.kube.list_watch import decode_event, decode_page
 from optimus.kube.logs import parse_log
 from optimus.kube.store import Changes, Key, Store
-from optimus.kube.watch import decode_event, decode_page
 from optimus.progress.types import LogLine
 
 
@@ -110,7 +110,7 @@ def test_a_list_without_a_version_is_refused(body: bytes) -> None:
 
 @given(st.lists(st.floats(0, 60), max_size=20), st.integers())
 def test_waits_double_up_to_the_cap_and_obey_the_server(asked: list[float], seed: int) -> None:
-    backoff = Backoff(BackoffRule(1.0, 30.0), Random(seed))
+    backoff = Backoff(BackoffConfig(1.0, 30.0), Random(seed))
     for number, least in enumerate(asked):
         wait = backoff.after_failure(least)
         whole = min(30.0, 2.0**number)

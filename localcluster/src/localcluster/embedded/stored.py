@@ -10,7 +10,7 @@ import msgspec
 
 from optimus.kube.client import path_of
 from optimus.kube.errors import Malformed
-from optimus.kube.kind import Kind
+from optimus.kube.list_watch import ListWatch
 
 _OBJECTS = msgspec.json.Decoder(dict[str, Any])
 
@@ -42,12 +42,12 @@ def _decode(type_meta: dict[str, str], raw: bytes | msgspec.Raw) -> Stored:
 
 def stored(
     group: str, version: str, plural: str, kind: str, label_selector: str = ""
-) -> Kind[Stored]:
+) -> ListWatch[Stored]:
     """Objects of every namespace, whole."""
     api_version = f"{group}/{version}" if group else version
     decode: Callable[[bytes | msgspec.Raw], Stored] = partial(
         _decode, {"apiVersion": api_version, "kind": kind}
     )
-    return Kind(
+    return ListWatch(
         plural, path_of(group, version, plural), decode, label_selector, optional=bool(group)
     )

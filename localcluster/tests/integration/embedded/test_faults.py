@@ -9,19 +9,20 @@ from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.node.api import Api, read_kubeconfig
 from localcluster.processes import alive
 from localcluster.specs import Backend
-from optimus.kube import kinds
 from optimus.kube.client import connect
-from optimus.kube.pods import Pod
-from optimus.kube.reflector import CacheRules, Reflector
+from optimus.kube.pods import Pod, watched_pods
+from optimus.kube.reflector import Reflector, ReflectorConfig
 from tests.integration.embedded.waiting import Core, until
 
-RULES = CacheRules(watch_seconds=2.0)
+RULES = ReflectorConfig(watch_seconds=2.0)
 
 
 @pytest.fixture
 def pods(cluster: LocalCluster) -> Iterator[Reflector[Pod]]:
     """The copy that both processes keep of pods."""
-    reflector = Reflector(connect(cluster.kubeconfig, user_agent="test"), kinds.pods(), rules=RULES)
+    reflector = Reflector(
+        connect(cluster.kubeconfig, user_agent="test"), watched_pods(), config=RULES
+    )
     reflector.start()
     assert reflector.wait_synced(30.0), reflector.failure
     yield reflector

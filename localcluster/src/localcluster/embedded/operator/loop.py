@@ -30,7 +30,7 @@ from localcluster.embedded.stored import Stored, stored
 from localcluster.embedded.telling import tell
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError
-from optimus.kube.reflector import CacheRules, Reflector
+from optimus.kube.reflector import Reflector, ReflectorConfig
 from optimus.kube.store import Changes
 
 _LOG = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ Key = tuple[str, str, str]
 class Operator:
     """Reconciles every TFJob and MXJob; ``run`` returns after ``stop``."""
 
-    def __init__(self, client: Client, rules: CacheRules | None = None) -> None:
+    def __init__(self, client: Client, rules: ReflectorConfig | None = None) -> None:
         self._client = client
         self._changes = Changes()
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Operator:
             each.kind: Reflector(
                 client,
                 stored("kubeflow.org", "v1", each.plural, each.kind),
-                rules=rules,
+                config=rules,
                 changes=self._changes,
                 observer=self._saw_job,
             )
@@ -67,7 +67,7 @@ class Operator:
             Reflector(
                 client,
                 stored("", "v1", plural, kind, selector),
-                rules=rules,
+                config=rules,
                 changes=self._changes,
                 observer=self._saw_child,
             )

@@ -25,8 +25,8 @@ from localcluster.embedded.scheduler.telling import PodTeller, is_gone
 from localcluster.embedded.stored import Stored, stored
 from optimus.kube.client import Client
 from optimus.kube.errors import KubeError
-from optimus.kube.kind import Kind
-from optimus.kube.reflector import CacheRules, Reflector
+from optimus.kube.list_watch import ListWatch
+from optimus.kube.reflector import Reflector, ReflectorConfig
 
 _LOG = logging.getLogger(__name__)
 Json: TypeAlias = dict[str, Any]
@@ -46,7 +46,7 @@ class Scheduler:
         configuration: Configuration,
         *,
         may_work: Callable[[], bool] = lambda: True,
-        rules: CacheRules | None = None,
+        rules: ReflectorConfig | None = None,
         random: Random | None = None,
     ) -> None:
         self._may_work = may_work
@@ -58,11 +58,11 @@ class Scheduler:
         self._stopping = threading.Event()
         pods = stored("", "v1", "pods", "Pod")
         kinds = (
-            Kind(pods.plural, pods.path, pods.decode, field_selector=_NOT_ENDED),
+            ListWatch(pods.plural, pods.path, pods.decode, field_selector=_NOT_ENDED),
             stored("", "v1", "nodes", "Node"),
         )
         self._copies = [
-            Reflector(client, kind, rules=rules, observer=self._observer(kind.plural))
+            Reflector(client, kind, config=rules, observer=self._observer(kind.plural))
             for kind in kinds
         ]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from optimus.kube.eligibility import JobRules
-from tests.unit.kube.stored import job_json, read
+from optimus.kube.eligibility import EligibilityConfig
+from tests.unit.kube.job_json import job_json, read
 
 
 def changed(change: str) -> dict[str, Any]:
@@ -68,10 +68,15 @@ def test_who_does_not_ask_for_management_is_not_bothered(change: str) -> None:
 
 
 def test_a_newer_operator_copes_with_a_lifetime_after_the_end() -> None:
-    assert read(changed("ttl"), rules=JobRules(operator_version=(1, 8, 1))).left_alone is None
+    assert (
+        read(changed("ttl"), config=EligibilityConfig(operator_version=(1, 8, 1))).left_alone
+        is None
+    )
 
 
 def test_another_scheduler_may_be_the_one() -> None:
-    found = read(job_json(target_loss="1"), rules=JobRules(scheduler_name="default-scheduler"))
+    found = read(
+        job_json(target_loss="1"), config=EligibilityConfig(scheduler_name="default-scheduler")
+    )
     assert found.left_alone is not None
     assert '"schedulerName: default-scheduler"' in found.left_alone

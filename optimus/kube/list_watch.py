@@ -1,17 +1,55 @@
-"""The bytes of lists and watches: pages of objects, and lines that each hold one event."""
+"""What a ``Reflector`` lists and watches, and the form of the answers: pages and events."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol
 
 import msgspec
 import urllib3
 
 from optimus.kube.errors import Malformed, Status, from_status
+from optimus.kube.store import T
 
 _LONGEST_LINE: Final = 16 * 2**20
 """Bytes of one watch event: far beyond the 3 MB that etcd lets an object have."""
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+class Source(Protocol):
+    """Where lists and watches come from; ``optimus.kube.client.Client`` is one."""
+
+    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+        """The body of a GET."""
+        ...
+
+    def stream(
+        self, what: str, path: str, query: Sequence[tuple[str, str]], read_seconds: float
+    ) -> AbstractContextManager[urllib3.BaseHTTPResponse]:
+        """A GET whose body is read as it arrives."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListWatch(Generic[T]):
+    """A collection of objects to list and watch, and how to decode one.
+
+    An ``optional`` resource may be unknown to the API server (its CRD is not installed): the cache
+    is then empty, counts as synced, and the server is asked again from time to time.
+    """
+
+    plural: str
+    path: str
+    decode: Callable[[bytes | msgspec.Raw], T]
+    label_selector: str = ""
+    field_selector: str = ""
+    optional: bool = False
+
+    def selectors(self) -> list[tuple[str, str]]:
+        """The part of a query that narrows a list or a watch down."""
+        wanted = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))
+        return [(name, text) for name, text in wanted if text]
 
 
 class Metadata(msgspec.Struct, gc=False, rename="camel"):

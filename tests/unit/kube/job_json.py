@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from optimus.kube.eligibility import JobRules
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.training_jobs import TrainingJob, decode_job
 
-RULES = JobRules()
+RULES = EligibilityConfig()
 
 
 def replica(
@@ -41,8 +41,10 @@ def job_json(kind: str = "TFJob", **annotations: str) -> dict[str, Any]:
     }
 
 
-def read(raw: dict[str, Any], kind: str = "TFJob", rules: JobRules = RULES) -> TrainingJob:
-    return decode_job(kind, json.dumps(raw).encode(), rules=rules)
+def read(
+    raw: dict[str, Any], kind: str = "TFJob", config: EligibilityConfig = RULES
+) -> TrainingJob:
+    return decode_job(kind, json.dumps(raw).encode(), config=config)
 
 
 def managed(**annotations: str) -> TrainingJob:

@@ -10,21 +10,20 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from optimus.kube import kinds
-from optimus.kube.backoff import BackoffRule
+from optimus.kube.backoff import BackoffConfig
 from optimus.kube.client import Client
-from optimus.kube.kind import Kind
-from optimus.kube.pods import Pod, decode_pod
-from optimus.kube.reflector import CacheRules, Reflector
+from optimus.kube.list_watch import ListWatch
+from optimus.kube.pods import Pod, decode_pod, watched_pods
+from optimus.kube.reflector import Reflector, ReflectorConfig
 
 pytestmark = pytest.mark.integration
 
-QUICK = CacheRules(
+QUICK = ReflectorConfig(
     page=2,
     watch_seconds=5.0,
     grace_seconds=1.0,
     absent_seconds=0.02,
-    backoff=BackoffRule(0.01, 0.05),
+    backoff=BackoffConfig(0.01, 0.05),
 )
 WAIT_SECONDS = 20.0
 
@@ -99,9 +98,9 @@ def script(httpserver: HTTPServer) -> Iterator[Script]:
 def reflect(client: Client, script: Script) -> Iterator[Callable[..., Reflector[Pod]]]:
     started: list[Reflector[Pod]] = []
 
-    def start(kind: Kind[Pod] | None = None, **options: Any) -> Reflector[Pod]:
+    def start(kind: ListWatch[Pod] | None = None, **options: Any) -> Reflector[Pod]:
         reflector = Reflector(
-            client, kind or kinds.pods(), rules=QUICK, random=Random(1), **options
+            client, kind or watched_pods(), config=QUICK, random=Random(1), **options
         )
         started.append(reflector)
         reflector.start()
@@ -240,7 +239,7 @@ def test_a_kind_that_the_server_does_not_know_is_empty_until_it_does(
     script: Script, reflect: Reflect
 ) -> None:
     script.lists = [Response("{}", status=404), Response("{}", status=404), page(pod("a", "1"))]
-    reflector = reflect(Kind("pods", "/api/v1/pods", decode_pod, optional=True))
+    reflector = reflect(ListWatch("pods", "/api/v1/pods", decode_pod, optional=True))
     assert reflector.wait_synced(WAIT_SECONDS)
     until(reflector, lambda: names(reflector) == {"a"})
 
@@ -256,7 +255,7 @@ def test_an_observer_that_fails_does_not_stop_the_copy(script: Script, reflect: 
 
 
 def test_selectors_are_sent(script: Script, reflect: Reflect) -> None:
-    reflector = reflect(kinds.pods("a=b", "spec.nodeName=n"))
+    reflector = reflect(watched_pods("a=b", "spec.nodeName=n"))
     until(reflector, lambda: len(script.watched()) == 1)
     assert {(query["labelSelector"], query["fieldSelector"]) for query in script.seen} == {
         ("a=b", "spec.nodeName=n")
@@ -264,7 +263,7 @@ def test_selectors_are_sent(script: Script, reflect: Reflect) -> None:
 
 
 def test_a_server_that_is_not_there_is_a_failure_with_a_sentence(cut_off: Client) -> None:
-    reflector = Reflector(cut_off, kinds.pods(), rules=QUICK, random=Random(1))
+    reflector = Reflector(cut_off, watched_pods(), config=QUICK, random=Random(1))
     reflector.start()
     until(reflector, lambda: reflector.failure is not None)
     reflector.stop()
@@ -273,7 +272,7 @@ def test_a_server_that_is_not_there_is_a_failure_with_a_sentence(cut_off: Client
 
 
 def test_a_frozen_server_is_noticed(frozen: Client) -> None:
-    reflector = Reflector(frozen, kinds.pods(), rules=QUICK, random=Random(1))
+    reflector = Reflector(frozen, watched_pods(), config=QUICK, random=Random(1))
     reflector.start()
     until(reflector, lambda: reflector.failure is not None)
     reflector.stop()
@@ -298,9 +297,11 @@ def test_a_watch_that_falls_silent_is_opened_again(
         yield b"\n"
         script.over.wait(1.0)
 
-    impatient = CacheRules(watch_seconds=0.1, grace_seconds=0.1, backoff=BackoffRule(0.01, 0.05))
+    impatient = ReflectorConfig(
+        watch_seconds=0.1, grace_seconds=0.1, backoff=BackoffConfig(0.01, 0.05)
+    )
     script.watches = [fall_silent, Response(event("ADDED", pod("late", "11")))]
-    reflector = Reflector(client, kinds.pods(), rules=impatient, random=Random(1))
+    reflector = Reflector(client, watched_pods(), config=impatient, random=Random(1))
     reflector.start()
     until(reflector, lambda: names(reflector) == {"late"})
     script.over.set()

@@ -1,0 +1,92 @@
+"""The kinds of training job, and everything that tells one from another.
+
+Adding a kind means a row here, the RBAC rules of ``manifests/`` and the documentation. Labels and
+environment variables are those of the Kubeflow training operator, version 1.6 and newer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from optimus.jobs import Role
+
+OPERATOR_GROUP: Final = "kubeflow.org"
+OPERATOR_VERSION: Final = "v1"
+API_VERSION: Final = f"{OPERATOR_GROUP}/{OPERATOR_VERSION}"
+
+JOB_NAME: Final = "training.kubeflow.org/job-name"
+REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
+REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
+
+MOST_REPLICAS: Final = 10_000
+"""A label or a list that names more replicas of one role is refused: anybody who may create a pod
+can write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """One kind of training job."""
+
+    name: str
+    plural: str
+    """The resource name in the API server's paths and in RBAC rules."""
+
+    replica_specs: str
+    """The key of the map of replica types in the job's spec."""
+
+    gang_variable: str
+    """The environment variable with which a pod lists all replicas of its job."""
+
+    container: str
+    """The container that trains, as the operator requires it to be named."""
+
+    roles: Mapping[str, Role]
+    """The roles by replica type, in lower case."""
+
+    @property
+    def crd(self) -> str:
+        """The name of the CustomResourceDefinition."""
+        return f"{self.plural}.{OPERATOR_GROUP}"
+
+
+TFJOB: Final = JobKind(
+    "TFJob",
+    "tfjobs",
+    "tfReplicaSpecs",
+    "TF_CONFIG",
+    "tensorflow",
+    {role.value: role for role in (Role.PS, Role.WORKER, Role.CHIEF, Role.MASTER, Role.EVALUATOR)},
+)
+MXJOB: Final = JobKind(
+    "MXJob",
+    "mxjobs",
+    "mxReplicaSpecs",
+    "MX_CONFIG",
+    "mxnet",
+    {"server": Role.PS, "worker": Role.WORKER, "scheduler": Role.SCHEDULER},
+)
+JOB_KINDS: Final[Mapping[str, JobKind]] = {kind.name: kind for kind in (TFJOB, MXJOB)}
+"""All kinds by the name that a job's ``kind`` and a pod's owner reference carry."""
+
+_ROLES: Final = {text: role for kind in JOB_KINDS.values() for text, role in kind.roles.items()}
+
+
+def role_named(replica_type: str) -> Role | None:
+    """The role of a replica type, written in any casing; ``None`` for an unknown one."""
+    return _ROLES.get(replica_type.lower())
+
+
+def replica_of(labels: Mapping[str, str]) -> tuple[Role, int] | None:
+    """Role and index of the replica that a pod's labels name; ``None`` where they name none."""
+    role = role_named(labels.get(REPLICA_TYPE, ""))
+    index = labels.get(REPLICA_INDEX, "")
+    if role is None or not (
+        index.isascii() and index.isdigit() and len(index) < 10 and int(index) < MOST_REPLICAS
+    ):
+        return None
+    return role, int(index)
+
+
+def pod_selector(job_name: str) -> str:
+    """The label selector of one job's pods. Jobs of another kind may share it: compare owners."""
+    return f"{JOB_NAME}={job_name}"
