@@ -14,7 +14,7 @@ from kubernetes import client
 from localcluster.cluster import LocalCluster
 from localcluster.testing.backends import EMBEDDED, REAL, start
 from localcluster.testing.clusters import Shown
-from tests.conformance.asking import Asking
+from tests.conformance.api_calls import ApiCalls
 
 
 @pytest.fixture(scope="session", params=[pytest.param(REAL, marks=pytest.mark.e2e), EMBEDDED])
@@ -25,21 +25,21 @@ def backend(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalClust
 
 
 @pytest.fixture(scope="session")
-def ask(backend: LocalCluster) -> Iterator[Asking]:
+def api(backend: LocalCluster) -> Iterator[ApiCalls]:
     """The official client's calls, as the administrator."""
     with backend.api_client() as api:
-        yield Asking(api)
+        yield ApiCalls(api)
 
 
 @pytest.fixture
-def namespace(ask: Asking) -> Iterator[str]:
+def namespace(api: ApiCalls) -> Iterator[str]:
     """A namespace of the test's own, in which pods can be made; it goes with all that is in it."""
     name = f"test-{secrets.token_hex(4)}"
-    ask.core.create_namespace({"metadata": {"name": name}})
-    ask.until(
-        lambda: ask.found(lambda: ask.core.read_namespaced_service_account("default", name)),
+    api.core.create_namespace({"metadata": {"name": name}})
+    api.wait_until(
+        lambda: api.read_or_none(lambda: api.core.read_namespaced_service_account("default", name)),
         "its account exists",
     )
     yield name
-    ask.sweep(name)
-    ask.core.delete_namespace(name, body=client.V1DeleteOptions(propagation_policy="Background"))
+    api.sweep(name)
+    api.core.delete_namespace(name, body=client.V1DeleteOptions(propagation_policy="Background"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.asking import MERGE, Asking, Json, config_map, pod
+from tests.conformance.api_calls import MERGE, ApiCalls, Json, config_map, pod
 
 GROUP, VERSION, PLURAL = "conformance.test", "v1", "things"
 
@@ -15,7 +15,7 @@ GROUP, VERSION, PLURAL = "conformance.test", "v1", "things"
 class Things:
     """Calls on `things` in one namespace."""
 
-    ask: Asking
+    api: ApiCalls
     namespace: str
 
     def create(self, name: str, spec: Json | None = None, **rest: Any) -> Json:
@@ -26,26 +26,26 @@ class Things:
             "spec": spec or {},
             **rest,
         }
-        return self._call(self.ask.custom.create_namespaced_custom_object, body)
+        return self._call(self.api.custom.create_namespaced_custom_object, body)
 
     def read(self, name: str) -> Json:
-        return self._call(self.ask.custom.get_namespaced_custom_object, name)
+        return self._call(self.api.custom.get_namespaced_custom_object, name)
 
     def patch(self, name: str, body: Any, content_type: str = MERGE) -> Json:
         return self._call(
-            self.ask.custom.patch_namespaced_custom_object, name, body, _content_type=content_type
+            self.api.custom.patch_namespaced_custom_object, name, body, _content_type=content_type
         )
 
     def patch_status(self, name: str, body: Any) -> Json:
         return self._call(
-            self.ask.custom.patch_namespaced_custom_object_status, name, body, _content_type=MERGE
+            self.api.custom.patch_namespaced_custom_object_status, name, body, _content_type=MERGE
         )
 
     def replace(self, name: str, body: Json) -> Json:
-        return self._call(self.ask.custom.replace_namespaced_custom_object, name, body)
+        return self._call(self.api.custom.replace_namespaced_custom_object, name, body)
 
     def delete(self, name: str) -> Json:
-        return self._call(self.ask.custom.delete_namespaced_custom_object, name)
+        return self._call(self.api.custom.delete_namespaced_custom_object, name)
 
     @property
     def path(self) -> str:
@@ -57,20 +57,21 @@ class Things:
 
 
 @pytest.fixture(scope="session")
-def defined(ask: Asking) -> Iterator[None]:
+def defined(api: ApiCalls) -> Iterator[None]:
     """The definition of `things`, served for as long as the session needs it."""
-    ask.definitions.create_custom_resource_definition(_definition())
-    ask.until(
-        lambda: ask.found(lambda: ask.get(f"/apis/{GROUP}/{VERSION}/{PLURAL}")), "things are served"
+    api.definitions.create_custom_resource_definition(_definition())
+    api.wait_until(
+        lambda: api.read_or_none(lambda: api.get(f"/apis/{GROUP}/{VERSION}/{PLURAL}")),
+        "things are served",
     )
     yield
-    ask.definitions.delete_custom_resource_definition(f"{PLURAL}.{GROUP}")
+    api.definitions.delete_custom_resource_definition(f"{PLURAL}.{GROUP}")
 
 
 @pytest.fixture
-def things(ask: Asking, namespace: str, defined: None) -> Things:
+def things(api: ApiCalls, namespace: str, defined: None) -> Things:
     """`things` in the test's own namespace."""
-    return Things(ask, namespace)
+    return Things(api, namespace)
 
 
 def _definition() -> Json:
@@ -122,21 +123,21 @@ REASONS = {
 }
 
 
-def said(
-    ask: Asking, code: int, request: str, body: Any = None, kind: str = "", **query: str
+def refusal_message(
+    api: ApiCalls, code: int, request: str, body: Any = None, kind: str = "", **query: str
 ) -> str:
     """What a request, "METHOD path", is refused with."""
     method, _, path = request.partition(" ")
-    with ask.refused(code, REASONS[code]) as refusal:
-        ask.request(method, path, body, kind, **query)
+    with api.refused(code, REASONS[code]) as refusal:
+        api.request(method, path, body, kind, **query)
     return refusal.message
 
 
 @pytest.fixture
-def furnished(ask: Asking, namespace: str) -> str:
+def populated(api: ApiCalls, namespace: str) -> str:
     """A namespace with a ConfigMap `c` and a pod `p` that is on no node."""
-    ask.core.create_namespaced_config_map(namespace, config_map("c", a="1"))
-    ask.core.create_namespaced_pod(namespace, pod("p"))
+    api.core.create_namespaced_config_map(namespace, config_map("c", a="1"))
+    api.core.create_namespaced_pod(namespace, pod("p"))
     return namespace
 
 
@@ -144,6 +145,6 @@ def maps(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
-def version_of(ask: Asking, path: str) -> str:
-    version: str = ask.get(path)["metadata"]["resourceVersion"]
+def version_of(api: ApiCalls, path: str) -> str:
+    version: str = api.get(path)["metadata"]["resourceVersion"]
     return version

@@ -7,7 +7,7 @@ from kubernetes.client.exceptions import NotFoundException
 from kubernetes.dynamic import DynamicClient
 
 from tests.conformance.api.conftest import GROUP, PLURAL, VERSION, Things
-from tests.conformance.asking import JSON_PATCH, KUBEFLOW, STRATEGIC, Asking
+from tests.conformance.api_calls import JSON_PATCH, KUBEFLOW, STRATEGIC, ApiCalls
 
 
 class TestSchema:
@@ -27,49 +27,49 @@ class TestSchema:
         assert things.read("t")["spec"] == {"replicas": 1}
 
     def test_a_value_of_another_type_is_invalid(self, things: Things) -> None:
-        with things.ask.refused(422, "Invalid") as refusal:
+        with things.api.refused(422, "Invalid") as refusal:
             things.create("t", {"replicas": "two"})
         assert "spec.replicas: Invalid value:" in refusal.message
         assert "spec.replicas in body must be of type integer" in refusal.message
 
     def test_a_value_outside_of_an_enumeration_is_invalid(self, things: Things) -> None:
-        with things.ask.refused(422, "Invalid") as refusal:
+        with things.api.refused(422, "Invalid") as refusal:
             things.create("t", {"color": "green"})
         assert (
             'spec.color: Unsupported value: "green": supported values: "red", "blue"'
             in refusal.message
         )
 
-    def test_a_group_that_nobody_defined_is_not_found(self, ask: Asking) -> None:
+    def test_a_group_that_nobody_defined_is_not_found(self, api: ApiCalls) -> None:
         with pytest.raises(NotFoundException) as caught:
-            ask.custom.list_cluster_custom_object("nope.test", "v1", "things")
+            api.custom.list_cluster_custom_object("nope.test", "v1", "things")
         assert str(caught.value.body).strip() == "404 page not found"
 
 
 class TestReading:
     def test_a_list_names_its_kind_and_its_items_theirs(self, things: Things) -> None:
         things.create("t")
-        listed = things.ask.custom.list_namespaced_custom_object(
+        listed = things.api.custom.list_namespaced_custom_object(
             GROUP, VERSION, things.namespace, PLURAL
         )
         assert (listed["kind"], listed["apiVersion"]) == ("ThingList", f"{GROUP}/{VERSION}")
         assert [(each["kind"], each["metadata"]["name"]) for each in listed["items"]] == [
             ("Thing", "t")
         ]
-        everywhere = things.ask.custom.list_cluster_custom_object(GROUP, VERSION, PLURAL)["items"]
+        everywhere = things.api.custom.list_cluster_custom_object(GROUP, VERSION, PLURAL)["items"]
         assert (things.namespace, "t") in {
             (each["metadata"]["namespace"], each["metadata"]["name"]) for each in everywhere
         }
 
     def test_what_is_not_there_is_not_found_by_its_full_name(self, things: Things) -> None:
-        with things.ask.refused(404, "NotFound") as refusal:
+        with things.api.refused(404, "NotFound") as refusal:
             things.read("t")
         assert refusal.message == 'things.conformance.test "t" not found'
         assert refusal.status["details"] == {"name": "t", "group": GROUP, "kind": PLURAL}
 
     def test_a_second_one_of_the_name_is_refused_by_its_full_name(self, things: Things) -> None:
         things.create("t")
-        with things.ask.refused(409, "AlreadyExists") as refusal:
+        with things.api.refused(409, "AlreadyExists") as refusal:
             things.create("t")
         assert refusal.message == 'things.conformance.test "t" already exists'
 
@@ -78,28 +78,32 @@ class TestReading:
         answer = things.delete("t")
         assert answer["status"] == "Success"
         assert answer["details"] == {"name": "t", "group": GROUP, "kind": PLURAL, "uid": uid}
-        assert things.ask.found(lambda: things.read("t")) is None
+        assert things.api.read_or_none(lambda: things.read("t")) is None
 
     def test_a_watch_tells_of_changes(self, things: Things) -> None:
         things.create("t")
-        version = things.ask.get(things.path)["metadata"]["resourceVersion"]
-        with things.ask.watch(things.path, resourceVersion=version) as watching:
+        version = things.api.get(things.path)["metadata"]["resourceVersion"]
+        with things.api.watch(things.path, resourceVersion=version) as watching:
             things.patch("t", {"spec": {"replicas": 3}})
             things.patch_status("t", {"status": {"replicas": 3}})
             things.delete("t")
-            assert watching.told(3) == [("MODIFIED", "t"), ("MODIFIED", "t"), ("DELETED", "t")]
+            assert watching.event_names(3) == [
+                ("MODIFIED", "t"),
+                ("MODIFIED", "t"),
+                ("DELETED", "t"),
+            ]
 
     def test_the_dynamic_client_finds_the_kind_by_discovery(self, things: Things) -> None:
         things.create("t")
-        dynamic = DynamicClient(things.ask.api)  # type: ignore[no-untyped-call]  # the library has no types here
+        dynamic = DynamicClient(things.api.client)  # type: ignore[no-untyped-call]  # the library has no types here
         resource = dynamic.resources.get(api_version=f"{GROUP}/{VERSION}", kind="Thing")
         assert [each.metadata.name for each in resource.get(namespace=things.namespace).items] == [
             "t"
         ]
 
-    def test_the_training_jobs_are_served(self, ask: Asking, namespace: str) -> None:
+    def test_the_training_jobs_are_served(self, api: ApiCalls, namespace: str) -> None:
         for plural, kind in (("tfjobs", "TFJobList"), ("mxjobs", "MXJobList")):
-            listed = ask.custom.list_namespaced_custom_object(*KUBEFLOW, namespace, plural)
+            listed = api.custom.list_namespaced_custom_object(*KUBEFLOW, namespace, plural)
             assert (listed["kind"], listed["items"]) == (kind, [])
 
 
@@ -113,7 +117,7 @@ class TestWriting:
         things.create("t", {"replicas": 2})
         replace = {"op": "replace", "path": "/spec/replicas", "value": 7}
         assert things.patch("t", [replace], JSON_PATCH)["spec"]["replicas"] == 7
-        with things.ask.refused(422, "Invalid"):
+        with things.api.refused(422, "Invalid"):
             things.patch(
                 "t",
                 [{"op": "remove", "path": "/spec"}, {**replace, "op": "test", "value": 9}],
@@ -123,7 +127,7 @@ class TestWriting:
 
     def test_there_is_no_strategic_patch(self, things: Things) -> None:
         things.create("t")
-        with things.ask.refused(415, "UnsupportedMediaType") as refusal:
+        with things.api.refused(415, "UnsupportedMediaType") as refusal:
             things.patch("t", {"spec": {"replicas": 2}}, STRATEGIC)
         assert refusal.message.startswith(
             "the body of the request was in an unknown format - accepted media types"
@@ -132,7 +136,7 @@ class TestWriting:
     def test_a_patch_that_names_an_old_version_is_refused(self, things: Things) -> None:
         old = things.create("t")["metadata"]["resourceVersion"]
         things.patch("t", {"spec": {"replicas": 2}})
-        with things.ask.refused(409, "Conflict") as refusal:
+        with things.api.refused(409, "Conflict") as refusal:
             things.patch("t", {"metadata": {"resourceVersion": old}, "spec": {"replicas": 3}})
         assert refusal.message == (
             'Operation cannot be fulfilled on things.conformance.test "t": the object has been '
@@ -146,13 +150,13 @@ class TestWriting:
         stale = copy.deepcopy(made)
         made["spec"]["replicas"] = 2
         things.replace("t", made)
-        with things.ask.refused(409, "Conflict"):
+        with things.api.refused(409, "Conflict"):
             things.replace("t", stale)
 
     def test_a_replacement_without_a_version_is_invalid(self, things: Things) -> None:
         made = things.create("t")
         del made["metadata"]["resourceVersion"]
-        with things.ask.refused(422, "Invalid") as refusal:
+        with things.api.refused(422, "Invalid") as refusal:
             things.replace("t", made)
         assert "metadata.resourceVersion: Invalid value" in refusal.message
         assert "must be specified for an update" in refusal.message
@@ -184,13 +188,13 @@ class TestStatusAndScale:
     def test_the_version_of_a_status_guards_it_too(self, things: Things) -> None:
         old = things.create("t")["metadata"]["resourceVersion"]
         things.patch("t", {"spec": {"replicas": 2}})
-        with things.ask.refused(409, "Conflict"):
+        with things.api.refused(409, "Conflict"):
             things.patch_status("t", {"metadata": {"resourceVersion": old}, "status": {"x": 1}})
 
     def test_scale_shows_and_sets_the_replicas(self, things: Things) -> None:
         things.create("t", {"replicas": 3})
         things.patch_status("t", {"status": {"replicas": 2}})
-        custom = things.ask.custom
+        custom = things.api.custom
         scale = custom.get_namespaced_custom_object_scale(
             GROUP, VERSION, things.namespace, PLURAL, "t"
         )

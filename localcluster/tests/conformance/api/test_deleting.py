@@ -4,122 +4,126 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.asking import Asking, config_map, pod
+from tests.conformance.api_calls import ApiCalls, config_map, pod
 
 
 class TestPods:
     def test_a_bound_pod_is_told_to_go_and_goes_when_its_kubelet_says_so(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p", terminationGracePeriodSeconds=7))
-        ask.bind("p", namespace, namespace)
+        api.core.create_namespaced_pod(namespace, pod("p", terminationGracePeriodSeconds=7))
+        api.bind("p", namespace, namespace)
         path = f"/api/v1/namespaces/{namespace}/pods"
-        with ask.watch(
-            path, resourceVersion=ask.get(path)["metadata"]["resourceVersion"]
+        with api.watch(
+            path, resourceVersion=api.get(path)["metadata"]["resourceVersion"]
         ) as watching:
-            ask.core.delete_namespaced_pod("p", namespace)
-            leaving = ask.core.read_namespaced_pod("p", namespace)
+            api.core.delete_namespaced_pod("p", namespace)
+            leaving = api.core.read_namespaced_pod("p", namespace)
             assert leaving.metadata.deletion_timestamp is not None
             assert leaving.metadata.deletion_grace_period_seconds == 7
-            assert watching.told(1) == [("MODIFIED", "p")]
-            ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
-            assert watching.told(3) == [("MODIFIED", "p"), ("MODIFIED", "p"), ("DELETED", "p")]
-        assert ask.found(lambda: ask.core.read_namespaced_pod("p", namespace)) is None
+            assert watching.event_names(1) == [("MODIFIED", "p")]
+            api.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
+            assert watching.event_names(3) == [
+                ("MODIFIED", "p"),
+                ("MODIFIED", "p"),
+                ("DELETED", "p"),
+            ]
+        assert api.read_or_none(lambda: api.core.read_namespaced_pod("p", namespace)) is None
 
     def test_a_deletion_without_grace_is_told_in_two_steps_too(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, namespace)
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.bind("p", namespace, namespace)
         path = f"/api/v1/namespaces/{namespace}/pods"
-        with ask.watch(
-            path, resourceVersion=ask.get(path)["metadata"]["resourceVersion"]
+        with api.watch(
+            path, resourceVersion=api.get(path)["metadata"]["resourceVersion"]
         ) as watching:
-            ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
-            assert watching.told(2) == [("MODIFIED", "p"), ("DELETED", "p")]
+            api.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
+            assert watching.event_names(2) == [("MODIFIED", "p"), ("DELETED", "p")]
             marked = watching.events(2)[0]["object"]["metadata"]
         assert (marked["deletionGracePeriodSeconds"], "deletionTimestamp" in marked) == (0, True)
 
-    def test_a_pod_without_a_node_goes_at_once(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.core.delete_namespaced_pod("p", namespace)
-        assert ask.found(lambda: ask.core.read_namespaced_pod("p", namespace)) is None
+    def test_a_pod_without_a_node_goes_at_once(self, api: ApiCalls, namespace: str) -> None:
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.core.delete_namespaced_pod("p", namespace)
+        assert api.read_or_none(lambda: api.core.read_namespaced_pod("p", namespace)) is None
 
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
     def test_a_pod_that_has_ended_goes_at_once(
-        self, ask: Asking, namespace: str, phase: str
+        self, api: ApiCalls, namespace: str, phase: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, namespace)
-        ask.core.patch_namespaced_pod_status("p", namespace, {"status": {"phase": phase}})
-        ask.core.delete_namespaced_pod("p", namespace)
-        assert ask.found(lambda: ask.core.read_namespaced_pod("p", namespace)) is None
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.bind("p", namespace, namespace)
+        api.core.patch_namespaced_pod_status("p", namespace, {"status": {"phase": phase}})
+        api.core.delete_namespaced_pod("p", namespace)
+        assert api.read_or_none(lambda: api.core.read_namespaced_pod("p", namespace)) is None
 
     def test_a_second_deletion_does_not_lengthen_the_grace(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, namespace)
-        ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=5)
-        ask.core.delete_namespaced_pod("p", namespace, grace_period_seconds=60)
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.bind("p", namespace, namespace)
+        api.core.delete_namespaced_pod("p", namespace, grace_period_seconds=5)
+        api.core.delete_namespaced_pod("p", namespace, grace_period_seconds=60)
         assert (
-            ask.core.read_namespaced_pod("p", namespace).metadata.deletion_grace_period_seconds == 5
+            api.core.read_namespaced_pod("p", namespace).metadata.deletion_grace_period_seconds == 5
         )
 
-    def test_an_eviction_deletes(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
+    def test_an_eviction_deletes(self, api: ApiCalls, namespace: str) -> None:
+        api.core.create_namespaced_pod(namespace, pod("p"))
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": "p", "namespace": namespace},
         }
-        ask.core.create_namespaced_pod_eviction("p", namespace, body)
-        assert ask.found(lambda: ask.core.read_namespaced_pod("p", namespace)) is None
+        api.core.create_namespaced_pod_eviction("p", namespace, body)
+        assert api.read_or_none(lambda: api.core.read_namespaced_pod("p", namespace)) is None
 
-    def test_a_collection_is_deleted_by_label(self, ask: Asking, namespace: str) -> None:
+    def test_a_collection_is_deleted_by_label(self, api: ApiCalls, namespace: str) -> None:
         for name, value in (("a", "1"), ("b", "1"), ("c", "2")):
-            ask.core.create_namespaced_pod(namespace, pod(name, {"group": value}))
-        ask.core.delete_collection_namespaced_pod(
+            api.core.create_namespaced_pod(namespace, pod(name, {"group": value}))
+        api.core.delete_collection_namespaced_pod(
             namespace, label_selector="group=1", grace_period_seconds=0
         )
-        left = [each.metadata.name for each in ask.core.list_namespaced_pod(namespace).items]
+        left = [each.metadata.name for each in api.core.list_namespaced_pod(namespace).items]
         assert left == ["c"]
 
 
 class TestObjects:
     def test_what_is_deleted_is_not_found_and_its_name_is_free(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        first = ask.core.create_namespaced_config_map(namespace, config_map("c"))
-        ask.core.delete_namespaced_config_map("c", namespace)
-        with ask.refused(404, "NotFound"):
-            ask.core.delete_namespaced_config_map("c", namespace)
-        second = ask.core.create_namespaced_config_map(namespace, config_map("c"))
+        first = api.core.create_namespaced_config_map(namespace, config_map("c"))
+        api.core.delete_namespaced_config_map("c", namespace)
+        with api.refused(404, "NotFound"):
+            api.core.delete_namespaced_config_map("c", namespace)
+        second = api.core.create_namespaced_config_map(namespace, config_map("c"))
         assert second.metadata.uid != first.metadata.uid
 
     def test_some_kinds_are_answered_with_the_object_and_others_with_a_status(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.core.create_namespaced_service(
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.core.create_namespaced_service(
             namespace, {"metadata": {"name": "s"}, "spec": {"clusterIP": "None"}}
         )
-        made = ask.core.create_namespaced_config_map(namespace, config_map("c"))
+        made = api.core.create_namespaced_config_map(namespace, config_map("c"))
         path = f"/api/v1/namespaces/{namespace}"
         for plural, name, kind in (("pods", "p", "Pod"), ("services", "s", "Service")):
-            answer = ask.request("DELETE", f"{path}/{plural}/{name}")
+            answer = api.request("DELETE", f"{path}/{plural}/{name}")
             assert (answer["kind"], answer["metadata"]["name"]) == (kind, name)
-        answer = ask.request("DELETE", f"{path}/configmaps/c")
+        answer = api.request("DELETE", f"{path}/configmaps/c")
         assert (answer["kind"], answer["status"]) == ("Status", "Success")
         assert answer["details"] == {"name": "c", "kind": "configmaps", "uid": made.metadata.uid}
 
     def test_the_deletion_of_another_object_of_the_name_is_refused(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        made = ask.core.create_namespaced_config_map(namespace, config_map("c"))
+        made = api.core.create_namespaced_config_map(namespace, config_map("c"))
         other = "00000000-0000-0000-0000-000000000000"
-        with ask.refused(409, "Conflict") as refusal:
-            ask.core.delete_namespaced_config_map(
+        with api.refused(409, "Conflict") as refusal:
+            api.core.delete_namespaced_config_map(
                 "c", namespace, body={"preconditions": {"uid": other}}
             )
         assert refusal.message == (
@@ -128,23 +132,23 @@ class TestObjects:
             f"the UID in record ({made.metadata.uid}). The object might have been deleted and "
             "then recreated"
         )
-        ask.core.delete_namespaced_config_map(
+        api.core.delete_namespaced_config_map(
             "c", namespace, body={"preconditions": {"uid": made.metadata.uid}}
         )
 
     def test_a_finalizer_holds_the_object_until_it_is_taken_away(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
         body = config_map("c")
         body["metadata"]["finalizers"] = ["test/hold"]
-        ask.core.create_namespaced_config_map(namespace, body)
-        ask.core.delete_namespaced_config_map("c", namespace)
+        api.core.create_namespaced_config_map(namespace, body)
+        api.core.delete_namespaced_config_map("c", namespace)
         assert (
-            ask.core.read_namespaced_config_map("c", namespace).metadata.deletion_timestamp
+            api.core.read_namespaced_config_map("c", namespace).metadata.deletion_timestamp
             is not None
         )
-        ask.core.patch_namespaced_config_map("c", namespace, {"metadata": {"finalizers": None}})
-        assert ask.found(lambda: ask.core.read_namespaced_config_map("c", namespace)) is None
+        api.core.patch_namespaced_config_map("c", namespace, {"metadata": {"finalizers": None}})
+        assert api.read_or_none(lambda: api.core.read_namespaced_config_map("c", namespace)) is None
 
 
 class TestOwners:
@@ -159,118 +163,126 @@ class TestOwners:
         body["metadata"]["ownerReferences"] = [reference]
         return body
 
-    def test_what_is_owned_goes_with_its_owner(self, ask: Asking, namespace: str) -> None:
-        owner = ask.core.create_namespaced_config_map(namespace, config_map("owner"))
-        ask.core.create_namespaced_config_map(namespace, self.owned("owned", owner))
-        ask.core.delete_namespaced_config_map("owner", namespace)
-        ask.until(
+    def test_what_is_owned_goes_with_its_owner(self, api: ApiCalls, namespace: str) -> None:
+        owner = api.core.create_namespaced_config_map(namespace, config_map("owner"))
+        api.core.create_namespaced_config_map(namespace, self.owned("owned", owner))
+        api.core.delete_namespaced_config_map("owner", namespace)
+        api.wait_until(
             lambda: (
-                ask.found(lambda: ask.core.read_namespaced_config_map("owned", namespace)) is None
+                api.read_or_none(lambda: api.core.read_namespaced_config_map("owned", namespace))
+                is None
             ),
             "the owned object is gone",
         )
 
     def test_what_is_orphaned_stays_and_forgets_its_owner(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        owner = ask.core.create_namespaced_config_map(namespace, config_map("owner"))
-        ask.core.create_namespaced_config_map(namespace, self.owned("owned", owner))
-        ask.core.delete_namespaced_config_map("owner", namespace, propagation_policy="Orphan")
-        ask.until(
+        owner = api.core.create_namespaced_config_map(namespace, config_map("owner"))
+        api.core.create_namespaced_config_map(namespace, self.owned("owned", owner))
+        api.core.delete_namespaced_config_map("owner", namespace, propagation_policy="Orphan")
+        api.wait_until(
             lambda: (
-                ask.found(lambda: ask.core.read_namespaced_config_map("owner", namespace)) is None
+                api.read_or_none(lambda: api.core.read_namespaced_config_map("owner", namespace))
+                is None
             ),
             "the owner is gone",
         )
-        assert not ask.core.read_namespaced_config_map("owned", namespace).metadata.owner_references
+        assert not api.core.read_namespaced_config_map("owned", namespace).metadata.owner_references
 
-    def test_in_the_foreground_the_owner_goes_last(self, ask: Asking, namespace: str) -> None:
-        owner = ask.core.create_namespaced_config_map(namespace, config_map("owner"))
+    def test_in_the_foreground_the_owner_goes_last(self, api: ApiCalls, namespace: str) -> None:
+        owner = api.core.create_namespaced_config_map(namespace, config_map("owner"))
         owned = self.owned("owned", owner)
         owned["metadata"]["finalizers"] = ["test/hold"]  # type: ignore[index]  # JSON
         owned["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = True  # type: ignore[index]  # JSON
-        ask.core.create_namespaced_config_map(namespace, owned)
-        ask.core.delete_namespaced_config_map("owner", namespace, propagation_policy="Foreground")
-        ask.until(
+        api.core.create_namespaced_config_map(namespace, owned)
+        api.core.delete_namespaced_config_map("owner", namespace, propagation_policy="Foreground")
+        api.wait_until(
             lambda: (
-                ask.core.read_namespaced_config_map("owned", namespace).metadata.deletion_timestamp
+                api.core.read_namespaced_config_map("owned", namespace).metadata.deletion_timestamp
             ),
             "the owned object is told to go",
         )
-        held = ask.core.read_namespaced_config_map("owner", namespace).metadata
+        held = api.core.read_namespaced_config_map("owner", namespace).metadata
         assert held.finalizers == ["foregroundDeletion"]
-        ask.core.patch_namespaced_config_map("owned", namespace, {"metadata": {"finalizers": None}})
-        ask.until(
+        api.core.patch_namespaced_config_map("owned", namespace, {"metadata": {"finalizers": None}})
+        api.wait_until(
             lambda: (
-                ask.found(lambda: ask.core.read_namespaced_config_map("owner", namespace)) is None
+                api.read_or_none(lambda: api.core.read_namespaced_config_map("owner", namespace))
+                is None
             ),
             "the owner is gone too",
         )
 
     def test_what_is_made_for_an_owner_that_never_was_goes(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        owner = ask.core.create_namespaced_config_map(namespace, config_map("owner"))
+        owner = api.core.create_namespaced_config_map(namespace, config_map("owner"))
         body = self.owned("owned", owner)
         body["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-0000-0000-000000000000"  # type: ignore[index]  # JSON
-        ask.core.create_namespaced_config_map(namespace, body)
-        ask.until(
+        api.core.create_namespaced_config_map(namespace, body)
+        api.wait_until(
             lambda: (
-                ask.found(lambda: ask.core.read_namespaced_config_map("owned", namespace)) is None
+                api.read_or_none(lambda: api.core.read_namespaced_config_map("owned", namespace))
+                is None
             ),
             "the object without an owner is gone",
         )
         assert (
-            ask.core.read_namespaced_config_map("owner", namespace).metadata.uid
+            api.core.read_namespaced_config_map("owner", namespace).metadata.uid
             == owner.metadata.uid
         )
 
     def test_what_names_an_owner_in_another_namespace_goes(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
         """An owner that is elsewhere is none: whoever writes such a reference loses the object."""
-        owner = ask.core.create_namespaced_config_map(namespace, config_map("owner"))
+        owner = api.core.create_namespaced_config_map(namespace, config_map("owner"))
         name = f"owned-{namespace}"
-        ask.core.create_namespaced_config_map("default", self.owned(name, owner))
-        ask.until(
-            lambda: ask.found(lambda: ask.core.read_namespaced_config_map(name, "default")) is None,
+        api.core.create_namespaced_config_map("default", self.owned(name, owner))
+        api.wait_until(
+            lambda: (
+                api.read_or_none(lambda: api.core.read_namespaced_config_map(name, "default"))
+                is None
+            ),
             "the object with an owner elsewhere is gone",
         )
 
     def test_what_has_two_owners_goes_with_the_last_of_them(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
         first, second = (
-            ask.core.create_namespaced_config_map(namespace, config_map(name))
+            api.core.create_namespaced_config_map(namespace, config_map(name))
             for name in ("a", "b")
         )
         body = self.owned("owned", first)
         others = self.owned("owned", second)["metadata"]["ownerReferences"]  # type: ignore[index]  # JSON
         body["metadata"]["ownerReferences"] += others  # type: ignore[index]  # JSON
-        ask.core.create_namespaced_config_map(namespace, body)
-        ask.core.delete_namespaced_config_map("a", namespace)
+        api.core.create_namespaced_config_map(namespace, body)
+        api.core.delete_namespaced_config_map("a", namespace)
 
         def owners() -> set[str]:
-            found = ask.core.read_namespaced_config_map(
+            found = api.core.read_namespaced_config_map(
                 "owned", namespace
             ).metadata.owner_references
             return {each.name for each in found}
 
-        ask.until(lambda: owners() == {"b"}, "it forgets the owner that is gone")
-        ask.core.delete_namespaced_config_map("b", namespace)
-        ask.until(
+        api.wait_until(lambda: owners() == {"b"}, "it forgets the owner that is gone")
+        api.core.delete_namespaced_config_map("b", namespace)
+        api.wait_until(
             lambda: (
-                ask.found(lambda: ask.core.read_namespaced_config_map("owned", namespace)) is None
+                api.read_or_none(lambda: api.core.read_namespaced_config_map("owned", namespace))
+                is None
             ),
             "it goes with the last one",
         )
 
-    def test_a_namespace_goes_with_all_that_is_in_it(self, ask: Asking) -> None:
-        ask.core.create_namespace({"metadata": {"name": "going"}})
-        ask.core.create_namespaced_config_map("going", config_map("c"))
-        ask.core.delete_namespace("going")
-        ask.until(
-            lambda: ask.found(lambda: ask.core.read_namespace("going")) is None,
+    def test_a_namespace_goes_with_all_that_is_in_it(self, api: ApiCalls) -> None:
+        api.core.create_namespace({"metadata": {"name": "going"}})
+        api.core.create_namespaced_config_map("going", config_map("c"))
+        api.core.delete_namespace("going")
+        api.wait_until(
+            lambda: api.read_or_none(lambda: api.core.read_namespace("going")) is None,
             "the namespace is gone",
         )
-        assert ask.found(lambda: ask.core.read_namespaced_config_map("c", "going")) is None
+        assert api.read_or_none(lambda: api.core.read_namespaced_config_map("c", "going")) is None

@@ -8,7 +8,7 @@ from kubernetes import client
 from kubernetes.leaderelection import electionconfig, leaderelection
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
-from tests.conformance.asking import Asking
+from tests.conformance.api_calls import ApiCalls
 
 
 def lease(name: str, holder: str) -> client.V1Lease:
@@ -19,8 +19,8 @@ def lease(name: str, holder: str) -> client.V1Lease:
     return client.V1Lease(metadata=client.V1ObjectMeta(name=name), spec=spec)
 
 
-def test_the_server_says_which_kubernetes_it_is(ask: Asking) -> None:
-    version = client.VersionApi(ask.api).get_code()
+def test_the_server_says_which_kubernetes_it_is(api: ApiCalls) -> None:
+    version = client.VersionApi(api.client).get_code()
     assert (
         version.git_version
         == f"v{version.major}.{version.minor.rstrip('+')}." + version.git_version.split(".")[2]
@@ -28,14 +28,14 @@ def test_the_server_says_which_kubernetes_it_is(ask: Asking) -> None:
     assert (int(version.major), int(version.minor.rstrip("+"))) >= (1, 32)
 
 
-def test_the_server_is_ready_and_alive(ask: Asking) -> None:
+def test_the_server_is_ready_and_alive(api: ApiCalls) -> None:
     for path in ("/readyz", "/livez", "/healthz"):
-        with ask.stream(path) as response:
+        with api.stream(path) as response:
             assert response.read() == b"ok"
 
 
-def test_discovery_lists_the_resources_that_programs_ask_for(ask: Asking) -> None:
-    core = {each["name"]: each for each in ask.get("/api/v1")["resources"]}
+def test_discovery_lists_the_resources_that_programs_ask_for(api: ApiCalls) -> None:
+    core = {each["name"]: each for each in api.get("/api/v1")["resources"]}
     assert {
         "pods",
         "pods/status",
@@ -48,31 +48,31 @@ def test_discovery_lists_the_resources_that_programs_ask_for(ask: Asking) -> Non
     assert core["pods"]["namespaced"] is True
     assert core["nodes"]["namespaced"] is False
     assert {"get", "list", "watch", "create", "patch", "delete"} <= set(core["pods"]["verbs"])
-    groups = {each["name"] for each in ask.get("/apis")["groups"]}
+    groups = {each["name"] for each in api.get("/apis")["groups"]}
     assert {"apps", "coordination.k8s.io", "kubeflow.org"} <= groups
 
 
 def test_a_lease_keeps_microseconds_and_is_guarded_by_its_version(
-    ask: Asking, namespace: str
+    api: ApiCalls, namespace: str
 ) -> None:
-    made = ask.leases.create_namespaced_lease(namespace, lease("l", "me"))
+    made = api.leases.create_namespaced_lease(namespace, lease("l", "me"))
     assert (
         made.spec.renew_time.microsecond
-        == ask.leases.read_namespaced_lease("l", namespace).spec.renew_time.microsecond
+        == api.leases.read_namespaced_lease("l", namespace).spec.renew_time.microsecond
     )
-    stale = ask.leases.read_namespaced_lease("l", namespace)
+    stale = api.leases.read_namespaced_lease("l", namespace)
     made.spec.holder_identity = "you"
-    assert ask.leases.replace_namespaced_lease("l", namespace, made).spec.holder_identity == "you"
-    with ask.refused(409, "Conflict") as refusal:
-        ask.leases.replace_namespaced_lease("l", namespace, stale)
+    assert api.leases.replace_namespaced_lease("l", namespace, made).spec.holder_identity == "you"
+    with api.refused(409, "Conflict") as refusal:
+        api.leases.replace_namespaced_lease("l", namespace, stale)
     assert refusal.message.startswith(
         'Operation cannot be fulfilled on leases.coordination.k8s.io "l"'
     )
 
 
-def test_the_official_clients_election_makes_one_leader(ask: Asking, namespace: str) -> None:
+def test_the_official_clients_election_makes_one_leader(api: ApiCalls, namespace: str) -> None:
     default = client.Configuration.get_default_copy()
-    client.Configuration.set_default(ask.api.configuration)
+    client.Configuration.set_default(api.client.configuration)
     leads, ended = threading.Event(), threading.Event()
 
     def lead() -> None:
@@ -95,11 +95,11 @@ def test_the_official_clients_election_makes_one_leader(ask: Asking, namespace: 
     thread.start()
     try:
         assert leads.wait(10)
-        first = ask.leases.read_namespaced_lease("le", namespace)
+        first = api.leases.read_namespaced_lease("le", namespace)
         assert first.spec.holder_identity == "me"
-        ask.until(
+        api.wait_until(
             lambda: (
-                ask.leases.read_namespaced_lease("le", namespace).spec.renew_time
+                api.leases.read_namespaced_lease("le", namespace).spec.renew_time
                 > first.spec.renew_time
             ),
             "the leader renews its lease",
@@ -112,19 +112,19 @@ def test_the_official_clients_election_makes_one_leader(ask: Asking, namespace: 
 
 
 def test_a_new_namespace_has_an_account_and_the_authoritys_certificate(
-    ask: Asking, namespace: str
+    api: ApiCalls, namespace: str
 ) -> None:
-    assert ask.core.read_namespaced_service_account("default", namespace).metadata.name == "default"
-    ask.until(
-        lambda: ask.found(
-            lambda: ask.core.read_namespaced_config_map("kube-root-ca.crt", namespace)
+    assert api.core.read_namespaced_service_account("default", namespace).metadata.name == "default"
+    api.wait_until(
+        lambda: api.read_or_none(
+            lambda: api.core.read_namespaced_config_map("kube-root-ca.crt", namespace)
         ),
         "the certificate is there",
     )
 
 
-def test_an_account_is_given_tokens_that_expire(ask: Asking, namespace: str) -> None:
+def test_an_account_is_given_tokens_that_expire(api: ApiCalls, namespace: str) -> None:
     body = {"spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 600}}
-    made = ask.core.create_namespaced_service_account_token("default", namespace, body)
+    made = api.core.create_namespaced_service_account_token("default", namespace, body)
     assert made.status.token.count(".") == 2
     assert 0 < (made.status.expiration_timestamp - datetime.now(UTC)).total_seconds() <= 610

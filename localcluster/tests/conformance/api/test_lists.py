@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conformance.api.conftest import maps, version_of
-from tests.conformance.asking import Asking, Json, config_map, pod
+from tests.conformance.api_calls import ApiCalls, Json, config_map, pod
 
 
 class TestSelectors:
@@ -28,29 +28,29 @@ class TestSelectors:
         ],
     )
     def test_labels_select(
-        self, ask: Asking, namespace: str, selector: str, expected: list[str]
+        self, api: ApiCalls, namespace: str, selector: str, expected: list[str]
     ) -> None:
         labels = {"one": {}, "two": {"zone": "b", "gpu": "yes"}, "three": {"zone": "c"}}
         for name, given in labels.items():
-            ask.core.create_namespaced_config_map(
+            api.core.create_namespaced_config_map(
                 namespace, config_map(name, {"own": "1", **given})
             )
-        found = ask.core.list_namespaced_config_map(namespace, label_selector=selector).items
+        found = api.core.list_namespaced_config_map(namespace, label_selector=selector).items
         assert (
             sorted(each.metadata.name for each in found if each.metadata.name in labels) == expected
         )
 
-    def test_pods_are_found_by_node_phase_and_name(self, ask: Asking, namespace: str) -> None:
+    def test_pods_are_found_by_node_phase_and_name(self, api: ApiCalls, namespace: str) -> None:
         for name in ("waits", "bound", "runs"):
-            ask.core.create_namespaced_pod(namespace, pod(name))
+            api.core.create_namespaced_pod(namespace, pod(name))
         for name in ("bound", "runs"):
-            ask.bind(name, namespace, namespace)
-        ask.core.patch_namespaced_pod_status("runs", namespace, {"status": {"phase": "Running"}})
+            api.bind(name, namespace, namespace)
+        api.core.patch_namespaced_pod_status("runs", namespace, {"status": {"phase": "Running"}})
 
         def found(selector: str) -> set[str]:
             return {
                 each.metadata.name
-                for each in ask.core.list_namespaced_pod(namespace, field_selector=selector).items
+                for each in api.core.list_namespaced_pod(namespace, field_selector=selector).items
             }
 
         assert found(f"spec.nodeName={namespace}") == {"bound", "runs"}
@@ -60,7 +60,7 @@ class TestSelectors:
         assert found(f"status.phase!=Running,spec.nodeName={namespace}") == {"bound"}
         assert found("metadata.name=waits") == {"waits"}
 
-    def test_events_are_found_by_what_they_are_about(self, ask: Asking, namespace: str) -> None:
+    def test_events_are_found_by_what_they_are_about(self, api: ApiCalls, namespace: str) -> None:
         event = {
             "metadata": {"generateName": "e-"},
             "involvedObject": {"kind": "Pod", "name": "p", "namespace": namespace},
@@ -72,19 +72,19 @@ class TestSelectors:
             "lastTimestamp": "2026-01-01T00:00:00Z",
             "source": {"component": "tester"},
         }
-        ask.core.create_namespaced_event(namespace, event)
-        (found,) = ask.core.list_namespaced_event(
+        api.core.create_namespaced_event(namespace, event)
+        (found,) = api.core.list_namespaced_event(
             namespace, field_selector="involvedObject.name=p"
         ).items
         assert (found.reason, found.message, found.count) == ("Tested", "as it should be", 1)
         assert (
-            ask.core.list_namespaced_event(namespace, field_selector="involvedObject.name=q").items
+            api.core.list_namespaced_event(namespace, field_selector="involvedObject.name=q").items
             == []
         )
 
-    def test_a_field_that_is_no_selector_is_refused(self, ask: Asking, namespace: str) -> None:
-        with ask.refused(400, "BadRequest") as refusal:
-            ask.core.list_namespaced_pod(namespace, field_selector="spec.color=red")
+    def test_a_field_that_is_no_selector_is_refused(self, api: ApiCalls, namespace: str) -> None:
+        with api.refused(400, "BadRequest") as refusal:
+            api.core.list_namespaced_pod(namespace, field_selector="spec.color=red")
         assert "field label not supported: spec.color" in refusal.message
 
     @pytest.mark.parametrize(
@@ -112,31 +112,33 @@ class TestSelectors:
         ],
     )
     def test_what_no_label_can_be_is_not_looked_for(
-        self, ask: Asking, namespace: str, selector: str, message: str
+        self, api: ApiCalls, namespace: str, selector: str, message: str
     ) -> None:
-        with ask.refused(400, "BadRequest") as refusal:
-            ask.get(maps(namespace), labelSelector=selector)
+        with api.refused(400, "BadRequest") as refusal:
+            api.get(maps(namespace), labelSelector=selector)
         assert refusal.message.startswith(f"unable to parse requirement: {message}")
 
 
 class TestPages:
-    def test_a_list_of_any_version_comes_whole(self, ask: Asking, namespace: str) -> None:
+    def test_a_list_of_any_version_comes_whole(self, api: ApiCalls, namespace: str) -> None:
         for name in ("a", "b"):
-            ask.core.create_namespaced_config_map(namespace, config_map(name, {"own": "1"}))
+            api.core.create_namespaced_config_map(namespace, config_map(name, {"own": "1"}))
 
         def listed() -> Json:
-            return ask.get(maps(namespace), labelSelector="own=1", limit="1", resourceVersion="0")
+            return api.get(maps(namespace), labelSelector="own=1", limit="1", resourceVersion="0")
 
         # The real server answers this one from a copy, which may be a moment behind.
-        ask.until(lambda: len(listed()["items"]) == 2, "both are listed")
+        api.wait_until(lambda: len(listed()["items"]) == 2, "both are listed")
         assert not listed()["metadata"].get("continue")
 
-    def test_a_page_of_an_old_version_shows_that_version(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_config_map(namespace, config_map("a", {"own": "1"}))
-        version = version_of(ask, maps(namespace))
-        ask.core.create_namespaced_config_map(namespace, config_map("b", {"own": "1"}))
+    def test_a_page_of_an_old_version_shows_that_version(
+        self, api: ApiCalls, namespace: str
+    ) -> None:
+        api.core.create_namespaced_config_map(namespace, config_map("a", {"own": "1"}))
+        version = version_of(api, maps(namespace))
+        api.core.create_namespaced_config_map(namespace, config_map("b", {"own": "1"}))
         for query in ({"limit": "5"}, {"resourceVersionMatch": "Exact"}):
-            found = ask.get(
+            found = api.get(
                 maps(namespace), labelSelector="own=1", resourceVersion=version, **query
             )
             assert [each["metadata"]["name"] for each in found["items"]] == ["a"]
@@ -172,38 +174,38 @@ class TestPages:
         ],
     )
     def test_versions_that_cannot_be_meant_are_refused(
-        self, ask: Asking, namespace: str, query: dict[str, str], message: str
+        self, api: ApiCalls, namespace: str, query: dict[str, str], message: str
     ) -> None:
-        with ask.refused(422, "Invalid") as refusal:
-            ask.get(maps(namespace), **query)
+        with api.refused(422, "Invalid") as refusal:
+            api.get(maps(namespace), **query)
         assert refusal.message == f'ListOptions.meta.k8s.io "" is invalid: {message}'
 
     def test_pages_together_are_the_list_as_it_was_at_the_first(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
         for number in range(5):
-            ask.core.create_namespaced_config_map(namespace, config_map(f"c{number}", {"own": "1"}))
+            api.core.create_namespaced_config_map(namespace, config_map(f"c{number}", {"own": "1"}))
         path, query = maps(namespace), {"labelSelector": "own=1", "limit": "2"}
-        first = ask.get(path, **query)
+        first = api.get(path, **query)
         assert [item["metadata"]["name"] for item in first["items"]] == ["c0", "c1"]
-        ask.core.delete_namespaced_config_map("c4", namespace)
+        api.core.delete_namespaced_config_map("c4", namespace)
         names, page = [], first
         while token := page["metadata"].get("continue"):
-            page = ask.get(path, **query, **{"continue": token})
+            page = api.get(path, **query, **{"continue": token})
             names += [item["metadata"]["name"] for item in page["items"]]
             assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
         assert names == ["c2", "c3", "c4"]
 
-    def test_the_last_page_says_that_it_is_the_last(self, ask: Asking, namespace: str) -> None:
+    def test_the_last_page_says_that_it_is_the_last(self, api: ApiCalls, namespace: str) -> None:
         for name in ("a", "b", "c"):
-            ask.core.create_namespaced_pod(namespace, pod(name))
-        first = ask.core.list_namespaced_pod(namespace, limit=2).metadata
+            api.core.create_namespaced_pod(namespace, pod(name))
+        first = api.core.list_namespaced_pod(namespace, limit=2).metadata
         assert (bool(first._continue), first.remaining_item_count) == (True, 1)
-        last = ask.core.list_namespaced_pod(namespace, limit=2, _continue=first._continue)
+        last = api.core.list_namespaced_pod(namespace, limit=2, _continue=first._continue)
         assert [each.metadata.name for each in last.items] == ["c"]
         assert not last.metadata._continue
 
-    def test_a_token_that_is_none_is_refused(self, ask: Asking, namespace: str) -> None:
-        with ask.refused(400, "BadRequest") as refusal:
-            ask.core.list_namespaced_config_map(namespace, limit=1, _continue="nonsense")
+    def test_a_token_that_is_none_is_refused(self, api: ApiCalls, namespace: str) -> None:
+        with api.refused(400, "BadRequest") as refusal:
+            api.core.list_namespaced_config_map(namespace, limit=1, _continue="nonsense")
         assert "continue key is not valid" in refusal.message

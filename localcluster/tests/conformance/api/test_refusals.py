@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.api.conftest import GROUP, PLURAL, VERSION, Things, said
+from tests.conformance.api.conftest import GROUP, PLURAL, VERSION, Things, refusal_message
 from tests.conformance.api.test_refused_pods import KEY
-from tests.conformance.asking import APPLY, JSON_PATCH, MERGE, Asking, Json, config_map
+from tests.conformance.api_calls import APPLY, JSON_PATCH, MERGE, ApiCalls, Json, config_map
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
 MAPS = "/api/v1/namespaces/{ns}/configmaps"
@@ -73,27 +73,27 @@ NO_DRY_RUN = 'dryRun: Unsupported value: ["all"]: supported values: "All"'
     ],
 )
 def test_an_option_that_is_not_known_is_refused_and_nothing_is_written(
-    ask: Asking, furnished: str, method: str, query: dict[str, str], message: str
+    api: ApiCalls, populated: str, method: str, query: dict[str, str], message: str
 ) -> None:
-    path = MAPS.format(ns=furnished)
+    path = MAPS.format(ns=populated)
     body = (
         None
         if method == "DELETE"
         else {**config_map("d" if method == "POST" else "c", a="2"), "kind": "ConfigMap"}
     )
     place, kind = (path if method == "POST" else f"{path}/c"), (MERGE if method == "PATCH" else "")
-    assert said(ask, 422, f"{method} {place}", body, kind, **query) == message
-    names = {each["metadata"]["name"]: each.get("data") for each in ask.get(path)["items"]}
+    assert refusal_message(api, 422, f"{method} {place}", body, kind, **query) == message
+    names = {each["metadata"]["name"]: each.get("data") for each in api.get(path)["items"]}
     assert "d" not in names
     assert names["c"] == {"a": "1"}
 
 
-def test_a_deletions_body_outweighs_its_query(ask: Asking, furnished: str) -> None:
-    path = f"{MAPS.format(ns=furnished)}/c"
-    ask.request("DELETE", path, {"dryRun": ["All"]})
-    assert ask.get(path)["data"] == {"a": "1"}
-    ask.request("DELETE", path, {"propagationPolicy": "Background"}, dryRun="All")
-    assert ask.found(lambda: ask.get(path)) is None
+def test_a_deletions_body_outweighs_its_query(api: ApiCalls, populated: str) -> None:
+    path = f"{MAPS.format(ns=populated)}/c"
+    api.request("DELETE", path, {"dryRun": ["All"]})
+    assert api.get(path)["data"] == {"a": "1"}
+    api.request("DELETE", path, {"propagationPolicy": "Background"}, dryRun="All")
+    assert api.read_or_none(lambda: api.get(path)) is None
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_deletions_body_outweighs_its_query(ask: Asking, furnished: str) -> No
     ],
 )
 def test_a_body_that_is_no_options_deletes_nothing(
-    ask: Asking, furnished: str, body: Json, message: str
+    api: ApiCalls, populated: str, body: Json, message: str
 ) -> None:
-    path = f"{MAPS.format(ns=furnished)}/c"
-    assert said(ask, 400, f"DELETE {path}", body) == message
-    assert ask.get(path)
+    path = f"{MAPS.format(ns=populated)}/c"
+    assert refusal_message(api, 400, f"DELETE {path}", body) == message
+    assert api.get(path)
 
 
 @pytest.mark.parametrize(
@@ -154,48 +154,48 @@ def test_a_body_that_is_no_options_deletes_nothing(
     ],
 )
 def test_metadata_that_no_object_may_have(
-    ask: Asking, furnished: str, metadata: Json, message: str
+    api: ApiCalls, populated: str, metadata: Json, message: str
 ) -> None:
-    path = f"{MAPS.format(ns=furnished)}/c"
-    found = said(ask, 422, f"PATCH {path}", {"metadata": metadata}, MERGE)
+    path = f"{MAPS.format(ns=populated)}/c"
+    found = refusal_message(api, 422, f"PATCH {path}", {"metadata": metadata}, MERGE)
     assert found == f'ConfigMap "c" is invalid: {message}'
 
 
 def test_another_objects_name_or_namespace_in_a_body_is_refused(
-    ask: Asking, furnished: str
+    api: ApiCalls, populated: str
 ) -> None:
-    path = f"{MAPS.format(ns=furnished)}/c"
+    path = f"{MAPS.format(ns=populated)}/c"
     body = {**config_map("c"), "apiVersion": "v1", "kind": "ConfigMap"}
     elsewhere = (
         "the namespace of the provided object does not match the namespace sent on the request"
     )
     for change in ({"metadata": {"namespace": "x"}}, {"metadata": {"name": "c", "namespace": "x"}}):
-        assert said(ask, 400, f"PATCH {path}", change, MERGE) == elsewhere
+        assert refusal_message(api, 400, f"PATCH {path}", change, MERGE) == elsewhere
     named = "the name of the object (d) does not match the name on the URL (c)"
     body["metadata"] = {"name": "d"}
-    assert said(ask, 400, f"PUT {path}", body) == named
-    assert said(ask, 400, f"PATCH {path}", body, APPLY, fieldManager="me") == named
+    assert refusal_message(api, 400, f"PUT {path}", body) == named
+    assert refusal_message(api, 400, f"PATCH {path}", body, APPLY, fieldManager="me") == named
     body["metadata"] = {}
     missing = "the name of the object (c based on URL) was undeterminable: name must be provided"
-    assert said(ask, 400, f"PUT {path}", body) == missing
+    assert refusal_message(api, 400, f"PUT {path}", body) == missing
 
 
-def test_version_zero_stands_for_any(ask: Asking, furnished: str) -> None:
-    path = f"{MAPS.format(ns=furnished)}/c"
-    patched = ask.request(
+def test_version_zero_stands_for_any(api: ApiCalls, populated: str) -> None:
+    path = f"{MAPS.format(ns=populated)}/c"
+    patched = api.request(
         "PATCH", path, {"metadata": {"resourceVersion": "0"}, "data": {"a": "2"}}, MERGE
     )
     assert patched["data"] == {"a": "2"}
 
 
 @pytest.mark.parametrize("kind", [MERGE, JSON_PATCH])
-def test_a_patch_cannot_make_a_number_of_a_word(ask: Asking, furnished: str, kind: str) -> None:
-    path = f"{MAPS.format(ns=furnished)}/c"
+def test_a_patch_cannot_make_a_number_of_a_word(api: ApiCalls, populated: str, kind: str) -> None:
+    path = f"{MAPS.format(ns=populated)}/c"
     body = (
         {"data": {"a": 1}} if kind == MERGE else [{"op": "replace", "path": "/data/a", "value": 1}]
     )
-    assert "json: cannot unmarshal number into Go struct field" in said(
-        ask, 422, f"PATCH {path}", body, kind
+    assert "json: cannot unmarshal number into Go struct field" in refusal_message(
+        api, 422, f"PATCH {path}", body, kind
     )
 
 
@@ -221,38 +221,38 @@ def test_a_patch_cannot_make_a_number_of_a_word(ask: Asking, furnished: str, kin
     ],
 )
 def test_a_lease_without_microseconds_is_refused(
-    ask: Asking, namespace: str, spec: Json, message: str
+    api: ApiCalls, namespace: str, spec: Json, message: str
 ) -> None:
     body = {"metadata": {"name": "l"}, "spec": spec}
-    found = said(ask, 400, f"POST {LEASES.format(ns=namespace)}", body)
+    found = refusal_message(api, 400, f"POST {LEASES.format(ns=namespace)}", body)
     assert found == f'Lease in version "v1" cannot be handled as a Lease: {message}'
 
 
-def test_a_lease_is_made_by_replacing_what_is_not_there(ask: Asking, namespace: str) -> None:
+def test_a_lease_is_made_by_replacing_what_is_not_there(api: ApiCalls, namespace: str) -> None:
     path = f"{LEASES.format(ns=namespace)}/l"
-    assert ask.request("PUT", path, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}})[
+    assert api.request("PUT", path, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}})[
         "spec"
     ]
-    assert ask.get(path)["spec"] == {"holderIdentity": "me"}
+    assert api.get(path)["spec"] == {"holderIdentity": "me"}
 
 
-def test_the_namespaces_that_a_cluster_begins_with_stay(ask: Asking) -> None:
-    message = said(ask, 403, "DELETE /api/v1/namespaces/default")
+def test_the_namespaces_that_a_cluster_begins_with_stay(api: ApiCalls) -> None:
+    message = refusal_message(api, 403, "DELETE /api/v1/namespaces/default")
     assert message == 'namespaces "default" is forbidden: this namespace may not be deleted'
 
 
-def test_all_namespaces_at_once_cannot_be_deleted(ask: Asking) -> None:
-    message = said(ask, 405, "DELETE /api/v1/namespaces", labelSelector="there=none")
+def test_all_namespaces_at_once_cannot_be_deleted(api: ApiCalls) -> None:
+    message = refusal_message(api, 405, "DELETE /api/v1/namespaces", labelSelector="there=none")
     assert message == "the server does not allow this method on the requested resource"
     (verbs,) = [
-        each["verbs"] for each in ask.get("/api/v1")["resources"] if each["name"] == "namespaces"
+        each["verbs"] for each in api.get("/api/v1")["resources"] if each["name"] == "namespaces"
     ]
     assert "deletecollection" not in verbs
 
 
-def test_a_body_of_more_than_three_megabytes_is_not_read(ask: Asking, furnished: str) -> None:
-    path = f"{MAPS.format(ns=furnished)}/c"
-    message = said(ask, 413, f"PATCH {path}", {"data": {"a": "x" * 3_200_000}}, MERGE)
+def test_a_body_of_more_than_three_megabytes_is_not_read(api: ApiCalls, populated: str) -> None:
+    path = f"{MAPS.format(ns=populated)}/c"
+    message = refusal_message(api, 413, f"PATCH {path}", {"data": {"a": "x" * 3_200_000}}, MERGE)
     assert message == "Request entity too large: limit is 3145728"
 
 
@@ -263,33 +263,35 @@ UNKNOWN = ("spec.colour", "spec.steps[0].on")
 class TestUnknownFields:
     """A typing error in a job: refused to kubectl, which asks for it, and told to others."""
 
-    def test_they_are_refused_where_that_is_asked_for(self, ask: Asking, things: Things) -> None:
+    def test_they_are_refused_where_that_is_asked_for(self, api: ApiCalls, things: Things) -> None:
         body = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": "Thing",
             "metadata": {"name": "t"},
             "spec": TYPED,
         }
-        message = said(ask, 400, f"POST {things.path}", body, "", fieldValidation="Strict")
+        message = refusal_message(
+            api, 400, f"POST {things.path}", body, "", fieldValidation="Strict"
+        )
         unknown = ", ".join(f'unknown field "{each}"' for each in UNKNOWN)
         assert message == (
             f'Thing in version "v1" cannot be handled as a Thing: strict decoding error: {unknown}'
         )
         assert things.create("t", {"color": "red"})["spec"]["color"] == "red"
-        message = said(
-            ask, 422, f"PATCH {things.path}/t", {"spec": TYPED}, MERGE, fieldValidation="Strict"
+        message = refusal_message(
+            api, 422, f"PATCH {things.path}/t", {"spec": TYPED}, MERGE, fieldValidation="Strict"
         )
         assert message.endswith(f": strict decoding error: {unknown}")
 
     @pytest.mark.parametrize("wish", ["Warn", "Ignore"])
-    def test_else_they_are_dropped_and_told(self, ask: Asking, things: Things, wish: str) -> None:
+    def test_else_they_are_dropped_and_told(self, api: ApiCalls, things: Things, wish: str) -> None:
         body = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": "Thing",
             "metadata": {"name": "t"},
             "spec": TYPED,
         }
-        method: Any = ask.custom.create_namespaced_custom_object_with_http_info
+        method: Any = api.custom.create_namespaced_custom_object_with_http_info
         made, _, headers = method(
             GROUP, VERSION, things.namespace, PLURAL, body, field_validation=wish
         )
@@ -298,7 +300,7 @@ class TestUnknownFields:
         assert headers.get("Warning") == (told if wish == "Warn" else None)
 
     def test_an_applier_is_refused_a_field_that_the_kind_does_not_have(
-        self, ask: Asking, things: Things
+        self, api: ApiCalls, things: Things
     ) -> None:
         body = {
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -306,7 +308,9 @@ class TestUnknownFields:
             "metadata": {"name": "t"},
             "spec": {"colour": "x"},
         }
-        message = said(ask, 500, f"PATCH {things.path}/t", body, APPLY, fieldManager="me")
+        message = refusal_message(
+            api, 500, f"PATCH {things.path}/t", body, APPLY, fieldManager="me"
+        )
         about = f"(/t; {GROUP}/{VERSION}, Kind=Thing)"
         assert message == (
             f"failed to create typed patch object {about}: .spec.colour: field not declared in "

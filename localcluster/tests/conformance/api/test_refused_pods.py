@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.api.conftest import said
-from tests.conformance.asking import MERGE, Asking, Json, pod
+from tests.conformance.api.conftest import refusal_message
+from tests.conformance.api_calls import MERGE, ApiCalls, Json, pod
 
 PODS = "/api/v1/namespaces/{ns}/pods"
 LABEL = (
@@ -120,15 +120,15 @@ def container(**rest: Any) -> Json:
     ],
 )
 def test_a_pod_that_cannot_run_is_refused(
-    ask: Asking, namespace: str, spec: Json, message: str
+    api: ApiCalls, namespace: str, spec: Json, message: str
 ) -> None:
     path = PODS.format(ns=namespace)
-    found = said(ask, 422, f"POST {path}", pod("p", **spec), "")
+    found = refusal_message(api, 422, f"POST {path}", pod("p", **spec), "")
     assert found == f'Pod "p" is invalid: {message}'
 
 
-def test_a_priority_that_is_not_the_classes_is_refused(ask: Asking, namespace: str) -> None:
-    found = said(ask, 403, f"POST {PODS.format(ns=namespace)}", pod("p", priority=5))
+def test_a_priority_that_is_not_the_classes_is_refused(api: ApiCalls, namespace: str) -> None:
+    found = refusal_message(api, 403, f"POST {PODS.format(ns=namespace)}", pod("p", priority=5))
     assert found == (
         'pods "p" is forbidden: the integer value of priority (5) must not be provided in pod '
         "spec; priority admission"
@@ -136,9 +136,11 @@ def test_a_priority_that_is_not_the_classes_is_refused(ask: Asking, namespace: s
     )
 
 
-def test_a_pod_behind_a_gate_says_so_and_takes_no_further_one(ask: Asking, namespace: str) -> None:
+def test_a_pod_behind_a_gate_says_so_and_takes_no_further_one(
+    api: ApiCalls, namespace: str
+) -> None:
     path = PODS.format(ns=namespace)
-    made = ask.request("POST", path, pod("p", schedulingGates=[{"name": "test/one"}]))
+    made = api.request("POST", path, pod("p", schedulingGates=[{"name": "test/one"}]))
     (condition,) = made["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == (
         "PodScheduled",
@@ -146,17 +148,17 @@ def test_a_pod_behind_a_gate_says_so_and_takes_no_further_one(ask: Asking, names
         "SchedulingGated",
     )
     more = {"spec": {"schedulingGates": [{"name": "test/one"}, {"name": "test/two"}]}}
-    found = said(ask, 422, f"PATCH {path}/p", more, MERGE)
+    found = refusal_message(api, 422, f"PATCH {path}/p", more, MERGE)
     sentence = "only deletion is allowed, but found new scheduling gate 'test/two'"
     assert found == f'Pod "p" is invalid: spec.schedulingGates[1].name: Forbidden: {sentence}'
 
 
 def test_amounts_are_stored_with_the_largest_unit_that_needs_no_fraction(
-    ask: Asking, namespace: str
+    api: ApiCalls, namespace: str
 ) -> None:
     amounts = {"cpu": "0.5", "memory": "1.5Gi", "ephemeral-storage": "2000k"}
     body = pod("p", **container(resources={"requests": amounts}))
-    made = ask.request("POST", PODS.format(ns=namespace), body)
+    made = api.request("POST", PODS.format(ns=namespace), body)
     assert made["spec"]["containers"][0]["resources"]["requests"] == {
         "cpu": "500m",
         "memory": "1536Mi",
@@ -185,31 +187,34 @@ def test_amounts_are_stored_with_the_largest_unit_that_needs_no_fraction(
     ],
 )
 def test_a_log_cannot_be_read_so(
-    ask: Asking, furnished: str, query: dict[str, str], message: str
+    api: ApiCalls, populated: str, query: dict[str, str], message: str
 ) -> None:
-    path = f"{PODS.format(ns=furnished)}/p/log"
-    assert said(ask, 422, f"GET {path}", **query) == f'PodLogOptions "p" is invalid: {message}'
+    path = f"{PODS.format(ns=populated)}/p/log"
+    assert (
+        refusal_message(api, 422, f"GET {path}", **query)
+        == f'PodLogOptions "p" is invalid: {message}'
+    )
 
 
 def test_a_binding_or_an_eviction_of_another_pod_than_the_path_names_is_refused(
-    ask: Asking, furnished: str
+    api: ApiCalls, populated: str
 ) -> None:
-    path = f"{PODS.format(ns=furnished)}/p"
+    path = f"{PODS.format(ns=populated)}/p"
     for part, kind in (("binding", "Binding"), ("eviction", "Eviction")):
         body = {"metadata": {"name": "q"}, "target": {"kind": "Node", "name": "n"}}
-        found = said(ask, 400, f"POST {path}/{part}", body)
+        found = refusal_message(api, 400, f"POST {path}/{part}", body)
         assert found == f"name in URL does not match name in {kind} object"
-    assert "nodeName" not in ask.get(path)["spec"]
+    assert "nodeName" not in api.get(path)["spec"]
 
 
 @pytest.mark.parametrize("part", ["binding", "eviction"])
-def test_a_dry_run_of_a_pods_part_changes_nothing(ask: Asking, furnished: str, part: str) -> None:
-    path = f"{PODS.format(ns=furnished)}/p"
-    before = ask.get(path)
+def test_a_dry_run_of_a_pods_part_changes_nothing(api: ApiCalls, populated: str, part: str) -> None:
+    path = f"{PODS.format(ns=populated)}/p"
+    before = api.get(path)
     body = (
         {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
         if part == "binding"
         else None
     )
-    ask.request("POST", f"{path}/{part}", body or {"metadata": {"name": "p"}}, dryRun="All")
-    assert ask.get(path) == before
+    api.request("POST", f"{path}/{part}", body or {"metadata": {"name": "p"}}, dryRun="All")
+    assert api.get(path) == before

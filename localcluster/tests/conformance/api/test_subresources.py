@@ -12,136 +12,136 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import trustme
 
-from tests.conformance.asking import MERGE, Asking, now, pod
+from tests.conformance.api_calls import MERGE, ApiCalls, now, pod
 
 
 class TestBinding:
     def test_a_binding_gives_a_pod_its_node_and_the_condition_for_it(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, namespace)
-        bound = ask.core.read_namespaced_pod("p", namespace)
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.bind("p", namespace, namespace)
+        bound = api.core.read_namespaced_pod("p", namespace)
         assert bound.spec.node_name == namespace
         assert [(each.type, each.status) for each in bound.status.conditions] == [
             ("PodScheduled", "True")
         ]
 
     def test_a_binding_may_be_sent_to_the_collection_of_bindings(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
+        api.core.create_namespaced_pod(namespace, pod("p"))
         body = {
             "metadata": {"name": "p"},
             "target": {"apiVersion": "v1", "kind": "Node", "name": namespace},
         }
-        ask.core.create_namespaced_binding(namespace, body, _preload_content=False)
-        assert ask.core.read_namespaced_pod("p", namespace).spec.node_name == namespace
+        api.core.create_namespaced_binding(namespace, body, _preload_content=False)
+        assert api.core.read_namespaced_pod("p", namespace).spec.node_name == namespace
 
-    def test_a_bound_pod_is_not_bound_again(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, namespace)
-        with ask.refused(409, "Conflict") as refusal:
-            ask.bind("p", namespace, "elsewhere")
+    def test_a_bound_pod_is_not_bound_again(self, api: ApiCalls, namespace: str) -> None:
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.bind("p", namespace, namespace)
+        with api.refused(409, "Conflict") as refusal:
+            api.bind("p", namespace, "elsewhere")
         assert refusal.message.endswith(f'pod p is already assigned to node "{namespace}"')
-        assert ask.core.read_namespaced_pod("p", namespace).spec.node_name == namespace
+        assert api.core.read_namespaced_pod("p", namespace).spec.node_name == namespace
 
-    def test_a_pod_that_is_being_deleted_is_not_bound(self, ask: Asking, namespace: str) -> None:
+    def test_a_pod_that_is_being_deleted_is_not_bound(self, api: ApiCalls, namespace: str) -> None:
         body = pod("p")
         body["metadata"]["finalizers"] = ["test/hold"]
-        ask.core.create_namespaced_pod(namespace, body)
-        ask.core.delete_namespaced_pod("p", namespace)
-        with ask.refused(409, "Conflict") as refusal:
-            ask.bind("p", namespace, namespace)
+        api.core.create_namespaced_pod(namespace, body)
+        api.core.delete_namespaced_pod("p", namespace)
+        with api.refused(409, "Conflict") as refusal:
+            api.bind("p", namespace, namespace)
         assert refusal.message.endswith("pod p is being deleted, cannot be assigned to a host")
-        ask.core.patch_namespaced_pod("p", namespace, {"metadata": {"finalizers": None}})
+        api.core.patch_namespaced_pod("p", namespace, {"metadata": {"finalizers": None}})
 
-    def test_a_pod_with_another_uid_is_not_bound(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
+    def test_a_pod_with_another_uid_is_not_bound(self, api: ApiCalls, namespace: str) -> None:
+        api.core.create_namespaced_pod(namespace, pod("p"))
         metadata = {"name": "p", "uid": "00000000-0000-0000-0000-000000000000"}
         body = {"metadata": metadata, "target": {"kind": "Node", "name": namespace}}
-        with ask.refused(409, "Conflict"):
-            ask.core.create_namespaced_pod_binding("p", namespace, body, _preload_content=False)
-        assert ask.core.read_namespaced_pod("p", namespace).spec.node_name is None
+        with api.refused(409, "Conflict"):
+            api.core.create_namespaced_pod_binding("p", namespace, body, _preload_content=False)
+        assert api.core.read_namespaced_pod("p", namespace).spec.node_name is None
 
-    def test_a_pod_that_is_not_there_is_not_bound(self, ask: Asking, namespace: str) -> None:
-        with ask.refused(404, "NotFound") as refusal:
-            ask.bind("p", namespace, namespace)
+    def test_a_pod_that_is_not_there_is_not_bound(self, api: ApiCalls, namespace: str) -> None:
+        with api.refused(404, "NotFound") as refusal:
+            api.bind("p", namespace, namespace)
         assert refusal.message == 'pods "p" not found'
 
 
 class TestStatus:
-    def test_a_pods_status_is_written_beside_it(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
+    def test_a_pods_status_is_written_beside_it(self, api: ApiCalls, namespace: str) -> None:
+        api.core.create_namespaced_pod(namespace, pod("p"))
         status = {"phase": "Running", "nominatedNodeName": namespace}
-        ask.core.patch_namespaced_pod_status("p", namespace, {"status": status})
-        read = ask.core.read_namespaced_pod("p", namespace).status
+        api.core.patch_namespaced_pod_status("p", namespace, {"status": status})
+        read = api.core.read_namespaced_pod("p", namespace).status
         assert (read.phase, read.nominated_node_name) == ("Running", namespace)
 
-    def test_a_nomination_is_taken_back_by_null(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
+    def test_a_nomination_is_taken_back_by_null(self, api: ApiCalls, namespace: str) -> None:
+        api.core.create_namespaced_pod(namespace, pod("p"))
         for node in (namespace, None):
             body = {"status": {"nominatedNodeName": node}}
-            ask.core.patch_namespaced_pod_status("p", namespace, body, _content_type=MERGE)
-        assert ask.core.read_namespaced_pod("p", namespace).status.nominated_node_name is None
+            api.core.patch_namespaced_pod_status("p", namespace, body, _content_type=MERGE)
+        assert api.core.read_namespaced_pod("p", namespace).status.nominated_node_name is None
 
     def test_a_pods_status_cannot_be_written_with_the_pod(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.core.patch_namespaced_pod("p", namespace, {"status": {"phase": "Running"}})
-        assert ask.core.read_namespaced_pod("p", namespace).status.phase == "Pending"
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.core.patch_namespaced_pod("p", namespace, {"status": {"phase": "Running"}})
+        assert api.core.read_namespaced_pod("p", namespace).status.phase == "Pending"
 
     def test_labels_and_annotations_that_come_with_a_pods_status_are_written_too(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
+        api.core.create_namespaced_pod(namespace, pod("p"))
         metadata = {"labels": {"x": "1"}, "annotations": {"y": "2"}}
-        ask.core.patch_namespaced_pod_status(
+        api.core.patch_namespaced_pod_status(
             "p", namespace, {"metadata": metadata, "status": {"phase": "Running"}}
         )
-        read = ask.core.read_namespaced_pod("p", namespace).metadata
+        read = api.core.read_namespaced_pod("p", namespace).metadata
         assert (read.labels, read.annotations) == ({"x": "1"}, {"y": "2"})
 
     def test_the_status_of_another_pod_of_the_name_is_not_written(
-        self, ask: Asking, namespace: str
+        self, api: ApiCalls, namespace: str
     ) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
+        api.core.create_namespaced_pod(namespace, pod("p"))
         metadata = {"uid": "00000000-0000-0000-0000-000000000000"}
-        with ask.refused(422, "Invalid"):
-            ask.core.patch_namespaced_pod_status(
+        with api.refused(422, "Invalid"):
+            api.core.patch_namespaced_pod_status(
                 "p", namespace, {"metadata": metadata, "status": {"phase": "Running"}}
             )
-        assert ask.core.read_namespaced_pod("p", namespace).status.phase == "Pending"
+        assert api.core.read_namespaced_pod("p", namespace).status.phase == "Pending"
 
-    def test_what_a_node_offers_is_part_of_its_status(self, ask: Asking) -> None:
-        name = ask.make_node("8")
-        ask.core.patch_node(name, {"status": {"allocatable": {"cpu": "1"}}})
-        assert ask.core.read_node(name).status.allocatable["cpu"] == "8"
+    def test_what_a_node_offers_is_part_of_its_status(self, api: ApiCalls) -> None:
+        name = api.make_node("8")
+        api.core.patch_node(name, {"status": {"allocatable": {"cpu": "1"}}})
+        assert api.core.read_node(name).status.allocatable["cpu"] == "8"
         more = {"capacity": {"test.io/device": "3"}, "allocatable": {"test.io/device": "3"}}
-        ask.core.patch_node_status(name, {"status": more})
-        offered = ask.core.read_node(name).status.allocatable
+        api.core.patch_node_status(name, {"status": more})
+        offered = api.core.read_node(name).status.allocatable
         assert offered == {"cpu": "8", "memory": "8Gi", "pods": "110", "test.io/device": "3"}
-        ask.core.delete_node(name)
+        api.core.delete_node(name)
 
-    def test_a_nodes_labels_are_changed_and_taken_away_beside_it(self, ask: Asking) -> None:
-        name = ask.make_node(labels={"zone": "a"})
-        patched = ask.core.patch_node(name, {"metadata": {"labels": {"zone": None, "new": "1"}}})
+    def test_a_nodes_labels_are_changed_and_taken_away_beside_it(self, api: ApiCalls) -> None:
+        name = api.make_node(labels={"zone": "a"})
+        patched = api.core.patch_node(name, {"metadata": {"labels": {"zone": None, "new": "1"}}})
         assert patched.metadata.labels == {"kubernetes.io/hostname": name, "new": "1"}
-        ask.core.delete_node(name)
+        api.core.delete_node(name)
 
 
 class TestScale:
-    def test_a_deployment_is_scaled_beside_itself(self, ask: Asking, namespace: str) -> None:
+    def test_a_deployment_is_scaled_beside_itself(self, api: ApiCalls, namespace: str) -> None:
         template = {
             "metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         }
         spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-        ask.apps.create_namespaced_deployment(namespace, {"metadata": {"name": "d"}, "spec": spec})
-        ask.apps.patch_namespaced_deployment_scale("d", namespace, {"spec": {"replicas": 2}})
-        assert ask.apps.read_namespaced_deployment("d", namespace).spec.replicas == 2
-        ask.apps.delete_namespaced_deployment("d", namespace)
+        api.apps.create_namespaced_deployment(namespace, {"metadata": {"name": "d"}, "spec": spec})
+        api.apps.patch_namespaced_deployment_scale("d", namespace, {"spec": {"replicas": 2}})
+        assert api.apps.read_namespaced_deployment("d", namespace).spec.replicas == 2
+        api.apps.delete_namespaced_deployment("d", namespace)
 
 
 class Kubelet:
@@ -194,7 +194,7 @@ class TestLogs:
             yield kubelet
 
     @pytest.fixture
-    def logged(self, ask: Asking, namespace: str, kubelet: Kubelet) -> Iterator[str]:
+    def logged(self, api: ApiCalls, namespace: str, kubelet: Kubelet) -> Iterator[str]:
         """A pod on a node whose kubelet is the test."""
         name = f"logging-{secrets.token_hex(4)}"
         ready = {
@@ -208,17 +208,17 @@ class TestLogs:
             "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
             "conditions": [ready],
         }
-        ask.core.create_node({"metadata": {"name": name}, "status": status})
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        ask.bind("p", namespace, name)
+        api.core.create_node({"metadata": {"name": name}, "status": status})
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        api.bind("p", namespace, name)
         yield "p"
-        ask.core.delete_node(name)
+        api.core.delete_node(name)
 
     def test_a_log_is_read_from_the_pods_kubelet(
-        self, ask: Asking, namespace: str, logged: str, kubelet: Kubelet
+        self, api: ApiCalls, namespace: str, logged: str, kubelet: Kubelet
     ) -> None:
         options = {"timestamps": True, "since_seconds": 5, "limit_bytes": 1000, "tail_lines": 3}
-        text = ask.core.read_namespaced_pod_log(logged, namespace, container="main", **options)
+        text = api.core.read_namespaced_pod_log(logged, namespace, container="main", **options)
         assert text == "2026-01-01T00:00:00Z first\n"
         ((path, query),) = kubelet.asked
         assert path == f"/containerLogs/{namespace}/p/main"
@@ -230,17 +230,17 @@ class TestLogs:
         }
 
     def test_a_log_is_read_since_an_instant(
-        self, ask: Asking, namespace: str, logged: str, kubelet: Kubelet
+        self, api: ApiCalls, namespace: str, logged: str, kubelet: Kubelet
     ) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods/{logged}/log"
-        with ask.stream(path, sinceTime="2026-01-01T00:00:00Z") as response:
+        with api.stream(path, sinceTime="2026-01-01T00:00:00Z") as response:
             assert response.read() == b"2026-01-01T00:00:00Z first\n"
         assert kubelet.asked[0][1] == {"sinceTime": "2026-01-01T00:00:00Z"}
 
     def test_a_followed_log_arrives_while_it_is_written(
-        self, ask: Asking, namespace: str, logged: str, kubelet: Kubelet
+        self, api: ApiCalls, namespace: str, logged: str, kubelet: Kubelet
     ) -> None:
-        with ask.stream(
+        with api.stream(
             f"/api/v1/namespaces/{namespace}/pods/{logged}/log", follow="true"
         ) as response:
             pieces = response.stream()
@@ -248,14 +248,14 @@ class TestLogs:
             kubelet.more.set()
             assert b"".join(pieces) == b"second\n"
 
-    def test_a_pod_without_a_node_has_no_log(self, ask: Asking, namespace: str) -> None:
-        ask.core.create_namespaced_pod(namespace, pod("p"))
-        with ask.stream(f"/api/v1/namespaces/{namespace}/pods/p/log") as response:
+    def test_a_pod_without_a_node_has_no_log(self, api: ApiCalls, namespace: str) -> None:
+        api.core.create_namespaced_pod(namespace, pod("p"))
+        with api.stream(f"/api/v1/namespaces/{namespace}/pods/p/log") as response:
             assert (response.status, response.read()) == (204, b"")
 
     def test_a_container_that_the_pod_does_not_have_is_refused(
-        self, ask: Asking, namespace: str, logged: str
+        self, api: ApiCalls, namespace: str, logged: str
     ) -> None:
-        with ask.refused(400, "BadRequest") as refusal:
-            ask.core.read_namespaced_pod_log(logged, namespace, container="beside")
+        with api.refused(400, "BadRequest") as refusal:
+            api.core.read_namespaced_pod_log(logged, namespace, container="beside")
         assert refusal.message == "container beside is not valid for pod p"

@@ -2,20 +2,20 @@
 
 import pytest
 
-from tests.conformance.asking import Asking
+from tests.conformance.api_calls import ApiCalls
 from tests.conformance.operator.jobs import Job, replicas
 
 
 @pytest.fixture
-def tfjob(ask: Asking, namespace: str) -> Job:
+def tfjob(api: ApiCalls, namespace: str) -> Job:
     """A TFJob that is not made yet."""
-    return Job(ask, namespace, "TFJob", "j")
+    return Job(api, namespace, "TFJob", "j")
 
 
 @pytest.fixture
-def mxjob(ask: Asking, namespace: str) -> Job:
+def mxjob(api: ApiCalls, namespace: str) -> Job:
     """An MXJob that is not made yet."""
-    return Job(ask, namespace, "MXJob", "m")
+    return Job(api, namespace, "MXJob", "m")
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def training(tfjob: Job) -> Job:
     tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)})
     tfjob.wait_pods("ps-0", "worker-0", "worker-1")
     tfjob.run("ps-0", "worker-0", "worker-1")
-    tfjob.ask.until(
+    tfjob.api.wait_until(
         lambda: tfjob.counts("Worker") == {"active": 2}, "the job counts its two workers"
     )
     tfjob.wait_condition("Running")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.conformance.asking import KUBEFLOW, MERGE, Asking, Json
+from tests.conformance.api_calls import KUBEFLOW, MERGE, ApiCalls, Json
 
 LABELS: Final = "training.kubeflow.org"
 _PLURALS = {"TFJob": "tfjobs", "MXJob": "mxjobs"}
@@ -30,7 +30,7 @@ def replicas(kind: str, count: int | None, restart: str | None = None, **spec: A
 class Job:
     """One job on the cluster."""
 
-    ask: Asking
+    api: ApiCalls
     namespace: str
     kind: str
     name: str
@@ -54,7 +54,7 @@ class Job:
             "metadata": {"name": self.name},
             "spec": spec,
         }
-        self.ask.custom.create_namespaced_custom_object(
+        self.api.custom.create_namespaced_custom_object(
             *KUBEFLOW, self.namespace, self.plural, body
         )
 
@@ -63,13 +63,13 @@ class Job:
         return _PLURALS[self.kind]
 
     def read(self) -> Json:
-        found: Json = self.ask.custom.get_namespaced_custom_object(
+        found: Json = self.api.custom.get_namespaced_custom_object(
             *KUBEFLOW, self.namespace, self.plural, self.name
         )
         return found
 
     def patch(self, spec: Json) -> None:
-        self.ask.custom.patch_namespaced_custom_object(
+        self.api.custom.patch_namespaced_custom_object(
             *KUBEFLOW, self.namespace, self.plural, self.name, {"spec": spec}, _content_type=MERGE
         )
 
@@ -82,7 +82,7 @@ class Job:
         self.patch({"runPolicy": {"suspend": value}})
 
     def delete(self) -> None:
-        self.ask.custom.delete_namespaced_custom_object(
+        self.api.custom.delete_namespaced_custom_object(
             *KUBEFLOW, self.namespace, self.plural, self.name
         )
 
@@ -107,7 +107,7 @@ class Job:
             return condition if condition and condition[0] == status else None
 
         try:
-            condition = self.ask.until(found, f"{self.name} is {kind}={status}")
+            condition = self.api.wait_until(found, f"{self.name} is {kind}={status}")
         except AssertionError as error:
             error.add_note(f"its status is {self.status()}")
             raise
@@ -122,7 +122,7 @@ class Job:
     def events(self) -> list[tuple[str, str, str]]:
         """Type, reason and message of the Events about the job."""
         selector = f"involvedObject.name={self.name},involvedObject.kind={self.kind}"
-        found = self.ask.core.list_namespaced_event(self.namespace, field_selector=selector).items
+        found = self.api.core.list_namespaced_event(self.namespace, field_selector=selector).items
         return [(each.type, each.reason, each.message) for each in found]
 
     # --- its pods and services
@@ -130,18 +130,18 @@ class Job:
     def pods(self) -> dict[str, Any]:
         """The job's pods by the part of their names that comes after the job's."""
         selector = f"{LABELS}/job-name={self.name}"
-        found = self.ask.core.list_namespaced_pod(self.namespace, label_selector=selector).items
+        found = self.api.core.list_namespaced_pod(self.namespace, label_selector=selector).items
         return {each.metadata.name.removeprefix(f"{self.name}-"): each for each in found}
 
     def services(self) -> dict[str, Any]:
-        found = self.ask.core.list_namespaced_service(
+        found = self.api.core.list_namespaced_service(
             self.namespace, label_selector=f"{LABELS}/job-name={self.name}"
         )
         return {each.metadata.name.removeprefix(f"{self.name}-"): each for each in found.items}
 
     def wait_pods(self, *names: str) -> dict[str, Any]:
         """Wait until the job has exactly these pods, each with its service."""
-        self.ask.until(
+        self.api.wait_until(
             lambda: set(self.pods()) == set(names) and set(self.services()) == set(names),
             f"{self.name} has the pods {names}",
         )
@@ -149,7 +149,7 @@ class Job:
 
     def wait_made_again(self, pod: str, uid: str) -> None:
         """Wait until a pod of the name is there with another uid."""
-        self.ask.until(
+        self.api.wait_until(
             lambda: (found := self.pods().get(pod)) and found.metadata.uid != uid,
             f"{pod} is made again",
         )
@@ -170,7 +170,7 @@ class Job:
         """Say of pods that they run, on a node; from now on their deletion takes two steps."""
         for name in pods:
             if not self.pods()[name].spec.node_name:
-                self.ask.bind(f"{self.name}-{name}", self.namespace, self.namespace)
+                self.api.bind(f"{self.name}-{name}", self.namespace, self.namespace)
             self._say(name, "Running", {"running": {}})
 
     def end(self, pod: str, exit_code: int = 0) -> None:
@@ -201,7 +201,7 @@ class Job:
             "state": state,
         }
         status = {"phase": phase, "containerStatuses": [container]}
-        self.ask.core.patch_namespaced_pod_status(
+        self.api.core.patch_namespaced_pod_status(
             f"{self.name}-{pod}", self.namespace, {"status": status}
         )
 
@@ -212,12 +212,12 @@ class Job:
 
     def wait_leaving(self, pod: str) -> None:
         """Wait until a pod is being deleted."""
-        self.ask.until(lambda: self.leaving(pod), f"{pod} is told to go")
+        self.api.wait_until(lambda: self.leaving(pod), f"{pod} is told to go")
 
     def gone(self, *pods: str) -> None:
         """Say of pods that are being deleted that nothing of them is left."""
         for name in pods:
             self.wait_leaving(name)
-            self.ask.core.delete_namespaced_pod(
+            self.api.core.delete_namespaced_pod(
                 f"{self.name}-{name}", self.namespace, grace_period_seconds=0
             )

@@ -10,7 +10,7 @@ class TestRunning:
     def test_a_new_job_is_created_and_counts_nothing(self, tfjob: Job) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 1)})
         assert tfjob.wait_condition("Created") == ("TFJobCreated", "TFJob j is created.")
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: tfjob.status().get("replicaStatuses") == {"PS": {}, "Worker": {}},
             "roles are told",
         )
@@ -21,7 +21,7 @@ class TestRunning:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)})
         tfjob.wait_pods("ps-0", "worker-0", "worker-1")
         tfjob.run("ps-0")
-        tfjob.ask.until(lambda: tfjob.counts("PS") == {"active": 1}, "the PS is counted")
+        tfjob.api.wait_until(lambda: tfjob.counts("PS") == {"active": 1}, "the PS is counted")
         assert tfjob.condition("Running") is None
         tfjob.run("worker-1")
         assert tfjob.wait_condition("Running") == (
@@ -34,7 +34,9 @@ class TestRunning:
         tfjob.create({"Chief": replicas("TFJob", 1), "Worker": replicas("TFJob", 1)})
         tfjob.wait_pods("chief-0", "worker-0")
         tfjob.run("worker-0")
-        tfjob.ask.until(lambda: tfjob.counts("Worker") == {"active": 1}, "the worker is counted")
+        tfjob.api.wait_until(
+            lambda: tfjob.counts("Worker") == {"active": 1}, "the worker is counted"
+        )
         assert tfjob.condition("Running") is None
         tfjob.run("chief-0")
         tfjob.wait_condition("Running")
@@ -43,7 +45,9 @@ class TestRunning:
         mxjob.create(mxnet(1, 1))
         mxjob.wait_pods("scheduler-0", "server-0", "worker-0")
         mxjob.run("server-0", "worker-0")
-        mxjob.ask.until(lambda: mxjob.counts("Worker") == {"active": 1}, "the worker is counted")
+        mxjob.api.wait_until(
+            lambda: mxjob.counts("Worker") == {"active": 1}, "the worker is counted"
+        )
         assert mxjob.condition("Running") is None
         mxjob.run("scheduler-0")
         assert mxjob.wait_condition("Running") == ("MXJobRunning", "MXJob m is running.")
@@ -57,20 +61,20 @@ class TestSuccess:
         assert training.wait_condition("Succeeded") == ("TFJobSucceeded", message)
         assert (training.condition("Running") or ("",))[0] == "False"
         assert "completionTime" in training.status()
-        training.ask.until(
+        training.api.wait_until(
             lambda: ("Normal", "TFJobSucceeded", message) in training.events(), "an Event says so"
         )
 
     def test_after_success_what_runs_is_counted_as_succeeded(self, training: Job) -> None:
         training.end("worker-0")
-        training.ask.until(
+        training.api.wait_until(
             lambda: training.counts("Worker") == {"succeeded": 2}, "both workers count as succeeded"
         )
         assert training.counts("PS") == {"succeeded": 1}
 
     def test_another_worker_is_not_enough(self, training: Job) -> None:
         training.end("worker-1")
-        training.ask.until(
+        training.api.wait_until(
             lambda: training.counts("Worker") == {"active": 1, "succeeded": 1}, "its end is counted"
         )
         assert training.condition("Succeeded") is None
@@ -80,7 +84,7 @@ class TestSuccess:
         tfjob.wait_pods("worker-0", "worker-1")
         tfjob.run("worker-0", "worker-1")
         tfjob.end("worker-0")
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: tfjob.counts("Worker") == {"active": 1, "succeeded": 1}, "its end is counted"
         )
         assert tfjob.condition("Succeeded") is None
@@ -92,7 +96,7 @@ class TestSuccess:
         tfjob.wait_pods("chief-0", "worker-0")
         tfjob.run("chief-0", "worker-0")
         tfjob.end("worker-0")
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: tfjob.counts("Worker") == {"succeeded": 1}, "the worker's end is counted"
         )
         assert tfjob.condition("Succeeded") is None
@@ -104,7 +108,7 @@ class TestSuccess:
         mxjob.wait_pods("scheduler-0", "server-0", "worker-0")
         mxjob.run("scheduler-0", "server-0", "worker-0")
         mxjob.end("worker-0")
-        mxjob.ask.until(
+        mxjob.api.wait_until(
             lambda: mxjob.counts("Worker") == {"succeeded": 1}, "the worker's end is counted"
         )
         assert mxjob.condition("Succeeded") is None
@@ -137,14 +141,14 @@ class TestCleaning:
         names = ("ps-0", "worker-0", "worker-1", "worker-2")
         tfjob.wait_pods(*names)
         tfjob.run("ps-0", "worker-0", "worker-1")
-        tfjob.ask.bind("j-worker-2", tfjob.namespace, tfjob.namespace)
+        tfjob.api.bind("j-worker-2", tfjob.namespace, tfjob.namespace)
         tfjob.end("worker-0")
         tfjob.wait_condition("Succeeded")
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: {each for each in tfjob.pods() if not tfjob.leaving(each)} == left,
             "others are to go",
         )
-        tfjob.ask.until(lambda: set(tfjob.services()) == left, "their services are gone")
+        tfjob.api.wait_until(lambda: set(tfjob.services()) == left, "their services are gone")
 
 
 class TestFailure:
@@ -156,7 +160,7 @@ class TestFailure:
         assert (training.condition("Running") or ("",))[0] == "False"
         assert training.counts(role)["failed"] == 1
         assert "completionTime" in training.status()
-        training.ask.until(
+        training.api.wait_until(
             lambda: ("Normal", "TFJobFailed", message) in training.events(), "an Event says so"
         )
 
@@ -174,12 +178,12 @@ class TestFailure:
         before = training.status()["conditions"]
         training.end("worker-0")
         training.suspend()
-        training.ask.stays(
+        training.api.holds(
             lambda: training.status()["conditions"] == before, "its conditions are what they were"
         )
 
     def test_a_running_pod_that_is_told_to_go_has_failed(self, training: Job) -> None:
-        training.ask.core.delete_namespaced_pod("j-worker-1", training.namespace)
+        training.api.core.delete_namespaced_pod("j-worker-1", training.namespace)
         _, message = training.wait_condition("Failed")
         assert message.endswith("has failed because 1 Worker replica(s) failed.")
 
@@ -188,7 +192,7 @@ class TestFailure:
     ) -> None:
         """It is told to go and gone at once: the operator may or may not see it in between."""
         before = training.pods()["worker-1"].metadata.uid
-        training.ask.core.delete_namespaced_pod(
+        training.api.core.delete_namespaced_pod(
             "j-worker-1", training.namespace, grace_period_seconds=0
         )
 
@@ -197,14 +201,14 @@ class TestFailure:
             again = pod is not None and pod.metadata.uid != before
             return again or training.condition("Failed") is not None
 
-        training.ask.until(outcome, "the job has failed, or its worker is made again")
+        training.api.wait_until(outcome, "the job has failed, or its worker is made again")
 
     def test_also_where_failed_pods_are_restarted(self, tfjob: Job) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 1, "OnFailure")})
         tfjob.wait_pods("ps-0", "worker-0")
         tfjob.run("ps-0", "worker-0")
         tfjob.wait_condition("Running")
-        tfjob.ask.core.delete_namespaced_pod("j-worker-0", tfjob.namespace)
+        tfjob.api.core.delete_namespaced_pod("j-worker-0", tfjob.namespace)
         tfjob.wait_condition("Failed")
 
     def test_dynamic_workers_may_fail(self, tfjob: Job) -> None:
@@ -214,7 +218,7 @@ class TestFailure:
         tfjob.wait_pods("ps-0", "worker-0", "worker-1")
         tfjob.run("ps-0", "worker-0", "worker-1")
         tfjob.end("worker-1", 1)
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: tfjob.counts("Worker") == {"active": 1, "failed": 1}, "its end is counted"
         )
         assert tfjob.condition("Failed") is None
@@ -228,7 +232,7 @@ class TestFailure:
             "named tensorflow in Worker"
         )
         expected = ("Warning", "TFJobFailedValidation", sentence)
-        tfjob.ask.until(lambda: expected in tfjob.events(), "the user is told")
+        tfjob.api.wait_until(lambda: expected in tfjob.events(), "the user is told")
         assert tfjob.pods() == {}
 
 
@@ -272,7 +276,7 @@ class TestRestarting:
         mxjob.end("worker-0", 1)
         sentence = "mxjob m is restarting because 1 Worker replica(s) failed."
         expected = ("Warning", "MXJobRestarting", sentence)
-        mxjob.ask.until(lambda: expected in mxjob.events(), "an Event says that it restarts")
+        mxjob.api.wait_until(lambda: expected in mxjob.events(), "an Event says that it restarts")
         assert mxjob.counts("Worker") == {"failed": 1}
         assert mxjob.condition("Failed") is None
 
@@ -289,7 +293,7 @@ class TestRestarting:
         tfjob.restarted("worker-0", 1)
         _, message = tfjob.wait_condition("Failed")
         assert message == "Job j has failed because it has reached the specified backoff limit"
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: tfjob.leaving("ps-0") and tfjob.leaving("worker-0"), "its pods are told to go"
         )
 
@@ -315,10 +319,10 @@ class TestRestarting:
         }
         tfjob.create(specs, {"activeDeadlineSeconds": 2})
         tfjob.wait_pods("ps-0", "worker-0")
-        tfjob.ask.stays(
+        tfjob.api.holds(
             lambda: tfjob.condition("Failed") is None, "nothing wakes the operator", 3.0
         )
         tfjob.run("ps-0")
         _, message = tfjob.wait_condition("Failed")
         assert message == "Job j has failed because it was active longer than specified deadline"
-        tfjob.ask.until(lambda: "worker-0" not in tfjob.pods(), "its pods are deleted")
+        tfjob.api.wait_until(lambda: "worker-0" not in tfjob.pods(), "its pods are deleted")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.conformance.api.test_refused_pods import KEY
-from tests.conformance.asking import Json
+from tests.conformance.api_calls import Json
 from tests.conformance.operator.jobs import LABELS, Job, replicas
 
 
@@ -72,7 +72,7 @@ class TestNamesAndLabels:
     def test_keys_of_roles_may_be_written_in_any_case(self, tfjob: Job) -> None:
         tfjob.create({"ps": replicas("TFJob", 1), "worker": replicas("TFJob", 1)})
         tfjob.wait_pods("ps-0", "worker-0")
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: set(tfjob.status().get("replicaStatuses") or {}) == {"PS", "Worker"},
             "roles are told",
         )
@@ -123,7 +123,7 @@ class TestTemplates:
             "Restart policy in pod template will be overwritten by restart policy in replica spec"
         )
         expected = ("Warning", "SettedPodTemplateRestartPolicy", sentence)
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: expected in tfjob.events(),
             "the user is told that the template's policy is not used",
         )
@@ -240,7 +240,7 @@ class TestTelling:
             ("Normal", "SuccessfulCreateService", f"Created service: j-{name}")
             for name in ("ps-0", "worker-0")
         }
-        tfjob.ask.until(lambda: made <= set(tfjob.events()), "Events tell of what was made")
+        tfjob.api.wait_until(lambda: made <= set(tfjob.events()), "Events tell of what was made")
         tfjob.suspend()
         tfjob.wait_pods()
         gone = {
@@ -251,7 +251,7 @@ class TestTelling:
             ("Normal", "SuccessfulDeleteService", f"Deleted service: j-{name}")
             for name in ("ps-0", "worker-0")
         }
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: gone <= set(tfjob.events()),
             f"Events tell of what was deleted ({tfjob.events()})",
         )
@@ -276,7 +276,7 @@ class TestTelling:
     ) -> None:
         tfjob.create({"Worker": replicas("TFJob", 1, **spec)})
         told = ("Warning", "FailedCreatePod", f'Error creating: Pod "j-worker-0" is invalid: {why}')
-        tfjob.ask.until(
+        tfjob.api.wait_until(
             lambda: told in tfjob.events(), f"an Event says why there is no pod ({tfjob.events()})"
         )
         assert tfjob.pods() == {}
@@ -286,13 +286,13 @@ class TestRepair:
     def test_a_pod_that_is_gone_before_it_ran_is_made_again(self, tfjob: Job) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)})
         before = tfjob.wait_pods("ps-0", "worker-0", "worker-1")["worker-1"].metadata.uid
-        tfjob.ask.core.delete_namespaced_pod("j-worker-1", tfjob.namespace)
+        tfjob.api.core.delete_namespaced_pod("j-worker-1", tfjob.namespace)
         tfjob.wait_made_again("worker-1", before)
         assert tfjob.condition("Failed") is None
 
     def test_a_service_that_is_gone_is_made_again(self, training: Job) -> None:
-        training.ask.core.delete_namespaced_service("j-ps-0", training.namespace)
-        training.ask.until(
+        training.api.core.delete_namespaced_service("j-ps-0", training.namespace)
+        training.api.wait_until(
             lambda: "ps-0" in training.services(), "the service of ps-0 is made again"
         )
 

@@ -13,10 +13,10 @@ class TestSuspending:
         training.suspend()
         assert training.wait_condition("Suspended") == ("TFJobSuspended", "TFJob j is suspended.")
         assert training.condition("Running") == ("False", "TFJobSuspended", "TFJob j is suspended.")
-        training.ask.until(lambda: all(map(training.leaving, ALL)), "its pods are told to go")
-        training.ask.until(lambda: training.services() == {}, "its services are gone")
+        training.api.wait_until(lambda: all(map(training.leaving, ALL)), "its pods are told to go")
+        training.api.wait_until(lambda: training.services() == {}, "its services are gone")
         training.gone(*ALL)
-        training.ask.stays(lambda: not training.pods(), "no pod is made while it is suspended")
+        training.api.holds(lambda: not training.pods(), "no pod is made while it is suspended")
         assert training.condition("Failed") is None
 
     def test_nothing_counts_as_active_while_pods_are_still_there(self, training: Job) -> None:
@@ -29,7 +29,7 @@ class TestSuspending:
         training.suspend()
         training.wait_condition("Suspended")
         training.end("worker-1", 143)
-        training.ask.stays(lambda: training.condition("Failed") is None, "the job has not failed")
+        training.api.holds(lambda: training.condition("Failed") is None, "the job has not failed")
         training.gone(*ALL)
         assert (training.condition("Suspended") or ("",))[0] == "True"
 
@@ -83,7 +83,7 @@ class TestResuming:
         )
         assert training.status()["startTime"] >= started
         training.run(*names)
-        training.ask.until(
+        training.api.wait_until(
             lambda: training.counts("PS") == {"active": 2}, "the new pods are counted"
         )
         training.wait_condition("Running")
@@ -123,7 +123,9 @@ class TestEditingARunningJob:
 
     def test_fewer_replicas_fail_the_job(self, training: Job) -> None:
         training.resize(Worker=1)
-        training.ask.until(lambda: training.leaving("worker-1"), "the last worker is told to go")
+        training.api.wait_until(
+            lambda: training.leaving("worker-1"), "the last worker is told to go"
+        )
         _, message = training.wait_condition("Failed")
         assert message.endswith("has failed because 1 Worker replica(s) failed.")
         assert not training.leaving("worker-0")
@@ -140,7 +142,7 @@ class TestEditingARunningJob:
         before = tfjob.wait_pods("ps-0", "worker-0", "worker-1")["worker-1"].metadata.uid
         tfjob.resize(PS=2)
         tfjob.wait_pods("ps-0", "ps-1", "worker-0", "worker-1")
-        tfjob.ask.core.delete_namespaced_pod("j-worker-1", tfjob.namespace)
+        tfjob.api.core.delete_namespaced_pod("j-worker-1", tfjob.namespace)
         tfjob.wait_made_again("worker-1", before)
         assert len(tfjob.cluster("worker-1")["ps"]) == 2
         assert len(tfjob.cluster("worker-0")["ps"]) == 1

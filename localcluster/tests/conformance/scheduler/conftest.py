@@ -14,7 +14,7 @@ import yaml
 
 from localcluster.cluster import LocalCluster
 from localcluster.testing.backends import scheduler_command
-from tests.conformance.asking import Asking, Json, pod
+from tests.conformance.api_calls import ApiCalls, Json, pod
 from tests.conformance.scheduler.extender import Extender
 
 Scheduling: TypeAlias = Callable[..., AbstractContextManager[str]]
@@ -95,14 +95,14 @@ def extender(serving: Extender) -> Extender:
 class Scene:
     """One test's nodes and pods."""
 
-    ask: Asking
+    api: ApiCalls
     namespace: str
     scheduler: str
     nodes: list[str]
 
     def node(self, cpu: str = "4", labels: Json | None = None, **spec: Any) -> str:
         """Make a node."""
-        name = self.ask.make_node(cpu, labels, **spec)
+        name = self.api.make_node(cpu, labels, **spec)
         self.nodes.append(name)
         return name
 
@@ -120,20 +120,20 @@ class Scene:
             self.remove(name)
             return said.startswith(f"0/{len(self.nodes)} nodes are available")
 
-        self.ask.until(counted, f"the scheduler knows {len(self.nodes)} nodes")
+        self.api.wait_until(counted, f"the scheduler knows {len(self.nodes)} nodes")
 
     def pod(self, name: str, cpu: str = "1", *, resources: Json | None = None, **spec: Any) -> None:
         """Make a pod."""
         body = pod(name, schedulerName=spec.pop("schedulerName", self.scheduler), **spec)
         body["spec"]["containers"][0]["resources"] = resources or {"requests": {"cpu": cpu}}
-        self.ask.core.create_namespaced_pod(self.namespace, body)
+        self.api.core.create_namespaced_pod(self.namespace, body)
 
     def read(self, name: str) -> Any:
-        return self.ask.core.read_namespaced_pod(name, self.namespace)
+        return self.api.core.read_namespaced_pod(name, self.namespace)
 
     def wait_bound(self, name: str) -> str:
         """Wait until a pod has a node; return that."""
-        node = self.ask.until(
+        node = self.api.wait_until(
             lambda: self.read(name).spec.node_name, f"{name} has a node ({self.why(name)})"
         )
         return str(node)
@@ -151,7 +151,7 @@ class Scene:
 
     def wait_refused(self, name: str, reason: str = "Unschedulable") -> str:
         """Wait until a pod is said to have no node, for a reason; return the sentence."""
-        self.ask.until(
+        self.api.wait_until(
             lambda: (self.condition(name) or ("", ""))[:2] == ("False", reason),
             f"{name} is refused: {reason}",
         )
@@ -164,7 +164,7 @@ class Scene:
         the machine's affair: silence alone does not tell that it has been asked.
         """
         self.wait_refused(name)
-        self.ask.until(
+        self.api.wait_until(
             lambda: len(extender.asked(name)) >= 2, f"the extender is asked about {name} once more"
         )
         self.quiet(extender)
@@ -175,25 +175,25 @@ class Scene:
         The scheduler's copies of nodes and pods do not grow alike: its first sentence may lack the
         newest node."""
         try:
-            self.ask.until(lambda: self.why(name) == sentence, f"{name} is told why", 10)
+            self.api.wait_until(lambda: self.why(name) == sentence, f"{name} is told why", 10)
         except AssertionError:
             assert self.why(name) == sentence
             raise
 
     def nominate(self, name: str, node: str | None) -> None:
         """Write a pod's nomination, as an extender does."""
-        self.ask.core.patch_namespaced_pod_status(
+        self.api.core.patch_namespaced_pod_status(
             name, self.namespace, {"status": {"nominatedNodeName": node}}
         )
 
     def annotate(self, name: str) -> None:
         """Change an annotation of a pod, as an extender does to wake it."""
         body = {"metadata": {"annotations": {"woken": secrets.token_hex(4)}}}
-        self.ask.core.patch_namespaced_pod_status(name, self.namespace, body)
+        self.api.core.patch_namespaced_pod_status(name, self.namespace, body)
 
     def remove(self, name: str) -> None:
         """Make a pod go at once."""
-        self.ask.core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
+        self.api.core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
 
     def quiet(self, extender: Extender, seconds: float = 0.7) -> int:
         """Wait until the extender is not asked any more; return how often it was asked."""
@@ -203,21 +203,21 @@ class Scene:
             before, seen[0] = seen[0], len(extender.calls)
             if before == seen[0]:
                 return True
-            self.ask.stays(lambda: True, "time goes by", seconds)
+            self.api.holds(lambda: True, "time goes by", seconds)
             return False
 
-        self.ask.until(unchanged, "the extender is left in peace")
+        self.api.wait_until(unchanged, "the extender is left in peace")
         return seen[0]
 
 
 @pytest.fixture
-def scene(ask: Asking, namespace: str, standard_scheduler: str) -> Iterator[Scene]:
+def scene(api: ApiCalls, namespace: str, standard_scheduler: str) -> Iterator[Scene]:
     """A cluster without nodes, to begin with."""
-    for node in ask.core.list_node().items:
-        ask.core.delete_node(node.metadata.name)
-    made = Scene(ask, namespace, standard_scheduler, [])
+    for node in api.core.list_node().items:
+        api.core.delete_node(node.metadata.name)
+    made = Scene(api, namespace, standard_scheduler, [])
     yield made
-    ask.sweep(namespace)
-    ask.until(lambda: not ask.core.list_namespaced_pod(namespace).items, "the pods are gone")
+    api.sweep(namespace)
+    api.wait_until(lambda: not api.core.list_namespaced_pod(namespace).items, "the pods are gone")
     for name in made.nodes:
-        ask.core.delete_node(name)
+        api.core.delete_node(name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 
-from tests.conformance.asking import Json
+from tests.conformance.api_calls import Json
 
 Answer: TypeAlias = Json | list[Json] | str | int
 """JSON, a text that is none, or a status other than 200."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.asking import Json
+from tests.conformance.api_calls import Json
 from tests.conformance.scheduler.conftest import STANDARD, Scene, Scheduling
 from tests.conformance.scheduler.extender import (
     Answer,
@@ -106,7 +106,7 @@ class TestQuestions:
     ) -> None:
         name = scene.node()
         more = {"capacity": {"test.io/mark": "5"}, "allocatable": {"test.io/mark": "5"}}
-        scene.ask.core.patch_node_status(name, {"status": more})
+        scene.api.core.patch_node_status(name, {"status": more})
         managed = [{"name": "test.io/mark", "ignoredByScheduler": False}]
         with scheduling(urlPrefix=extender.url, managedResources=managed, **STANDARD) as scheduler:
             scene.pod("plain", schedulerName=scheduler)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.asking import Json
+from tests.conformance.api_calls import Json
 from tests.conformance.scheduler.conftest import Scene
 from tests.conformance.scheduler.extender import Extender
 
@@ -167,7 +167,7 @@ def test_what_is_on_a_node_takes_room_until_it_has_ended(scene: Scene, extender:
     scene.wait_bound("first")
     scene.pod("second", "3")
     scene.wait_told("second", f"0/1 nodes are available: 1 Insufficient cpu. {NO_ROOM}")
-    scene.ask.core.patch_namespaced_pod_status(
+    scene.api.core.patch_namespaced_pod_status(
         "first", scene.namespace, {"status": {"phase": "Succeeded"}}
     )
     assert scene.wait_bound("second") == name
@@ -176,24 +176,24 @@ def test_what_is_on_a_node_takes_room_until_it_has_ended(scene: Scene, extender:
 def test_pods_of_any_scheduler_take_room(scene: Scene, extender: Extender) -> None:
     name = scene.node("4")
     scene.pod("other", "3", schedulerName="nobody")
-    scene.ask.bind("other", scene.namespace, name)
+    scene.api.bind("other", scene.namespace, name)
 
     def refused() -> bool:
         """The scheduler hears of bound pods and of waiting ones on two ways: one of them may be
         quicker."""
         scene.pod("p", "2")
-        scene.ask.until(lambda: scene.condition("p"), "it was tried")
+        scene.api.wait_until(lambda: scene.condition("p"), "it was tried")
         said = scene.why("p")
         scene.remove("p")
         return "Insufficient cpu" in said
 
-    scene.ask.until(refused, "what the other one takes is missed")
+    scene.api.wait_until(refused, "what the other one takes is missed")
 
 
 def test_a_node_holds_so_many_pods(scene: Scene, extender: Extender) -> None:
     name = scene.node("4")
     body = {"status": {"allocatable": {"pods": "1"}}}
-    scene.ask.core.patch_node_status(name, body)
+    scene.api.core.patch_node_status(name, body)
     scene.pod("first")
     scene.wait_bound("first")
     scene.pod("second")
@@ -225,7 +225,7 @@ def test_reasons_are_counted_over_nodes(scene: Scene, extender: Extender) -> Non
         "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
     )
     warning = ("Warning", "FailedScheduling", scene.why("p"))
-    scene.ask.until(lambda: warning in events(scene, "p"), "an Event says the same")
+    scene.api.wait_until(lambda: warning in events(scene, "p"), "an Event says the same")
 
 
 def test_a_cluster_without_nodes_has_none(scene: Scene, extender: Extender) -> None:
@@ -241,7 +241,7 @@ def test_a_bound_pod_is_told_of(scene: Scene, extender: Extender) -> None:
     assert condition is not None
     assert (condition[0], condition[1] or "", condition[2] or "") == ("True", "", "")
     assigned = ("Normal", "Scheduled", f"Successfully assigned {scene.namespace}/p to {name}")
-    scene.ask.until(lambda: assigned in events(scene, "p"), "an Event says so")
+    scene.api.wait_until(lambda: assigned in events(scene, "p"), "an Event says so")
 
 
 def test_pods_of_another_scheduler_and_pods_behind_a_gate_are_left_alone(
@@ -252,19 +252,19 @@ def test_pods_of_another_scheduler_and_pods_behind_a_gate_are_left_alone(
     scene.pod("gated", schedulingGates=[{"name": "test/wait"}])
     scene.pod("p")
     scene.wait_bound("p")
-    scene.ask.stays(
+    scene.api.holds(
         lambda: not scene.read("other").spec.node_name, "it is left to its own scheduler"
     )
     assert scene.read("gated").spec.node_name is None
     assert {call.pod for call in extender.calls} <= {"p"}
-    scene.ask.core.patch_namespaced_pod(
+    scene.api.core.patch_namespaced_pod(
         "gated", scene.namespace, [{"op": "remove", "path": "/spec/schedulingGates/0"}]
     )
     scene.wait_bound("gated")
 
 
 def events(scene: Scene, pod: str) -> list[tuple[str, str, str]]:
-    found = scene.ask.core.list_namespaced_event(
+    found = scene.api.core.list_namespaced_event(
         scene.namespace, field_selector=f"involvedObject.name={pod}"
     ).items
     return [(each.type, each.reason, each.message) for each in found]

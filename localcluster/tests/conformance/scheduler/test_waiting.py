@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.conformance.asking import Json, config_map, now
+from tests.conformance.api_calls import Json, config_map, now
 from tests.conformance.scheduler.conftest import STANDARD, Scene, Scheduling
 from tests.conformance.scheduler.extender import Extender, keep, keep_all, refuse_all
 
@@ -16,22 +16,22 @@ Change = Callable[[Scene], object]
 
 
 def on_node(scene: Scene, body: object) -> object:
-    return scene.ask.core.patch_node(scene.nodes[0], body)
+    return scene.api.core.patch_node(scene.nodes[0], body)
 
 
 def heartbeat(scene: Scene) -> object:
     condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": now()}
-    return scene.ask.core.patch_node_status(scene.nodes[0], {"status": {"conditions": [condition]}})
+    return scene.api.core.patch_node_status(scene.nodes[0], {"status": {"conditions": [condition]}})
 
 
 def another_is_bound(scene: Scene) -> object:
     scene.pod("other", schedulerName="nobody")
-    scene.ask.bind("other", scene.namespace, scene.nodes[0])
+    scene.api.bind("other", scene.namespace, scene.nodes[0])
     return None
 
 
 def label(scene: Scene) -> object:
-    return scene.ask.core.patch_namespaced_pod(
+    return scene.api.core.patch_namespaced_pod(
         "p", scene.namespace, {"metadata": {"labels": {"x": "1"}}}
     )
 
@@ -55,7 +55,7 @@ WAKING: Final[dict[str, Change]] = {
 NOT_WAKING: Final[dict[str, Change]] = {
     "a node's heartbeat": heartbeat,
     "an object that is no business of the scheduler's": lambda scene: (
-        scene.ask.core.create_namespaced_config_map(scene.namespace, config_map("c"))
+        scene.api.core.create_namespaced_config_map(scene.namespace, config_map("c"))
     ),
     "another scheduler's pod": lambda scene: scene.pod("other", schedulerName="nobody"),
 }
@@ -87,7 +87,7 @@ class TestWaking:
         self.refused(scene, extender)
         asked = len(extender.calls)
         change(scene)
-        scene.ask.stays(
+        scene.api.holds(
             lambda: len(extender.calls) == asked, "the extender is not asked again", 2.0
         )
 
@@ -96,7 +96,7 @@ class TestWaking:
         [
             pytest.param(lambda scene: scene.remove("placed"), id="room on a node"),
             pytest.param(
-                lambda scene: scene.ask.core.patch_node_status(
+                lambda scene: scene.api.core.patch_node_status(
                     scene.nodes[0], {"status": {"allocatable": {"cpu": "9"}}}
                 ),
                 id="a node that offers more",
@@ -162,7 +162,7 @@ class TestNomination:
     ) -> None:
         node = self.nominated(scene, extender)
         scene.nominate("p", node)
-        scene.ask.until(
+        scene.api.wait_until(
             lambda: scene.read("p").status.nominated_node_name is None, "the nomination is gone"
         )
         assert extender.asked("p")[:2] == [[node], sorted(scene.nodes)]
@@ -174,7 +174,7 @@ class TestNomination:
         extender.filter = lambda _: {"Error": "not ready"}
         scene.nominate("p", node)
         assert scene.wait_refused("p", "SchedulerError") == "not ready"
-        scene.ask.until(
+        scene.api.wait_until(
             lambda: scene.read("p").status.nominated_node_name is None, "the nomination is gone"
         )
 
@@ -183,7 +183,7 @@ class TestNomination:
     ) -> None:
         node = self.nominated(scene, extender)
         extender.filter = keep_all
-        scene.ask.core.patch_node(node, {"spec": {"unschedulable": True}})
+        scene.api.core.patch_node(node, {"spec": {"unschedulable": True}})
         scene.wait_bound("p")
         scene.pod("next")
         scene.wait_bound("next")
@@ -221,7 +221,7 @@ class TestLeading:
         }
 
     def lease(self, scene: Scene, election: Json) -> Any:
-        return scene.ask.leases.read_namespaced_lease(election["resourceName"], "kube-system").spec
+        return scene.api.leases.read_namespaced_lease(election["resourceName"], "kube-system").spec
 
     def test_a_scheduler_holds_its_lease_by_the_name_of_its_host_and_renews_it(
         self, scene: Scene, extender: Extender, scheduling: Scheduling, election: Json
@@ -233,7 +233,7 @@ class TestLeading:
             held = self.lease(scene, election)
             assert held.holder_identity.startswith(f"{socket.gethostname()}_")
             assert (held.lease_duration_seconds, held.lease_transitions) == (600, 0)
-            scene.ask.until(
+            scene.api.wait_until(
                 lambda: self.lease(scene, election).renew_time > held.renew_time,
                 "it renews the lease",
             )
@@ -250,7 +250,7 @@ class TestLeading:
             scene.wait_bound("p")
             with scheduling(election, urlPrefix=extender.url, **STANDARD) as second:
                 scene.pod("q", schedulerName=second)
-                scene.ask.stays(
+                scene.api.holds(
                     lambda: not scene.read("q").spec.node_name, "the second one waits", 2.0
                 )
                 ended_first.close()

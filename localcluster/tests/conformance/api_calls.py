@@ -43,7 +43,7 @@ class Refusal:
         return str(self.status.get("message"))
 
 
-class Watching:
+class OpenWatch:
     """One open watch, read on a thread of its own until the server ends the stream or the block
     ends."""
 
@@ -88,7 +88,7 @@ class Watching:
             self._arrived.wait_for(lambda: self.ended or len(self._events) >= count, seconds)
             return list(self._events)
 
-    def told(self, count: int) -> list[tuple[str, str]]:
+    def event_names(self, count: int) -> list[tuple[str, str]]:
         """Wait for so many events and return the type of each and the name of its object."""
         return [
             (event["type"], event["object"]["metadata"]["name"]) for event in self.events(count)
@@ -103,11 +103,11 @@ class Watching:
             return list(self._events)
 
 
-class Asking:
+class ApiCalls:
     """Calls on one API server."""
 
     def __init__(self, api: client.ApiClient) -> None:
-        self.api = api
+        self.client = api
         # The library's own types refuse the plain dicts that it takes.
         self.core: Any = client.CoreV1Api(api)
         self.custom: Any = client.CustomObjectsApi(api)
@@ -117,7 +117,9 @@ class Asking:
 
     # --- waiting and refusals
 
-    def until(self, look: Callable[[], T], sentence: str, seconds: float = _PATIENCE_SECONDS) -> T:
+    def wait_until(
+        self, look: Callable[[], T], sentence: str, seconds: float = _PATIENCE_SECONDS
+    ) -> T:
         """Return what `look` returns as soon as that is true. Raises AssertionError with the
         sentence."""
         deadline = time.monotonic() + seconds
@@ -130,7 +132,7 @@ class Asking:
             )
             time.sleep(_POLL_SECONDS)
 
-    def stays(self, look: Callable[[], T], sentence: str, seconds: float = 1.0) -> None:
+    def holds(self, look: Callable[[], T], sentence: str, seconds: float = 1.0) -> None:
         """Look again and again for a while. Raises AssertionError as soon as what `look` returns is
         false."""
         deadline = time.monotonic() + seconds
@@ -138,7 +140,7 @@ class Asking:
             assert look(), f"it does not stay so: {sentence}"
             time.sleep(_POLL_SECONDS)
 
-    def found(self, read: Callable[[], T]) -> T | None:
+    def read_or_none(self, read: Callable[[], T]) -> T | None:
         """Return what a read returns, None where there is nothing to read."""
         try:
             return read()
@@ -195,12 +197,12 @@ class Asking:
         finally:
             response.close()
 
-    def watch(self, path: str, seconds: int = 60, **query: str) -> Watching:
+    def watch(self, path: str, seconds: int = 60, **query: str) -> OpenWatch:
         """Open a watch that the server ends after so many seconds."""
         wanted = {**query, "watch": "true", "timeoutSeconds": str(seconds)}
         response = self._open("GET", path, wanted, silence_seconds=seconds + 10.0)
         assert response.status == 200, response.read()
-        return Watching(response)
+        return OpenWatch(response)
 
     def _open(
         self,
@@ -212,7 +214,7 @@ class Asking:
         *,
         silence_seconds: float = 30.0,
     ) -> urllib3.BaseHTTPResponse:
-        request = self.api.param_serialize(
+        request = self.client.param_serialize(
             method,
             path,
             query_params=list(query.items()),
@@ -220,7 +222,7 @@ class Asking:
             body=body,
             auth_settings=["BearerToken"],
         )
-        answer = self.api.call_api(*request, _request_timeout=(5.0, silence_seconds))
+        answer = self.client.call_api(*request, _request_timeout=(5.0, silence_seconds))
         response: urllib3.BaseHTTPResponse = answer.response
         return response
 
@@ -247,7 +249,7 @@ class Asking:
         }
         metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
         self.core.create_node({"metadata": metadata, "spec": spec, "status": status})
-        self.until(
+        self.wait_until(
             lambda: self._untainted(name), f"{name} has lost the taint of a node that is not ready"
         )
         return name
