@@ -12,8 +12,8 @@ from typing import Any
 
 from autoscaler.clocks import Clocks
 from autoscaler.cluster import Caches
-from autoscaler.controller import Controller, Parts, Rhythm
-from autoscaler.decide import Deciding, DecisionRules
+from autoscaler.controller import Components, Controller, Timing
+from autoscaler.decide import Decider, DecisionRules
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
@@ -151,15 +151,15 @@ def _controller(
     rescaling = RescaleExecutor(
         LiveReader(client, _job_rules(settings)), JobWriter(client), hooks, _rescale_rules(settings)
     )
-    deciding = Deciding(_decision_rules(settings), metrics, dry_run=settings.dry_run)
-    parts = Parts(caches, logs, deciding, rescaling, reporting, metrics)
-    rhythm = Rhythm(
+    decider = Decider(_decision_rules(settings), metrics, dry_run=settings.dry_run)
+    parts = Components(caches, logs, decider, rescaling, reporting, metrics)
+    timing = Timing(
         tick_seconds=settings.tick_seconds,
         interval_seconds=settings.interval_seconds,
         early_interval_seconds=settings.early_interval_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
     )
-    return Controller(parts, rhythm, clocks, dry_run=settings.dry_run)
+    return Controller(parts, timing, clocks, dry_run=settings.dry_run)
 
 
 def _job_rules(settings: Settings) -> EligibilityConfig:

@@ -31,9 +31,9 @@ class AfterProfiling:
     def settle(self, state: JobState, decision: Decision, at: float) -> Decision:
         """The interval's decision on a job, or the way home in its place."""
         home = home_of(state)
-        if home is None or state.rescale is not None or state.deeds.profiling_since is not None:
+        if home is None or state.rescale is not None or state.record.profiling_since is not None:
             return decision
-        setbacks = state.deeds.setbacks
+        setbacks = state.record.setbacks
         failed = why_barred(setbacks, home) is not None and why_resting(setbacks, at) is not None
         if failed or state.awaits_checkpoint(at):
             return decision
@@ -56,7 +56,7 @@ class AfterProfiling:
     def may_lose(self, state: JobState, target: Counts, at: float) -> bool:
         """Whether the job may be restarted without a checkpoint, as its run is as short as what
         profiling may lose."""
-        moved_at = state.deeds.measured_at
+        moved_at = state.record.measured_at
         is_short = moved_at is not None and at - moved_at < self._rules.trained_limit_seconds
         return is_short and home_of(state) is not None and sum(target) > 0 and _is_mute(state, at)
 
@@ -95,7 +95,7 @@ def _why_last_move(state: JobState, decision: Decision, home: Counts) -> str | N
 def home_of(state: JobState) -> Counts | None:
     """The counts that its user wants of a job that was moved to be measured, if it still is where
     that has put it."""
-    return profiling.home_of(state.job, state.deeds.own_counts, state.deeds.profiled)
+    return profiling.home_of(state.job, state.record.own_counts, state.record.profiled)
 
 
 def _is_mute(state: JobState, at: float) -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from autoscaler.clocks import Clocks
-from autoscaler.decide import Deciding
+from autoscaler.decide import Decider
 from autoscaler.job_state import TAKE_BACK_PREFIX, JobState
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.managed_jobs import ManagedJobs
@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
+class Timing:
     """When what happens, in seconds."""
 
     tick_seconds: float = 2.0
@@ -42,12 +42,12 @@ class Rhythm:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Components:
     """What a controller works with."""
 
     observer: Observer
     logs: LogPoller
-    deciding: Deciding
+    decider: Decider
     rescaling: RescaleExecutor
     reporting: ProfileRecorder
     metrics: Metrics
@@ -56,11 +56,11 @@ class Parts:
 class Controller:
     """Runs the loop; ``tick`` is one turn of it, for tests and one-shot runs."""
 
-    def __init__(self, parts: Parts, rhythm: Rhythm, clocks: Clocks, *, dry_run: bool) -> None:
-        self.fleet = ManagedJobs(self._guard, dry_run=dry_run)
+    def __init__(self, parts: Components, timing: Timing, clocks: Clocks, *, dry_run: bool) -> None:
+        self.managed = ManagedJobs(self._guard, dry_run=dry_run)
         self.last_tick_at: float | None = None
-        self._parts = parts
-        self._rhythm = rhythm
+        self._components = parts
+        self._timing = timing
         self._dry_run = dry_run
         self._clocks = clocks
         self._planned_at: float | None = None
@@ -70,26 +70,26 @@ class Controller:
     def run(self, stopping: Callable[[float], bool]) -> None:
         """Tick until ``stopping``, which waits for the given seconds, says so."""
         self.last_tick_at = time.monotonic()  # a loop of which no turn ever ends well is stuck, too
-        while not stopping(self._rhythm.tick_seconds):
-            with self._guard("tick"), self._parts.metrics.tick_seconds.time():
+        while not stopping(self._timing.tick_seconds):
+            with self._guard("tick"), self._components.metrics.tick_seconds.time():
                 self.tick()
 
     def tick(self, *, decides: bool = True) -> IntervalPlan | None:
         """One turn; returns the plan where an interval was due. One that ``decides`` not only
         carries on."""
         now = self._clocks.now()
-        observation = self._parts.observer.observe(now)
-        leaving = self.fleet.look(observation)
+        observation = self._components.observer.observe(now)
+        leaving = self.managed.look(observation)
         with self._guard("logs"):
             self._read_logs()
         self._move_rescales(observation, now)
         plan = None
         with self._guard("decisions"):
             plan = self._decide(observation) if decides else None
-            self._parts.deciding.begin_pending(self.fleet, observation)
+            self._components.decider.begin_pending(self.managed, observation)
             if decides:
-                self._parts.deciding.profile(self.fleet, observation)
-        self._report([*leaving, *self.fleet], observation, now)
+                self._components.decider.profile(self.managed, observation)
+        self._report([*leaving, *self.managed], observation, now)
         self._alive()
         return plan
 
@@ -99,26 +99,28 @@ class Controller:
     @property
     def is_busy(self) -> bool:
         """Whether a rescale is under way."""
-        return any(state.rescale is not None for state in self.fleet)
+        return any(state.rescale is not None for state in self.managed)
 
     @property
     def awaits_room(self) -> bool:
         """Whether a decided rescale has not begun, since its room is not free yet."""
-        return self._parts.deciding.has_pending
+        return self._components.decider.has_pending
 
     def _read_logs(self) -> None:
-        runs = [(state.log, state.run) for state in self.fleet if state.run is not None]
-        self._parts.logs.poll(runs, self._clocks.now(), patience_seconds=self._rhythm.tick_seconds)
+        runs = [(state.log, state.run) for state in self.managed if state.run is not None]
+        self._components.logs.poll(
+            runs, self._clocks.now(), patience_seconds=self._timing.tick_seconds
+        )
 
     def _move_rescales(self, observation: Observation, now: float) -> None:
-        for state in self.fleet:
+        for state in self.managed:
             with self._guard("rescale", state):
                 self._take_back_if_half_bound(state, now)
                 if state.rescale is not None and not self._dry_run:
-                    self._parts.rescaling.move(state, observation, now)
+                    self._components.rescaling.move(state, observation, now)
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
-        since, limit_seconds = state.half_bound_since, self._rhythm.half_bound_seconds
+        since, limit_seconds = state.half_bound_since, self._timing.half_bound_seconds
         if (
             self._dry_run
             or since is None
@@ -129,7 +131,9 @@ class Controller:
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
         if state.was_whole or trained_at > since or state.job.rescale is RescaleRule.NEVER:
             # What has trained may train on with the pods it has, whether its log tells or not.
-            self._parts.reporting.half_bound(state.seen, limit_seconds, runs=state.run is not None)
+            self._components.reporting.half_bound(
+                state.seen, limit_seconds, runs=state.run is not None
+            )
             return
         counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
@@ -142,7 +146,7 @@ class Controller:
         if not self._is_due(observation):
             return None
         self._planned_at = self._clocks.timer()
-        plan = self._parts.deciding.interval(self.fleet, observation, self._alive)
+        plan = self._components.decider.interval(self.managed, observation, self._alive)
         # Afterwards, since planning fits the forecasts that tell whether a goal is met.
         self._planned_for = self._occasion(observation)
         return plan
@@ -151,9 +155,9 @@ class Controller:
         if self._planned_at is None:
             return True
         passed_seconds = self._clocks.timer() - self._planned_at
-        if passed_seconds >= self._rhythm.interval_seconds:
+        if passed_seconds >= self._timing.interval_seconds:
             return True
-        if passed_seconds < self._rhythm.early_interval_seconds:
+        if passed_seconds < self._timing.early_interval_seconds:
             return False
         return self._occasion(observation) != self._planned_for
 
@@ -163,17 +167,17 @@ class Controller:
         nodes: tuple[Node, ...] = observation.snapshot.nodes
         jobs = tuple((job.uid, job.bounds, job.goal, job.suspended and not self._is_ours(job.uid))
                      for job in observation.snapshot.jobs)  # fmt: skip
-        return nodes, jobs, tuple(self._readiness(state, observation.at) for state in self.fleet)
+        return nodes, jobs, tuple(self._readiness(state, observation.at) for state in self.managed)
 
     def _is_ours(self, uid: str) -> bool:
-        state = self.fleet.states.get(uid)
+        state = self.managed.states.get(uid)
         return state is not None and state.rescale is not None
 
     @staticmethod
     def _readiness(state: JobState, at: float) -> object:
         is_measured = (
-            bool(state.deeds.profiled)
-            and state.deeds.profiling_since is None
+            bool(state.record.profiled)
+            and state.record.profiling_since is None
             and state.rescale is None
         )
         goal_met = isinstance(state.outlook, JobOutlook) and state.outlook.goal_met
@@ -182,10 +186,10 @@ class Controller:
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
         if self._dry_run:
             return
-        reporting, metrics = self._parts.reporting, self._parts.metrics
+        reporting, metrics = self._components.reporting, self._components.metrics
         began = time.monotonic()
         for state in sorted(states, key=_longest_unwritten):
-            if time.monotonic() - began > self._rhythm.tick_seconds:
+            if time.monotonic() - began > self._timing.tick_seconds:
                 # an API server that hangs must not keep rescales waiting; the others are written
                 # next time
                 break
@@ -197,7 +201,7 @@ class Controller:
             self._report_half_bound(observation, now)
         metrics.count_phases(
             phase_of(state, state.outlook if isinstance(state.outlook, JobOutlook) else None)
-            for state in self.fleet
+            for state in self.managed
         )
 
     def _report_half_bound(self, observation: Observation, now: float) -> None:
@@ -205,15 +209,17 @@ class Controller:
         since: dict[str, float] = {}
         for uid, pods in observation.pods.items():
             seen = observation.jobs.get(uid)
-            if seen is None or uid in self.fleet.states:
+            if seen is None or uid in self.managed.states:
                 continue
             bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
             if not any(bound) or all(bound):
                 continue
             since[uid] = self._unmanaged_since.get(uid, now)
-            if now - since[uid] >= self._rhythm.half_bound_seconds:
+            if now - since[uid] >= self._timing.half_bound_seconds:
                 runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
-                self._parts.reporting.half_bound(seen, self._rhythm.half_bound_seconds, runs=runs)
+                self._components.reporting.half_bound(
+                    seen, self._timing.half_bound_seconds, runs=runs
+                )
         self._unmanaged_since = since
 
     @contextmanager
@@ -221,7 +227,7 @@ class Controller:
         try:
             yield
         except Exception:  # noqa: BLE001 - a fault of our own is told with its trace, counted and tried again
-            self._parts.metrics.faults.labels(where).inc()
+            self._components.metrics.faults.labels(where).inc()
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
 
 

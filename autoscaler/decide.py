@@ -79,7 +79,7 @@ class DecisionRules:
     extender holds room for as long."""
 
 
-class Deciding:
+class Decider:
     """Plans intervals and profiling runs, and begins what they ask for."""
 
     def __init__(self, rules: DecisionRules, metrics: Metrics, *, dry_run: bool) -> None:
@@ -87,36 +87,40 @@ class Deciding:
         self._metrics = metrics
         self._dry_run = dry_run
         self._pending: dict[str, tuple[str, Decision]] = {}
-        self._homing = AfterProfiling(rules.profiling)
+        self._after_profiling = AfterProfiling(rules.profiling)
         self._number = 0
 
     def interval(
-        self, fleet: ManagedJobs, observation: Observation, alive: Callable[[], None]
+        self, managed: ManagedJobs, observation: Observation, alive: Callable[[], None]
     ) -> IntervalPlan:
         """Plan one interval; its rescales begin with ``begin_pending``. Calls ``alive`` while that
         takes long."""
-        self._take_back_stale(fleet, observation.at)
+        self._take_back_stale(managed, observation.at)
         self._number += 1
         interval_id = f"{format_second(observation.at)}-{self._number}"
         seen = IntervalInput(
-            observation.snapshot, _progress(fleet, observation.at), _history(fleet, observation.at)
+            observation.snapshot,
+            _progress(managed, observation.at),
+            _history(managed, observation.at),
         )
         with self._metrics.planning_seconds.time():
-            self._forecast(fleet, seen, alive)
-            methods = Strategies(self._rules.policy, self._rules.placement, self._outlook_of(fleet))
+            self._forecast(managed, seen, alive)
+            methods = Strategies(
+                self._rules.policy, self._rules.placement, self._outlook_of(managed)
+            )
             plan = plan_interval(interval_id, seen, methods, self._rules.interval)
         self._metrics.intervals.inc()
         self._pending = {}
-        self._homing.keep(fleet.states.keys())
+        self._after_profiling.keep(managed.states.keys())
         for decision in plan.decisions:
-            self._note(fleet, decision, plan)
-        self._explore(fleet, observation)
+            self._note(managed, decision, plan)
+        self._explore(managed, observation)
         return plan
 
-    def _take_back_stale(self, fleet: ManagedJobs, at: float) -> None:
+    def _take_back_stale(self, managed: ManagedJobs, at: float) -> None:
         """Nothing has been done for such a rescale yet, and all the while its target's room is kept
         from others."""
-        for state in fleet:
+        for state in managed:
             waiting = state.rescale
             if (
                 waiting is None
@@ -124,23 +128,25 @@ class Deciding:
                 or waiting.record.undoing
             ):
                 continue
-            is_patient = not state.deeds.waited_in_vain
+            is_patient = not state.record.waited_in_vain
             if at - waiting.record.step_at >= (
                 self._rules.stale_seconds if is_patient else FRESH_SECONDS
             ):
                 state.rescale = None
                 if waiting.needs_checkpoint:
-                    state.deeds = replace(state.deeds, waited_in_vain=True)
+                    state.record = replace(state.record, waited_in_vain=True)
                 _LOG.info(
                     "job %s: rescale %s waited too long for a checkpoint",
                     state.job.key,
                     waiting.record.id,
                 )
 
-    def _forecast(self, fleet: ManagedJobs, seen: IntervalInput, alive: Callable[[], None]) -> None:
+    def _forecast(
+        self, managed: ManagedJobs, seen: IntervalInput, alive: Callable[[], None]
+    ) -> None:
         """Fit each job once; a fit that fails by a fault of ours leaves its job without a forecast,
         and only that."""
-        for state in fleet:
+        for state in managed:
             alive()
             try:
                 state.outlook = self._rules.forecast(state.job, seen.progress[state.job.uid])
@@ -151,9 +157,9 @@ class Deciding:
                     "its forecast failed by a fault of this software, which is in its log"
                 )
 
-    def _outlook_of(self, fleet: ManagedJobs) -> Forecaster:
+    def _outlook_of(self, managed: ManagedJobs) -> Forecaster:
         def outlook_of(job: Job, progress: TrainingProgress, /) -> JobOutlook | NotReady:
-            state = fleet.states.get(job.uid)
+            state = managed.states.get(job.uid)
             return (
                 self._rules.forecast(job, progress)
                 if state is None or state.outlook is None
@@ -162,7 +168,7 @@ class Deciding:
 
         return outlook_of
 
-    def _note(self, fleet: ManagedJobs, decision: Decision, plan: IntervalPlan) -> None:
+    def _note(self, managed: ManagedJobs, decision: Decision, plan: IntervalPlan) -> None:
         self._metrics.decisions.labels(decision.action.value).inc()
         _LOG.info(
             "interval %s: job %s %s at %s -> %s: %s",
@@ -173,11 +179,11 @@ class Deciding:
             decision.counts,
             decision.reason,
         )
-        state = fleet.states.get(decision.uid)
+        state = managed.states.get(decision.uid)
         if state is None:
             return
         state.decision, state.interval_id, state.decided_at = decision, plan.interval_id, plan.at
-        state.decision = decision = self._homing.settle(state, decision, plan.at)
+        state.decision = decision = self._after_profiling.settle(state, decision, plan.at)
         if decision.rescales or decision.action is Action.SUSPEND:
             self._pending[decision.uid] = (plan.interval_id, decision)
 
@@ -186,14 +192,14 @@ class Deciding:
         """Whether a decided rescale has not begun yet."""
         return bool(self._pending)
 
-    def begin_pending(self, fleet: ManagedJobs, observation: Observation) -> None:
+    def begin_pending(self, managed: ManagedJobs, observation: Observation) -> None:
         """Begin the decided rescales whose room is free by now."""
-        self._take_back_stale(fleet, observation.at)
+        self._take_back_stale(managed, observation.at)
         if not self._pending:
             return
-        layout = self.room(fleet, observation)
+        layout = self.room(managed, observation)
         for uid, (interval_id, decision) in list(self._pending.items()):
-            state = fleet.states.get(uid)
+            state = managed.states.get(uid)
             if state is None or state.rescale is not None or state.job.counts != decision.current:
                 self._pending.pop(uid)
                 continue
@@ -215,11 +221,11 @@ class Deciding:
         if self._dry_run:
             return
         is_measuring = record_id.startswith((PROFILING_PREFIX, EXPLORING_PREFIX))
-        if not is_measuring and self._homing.may_lose(state, target, at):
+        if not is_measuring and self._after_profiling.may_lose(state, target, at):
             record_id = SETTLING_PREFIX + record_id
         record = RescaleRecord(record_id, at, state.job.counts, target, why, Step.CHECKPOINT, at)
         state.begin(record)
-        state.deeds = replace(state.deeds, profiling_since=None)
+        state.record = replace(state.record, profiling_since=None)
         _LOG.info(
             "job %s: rescale %s from %s to %s begins: %s",
             state.job.key,
@@ -229,10 +235,10 @@ class Deciding:
             why,
         )
 
-    def room(self, fleet: ManagedJobs, observation: Observation) -> CapacityPlan:
+    def room(self, managed: ManagedJobs, observation: Observation) -> CapacityPlan:
         """The room that is free now for what begins."""
         claims = [
-            claim for state in fleet if (claim := self._claim(state, observation)) is not None
+            claim for state in managed if (claim := self._claim(state, observation)) is not None
         ]
         return room_now(observation.snapshot, self._rules.placement, claims)
 
@@ -254,20 +260,20 @@ class Deciding:
         insists = record.phase in RESCALING and waited_seconds < self._rules.hold_seconds
         return Claim(state.job, record.aim, stays=record.step is Step.START, insists=insists)
 
-    def profile(self, fleet: ManagedJobs, observation: Observation) -> None:
+    def profile(self, managed: ManagedJobs, observation: Observation) -> None:
         """End profiling runs that have measured enough, and begin the next ones."""
         at, rules = observation.at, self._rules.profiling
-        self._end_runs([state for state in fleet if state.deeds.profiling_since is not None], at)
-        young = [state for state in fleet if len(state.deeds.profiled) < rules.runs]
-        measured = Measured(_progress(young, at), _history(fleet, at))
+        self._end_runs([state for state in managed if state.record.profiling_since is not None], at)
+        young = [state for state in managed if len(state.record.profiled) < rules.runs]
+        measured = Measured(_progress(young, at), _history(managed, at))
         snapshot = observation.snapshot
         if all(
             why_not_profiled(state.job, snapshot, measured, rules) is not None for state in young
         ):
             return
-        room = self.room(fleet, observation)
+        room = self.room(managed, observation)
         for move in plan_profiling(snapshot, measured, room, rules):
-            self._measure(fleet, move, at)
+            self._measure(managed, move, at)
 
     def _end_runs(self, states: Sequence[JobState], at: float) -> None:
         measured = Measured(_progress(states, at), _history(states, at))
@@ -278,15 +284,15 @@ class Deciding:
                 else None
             )
             if over is not None:
-                state.deeds = replace(state.deeds, profiling_since=None)
+                state.record = replace(state.record, profiling_since=None)
                 _LOG.info("job %s: profiling run is over: %s", state.job.key, over)
 
-    def _explore(self, fleet: ManagedJobs, observation: Observation) -> None:
-        measured = Measured(_progress(fleet, observation.at), _history(fleet, observation.at))
-        room = self.room(fleet, observation)
+    def _explore(self, managed: ManagedJobs, observation: Observation) -> None:
+        measured = Measured(_progress(managed, observation.at), _history(managed, observation.at))
+        room = self.room(managed, observation)
         move = plan_exploration(observation.snapshot, measured, room, self._rules.profiling)
         if move is not None and move.uid not in self._pending:
-            state = fleet.states[move.uid]
+            state = managed.states[move.uid]
             self._note_measuring(state, move.counts)
             self.begin(
                 state,
@@ -296,23 +302,23 @@ class Deciding:
                 observation.at,
             )
 
-    def _measure(self, fleet: ManagedJobs, move: ProfilingMove, at: float) -> None:
-        state = fleet.states.get(move.uid)
+    def _measure(self, managed: ManagedJobs, move: ProfilingMove, at: float) -> None:
+        state = managed.states.get(move.uid)
         if state is None or state.rescale is not None or self._dry_run:
             return
         self._pending.pop(move.uid, None)
         self._note_measuring(state, move.counts)
-        run = len(state.deeds.profiled)
+        run = len(state.record.profiled)
         self.begin(
             state, f"{PROFILING_PREFIX}{format_second(at)}-{run}", move.counts, move.reason, at
         )
 
     @staticmethod
     def _note_measuring(state: JobState, counts: Counts) -> None:
-        own_counts = state.deeds.own_counts if home_of(state) is not None else None
-        profiled = (*state.deeds.profiled, counts)
-        state.deeds = replace(
-            state.deeds, profiled=profiled, own_counts=own_counts or state.job.counts
+        own_counts = state.record.own_counts if home_of(state) is not None else None
+        profiled = (*state.record.profiled, counts)
+        state.record = replace(
+            state.record, profiled=profiled, own_counts=own_counts or state.job.counts
         )
 
 

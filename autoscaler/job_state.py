@@ -57,8 +57,8 @@ class JobState:
 
     ``seen`` is the job as last observed, ``job`` the valid part of it. ``decision`` is the last
     interval's, made at
-    ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the memory
-    in it.
+    ``decided_at`` under ``interval_id``. ``stored`` is what the profile shows, without the saved
+    state in it.
     ``half_bound_since``: since when some pods, but not all, have a node; ``was_whole``: all had one
     before, in the same run. ``name_taken_at``: when another job's profile
     was found last to hold the name. ``goal_moved``: its user set another goal since the rescale
@@ -70,7 +70,7 @@ class JobState:
     seen: TrainingJob
     job: Job
     log: ProgressLog
-    deeds: JobRecord = field(default_factory=JobRecord)
+    record: JobRecord = field(default_factory=JobRecord)
     rescale: Rescale | None = None
     run: Run | None = None
     profile: TrainingProfile | None = None
@@ -96,8 +96,8 @@ class JobState:
         rules = LogFormatOptions.of(job)
         if profile is None:
             return cls(seen, job, ProgressLog(rules))
-        memory = unpack(profile.status.state, job.key, at)
-        state = cls(seen, job, ProgressLog.from_state(rules, memory.log), memory.deeds)
+        saved = unpack(profile.status.state, job.key, at)
+        state = cls(seen, job, ProgressLog.from_state(rules, saved.log), saved.record)
         state.profile, state.stored = profile, profile.status
         record = unpack_rescale(profile.status.rescale, job.key, at)
         if record is not None:
@@ -107,7 +107,7 @@ class JobState:
     def look(self, observation: Observation) -> None:
         """Take in what the caches show of the job now."""
         self.renew(observation.jobs[self.job.uid])
-        self.deeds = replace(self.deeds, setbacks=kept(self.deeds.setbacks, observation.at))
+        self.record = replace(self.record, setbacks=kept(self.record.setbacks, observation.at))
         self._listen_for_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
@@ -124,7 +124,7 @@ class JobState:
             self.log.rules = LogFormatOptions.of(seen.active)
         if seen.active.goal != self.job.goal:
             # Another goal is not met yet: what was suspended for the old one may go on.
-            self.deeds, self.goal_moved = replace(self.deeds, suspended_at_target=False), True
+            self.record, self.goal_moved = replace(self.record, suspended_at_target=False), True
         self.job = seen.active
 
     def _look_at_gang(self, pods: Sequence[Pod], at: float) -> None:
@@ -134,12 +134,12 @@ class JobState:
         )
         wanted = sum(self.job.counts) + sum(role.count for role in self.job.fixed)
         whole = tuple(pod.uid for pod in pods)[:_MOST_KNOWN]
-        if all(bound) and len(pods) >= wanted and whole != self.deeds.whole:
-            self.deeds = replace(self.deeds, whole=whole)
-        self.was_whole = any(pod.uid in self.deeds.whole for pod in pods)
+        if all(bound) and len(pods) >= wanted and whole != self.record.whole:
+            self.record = replace(self.record, whole=whole)
+        self.was_whole = any(pod.uid in self.record.whole for pod in pods)
 
     def _listen_for_checkpoint(self, at: float) -> None:
-        if not self.deeds.waited_in_vain:
+        if not self.record.waited_in_vain:
             return
         latest = self.progress(at).checkpoint_at or -math.inf
         if self.checkpoint_at is not None and latest > self.checkpoint_at:
@@ -163,7 +163,7 @@ class JobState:
         Once may be bad luck; but room that is kept for a job that never prints such a line is lost
         to everybody."""
         if (
-            not self.deeds.waited_in_vain
+            not self.record.waited_in_vain
             or self.job.rescale is not RescaleRule.CHECKPOINT
             or not self._may_train(at)
         ):
@@ -200,9 +200,9 @@ class JobState:
         )
 
     @property
-    def memory(self) -> SavedState:
+    def saved(self) -> SavedState:
         """What the next autoscaler is to know."""
-        return SavedState(self.log.to_state(), self.deeds)
+        return SavedState(self.log.to_state(), self.record)
 
     @property
     def rescaling_to(self) -> Counts | None:
@@ -212,16 +212,16 @@ class JobState:
     def history(self, at: float) -> JobHistory:
         """What was done to the job, as decisions need it at an instant."""
         return JobHistory(
-            rescales=self.deeds.rescales,
-            last_rescaled_at=self.deeds.last_rescaled_at,
+            rescales=self.record.rescales,
+            last_rescaled_at=self.record.last_rescaled_at,
             rescaling_to=self.rescaling_to,
-            profiling_since=self.deeds.profiling_since,
-            profiled=self.deeds.profiled,
+            profiling_since=self.record.profiling_since,
+            profiled=self.record.profiled,
             measures=self.rescale is not None and measures(self.rescale.record),
-            setbacks=self.deeds.setbacks,
-            own_counts=self.deeds.own_counts if self.job.counts in self.deeds.profiled else None,
+            setbacks=self.record.setbacks,
+            own_counts=self.record.own_counts if self.job.counts in self.record.profiled else None,
             awaits_checkpoint=self.awaits_checkpoint(at),
-            suspended_at_target=self.deeds.suspended_at_target,
+            suspended_at_target=self.record.suspended_at_target,
         )
 
     def progress(self, now: float) -> TrainingProgress:
@@ -238,7 +238,7 @@ class JobState:
         if self.rescale is not None:
             record = self.rescale.record
             setback = PlacementFailure(record.target, record.before, at, waited_seconds)
-            self.deeds = replace(self.deeds, setbacks=kept((*self.deeds.setbacks, setback), at))
+            self.record = replace(self.record, setbacks=kept((*self.record.setbacks, setback), at))
 
     def rescale_ended(self, end: End, at: float) -> None:
         """Take note of how a rescale ended."""
@@ -247,15 +247,15 @@ class JobState:
         is_profiling = measures(end.record)
         reached = end.outcome is Outcome.REACHED
         settles = reached and not is_profiling and not end.record.id.startswith(EXPLORING_PREFIX)
-        self.deeds = replace(
-            self.deeds,
+        self.record = replace(
+            self.record,
             # Profiling runs have a budget of their own and do not count against the cap on
             # rescales.
-            rescales=self.deeds.rescales + (happened and not is_profiling),
-            last_rescaled_at=at if happened and not is_profiling else self.deeds.last_rescaled_at,
+            rescales=self.record.rescales + (happened and not is_profiling),
+            last_rescaled_at=at if happened and not is_profiling else self.record.last_rescaled_at,
             profiling_since=at if is_profiling and reached else None,
-            measured_at=at if is_profiling and happened else self.deeds.measured_at,
-            own_counts=None if settles else self.deeds.own_counts,
-            waited_in_vain=self.deeds.waited_in_vain and not happened,
-            suspended_at_target=self.deeds.suspended_at_target or end.outcome is Outcome.SUSPENDED,
+            measured_at=at if is_profiling and happened else self.record.measured_at,
+            own_counts=None if settles else self.record.own_counts,
+            waited_in_vain=self.record.waited_in_vain and not happened,
+            suspended_at_target=self.record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
         )

@@ -50,8 +50,8 @@ class ManagedJobs:
             with self._guard("look", state):
                 state.look(observation)
             if nodes_changed:
-                state.deeds = replace(
-                    state.deeds, setbacks=kept(state.deeds.setbacks, observation.at, lifted=True)
+                state.record = replace(
+                    state.record, setbacks=kept(state.record.setbacks, observation.at, lifted=True)
                 )
             self._adopt(state, observation.at)
         leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]
@@ -71,7 +71,7 @@ class ManagedJobs:
     def _adopt(self, state: JobState, at: float) -> None:
         if self._dry_run or state.rescale is not None or state.seen.active is None:
             return
-        if state.deeds.suspended_at_target and state.seen.suspended:
+        if state.record.suspended_at_target and state.seen.suspended:
             # for good; once its user has resumed it, the mark must not make the next suspension
             # look like ours
             return

@@ -55,13 +55,12 @@ class SavedState:
     """The profile's ``state``."""
 
     log: LogState = field(default_factory=LogState)
-    deeds: JobRecord = field(default_factory=JobRecord)
+    record: JobRecord = field(default_factory=JobRecord)
 
 
-def pack(memory: SavedState) -> str:
-    """The memory as one word: JSON, compressed, since whoever has a profile described has it on the
-    screen."""
-    return b64encode(zlib.compress(msgspec.json.encode(memory))).decode()
+def pack(saved: SavedState) -> str:
+    """JSON, compressed, in base64: short, since `kubectl describe` prints it."""
+    return b64encode(zlib.compress(msgspec.json.encode(saved))).decode()
 
 
 def unpack(state: str | None, job: object, at: float) -> SavedState:
@@ -76,8 +75,8 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         # No more than a profile can hold of what is written here: a word that grows without end is
         # not from here.
         text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
-        memory = msgspec.json.decode(text, type=SavedState)
-        return replace(memory, deeds=_until(memory.deeds, at))
+        saved = msgspec.json.decode(text, type=SavedState)
+        return replace(saved, record=_until(saved.record, at))
     except (ValueError, zlib.error, msgspec.MsgspecError) as error:
         _LOG.warning(
             "job %s: what its profile remembers cannot be read (%s); it is learned anew", job, error
@@ -85,13 +84,13 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         return SavedState()
 
 
-def _until(deeds: JobRecord, at: float) -> JobRecord:
+def _until(record: JobRecord, at: float) -> JobRecord:
     return replace(
-        deeds,
-        last_rescaled_at=_past(deeds.last_rescaled_at, at),
-        profiling_since=_past(deeds.profiling_since, at),
-        measured_at=_past(deeds.measured_at, at),
-        setbacks=tuple(replace(each, at=min(each.at, at)) for each in deeds.setbacks),
+        record,
+        last_rescaled_at=_past(record.last_rescaled_at, at),
+        profiling_since=_past(record.profiling_since, at),
+        measured_at=_past(record.measured_at, at),
+        setbacks=tuple(replace(each, at=min(each.at, at)) for each in record.setbacks),
     )
 
 

@@ -106,10 +106,10 @@ class ProfileRecorder:
         if profile is None:
             return False
         state.profile = profile
-        # The memory is copied only now: it is by far the largest part, and most looks write
+        # The saved state is copied only now: it is by far the largest part, and most looks write
         # nothing.
         outcome = self._profiles.write_status(
-            profile, msgspec.structs.replace(status, state=pack(state.memory))
+            profile, msgspec.structs.replace(status, state=pack(state.saved))
         )
         if isinstance(outcome, Written):
             state.stored, state.stored_at = status, now

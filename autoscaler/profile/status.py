@@ -19,7 +19,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
     progress = state.progress(now)
     outlook = state.outlook if isinstance(state.outlook, JobOutlook) else None
     target = state.rescaling_to
-    deeds = state.deeds
+    record = state.record
     return ProfileStatus(
         phase=phase_of(state, outlook),
         reason=_reason(state),
@@ -34,8 +34,8 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         progress_percent=None if outlook is None else _percent(outlook),
         steps_per_second=_significant(_speed_now(state, progress)),
         remaining_seconds=_remaining_seconds(state, outlook),
-        rescales=deeds.rescales,
-        last_rescaled_at=_second(deeds.last_rescaled_at),
+        rescales=record.rescales,
+        last_rescaled_at=_second(record.last_rescaled_at),
         rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
         checkpoint_step=progress.checkpoint_step,
         checkpointed_at=None
@@ -58,7 +58,7 @@ def phase_of(state: JobState, outlook: JobOutlook | None) -> Phase:
         return Phase.WAITING
     if outlook is not None and outlook.goal_met:
         return Phase.AT_TARGET
-    return Phase.TRAINING if state.deeds.profiling_since is None else Phase.PROFILING
+    return Phase.TRAINING if state.record.profiling_since is None else Phase.PROFILING
 
 
 def _is_about_to_begin(rescale: Rescale) -> bool:
@@ -76,9 +76,9 @@ def _reason(state: JobState) -> str:
     if state.seen.suspended:
         # Our mark lies on a job that we suspended; one that its user resumed and suspended again
         # has none.
-        is_ours = state.deeds.suspended_at_target and state.seen.suspended_by is not None
+        is_ours = state.record.suspended_at_target and state.seen.suspended_by is not None
         return "suspended: its goal is met" if is_ours else "suspended by its user"
-    if state.run is not None and state.deeds.profiling_since is not None:
+    if state.run is not None and state.record.profiling_since is not None:
         return f"measures its speed at {state.job.counts}"
     if state.decision is not None:
         return state.decision.reason

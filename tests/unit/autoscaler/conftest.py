@@ -5,19 +5,19 @@ from collections.abc import Iterator
 import pytest
 
 from autoscaler.logs.poller import LogPoller
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.logs import Logs, Nodes
-from tests.unit.autoscaler.mayor import ControllerHarness
-from tests.unit.autoscaler.town import FakeCluster
 
 
 @pytest.fixture
-def town() -> FakeCluster:
+def cluster() -> FakeCluster:
     return FakeCluster()
 
 
 @pytest.fixture
-def mayor(town: FakeCluster) -> ControllerHarness:
-    return ControllerHarness(town)
+def harness(cluster: FakeCluster) -> ControllerHarness:
+    return ControllerHarness(cluster)
 
 
 @pytest.fixture

@@ -10,42 +10,44 @@ from autoscaler.rescale.executor import Hooks, RescaleExecutor
 from autoscaler.rescale.types import RescaleRecord, RescaleRules, Step
 from optimus.jobs import Counts, Role
 from optimus.progress.types import LogLine, RunLook
-from tests.unit.autoscaler.town import FakeCluster
-from tests.unit.autoscaler.trainee import BEGINNING, tf_job
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
 
 
 def moving(rescale: str) -> tuple[FakeCluster, JobState]:
     """A job that trains, and is to be moved."""
-    town = FakeCluster()
-    town.submit(tf_job("a", 1, 1, target_loss="0.1", rescale=rescale))
-    town.pass_time(1.0)
-    observation = town.observe(town.at)
+    cluster = FakeCluster()
+    cluster.submit(tf_job("a", 1, 1, target_loss="0.1", rescale=rescale))
+    cluster.pass_time(1.0)
+    observation = cluster.observe(cluster.at)
     seen = observation.jobs["uid-a"]
     assert seen.active is not None
-    state = JobState.first_seen(seen, seen.active, None, town.at)
+    state = JobState.first_seen(seen, seen.active, None, cluster.at)
     state.look(observation)
     state.begin(
-        RescaleRecord("i", town.at, Counts(1, 1), Counts(1, 2), "why", Step.CHECKPOINT, town.at)
+        RescaleRecord(
+            "i", cluster.at, Counts(1, 1), Counts(1, 2), "why", Step.CHECKPOINT, cluster.at
+        )
     )
-    return town, state
+    return cluster, state
 
 
-def move(town: FakeCluster, state: JobState, read_logs: Callable[[JobState], bool]) -> bool:
+def move(cluster: FakeCluster, state: JobState, read_logs: Callable[[JobState], bool]) -> bool:
     """Take the rescale on; whether the job is suspended by then."""
     hooks = Hooks(lambda _: True, lambda *_: None, read_logs, lambda *_: None)
-    rescaling = RescaleExecutor(town, town, hooks, RescaleRules(fresh_seconds=30))
-    rescaling.move(state, town.observe(town.at), town.at)
-    return town.trainees["a"].suspended
+    rescaling = RescaleExecutor(cluster, cluster, hooks, RescaleRules(fresh_seconds=30))
+    rescaling.move(state, cluster.observe(cluster.at), cluster.at)
+    return cluster.jobs["a"].suspended
 
 
 def test_a_suspension_waits_until_the_last_lines_are_in() -> None:
-    town, state = moving("any")
+    cluster, state = moving("any")
     answers = [False, False, True]
     coming = iter(answers)
     seen = []
     for _ in answers:
-        seen.append(move(town, state, lambda _: next(coming)))
-        town.at += 2
+        seen.append(move(cluster, state, lambda _: next(coming)))
+        cluster.at += 2
     assert seen == answers
 
 
@@ -70,7 +72,7 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
     reads: list[tuple[int, int]], suspended: bool
 ) -> None:
     """Reads of the log and the newest line of each; odd ones tell of a checkpoint."""
-    town, state = moving("checkpoint")
+    cluster, state = moving("checkpoint")
     assert state.run is not None
     for read_at, at in reads:
         text = f"step={at + 1} loss=1" + (f" checkpoint={at + 1}" if at % 2 and at > 1 else "")
@@ -79,6 +81,6 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
             "a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(BEGINNING + at, text)], look
         )
     for tick in range(5):  # the log is not read any more: what was old does not become young
-        town.at = BEGINNING + 1000 + 2 * tick
-        is_suspended = move(town, state, lambda _: True)
+        cluster.at = BEGINNING + 1000 + 2 * tick
+        is_suspended = move(cluster, state, lambda _: True)
     assert is_suspended is suspended

@@ -2,50 +2,50 @@
 
 import pytest
 
-from tests.unit.autoscaler.mayor import ControllerHarness
-from tests.unit.autoscaler.town import FakeCluster
-from tests.unit.autoscaler.trainee import SUSPENDED_BY, tf_job
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import SUSPENDED_BY, tf_job
 
 
 def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.quota = 0
-    job = town.submit(
+    cluster.quota = 0
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="any", min_workers="2")
     )
-    mayor.rule_until("a", "Starting")
-    town.day_offset = 700.0
-    mayor.rule(30)
-    assert "RollingBack" not in town.reasons("a")
-    mayor.rule(40)
-    assert "RollingBack" in town.reasons("a")
+    harness.run_until("a", "Starting")
+    cluster.day_offset = 700.0
+    harness.run(30)
+    assert "RollingBack" not in cluster.reasons("a")
+    harness.run(40)
+    assert "RollingBack" in cluster.reasons("a")
     assert not job.suspended or job.manifest["metadata"]["annotations"][SUSPENDED_BY]
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(
-    town: FakeCluster, mayor: ControllerHarness, restarts: bool
+    cluster: FakeCluster, harness: ControllerHarness, restarts: bool
 ) -> None:
-    town.submit(tf_job("a", 1, 1, target_loss="0.0501", training_mode="sync", rescale="any"))
+    cluster.submit(tf_job("a", 1, 1, target_loss="0.0501", training_mode="sync", rescale="any"))
     for _ in range(300):
-        mayor.rule(1)
-        if mayor.status("a").rescales and mayor.status("a").phase == "Training":
+        harness.run(1)
+        if harness.status("a").rescales and harness.status("a").phase == "Training":
             break
-    town.day_offset = -36_000.0
+    cluster.day_offset = -36_000.0
     if restarts:
-        mayor.restart()
-    mayor.rule(60)
-    assert mayor.status("a").rescales
-    assert "left in peace" not in mayor.status("a").reason
+        harness.restart()
+    harness.run(60)
+    assert harness.status("a").rescales
+    assert "left in peace" not in harness.status("a").reason
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_intervals(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    mayor.rule(5)
-    planned = mayor.intervals
-    town.day_offset = -3600.0
-    mayor.rule(60)
-    assert mayor.intervals > planned
+    cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    harness.run(5)
+    planned = harness.intervals
+    cluster.day_offset = -3600.0
+    harness.run(60)
+    assert harness.intervals > planned

@@ -4,55 +4,59 @@ import pytest
 
 from optimus.jobs import Counts
 from optimus.kube.errors import ErrorKind
-from tests.unit.autoscaler.mayor import ControllerHarness
-from tests.unit.autoscaler.town import FakeCluster
-from tests.unit.autoscaler.trainee import tf_job
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import tf_job
 
 
 def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
     )
-    mayor.rule_until("a", "Profiling")
-    mayor.rule_until("a", "AtTarget", seconds=900)
-    assert town.reasons("a").count("Rescaling") >= 4
-    assert mayor.status("a").rescales <= 2
-    assert mayor.status("a").progress_percent == 100
+    harness.run_until("a", "Profiling")
+    harness.run_until("a", "AtTarget", seconds=900)
+    assert cluster.reasons("a").count("Rescaling") >= 4
+    assert harness.status("a").rescales <= 2
+    assert harness.status("a").progress_percent == 100
     assert job.counts.workers > 1, "more workers save most of its time"
 
 
 def test_a_job_that_arrives_gets_room_from_one_that_has_much(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    first = town.submit(tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any"))
-    mayor.rule(120)
+    first = cluster.submit(
+        tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any")
+    )
+    harness.run(120)
     held = sum(first.counts)
-    second = town.submit(tf_job("b", 1, 4, target_loss="0.06", training_mode="sync", rescale="any"))
-    mayor.rule(60)
-    assert second.pods, mayor.status("b").reason
+    second = cluster.submit(
+        tf_job("b", 1, 4, target_loss="0.06", training_mode="sync", rescale="any")
+    )
+    harness.run(60)
+    assert second.pods, harness.status("b").reason
     assert sum(first.counts) < held
-    mayor.rule_until("b", "Training", "Profiling", "AtTarget")
+    harness.run_until("b", "Training", "Profiling", "AtTarget")
 
 
 def test_without_annotations_nothing_is_done_or_written(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.submit(tf_job("plain", 1, 2))
-    mayor.rule(60)
-    assert (town.writes, town.profiles, town.told) == (0, {}, [])
+    cluster.submit(tf_job("plain", 1, 2))
+    harness.run(60)
+    assert (cluster.writes, cluster.profiles, cluster.events) == (0, {}, [])
 
 
 def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.submit(tf_job("bad", 1, 2, target_loss="low"))
-    good = town.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
-    mayor.rule(60)
-    assert mayor.status("bad").phase == "LeftAlone"
-    assert town.reasons("bad") == ["LeftAlone"]
-    message = next(message for name, _, message in town.told if name == "bad")
+    cluster.submit(tf_job("bad", 1, 2, target_loss="low"))
+    good = cluster.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
+    harness.run(60)
+    assert harness.status("bad").phase == "LeftAlone"
+    assert cluster.reasons("bad") == ["LeftAlone"]
+    message = next(message for name, _, message in cluster.events if name == "bad")
     assert "optimus.dl/target-loss" in message
     assert "'low'" in message
     assert good.runs > 1, "the other job is profiled all the same"
@@ -60,37 +64,37 @@ def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(
 
 @pytest.mark.parametrize("second", range(1, 42, 8))
 def test_killed_at_any_second_the_next_one_goes_on_where_it_stood(
-    town: FakeCluster, mayor: ControllerHarness, second: int
+    cluster: FakeCluster, harness: ControllerHarness, second: int
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
     )
-    mayor.rule(second)
-    mayor.restart()
-    mayor.rule_until("a", "AtTarget", seconds=900)
+    harness.run(second)
+    harness.restart()
+    harness.run_until("a", "AtTarget", seconds=900)
     assert "optimus.dl/suspended-by" not in job.manifest["metadata"]["annotations"]
     assert not job.suspended
 
 
-def test_a_users_own_suspension_stays(town: FakeCluster, mayor: ControllerHarness) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    mayor.rule_until("a", "Training")
+def test_a_users_own_suspension_stays(cluster: FakeCluster, harness: ControllerHarness) -> None:
+    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    harness.run_until("a", "Training")
     job.manifest["spec"]["runPolicy"]["suspend"] = True
     job.changed()
-    mayor.rule(100)
+    harness.run(100)
     assert job.suspended
-    assert mayor.status("a").phase == "Suspended"
+    assert harness.status("a").phase == "Suspended"
 
 
 def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", rescale="checkpoint")
     )
-    mayor.rule_until("a", "Training")
+    harness.run_until("a", "Training")
     job.annotate(min_workers="3")
-    mayor.rule(60)
+    harness.run(60)
     assert job.counts.workers >= 3
     assert job.step >= job.saved
 
@@ -108,173 +112,179 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
     ],
 )
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
-    town: FakeCluster, mayor: ControllerHarness, bounds_moved: dict[str, str], home: Counts
+    cluster: FakeCluster, harness: ControllerHarness, bounds_moved: dict[str, str], home: Counts
 ) -> None:
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
-    job = town.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
-    mayor.rule(50)
+    job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
+    harness.run(50)
     assert job.counts == Counts(2, 3)
     job.annotate(**bounds_moved)
     seen = set()
     for _ in range(100):
-        mayor.rule(1)
+        harness.run(1)
         seen.add(job.counts)
     assert seen == {Counts(2, 3), home}
 
 
 def test_it_goes_back_too_where_its_bounds_allow_few_runs(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
-    job = town.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
-    mayor.rule(100)
-    assert len(mayor.controller.fleet.states["uid-a"].deeds.profiled) == 2
+    job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="1", max_workers="3"))
+    harness.run(100)
+    assert len(harness.controller.managed.states["uid-a"].record.profiled) == 2
     assert job.counts == Counts(1, 1)
 
 
 def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_would_do(
-    mayor: ControllerHarness, town: FakeCluster
+    harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
-    town.checkpoints = False
-    job = town.submit(
+    cluster.checkpoints = False
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1")
     )
-    mayor.rule_until("a", "Training")
+    harness.run_until("a", "Training")
     job.annotate(min_workers="2", max_workers="2")
-    mayor.rule_until("a", "WaitingForCheckpoint")
+    harness.run_until("a", "WaitingForCheckpoint")
     assert job.counts == Counts(1, 1)
-    mayor.rule(110)
-    assert "WaitingForCheckpoint" in town.reasons("a")
+    harness.run(110)
+    assert "WaitingForCheckpoint" in cluster.reasons("a")
 
 
 def test_at_target_suspend_suspends_once_and_stays_so(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
     )
-    mayor.rule_until("a", "Suspended", seconds=600)
-    mayor.rule(60)
-    mayor.restart()
-    mayor.rule(60)
+    harness.run_until("a", "Suspended", seconds=600)
+    harness.run(60)
+    harness.restart()
+    harness.run(60)
     assert job.suspended
-    assert town.reasons("a").count("SuspendedAtTarget") == 1
+    assert cluster.reasons("a").count("SuspendedAtTarget") == 1
 
 
 def test_a_log_that_breaks_its_reader_costs_only_its_own_job(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.deaf_logs.add("deaf")
-    town.submit(tf_job("deaf", 1, 1, target_loss="0.12", training_mode="sync"))
-    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64"))
-    mayor.rule_until("a", "AtTarget", seconds=900)
-    assert mayor.status("deaf").phase == "Training"
+    cluster.deaf_logs.add("deaf")
+    cluster.submit(tf_job("deaf", 1, 1, target_loss="0.12", training_mode="sync"))
+    cluster.submit(
+        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
+    )
+    harness.run_until("a", "AtTarget", seconds=900)
+    assert harness.status("deaf").phase == "Training"
 
 
-def test_a_dry_run_decides_and_writes_nothing(town: FakeCluster) -> None:
-    mayor = ControllerHarness(town, dry_run=True)
-    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    mayor.rule(100)
-    assert (town.writes, town.profiles) == (0, {})
-    assert mayor.metrics.registry.get_sample_value(
+def test_a_dry_run_decides_and_writes_nothing(cluster: FakeCluster) -> None:
+    harness = ControllerHarness(cluster, dry_run=True)
+    cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    harness.run(100)
+    assert (cluster.writes, cluster.profiles) == (0, {})
+    assert harness.metrics.registry.get_sample_value(
         "optimus_autoscaler_decisions_total", {"action": "keep"}
     )
 
 
 def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     holder = tf_job("a", 1, 1)
-    town.create(holder.record())
-    other = town.submit(tf_job("b", 1, 1))
+    cluster.create(holder.record())
+    other = cluster.submit(tf_job("b", 1, 1))
     other.manifest["metadata"]["uid"] = holder.manifest["metadata"][
         "uid"
     ]  # as if of another kind: it lives
     namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
     namesake.manifest["metadata"]["uid"] = "uid-of-another"
-    town.submit(namesake)
-    mayor.rule(40)
+    cluster.submit(namesake)
+    harness.run(40)
     assert namesake.counts == Counts(1, 1)
-    assert "ProfileNameTaken" in town.reasons("a")
+    assert "ProfileNameTaken" in cluster.reasons("a")
 
 
 def test_a_profile_that_a_job_left_behind_gives_its_name_back(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.create(tf_job("a", 1, 1, target_loss="0.1").record())
+    cluster.create(tf_job("a", 1, 1, target_loss="0.1").record())
     namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
     namesake.manifest["metadata"]["uid"] = "uid-of-another"
-    town.submit(namesake)
-    mayor.rule(80)
-    assert town.profiles["a"].job.uid == "uid-of-another"
-    assert "ProfileNameTaken" not in town.reasons("a")
+    cluster.submit(namesake)
+    harness.run(80)
+    assert cluster.profiles["a"].job.uid == "uid-of-another"
+    assert "ProfileNameTaken" not in cluster.reasons("a")
 
 
 def test_what_could_not_be_told_is_told_later_and_not_asked_for_at_every_tick(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.mute = True
-    town.submit(tf_job("typo", 1, 1, target_loss="low"))
-    mayor.rule(20)
-    assert (town.told, town.profiles) == ([], {})
-    town.mute, asked = False, town.asked
-    mayor.rule(80)
-    assert town.reasons("typo").count("LeftAlone") == 1
-    assert mayor.status("typo").phase == "LeftAlone"
+    cluster.mute = True
+    cluster.submit(tf_job("typo", 1, 1, target_loss="low"))
+    harness.run(20)
+    assert (cluster.events, cluster.profiles) == ([], {})
+    cluster.mute, asked = False, cluster.asked
+    harness.run(80)
+    assert cluster.reasons("typo").count("LeftAlone") == 1
+    assert harness.status("typo").phase == "LeftAlone"
     assert asked < 5
 
 
 def test_a_status_that_can_never_be_written_is_not_tried_at_every_tick(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.stubborn = True
-    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    mayor.rule(120)
-    assert 1 < town.asked < 10
-    town.stubborn = False
-    mayor.rule(40)
-    assert mayor.status("a").phase in ("Profiling", "Training")
+    cluster.stubborn = True
+    cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    harness.run(120)
+    assert 1 < cluster.asked < 10
+    cluster.stubborn = False
+    harness.run(40)
+    assert harness.status("a").phase in ("Profiling", "Training")
 
 
-def test_a_log_without_a_loss_is_told_of_once(town: FakeCluster, mayor: ControllerHarness) -> None:
-    town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", loss_metric="other"))
-    mayor.rule(200)
-    assert town.reasons("a").count("LogNotUnderstood") == 1
+def test_a_log_without_a_loss_is_told_of_once(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", loss_metric="other"))
+    harness.run(200)
+    assert cluster.reasons("a").count("LogNotUnderstood") == 1
 
 
-def test_a_job_that_ends_is_reported_as_ended(town: FakeCluster, mayor: ControllerHarness) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
-    mayor.rule_until("a", "Training")
+def test_a_job_that_ends_is_reported_as_ended(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
+    harness.run_until("a", "Training")
     job.manifest["status"]["conditions"] = [
         {"type": "Succeeded", "status": "True", "message": "all workers are done"}
     ]
     job.pods.clear()
-    mayor.controller.tick()
-    assert (mayor.status("a").phase, mayor.status("a").reason) == (
+    harness.controller.tick()
+    assert (harness.status("a").phase, harness.status("a").reason) == (
         "Completed",
         "all workers are done",
     )
-    assert mayor.controller.fleet.states == {}
+    assert harness.controller.managed.states == {}
 
 
 def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.refuse = ErrorKind.TRANSIENT
-    job = town.submit(
+    cluster.refuse = ErrorKind.TRANSIENT
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
     )
-    mayor.rule(60)
+    harness.run(60)
     assert not job.suspended
-    town.refuse = None
-    mayor.rule_until("a", "AtTarget", seconds=900)
+    cluster.refuse = None
+    harness.run_until("a", "AtTarget", seconds=900)
 
 
 def test_a_job_marked_by_this_software_of_which_nothing_is_recorded_is_set_going_again(
-    mayor: ControllerHarness, town: FakeCluster
+    harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     job.manifest["spec"]["runPolicy"]["suspend"] = True
     job.manifest["metadata"]["annotations"]["optimus.dl/suspended-by"] = "some-interval"
-    mayor.rule(10)
+    harness.run(10)
     assert not job.suspended

@@ -4,9 +4,9 @@ users read."""
 import pytest
 
 from optimus.jobs import Counts
-from tests.unit.autoscaler.mayor import ControllerHarness
-from tests.unit.autoscaler.town import FakeCluster
-from tests.unit.autoscaler.trainee import FakeJob, tf_job
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 
 
 def lose_last(job: FakeJob, phase: str = "Pending") -> None:
@@ -16,13 +16,15 @@ def lose_last(job: FakeJob, phase: str = "Pending") -> None:
 
 
 def test_a_gang_that_stays_half_placed_is_taken_back(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any"))
-    town.pass_time(1)
+    job = cluster.submit(
+        tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="any")
+    )
+    cluster.pass_time(1)
     lose_last(job)
-    mayor.rule(40)
-    first = next(message for _, reason, message in town.told if reason == "Rescaling")
+    harness.run(40)
+    first = next(message for _, reason, message in cluster.events if reason == "Rescaling")
     assert "only some of its pods could be placed" in first
     assert job.runs >= 2
     assert all("nodeName" in pod["spec"] for pod in job.pods)
@@ -36,61 +38,63 @@ def test_a_gang_that_stays_half_placed_is_taken_back(
     ],
 )
 def test_a_gang_that_never_was_whole_and_can_not_become_so_is(
-    mayor: ControllerHarness, phase: str, is_moved: bool
+    harness: ControllerHarness, phase: str, is_moved: bool
 ) -> None:
-    town = mayor.town
-    town.cpus, town.checkpoints = 4, False
-    job = town.submit(tf_job("a", 1, 3, target_loss="0.001", training_mode="async"))
-    town.pass_time(1)
+    cluster = harness.cluster
+    cluster.cpus, cluster.checkpoints = 4, False
+    job = cluster.submit(tf_job("a", 1, 3, target_loss="0.001", training_mode="async"))
+    cluster.pass_time(1)
     lose_last(job, phase)
-    town.cpus = 3
-    town.pass_time(20)
-    mayor.rule(10)
-    mayor.restart()
-    mayor.rule(10)
+    cluster.cpus = 3
+    cluster.pass_time(20)
+    harness.run(10)
+    harness.restart()
+    harness.run(10)
     assert (job.counts != Counts(1, 3)) is is_moved
 
 
 def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", 1, 2, target_loss="0.001", training_mode="async", rescale="never")
     )
-    mayor.rule(10)
+    harness.run(10)
     lose_last(job, "Running")
-    mayor.rule(60)
+    harness.run(60)
     assert (job.runs, job.counts) == (1, Counts(1, 2))
 
 
 @pytest.mark.parametrize("rescale", ["never", "checkpoint"])
 def test_a_job_whose_log_nobody_can_read_is_not_stopped_when_it_loses_a_pod(
-    town: FakeCluster, mayor: ControllerHarness, rescale: str
+    cluster: FakeCluster, harness: ControllerHarness, rescale: str
 ) -> None:
-    town.deaf_logs.add("a")
-    job = town.submit(
+    cluster.deaf_logs.add("a")
+    job = cluster.submit(
         tf_job("a", 1, 3, target_loss="0.001", training_mode="async", rescale=rescale)
     )
-    mayor.rule(40)
+    harness.run(40)
     lost = job.pods[-1]
     lost["metadata"]["uid"], lost["status"]["phase"] = "made-anew", "Pending"
     del lost["spec"]["nodeName"]
-    mayor.rule(10)
-    mayor.restart()
-    mayor.rule(60)
+    harness.run(10)
+    harness.restart()
+    harness.run(60)
     assert (job.runs, job.counts) == (1, Counts(1, 3))
-    assert town.reasons("a").count("HalfPlaced") == 1
+    assert cluster.reasons("a").count("HalfPlaced") == 1
 
 
 def test_a_job_that_says_never_is_not_taken_back_either(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="never"))
-    town.pass_time(1)
+    job = cluster.submit(
+        tf_job("a", 1, 2, target_loss="0.001", training_mode="sync", rescale="never")
+    )
+    cluster.pass_time(1)
     lose_last(job)
-    mayor.rule(60)
+    harness.run(60)
     assert job.runs == 1
-    assert "HalfPlaced" in town.reasons("a")
+    assert "HalfPlaced" in cluster.reasons("a")
 
 
 @pytest.mark.parametrize(
@@ -110,17 +114,17 @@ def test_a_job_that_says_never_is_not_taken_back_either(
     ],
 )
 def test_its_user_reads(
-    town: FakeCluster,
-    mayor: ControllerHarness,
+    cluster: FakeCluster,
+    harness: ControllerHarness,
     annotations: dict[str, str],
     running: bool,
     says: str,
 ) -> None:
-    job = town.submit(tf_job("a", 1, 2, training_mode="sync", **annotations))
-    town.pass_time(1)
+    job = cluster.submit(tf_job("a", 1, 2, training_mode="sync", **annotations))
+    cluster.pass_time(1)
     for pod in job.pods:
         pod["status"]["phase"] = "Running" if running else "Pending"
     lose_last(job)
-    mayor.rule(60)
-    (message,) = [message for _, reason, message in town.told if reason == "HalfPlaced"]
+    harness.run(60)
+    (message,) = [message for _, reason, message in cluster.events if reason == "HalfPlaced"]
     assert says in message

@@ -2,55 +2,55 @@
 needs."""
 
 from optimus.jobs import Counts
-from tests.unit.autoscaler.mayor import ControllerHarness
-from tests.unit.autoscaler.town import FakeCluster
-from tests.unit.autoscaler.trainee import FakeJob, tf_job
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 
 
-def submit(town: FakeCluster, name: str, workers: int, most_workers: int) -> FakeJob:
+def submit(cluster: FakeCluster, name: str, workers: int, most_workers: int) -> FakeJob:
     bounds = {"max_workers": str(most_workers), "min_ps": "1", "max_ps": "1"}
-    return town.submit(
+    return cluster.submit(
         tf_job(name, 1, workers, target_loss="0.06", training_mode="sync", rescale="any", **bounds)
     )
 
 
-def until_stopped(mayor: ControllerHarness, job: FakeJob, workers: int) -> None:
+def until_stopped(harness: ControllerHarness, job: FakeJob, workers: int) -> None:
     """Its user wants so many workers: it is suspended for that, and its pods are about to leave."""
     job.annotate(min_workers=str(workers), max_workers=str(workers))
     for _ in range(60):
-        mayor.rule(1)
+        harness.run(1)
         if job.leaving:
             return
     raise AssertionError("the job was not suspended")
 
 
-def stays(mayor: ControllerHarness, young: FakeJob, seconds: int) -> None:
+def stays(harness: ControllerHarness, young: FakeJob, seconds: int) -> None:
     """A young job trains on as it is, although its speed was to be measured."""
     for _ in range(seconds):
-        mayor.rule(1)
+        harness.run(1)
         assert (young.counts, young.suspended) == (Counts(1, 1), False)
 
 
 def test_while_its_own_pods_still_take_what_it_comes_back_to() -> None:
-    mayor = ControllerHarness(town := FakeCluster(cpus=7, lingering_seconds=30))
-    job = submit(town, "a", 2, 2)
-    mayor.rule(3)
-    until_stopped(mayor, job, workers=4)
-    young = submit(town, "young", 1, 4)
-    stays(mayor, young, 29)
-    mayor.rule(4)
+    harness = ControllerHarness(cluster := FakeCluster(cpus=7, lingering_seconds=30))
+    job = submit(cluster, "a", 2, 2)
+    harness.run(3)
+    until_stopped(harness, job, workers=4)
+    young = submit(cluster, "young", 1, 4)
+    stays(harness, young, 29)
+    harness.run(4)
     assert len(job.pods) == 5
 
 
 def test_while_a_stranger_is_in_its_place() -> None:
-    mayor = ControllerHarness(town := FakeCluster(cpus=12, lingering_seconds=3))
-    job = submit(town, "a", 2, 2)
-    mayor.rule(3)
-    until_stopped(mayor, job, workers=7)
-    town.submit(tf_job("stranger", 1, 2))
-    young = submit(town, "young", 1, 4)
-    stays(mayor, young, 30)
+    harness = ControllerHarness(cluster := FakeCluster(cpus=12, lingering_seconds=3))
+    job = submit(cluster, "a", 2, 2)
+    harness.run(3)
+    until_stopped(harness, job, workers=7)
+    cluster.submit(tf_job("stranger", 1, 2))
+    young = submit(cluster, "young", 1, 4)
+    stays(harness, young, 30)
     assert not job.pods
-    del town.trainees["stranger"]
-    mayor.rule(2)
+    del cluster.jobs["stranger"]
+    harness.run(2)
     assert job.pods

@@ -7,7 +7,7 @@ from autoscaler.profile.status import goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.models.forecast import JobForecast
 from optimus.models.predict import JobOutlook, NoWorkLeft
-from tests.unit.autoscaler.trainee import BEGINNING, tf_job
+from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_a_memory_is_one_word_and_comes_back_as_it_was() -> None:
 
 
 def test_nothing_done_lies_in_the_future() -> None:
-    assert unpack(pack(MEMORY), "ns/j", 40.0).deeds.measured_at == 40.0
+    assert unpack(pack(MEMORY), "ns/j", 40.0).record.measured_at == 40.0
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from optimus.jobs import Role
 from optimus.kube.contract import Phase
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
 from optimus.progress.state import PodState
-from tests.unit.autoscaler.mayor import ControllerHarness
-from tests.unit.autoscaler.town import FakeCluster
-from tests.unit.autoscaler.trainee import SUSPENDED_BY, FakeJob, tf_job
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import SUSPENDED_BY, FakeJob, tf_job
 
 
-def until_suspended_by_us(mayor: ControllerHarness, job: FakeJob) -> None:
+def until_suspended_by_us(harness: ControllerHarness, job: FakeJob) -> None:
     for _ in range(200):
-        mayor.rule(1)
+        harness.run(1)
         if job.suspended:
             return
     raise AssertionError("the job was never suspended")
@@ -23,162 +23,173 @@ def until_suspended_by_us(mayor: ControllerHarness, job: FakeJob) -> None:
 
 @pytest.mark.parametrize("second", [1, 2, 3, 4])
 def test_a_job_that_waits_is_resized_whenever_the_autoscaler_is_killed(second: int) -> None:
-    mayor = ControllerHarness(town := FakeCluster(cpus=6))
-    job = town.submit(tf_job("a", 4, 4, target_loss="0.12", training_mode="sync"))
-    mayor.rule(second)
-    mayor.restart()
-    mayor.rule(60)
-    assert job.pods, mayor.status("a").reason
+    harness = ControllerHarness(cluster := FakeCluster(cpus=6))
+    job = cluster.submit(tf_job("a", 4, 4, target_loss="0.12", training_mode="sync"))
+    harness.run(second)
+    harness.restart()
+    harness.run(60)
+    assert job.pods, harness.status("a").reason
 
 
 @pytest.mark.parametrize("goal", [None, "low"])
 def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_set_going_again(
-    town: FakeCluster, mayor: ControllerHarness, goal: str | None
+    cluster: FakeCluster, harness: ControllerHarness, goal: str | None
 ) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    until_suspended_by_us(mayor, job)
+    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    until_suspended_by_us(harness, job)
     job.annotate(target_loss=goal)
-    mayor.restart()
-    mayor.rule(30)
+    harness.restart()
+    harness.run(30)
     assert not job.suspended
     assert SUSPENDED_BY not in job.manifest["metadata"]["annotations"]
     assert job.pods
     if goal is not None:
-        assert mayor.status("a").phase is Phase.LEFT_ALONE
+        assert harness.status("a").phase is Phase.LEFT_ALONE
 
 
 def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
-    until_suspended_by_us(mayor, job)
+    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
+    until_suspended_by_us(harness, job)
     job.annotate(target_loss="low")
-    mayor.controller.tick()
-    assert mayor.status("a").phase is not Phase.LEFT_ALONE
-    mayor.rule(30)
-    assert mayor.status("a").phase is Phase.LEFT_ALONE
+    harness.controller.tick()
+    assert harness.status("a").phase is not Phase.LEFT_ALONE
+    harness.run(30)
+    assert harness.status("a").phase is Phase.LEFT_ALONE
     assert not job.suspended
 
 
 def test_a_profile_elsewhere_that_names_the_job_has_no_say(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="never"))
+    job = cluster.submit(
+        tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="never")
+    )
     forged = RescaleRecord("forged", "2027-01-15T08:00:00Z", 1, 1, 0, 0, "because", "suspend")
-    town.profiles["forged"] = TrainingProfile(
+    cluster.profiles["forged"] = TrainingProfile(
         uid="p",
         namespace="elsewhere",
         name="forged",
         job=JobRef("TFJob", "a", "uid-a"),
         status=ProfileStatus(rescale=forged),
     )
-    mayor.rule(30)
+    harness.run(30)
     assert not job.suspended
 
 
 def test_a_job_that_ends_while_nobody_looks_is_reported_all_the_same(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
-    mayor.rule_until("a", "Training")
+    job = cluster.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
+    harness.run_until("a", "Training")
     job.manifest["status"]["conditions"] = [
         {"type": "Failed", "status": "True", "message": "a worker failed"}
     ]
     job.pods.clear()
-    mayor.restart()
+    harness.restart()
     for _ in range(3):
-        mayor.controller.tick()
-    assert (mayor.status("a").phase, mayor.status("a").reason) == (Phase.FAILED, "a worker failed")
-    assert mayor.controller.fleet.states == {}
+        harness.controller.tick()
+    assert (harness.status("a").phase, harness.status("a").reason) == (
+        Phase.FAILED,
+        "a worker failed",
+    )
+    assert harness.controller.managed.states == {}
 
 
 def test_what_was_suspended_at_its_goal_goes_on_when_its_user_says_so(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
     )
-    mayor.rule_until("a", "Suspended", seconds=600)
+    harness.run_until("a", "Suspended", seconds=600)
     job.manifest["spec"]["runPolicy"]["suspend"] = False
     job.manifest["metadata"]["annotations"].pop(SUSPENDED_BY)
     job.changed()
-    mayor.rule(100)
+    harness.run(100)
     assert not job.suspended
-    assert mayor.status("a").phase is Phase.AT_TARGET
+    assert harness.status("a").phase is Phase.AT_TARGET
 
 
 def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.3", training_mode="sync", at_target="suspend")
     )
-    mayor.rule_until("a", "Suspended", seconds=600)
+    harness.run_until("a", "Suspended", seconds=600)
     job.annotate(target_loss="0.2")
-    mayor.rule(20)
+    harness.run(20)
     assert not job.suspended
-    mayor.rule_until("a", "Suspended", seconds=600)
-    assert mayor.status("a").progress_percent == 100
+    harness.run_until("a", "Suspended", seconds=600)
+    assert harness.status("a").progress_percent == 100
 
 
 def test_a_memory_that_is_nonsense_costs_its_own_job_only(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.submit(tf_job("odd", 1, 1, target_loss="0.12", training_mode="sync"))
-    good = town.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
-    mayor.rule(20)
-    status = mayor.status("odd")
+    cluster.submit(tf_job("odd", 1, 1, target_loss="0.12", training_mode="sync"))
+    good = cluster.submit(tf_job("good", 1, 1, target_loss="0.12", training_mode="sync"))
+    harness.run(20)
+    status = harness.status("odd")
     assert status.state is not None
-    memory = unpack(status.state, "odd", town.at)
-    memory.log.pods = [PodState("odd-worker-0", Role.PS, 0, tells_loss=True, step=1)]
-    town.write_status(town.profiles["odd"], msgspec.structs.replace(status, state=pack(memory)))
-    mayor.restart()
+    saved = unpack(status.state, "odd", cluster.at)
+    saved.log.pods = [PodState("odd-worker-0", Role.PS, 0, tells_loss=True, step=1)]
+    cluster.write_status(
+        cluster.profiles["odd"], msgspec.structs.replace(status, state=pack(saved))
+    )
+    harness.restart()
     runs = good.runs
-    mayor.rule(60)
+    harness.run(60)
     assert good.runs > runs
 
 
 def test_a_quota_that_nobody_tells_of_costs_few_restarts() -> None:
-    mayor = ControllerHarness(town := FakeCluster(cpus=40, quota=6))
-    job = town.submit(tf_job("a", 1, 2, target_loss="0.0501", training_mode="sync", rescale="any"))
+    harness = ControllerHarness(cluster := FakeCluster(cpus=40, quota=6))
+    job = cluster.submit(
+        tf_job("a", 1, 2, target_loss="0.0501", training_mode="sync", rescale="any")
+    )
     trained = 0
     for _ in range(1200):
-        mayor.rule(1)
+        harness.run(1)
         trained += bool(job.pods) and all(pod["status"]["phase"] == "Running" for pod in job.pods)
-    assert town.reasons("a").count("RollingBack") <= 4
+    assert cluster.reasons("a").count("RollingBack") <= 4
     assert trained >= 900
-    assert len(mayor.controller.fleet.states["uid-a"].deeds.setbacks) <= 8
+    assert len(harness.controller.managed.states["uid-a"].record.setbacks) <= 8
 
 
 def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(tf_job("a", 4, 4, target_loss="0.0501", training_mode="sync", rescale="any"))
-    mayor.rule_until("a", "Training")
+    job = cluster.submit(
+        tf_job("a", 4, 4, target_loss="0.0501", training_mode="sync", rescale="any")
+    )
+    harness.run_until("a", "Training")
     job.annotate(max_workers="2")
-    until_suspended_by_us(mayor, job)
+    until_suspended_by_us(harness, job)
     job.annotate(max_workers=None, min_workers="4")
     for _ in range(60):
-        mayor.rule(1)
+        harness.run(1)
         assert job.suspended or job.counts.workers >= 4
     assert not job.suspended
 
 
 def test_who_resumes_what_was_suspended_at_its_goal_may_suspend_it_again(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    job = town.submit(
+    job = cluster.submit(
         tf_job(
             "a", 1, 2, target_loss="0.3", training_mode="sync", at_target="suspend", rescale="any"
         )
     )
-    mayor.rule_until("a", "Suspended", seconds=600)
+    harness.run_until("a", "Suspended", seconds=600)
     for suspend in (False, True):
         job.manifest["spec"]["runPolicy"]["suspend"] = suspend
         job.changed()
-        mayor.rule(20)
+        harness.run(20)
         assert job.suspended is suspend
         assert SUSPENDED_BY not in job.manifest["metadata"]["annotations"]
     job.annotate(target_loss="0.1")
-    mayor.rule(20)
+    harness.run(20)
     assert job.suspended

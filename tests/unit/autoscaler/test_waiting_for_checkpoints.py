@@ -4,27 +4,27 @@ import pytest
 
 from optimus.jobs import Counts
 from optimus.models.predict import JobOutlook
-from tests.unit.autoscaler.mayor import ControllerHarness
-from tests.unit.autoscaler.town import FakeCluster
-from tests.unit.autoscaler.trainee import FakeJob, tf_job
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
 
 
 @pytest.mark.parametrize("counts", [(4, 12), (2, 6)])
 @pytest.mark.parametrize(("goal", "has_forecast"), [("0.0501", True), ("1e-9", False)])
 def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
-    mayor: ControllerHarness,
-    town: FakeCluster,
+    harness: ControllerHarness,
+    cluster: FakeCluster,
     counts: tuple[int, int],
     goal: str,
     has_forecast: bool,
 ) -> None:
-    town.checkpoints = False
-    job = town.submit(
+    cluster.checkpoints = False
+    job = cluster.submit(
         tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64")
     )
-    mayor.rule(200)
-    state = mayor.controller.fleet.states["uid-a"]
-    assert len(state.deeds.profiled) == 4
+    harness.run(200)
+    state = harness.controller.managed.states["uid-a"]
+    assert len(state.record.profiled) == 4
     assert isinstance(state.outlook, JobOutlook) is has_forecast
     if not has_forecast:
         assert job.counts == Counts(*counts)
@@ -33,63 +33,63 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
 
 
 def test_room_is_not_kept_for_long_for_a_job_that_never_prints_a_checkpoint(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.checkpoints_of = {"b"}
+    cluster.checkpoints_of = {"b"}
     for name in ("a", "b"):
-        town.submit(
+        cluster.submit(
             tf_job(name, 1, 2, target_loss="0.0501", training_mode="sync", global_batch_size="64")
         )
-    mayor.rule(400)
-    runs, waited = town.trainees["a"].runs, 0
+    harness.run(400)
+    runs, waited = cluster.jobs["a"].runs, 0
     for _ in range(200):
-        mayor.rule(1)
-        waited += mayor.status("a").phase == "WaitingForCheckpoint"
-    assert (town.trainees["a"].runs, waited) == (runs, 0)
-    assert sum(len(trainee.pods) for trainee in town.trainees.values()) >= town.cpus - 1
-    assert town.reasons("a").count("WaitingForCheckpoint") <= 1
+        harness.run(1)
+        waited += harness.status("a").phase == "WaitingForCheckpoint"
+    assert (cluster.jobs["a"].runs, waited) == (runs, 0)
+    assert sum(len(fake.pods) for fake in cluster.jobs.values()) >= cluster.cpus - 1
+    assert cluster.reasons("a").count("WaitingForCheckpoint") <= 1
 
 
 def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.checkpoints = False
-    job = town.submit(
+    cluster.checkpoints = False
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1")
     )
-    mayor.rule_until("a", "Training")
+    harness.run_until("a", "Training")
     job.annotate(min_workers="2", max_workers="2")
-    mayor.rule(300)
-    assert (job.runs, mayor.status("a").phase) == (1, "Training")
-    assert "waited for a checkpoint in vain" in mayor.status("a").reason
-    mayor.restart()
-    mayor.rule(30)
+    harness.run(300)
+    assert (job.runs, harness.status("a").phase) == (1, "Training")
+    assert "waited for a checkpoint in vain" in harness.status("a").reason
+    harness.restart()
+    harness.run(30)
     assert job.runs == 1
-    town.checkpoints = True
-    mayor.rule(40)
+    cluster.checkpoints = True
+    harness.run(40)
     assert job.counts == Counts(1, 2)
     assert job.saved > 0
 
 
 def until_waiting(
-    town: FakeCluster, mayor: ControllerHarness, counts: tuple[int, int] = (1, 2)
+    cluster: FakeCluster, harness: ControllerHarness, counts: tuple[int, int] = (1, 2)
 ) -> FakeJob:
     """A job that is to grow at its next checkpoint, which does not come yet."""
-    job = town.submit(
+    job = cluster.submit(
         tf_job("a", *counts, target_loss="0.0501", training_mode="sync", rescale="any")
     )
     for _ in range(300):
-        mayor.rule(1)
+        harness.run(1)
         if (
-            len(mayor.controller.fleet.states["uid-a"].deeds.profiled) == 4
-            and mayor.status("a").phase == "Training"
+            len(harness.controller.managed.states["uid-a"].record.profiled) == 4
+            and harness.status("a").phase == "Training"
         ):
             break
-    town.checkpoints = False
+    cluster.checkpoints = False
     job.annotate(rescale="checkpoint", min_workers=str(job.counts.workers + 1))
-    mayor.rule_until("a", "WaitingForCheckpoint")
+    harness.run_until("a", "WaitingForCheckpoint")
     job.annotate(min_workers="1")
-    mayor.rule(1)
+    harness.run(1)
     return job
 
 
@@ -103,39 +103,41 @@ def until_waiting(
     ],
 )
 def test_what_the_user_writes_while_a_rescale_waits_counts(
-    town: FakeCluster,
-    mayor: ControllerHarness,
+    cluster: FakeCluster,
+    harness: ControllerHarness,
     written: dict[str, str | None],
     allowed: list[Counts],
 ) -> None:
-    job = until_waiting(town, mayor)
+    job = until_waiting(cluster, harness)
     before = job.counts
     job.annotate(**written)
-    mayor.rule(2)
-    town.checkpoints = True
+    harness.run(2)
+    cluster.checkpoints = True
     for _ in range(60):
-        mayor.rule(1)
+        harness.run(1)
         assert job.counts in [before, *allowed]
 
 
-def test_any_ends_the_wait_for_a_checkpoint(town: FakeCluster, mayor: ControllerHarness) -> None:
-    job = until_waiting(town, mayor)
+def test_any_ends_the_wait_for_a_checkpoint(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = until_waiting(cluster, harness)
     before = job.counts
     job.annotate(rescale="any")
-    mayor.rule(10)
+    harness.run(10)
     assert job.counts != before
 
 
 def test_a_decision_that_waits_too_long_for_a_checkpoint_is_made_anew(
-    town: FakeCluster, mayor: ControllerHarness
+    cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    town.checkpoints = False
-    job = town.submit(
+    cluster.checkpoints = False
+    job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.001", training_mode="sync", max_workers="1", max_ps="1")
     )
-    mayor.rule_until("a", "Training")
+    harness.run_until("a", "Training")
     job.annotate(min_workers="2", max_workers="2")
-    mayor.rule_until("a", "WaitingForCheckpoint")
+    harness.run_until("a", "WaitingForCheckpoint")
     job.annotate(min_workers="1", max_workers="1")
-    mayor.rule_until("a", "Training", seconds=200)
+    harness.run_until("a", "Training", seconds=200)
     assert (job.runs, job.counts) == (1, Counts(1, 1))

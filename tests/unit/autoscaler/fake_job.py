@@ -104,12 +104,12 @@ def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
     )
 
 
-def pod_of(trainee: FakeJob, role: str, index: int, config: str) -> dict[str, Any]:
-    name = f"{trainee.name}-{role}-{index}"
+def pod_of(fake: FakeJob, role: str, index: int, config: str) -> dict[str, Any]:
+    name = f"{fake.name}-{role}-{index}"
     owner = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "name": trainee.name,
+        "name": fake.name,
         "controller": True,
     }
     container = {
@@ -121,13 +121,13 @@ def pod_of(trainee: FakeJob, role: str, index: int, config: str) -> dict[str, An
         "metadata": {
             "name": name,
             "namespace": "team",
-            "uid": f"{name}-{trainee.runs}",
+            "uid": f"{name}-{fake.runs}",
             "labels": {
-                "training.kubeflow.org/job-name": trainee.name,
+                "training.kubeflow.org/job-name": fake.name,
                 "training.kubeflow.org/replica-type": role,
                 "training.kubeflow.org/replica-index": str(index),
             },
-            "ownerReferences": [owner | {"uid": f"uid-{trainee.name}"}],
+            "ownerReferences": [owner | {"uid": f"uid-{fake.name}"}],
         },
         "spec": {"nodeName": "n", "containers": [container]},
         "status": {"phase": "Running"},

@@ -20,7 +20,7 @@ from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import Node
 from optimus.progress.types import LogLine
 from optimus.resources import Resources
-from tests.unit.autoscaler.trainee import BEGINNING, STEPS_PER_EPOCH, FakeJob, pod_of
+from tests.unit.autoscaler.fake_job import BEGINNING, STEPS_PER_EPOCH, FakeJob, pod_of
 
 
 @dataclass
@@ -29,9 +29,9 @@ class FakeCluster:
 
     cpus: int = 16
     at: float = BEGINNING
-    trainees: dict[str, FakeJob] = field(default_factory=dict)
+    jobs: dict[str, FakeJob] = field(default_factory=dict)
     profiles: dict[str, TrainingProfile] = field(default_factory=dict)
-    told: list[tuple[str, str, str]] = field(default_factory=list)
+    events: list[tuple[str, str, str]] = field(default_factory=list)
     deaf_logs: set[str] = field(default_factory=set)
     refuse: ErrorKind | None = None
     mute: bool = False
@@ -47,86 +47,82 @@ class FakeCluster:
     writes: int = 0
     asked: int = 0
 
-    def submit(self, trainee: FakeJob) -> FakeJob:
-        self.trainees[trainee.name] = trainee
-        return trainee
+    def submit(self, fake: FakeJob) -> FakeJob:
+        self.jobs[fake.name] = fake
+        return fake
 
     # -- time
     def pass_time(self, seconds: float) -> None:
         """Let the operator act, the pods start and the training go on."""
         self.at += seconds
-        for trainee in self.trainees.values():
-            self._operate(trainee)
-            self._train(trainee, seconds)
+        for fake in self.jobs.values():
+            self._operate(fake)
+            self._train(fake, seconds)
 
-    def _operate(self, trainee: FakeJob) -> None:
-        conditions = trainee.manifest["status"].setdefault("conditions", [])
-        if trainee.suspended:
-            self._end_pods(trainee)
-            trainee.manifest["status"]["conditions"] = [{"type": "Suspended", "status": "True"}]
+    def _operate(self, fake: FakeJob) -> None:
+        conditions = fake.manifest["status"].setdefault("conditions", [])
+        if fake.suspended:
+            self._end_pods(fake)
+            fake.manifest["status"]["conditions"] = [{"type": "Suspended", "status": "True"}]
             return
         if conditions and conditions[0]["type"] == "Suspended":
-            trainee.manifest["status"]["conditions"] = []
-        if not trainee.pods and self._room() >= sum(trainee.counts):
-            self._make_pods(trainee)
+            fake.manifest["status"]["conditions"] = []
+        if not fake.pods and self._room() >= sum(fake.counts):
+            self._make_pods(fake)
 
-    def _end_pods(self, trainee: FakeJob) -> None:
-        if trainee.pods and not trainee.leaving:
-            trainee.left_at = self.at + self.lingering_seconds
-            for pod in trainee.pods:
+    def _end_pods(self, fake: FakeJob) -> None:
+        if fake.pods and not fake.leaving:
+            fake.left_at = self.at + self.lingering_seconds
+            for pod in fake.pods:
                 pod["metadata"]["deletionTimestamp"] = format_second(self.at)
-        if self.at >= trainee.left_at:
-            trainee.pods.clear()
+        if self.at >= fake.left_at:
+            fake.pods.clear()
 
     def _room(self) -> int:
-        return self.cpus - sum(len(trainee.pods) for trainee in self.trainees.values())
+        return self.cpus - sum(len(fake.pods) for fake in self.jobs.values())
 
-    def _make_pods(self, trainee: FakeJob) -> None:
-        trainee.runs += 1
-        trainee.step = float(trainee.saved)
-        trainee.lines = []
-        counts = trainee.counts
-        cluster = {"ps": ["h"] * counts.ps, "worker": ["h"] * counts.workers}
+    def _make_pods(self, fake: FakeJob) -> None:
+        fake.runs += 1
+        fake.step = float(fake.saved)
+        fake.lines = []
+        counts = fake.counts
+        spec = {"ps": ["h"] * counts.ps, "worker": ["h"] * counts.workers}
         for role, count in (("ps", counts.ps), ("worker", counts.workers)):
             for index in range(count):
-                trainee.pods.append(pod_of(trainee, role, index, json.dumps({"cluster": cluster})))
-        if self.quota is not None and len(trainee.pods) > self.quota:
+                fake.pods.append(pod_of(fake, role, index, json.dumps({"cluster": spec})))
+        if self.quota is not None and len(fake.pods) > self.quota:
             # The operator may not make more pods, and the extender waits for all of the gang.
-            del trainee.pods[self.quota :]
-            for pod in trainee.pods:
+            del fake.pods[self.quota :]
+            for pod in fake.pods:
                 pod["status"]["phase"] = "Pending"
                 del pod["spec"]["nodeName"]
 
-    def _train(self, trainee: FakeJob, seconds: float) -> None:
-        is_running = trainee.pods and all(
-            pod["status"]["phase"] == "Running" for pod in trainee.pods
-        )
-        if not is_running or trainee.leaving:
+    def _train(self, fake: FakeJob, seconds: float) -> None:
+        is_running = fake.pods and all(pod["status"]["phase"] == "Running" for pod in fake.pods)
+        if not is_running or fake.leaving:
             return
-        before = int(trainee.step)
-        began, speed = trainee.step, trainee.speed()
-        trainee.step += seconds * speed
-        for step in range(before + 1, int(trainee.step) + 1):
+        before = int(fake.step)
+        began, speed = fake.step, fake.speed()
+        fake.step += seconds * speed
+        for step in range(before + 1, int(fake.step) + 1):
             saves = (
                 self.checkpoints
                 if self.checkpoints_of is None
-                else trainee.name in self.checkpoints_of
+                else fake.name in self.checkpoints_of
             )
             if saves and step % 5 == 0:
-                trainee.saved = step
+                fake.saved = step
             loss = 1 / (0.5 * step / STEPS_PER_EPOCH + 1) + 0.05
             text = f"epoch={step // STEPS_PER_EPOCH + 1} step={step} loss={loss:.6f}"
-            text += f" checkpoint={trainee.saved}" if trainee.saved else ""
-            trainee.lines.append(LogLine(self.at - seconds + (step - began) / speed, text))
+            text += f" checkpoint={fake.saved}" if fake.saved else ""
+            fake.lines.append(LogLine(self.at - seconds + (step - began) / speed, text))
 
     # -- Observer
     def observe(self, at: float) -> Observation:
         nodes = [ClusterNode(name="n", node=Node("n", self._capacity()))]
-        jobs = [trainee.record() for trainee in self.trainees.values()]
+        jobs = [fake.record() for fake in self.jobs.values()]
         pods = [
-            decode_pod(json.dumps(pod).encode())
-            for each in self.trainees.values()
-            for pod in each.pods
+            decode_pod(json.dumps(pod).encode()) for each in self.jobs.values() for pod in each.pods
         ]
         return Observation.of(at, jobs, nodes, pods, list(self.profiles.values()))
 
@@ -135,13 +131,13 @@ class FakeCluster:
 
     # -- Reader
     def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
-        found = self.trainees.get(key.name)
+        found = self.jobs.get(key.name)
         return (
             found.record() if found else Refused(ErrorKind.NOT_FOUND, f"{kind} {key} is not there")
         )
 
     def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
-        return tuple(decode_pod(json.dumps(pod).encode()) for pod in self.trainees[job.name].pods)
+        return tuple(decode_pod(json.dumps(pod).encode()) for pod in self.jobs[job.name].pods)
 
     # -- Writer
     def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
@@ -150,7 +146,7 @@ class FakeCluster:
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         outcome = self._write(job, {"suspend": False}, None)
         if isinstance(outcome, Written):
-            replicas = self.trainees[job.name].replicas
+            replicas = self.jobs[job.name].replicas
             replicas["PS"]["replicas"], replicas["Worker"]["replicas"] = counts
         return outcome
 
@@ -160,19 +156,19 @@ class FakeCluster:
     def _write(
         self, job: TrainingJob, policy: dict[str, bool], mark: str | None
     ) -> Written | Refused:
-        trainee = self.trainees[job.name]
+        fake = self.jobs[job.name]
         if self.refuse is not None:
             return Refused(self.refuse, "refused, as the test wants it")
-        if job.resource_version != str(trainee.version):
+        if job.resource_version != str(fake.version):
             return Refused(ErrorKind.CONFLICT, "the job has changed")
         self.writes += 1
-        trainee.manifest["spec"]["runPolicy"].update(policy)
-        annotations = trainee.manifest["metadata"]["annotations"]
+        fake.manifest["spec"]["runPolicy"].update(policy)
+        annotations = fake.manifest["metadata"]["annotations"]
         annotations.pop("optimus.dl/suspended-by", None)
         if mark is not None:
             annotations["optimus.dl/suspended-by"] = mark
-        trainee.changed()
-        return Written(str(trainee.version))
+        fake.changed()
+        return Written(str(fake.version))
 
     # -- PodLogs
     def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
@@ -181,9 +177,7 @@ class FakeCluster:
         if pod.owner.name in self.deaf_logs:
             raise RuntimeError("this log breaks its reader")
         return [
-            line
-            for line in self.trainees[pod.owner.name].lines
-            if since is None or line.at >= since
+            line for line in self.jobs[pod.owner.name].lines if since is None or line.at >= since
         ]
 
     # -- Profiles
@@ -226,9 +220,9 @@ class FakeCluster:
     ) -> Written | Refused | None:
         if self.mute:
             return Refused(ErrorKind.TRANSIENT, "no answer")
-        self.told.append((job.name, reason, message))
+        self.events.append((job.name, reason, message))
         return Written()
 
     def reasons(self, name: str) -> list[str]:
         """The reasons of a job's Events, oldest first."""
-        return [reason for subject, reason, _ in self.told if subject == name]
+        return [reason for subject, reason, _ in self.events if subject == name]

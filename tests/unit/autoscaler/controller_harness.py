@@ -1,8 +1,8 @@
-"""An autoscaler that rules a town."""
+"""An autoscaler that rules a cluster."""
 
 from autoscaler.clocks import Clocks
-from autoscaler.controller import Controller, Parts, Rhythm
-from autoscaler.decide import Deciding, DecisionRules
+from autoscaler.controller import Components, Controller, Timing
+from autoscaler.decide import Decider, DecisionRules
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
@@ -15,40 +15,39 @@ from optimus.kube.profiles import ProfileStatus
 from optimus.models.predict import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
-from tests.unit.autoscaler.town import FakeCluster
+from tests.unit.autoscaler.fake_cluster import FakeCluster
 
-RHYTHM = Rhythm(
+TIMING = Timing(
     tick_seconds=1, interval_seconds=20, early_interval_seconds=5, half_bound_seconds=30
 )
 
 
 class ControllerHarness:
-    """Runs a controller on a town; ``restart`` kills it and starts another, which knows only what
-    is stored."""
+    """Runs a controller on a fake cluster; ``restart`` starts another from what is stored."""
 
     def __init__(
-        self, town: FakeCluster, *, dry_run: bool = False, rhythm: Rhythm = RHYTHM
+        self, cluster: FakeCluster, *, dry_run: bool = False, timing: Timing = TIMING
     ) -> None:
-        self.town = town
+        self.cluster = cluster
         self._dry_run = dry_run
-        self._rhythm = rhythm
+        self._timing = timing
         self.restart()
 
     def restart(self) -> None:
-        town, self.metrics = self.town, Metrics()
-        logs = LogPoller(town, readers=1, poll_seconds=1)
+        cluster, self.metrics = self.cluster, Metrics()
+        logs = LogPoller(cluster, readers=1, poll_seconds=1)
         reporting = ProfileRecorder(
-            town, town, self.metrics, spacing_seconds=5, timer=lambda: town.at
+            cluster, cluster, self.metrics, spacing_seconds=5, timer=lambda: cluster.at
         )
         hooks = Hooks(
-            store=lambda state: reporting.store(state, town.at, status_of(state, town.at)),
+            store=lambda state: reporting.store(state, cluster.at, status_of(state, cluster.at)),
             tell=reporting.tell,
             read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
             ended=reporting.ended,
         )
         rescaling = RescaleExecutor(
-            town,
-            town,
+            cluster,
+            cluster,
             hooks,
             RescaleRules(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100),
         )
@@ -60,12 +59,12 @@ class ControllerHarness:
             ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
             stale_seconds=130,
         )
-        deciding = Deciding(rules, self.metrics, dry_run=self._dry_run)
-        parts = Parts(town, logs, deciding, rescaling, reporting, self.metrics)
+        decider = Decider(rules, self.metrics, dry_run=self._dry_run)
+        parts = Components(cluster, logs, decider, rescaling, reporting, self.metrics)
         self.controller = Controller(
             parts,
-            self._rhythm,
-            Clocks(lambda: town.at + town.day_offset, lambda: town.at),
+            self._timing,
+            Clocks(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
             dry_run=self._dry_run,
         )
 
@@ -74,21 +73,21 @@ class ControllerHarness:
         """How many intervals were planned."""
         return self.metrics.registry.get_sample_value("optimus_autoscaler_intervals_total") or 0.0
 
-    def rule(self, seconds: int) -> None:
+    def run(self, seconds: int) -> None:
         """Tick once a second."""
         for _ in range(seconds):
-            self.town.pass_time(1.0)
+            self.cluster.pass_time(1.0)
             self.controller.tick()
 
-    def rule_until(self, name: str, *phases: str, seconds: int = 400) -> ProfileStatus:
+    def run_until(self, name: str, *phases: str, seconds: int = 400) -> ProfileStatus:
         """Tick until the job's profile shows one of these phases."""
         for _ in range(seconds):
-            self.rule(1)
-            if name in self.town.profiles and self.status(name).phase in phases:
+            self.run(1)
+            if name in self.cluster.profiles and self.status(name).phase in phases:
                 return self.status(name)
-        shown = self.status(name) if name in self.town.profiles else None
+        shown = self.status(name) if name in self.cluster.profiles else None
         raise AssertionError(f"{name} did not come to {phases} within {seconds} s: {shown}")
 
     def status(self, name: str) -> ProfileStatus:
         """What the job's profile says."""
-        return self.town.profiles[name].status
+        return self.cluster.profiles[name].status
