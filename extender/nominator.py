@@ -3,7 +3,7 @@
 A nomination wakes a refused pod, lets kube-scheduler look at that one node first, and is a
 reservation in its own books. kube-scheduler clears it whenever an attempt fails, so live plans are
 told again, at most once a second per pod; what is told and no longer planned is cleared. Everything
-holds without it, only later: pods are then woken by an annotation.
+holds without it, only later: pods are then requeued by an annotation.
 """
 
 import logging
@@ -38,7 +38,7 @@ class Teller(Protocol):
         """Set the pod's nominated node, or clear it."""
         ...
 
-    def wake(self, pod: Pod, reason: str) -> Written | Refused:
+    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
         """Make kube-scheduler try the pod again."""
         ...
 
@@ -107,7 +107,7 @@ class Nominator:
     def stop(self, timeout_seconds: float = 5.0) -> None:
         """End the thread."""
         self._stopping.set()
-        self._plans.changes.tell()
+        self._plans.changes.notify()
         if self._thread.is_alive():
             self._thread.join(timeout_seconds)
 
@@ -134,7 +134,9 @@ class Nominator:
                 self._withdraw(pod)
             self._led = True
         for pod in self._plans.advance():
-            self._counted(pod, self._teller.wake(pod, f"its gang was looked at again at {now:.1f}"))
+            self._counted(
+                pod, self._teller.requeue(pod, f"its gang was looked at again at {now:.1f}")
+            )
         wishes = {wish.pod.uid: wish for wish in self._plans.wishes()}
         self._each([wish for wish in wishes.values() if self._is_due(wish, now)], now)
         self._clear(wishes)
@@ -161,7 +163,7 @@ class Nominator:
         if self._nominate:
             outcome = self._teller.nominate(wish.pod, wish.node)
         else:
-            outcome = self._teller.wake(wish.pod, f"planned on {wish.node} at {now:.1f}")
+            outcome = self._teller.requeue(wish.pod, f"planned on {wish.node} at {now:.1f}")
         return self._counted(wish.pod, outcome)
 
     def _clear(self, wishes: Mapping[str, PendingNomination]) -> None:

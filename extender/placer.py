@@ -61,7 +61,7 @@ class Placer:
             self._planner.unbar(name)
             self._keep_within(name)
             self._assert_invariants()
-        self.changes.tell()
+        self.changes.notify()
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         """A pod was added, changed or removed; ``None`` on the side where it is not there."""
@@ -80,7 +80,7 @@ class Placer:
             if after is not None and after.node is not None:
                 self._keep_within(after.node)
             self._assert_invariants()
-        self.changes.tell()
+        self.changes.notify()
 
     def _member_changed(self, replica: ReplicaId, before: Pod | None, after: Pod | None) -> None:
         waited = before is not None and is_waiting(before)
@@ -122,7 +122,7 @@ class Placer:
                 self._planner.forget(uid)
             else:
                 self._planner.job_changed(uid)
-        self.changes.tell()
+        self.changes.notify()
 
     def rescale_changed(
         self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False
@@ -135,7 +135,7 @@ class Placer:
             self._cluster.set_rescale(job_uid, rescale)
             self._planner.hold_rescales(self._clock())
             self._assert_invariants()
-        self.changes.tell()
+        self.changes.notify()
 
     def _keep_within(self, node: str) -> None:
         """What others took of a node may leave less than is promised there: then those plans are
@@ -166,7 +166,7 @@ class Placer:
             verdict = self._answers.filter(pod, names, now)
             self._assert_invariants()
         if pod.replica is not None:
-            self.changes.tell()
+            self.changes.notify()
         return verdict
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:

@@ -38,7 +38,7 @@ class Settings:
     node."""
 
     nominate: bool = True
-    """Write status.nominatedNodeName of planned pods; false: wake them by an annotation instead."""
+    """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
 
     leader_lease: str = "kube-system/optimus-scheduler"
     """Namespace/name of kube-scheduler's Lease: plans are made only while the kube-scheduler beside

@@ -1,8 +1,8 @@
-"""Every name that the two processes and their users share: annotations, the profile's fields, its
-phases.
+"""The names that both processes and their users share: annotations, profile fields and phases.
 
 The TrainingProfile is the only channel between the autoscaler, which writes it, and the extender,
-which reads it."""
+which reads it.
+"""
 
 from enum import StrEnum
 from typing import Final
@@ -38,11 +38,10 @@ class Annotation:
     CHIEF_TRAINS: Final = "optimus.dl/chief-trains"
 
     SUSPENDED_BY: Final = "optimus.dl/suspended-by"
-    """On a job that this software suspended: the id of the interval that did. Without it a
-    suspension is the user's."""
+    """On a job that the autoscaler suspended: the interval's id. Without it the user did."""
 
-    WOKEN: Final = "optimus.dl/woken"
-    """On a pending pod that kube-scheduler is to try again: why, and when."""
+    REQUEUED: Final = "optimus.dl/requeued"
+    """On a pending pod that kube-scheduler should try again: why, and when."""
 
 
 class Phase(StrEnum):

@@ -45,7 +45,7 @@ class Changes:
         with self._condition:
             return self._count
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Count one more and wake whoever waits."""
         with self._condition:
             self._count += 1
@@ -93,7 +93,7 @@ class Store(Generic[T]):
             if item is not None:
                 self._objects[key] = item
         self._tell(before, item)
-        self.changes.tell()
+        self.changes.notify()
 
     def replace(self, objects: Mapping[Key, T]) -> None:
         """Set every object, and tell of those that are new, different and gone."""
@@ -105,7 +105,7 @@ class Store(Generic[T]):
         for key, item in objects.items():
             if before.get(key) != item:
                 self._tell(before.get(key), item)
-        self.changes.tell()
+        self.changes.notify()
 
     def _tell(self, before: T | None, after: T | None) -> None:
         if self._observer is None:

@@ -1,5 +1,4 @@
-"""Every write to jobs and pods: each is one patch, so that a crash leaves it done or not done,
-never half done."""
+"""Writes to jobs and pods. Each is one patch, so a crash leaves it done or not done."""
 
 from optimus.jobs import Counts, Role
 from optimus.kube.client import MERGE_PATCH, Client
@@ -11,21 +10,19 @@ from optimus.kube.training_jobs import TrainingJob
 
 
 class JobWriter:
-    """Suspends, resizes and resumes jobs; every patch is guarded by the resource version that was
-    decided on."""
+    """Suspends, resizes and resumes jobs; each patch carries the resource version decided on."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
-        """Suspend the job and say whose doing it is."""
+        """Suspend the job and mark it as suspended by the autoscaler."""
         return self._patch(
             "suspend", job, {Annotation.SUSPENDED_BY: interval_id}, {"runPolicy": {"suspend": True}}
         )
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
-        """Set the counts, resume and take the mark away, all at once; the job's pods must all be
-        gone."""
+        """Set the counts, resume and remove the mark in one patch; no pod may be left."""
         replicas = {
             job.replica_keys[role]: {"replicas": count}
             for role, count in ((Role.PS, counts.ps), (Role.WORKER, counts.workers))
@@ -35,7 +32,7 @@ class JobWriter:
         return self._patch("resume", job, {Annotation.SUSPENDED_BY: None}, spec)
 
     def unmark(self, job: TrainingJob) -> Written | Refused:
-        """Take away the mark of a suspension that is no longer ours; nothing else changes."""
+        """Remove the mark: the suspension is now the user's. Nothing else changes."""
         return self._patch("unmark", job, {Annotation.SUSPENDED_BY: None}, None)
 
     def _patch(
@@ -65,26 +62,23 @@ class JobWriter:
 
 
 class PodWriter:
-    """Tells pending pods where they are planned. Both writes go to ``pods/status``, all that a
-    scheduler may write.
+    """Nominates and requeues pending pods, by ``pods/status``, which a scheduler may write.
 
-    Each names the pod's UID, so that a pod made anew under the same name is not told what was meant
-    for the old one."""
+    Each patch names the pod's UID: a new pod of the same name must not get the old one's."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
-        """Set the pod's nominated node, or clear it; this also wakes a pod that was refused."""
+        """Set or clear the pod's nominated node; this also requeues a pod that was refused."""
         return self._patch(
             "nominate", pod, {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
         )
 
-    def wake(self, pod: Pod, reason: str) -> Written | Refused:
-        """Make kube-scheduler try the pod again: a changed annotation does, if its text is a new
-        one."""
-        metadata = {"uid": pod.uid, "annotations": {Annotation.WOKEN: reason}}
-        return self._patch("wake", pod, {"metadata": metadata})
+    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
+        """Make kube-scheduler try the pod again, by an annotation whose text changes."""
+        metadata = {"uid": pod.uid, "annotations": {Annotation.REQUEUED: reason}}
+        return self._patch("requeue", pod, {"metadata": metadata})
 
     def _patch(self, verb: str, pod: Pod, body: dict[str, object]) -> Written | Refused:
         return written(

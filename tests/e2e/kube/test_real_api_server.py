@@ -174,7 +174,7 @@ def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
         pod = until(pods, lambda: next(iter(pods_in(pods, namespace)), None))
         writer = PodWriter(scheduler)
         assert isinstance(writer.nominate(pod, "node-1"), Written)
-        assert isinstance(writer.wake(pod, "room appeared"), Written)
+        assert isinstance(writer.requeue(pod, "room appeared"), Written)
         until(
             pods,
             lambda: (again := pods.find(namespace, pod.name)) and again.nominated_node == "node-1",
@@ -185,7 +185,8 @@ def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(
         )
         stored = granted.kubectl("get", "pod", pod.name, "-n", namespace, "-o", "yaml")
         assert (
-            yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/woken"] == "room appeared"
+            yaml.safe_load(stored)["metadata"]["annotations"]["optimus.dl/requeued"]
+            == "room appeared"
         )
     refused = PodWriter(autoscaler).nominate(pod, "node-1")
     assert isinstance(refused, Refused)

@@ -127,7 +127,7 @@ def test_nominating_names_the_very_pod(
 
 def test_waking_changes_an_annotation(httpserver: HTTPServer, client: Client) -> None:
     server = Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/status", [stored()])
-    assert PodWriter(client).wake(pod(), "room at 5") == Written("8")
+    assert PodWriter(client).requeue(pod(), "room at 5") == Written("8")
     assert server.body() == {
-        "metadata": {"uid": "p1", "annotations": {"optimus.dl/woken": "room at 5"}}
+        "metadata": {"uid": "p1", "annotations": {"optimus.dl/requeued": "room at 5"}}
     }

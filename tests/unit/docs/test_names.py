@@ -34,7 +34,7 @@ _PROTOCOL: Final = page("docs/extender-protocol.md")
 _README: Final = page("README.md")
 
 _OURS: Final = {value for name, value in vars(Annotation).items() if name.isupper()}
-_NOT_WRITTEN_BY_USERS: Final = {Annotation.SUSPENDED_BY, Annotation.WOKEN}
+_NOT_WRITTEN_BY_USERS: Final = {Annotation.SUSPENDED_BY, Annotation.REQUEUED}
 _LABELS_AND_TAINTS: Final = {"optimus.dl/pool", "optimus.dl/training", "optimus.dl/v1alpha1"}
 _MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}
 _SETTINGS: Final = {

@@ -70,7 +70,7 @@ class Teller:
         self.told.append((pod.name, node))
         return self.outcome
 
-    def wake(self, pod: Pod, reason: str) -> Written | Refused:
+    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
         self.woken.append(f"{pod.name}: {reason}")
         return self.outcome
 

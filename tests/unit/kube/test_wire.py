@@ -154,7 +154,7 @@ def test_whoever_follows_the_changes_knows_the_store(steps: list[dict[Key, Thing
 def test_waiting_ends_with_a_change() -> None:
     changes = Changes()
     assert changes.wait(0, 0.0) == 0
-    threading.Timer(0.0, changes.tell).start()
+    threading.Timer(0.0, changes.notify).start()
     assert changes.wait(0, 10.0) == 1
 
 

@@ -86,7 +86,7 @@ class Operator:
     def stop(self) -> None:
         """Make ``run`` return."""
         self._stopping.set()
-        self._changes.tell()
+        self._changes.notify()
 
     def run(self) -> None:
         """Look at what is due until stopped."""
