@@ -12,8 +12,8 @@ from kubernetes import client as api
 
 from localcluster.cluster import LocalCluster
 from localcluster.errors import ClusterError
+from localcluster.paths import REPOSITORY
 from localcluster.specs import NodeSpec, Taint
-from localcluster.supervise import REPOSITORY
 
 NAMESPACE: Final = "default"
 SYSTEM: Final = "optimus-system"

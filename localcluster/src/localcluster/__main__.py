@@ -10,17 +10,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from localcluster import handle
 from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
-from localcluster.layout import Layout
+from localcluster.paths import REPOSITORY, ClusterPaths
 from localcluster.progress import Lines
-from localcluster.records import ClusterStatus, read_events, read_status
 from localcluster.specs import NodeSpec, numbered_nodes, parse_capacity
 from localcluster.storage import locked, read_json, state_root
-from localcluster.supervise import REPOSITORY
+from localcluster.supervisor import control
+from localcluster.supervisor.status import ClusterStatus, read_events, read_status
 
 _READY_SECONDS = 180.0
 _SHOWN_EVENTS = 8
@@ -124,38 +123,38 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
 
 
 def _up(options: argparse.Namespace) -> int:
-    layout, progress = _layout(options), Lines()
+    paths, progress = _paths(options), Lines()
     nodes = _nodes(options.nodes, options.node or [])
-    with locked(layout.root.with_name(f"{layout.root.name}.lock"), progress):
-        _refuse_if_running(layout)
+    with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
+        _refuse_if_running(paths)
         binaries = None if options.embedded else resolve(options.binaries, progress)
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
         images = default_images(REPOSITORY, Path(sys.prefix), programs, extra)
-        plan = handle.Plan(options.name, nodes, binaries, {"images": images.to_json()})
+        plan = control.Plan(options.name, nodes, binaries, {"images": images.to_json()})
         with progress.step(f"starting the cluster {options.name!r} with {len(nodes)} nodes"):
-            process, _ = handle.launch(layout, plan, owned=False)
-            _wait_or_stop(layout, process)
-    _say_running(layout, None if binaries is None else binaries["kubectl"].parent)
+            process, _ = control.launch(paths, plan, owned=False)
+            _wait_or_stop(paths, process)
+    _say_running(paths, None if binaries is None else binaries["kubectl"].parent)
     return 0
 
 
-def _wait_or_stop(layout: Layout, process: "handle.SupervisorProcess") -> None:
+def _wait_or_stop(paths: ClusterPaths, process: "control.SupervisorProcess") -> None:
     try:
-        handle.wait_running(layout, process, _READY_SECONDS)
+        control.wait_running(paths, process, _READY_SECONDS)
     except ClusterError as error:
         process.wait()
-        raise ClusterError(f"{error}\nlogs: {layout.logs}") from error
+        raise ClusterError(f"{error}\nlogs: {paths.logs}") from error
     except BaseException:
         process.terminate()
         process.wait()
         raise
 
 
-def _say_running(layout: Layout, programs: Path | None) -> None:
-    print(f"kubeconfig: {layout.kubeconfig}")
-    print(f"logs:       {layout.logs}")
-    print("use it:     export KUBECONFIG=" + shlex.quote(str(layout.kubeconfig)))
+def _say_running(paths: ClusterPaths, programs: Path | None) -> None:
+    print(f"kubeconfig: {paths.kubeconfig}")
+    print(f"logs:       {paths.logs}")
+    print("use it:     export KUBECONFIG=" + shlex.quote(str(paths.kubeconfig)))
     if shutil.which("kubectl") is not None:
         print("            kubectl get nodes")
     elif programs is not None:
@@ -166,39 +165,39 @@ def _say_running(layout: Layout, programs: Path | None) -> None:
 
 
 def _down(options: argparse.Namespace) -> int:
-    layout = _layout(options)
-    status = read_status(layout)
-    if status is None and not layout.plan.exists():
-        print(f"no cluster in {layout.root}")
+    paths = _paths(options)
+    status = read_status(paths)
+    if status is None and not paths.plan.exists():
+        print(f"no cluster in {paths.root}")
         return 0
-    with Lines().step(f"stopping the cluster in {layout.root}"):
-        handle.stop(layout, status.supervisor if status else None)
+    with Lines().step(f"stopping the cluster in {paths.root}"):
+        control.stop(paths, status.supervisor if status else None)
         if not options.keep_logs:
-            shutil.rmtree(layout.root, ignore_errors=True)
+            shutil.rmtree(paths.root, ignore_errors=True)
     return 0
 
 
 def _status(options: argparse.Namespace) -> int:
-    layout = _layout(options)
-    status = read_status(layout)
+    paths = _paths(options)
+    status = read_status(paths)
     if status is None:
-        said = f"no cluster in {layout.root}; `python -m localcluster up` starts one"
+        said = f"no cluster in {paths.root}; `python -m localcluster up` starts one"
         print(json.dumps({"phase": "absent"}) if options.json else said)
         return _NOT_RUNNING
     running = status.phase == "running" and status.supervised
     if options.json:
-        print(json.dumps(_as_json(layout, status), indent=1))
+        print(json.dumps(_as_json(paths, status), indent=1))
     else:
-        _print_status(layout, status)
+        _print_status(paths, status)
     return 0 if running else _NOT_RUNNING
 
 
-def _as_json(layout: Layout, status: ClusterStatus) -> dict[str, object]:
+def _as_json(paths: ClusterPaths, status: ClusterStatus) -> dict[str, object]:
     return {
         "phase": status.phase,
         "supervised": status.supervised,
         "reason": status.reason,
-        "kubeconfig": str(layout.kubeconfig),
+        "kubeconfig": str(paths.kubeconfig),
         "components": {
             name: {
                 "phase": each.phase,
@@ -211,7 +210,7 @@ def _as_json(layout: Layout, status: ClusterStatus) -> dict[str, object]:
     }
 
 
-def _print_status(layout: Layout, status: ClusterStatus) -> None:
+def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
     lost = status.phase in {"starting", "running", "stopping"} and not status.supervised
     said = (
         f"{status.phase}, but its supervisor is gone: run `down`, then `up`"
@@ -219,31 +218,31 @@ def _print_status(layout: Layout, status: ClusterStatus) -> None:
         else status.phase
     )
     print(f"cluster:    {said}{': ' if status.reason else ''}{status.reason}")
-    plan = read_json(layout.plan)
+    plan = read_json(paths.plan)
     if plan is not None:
         print(f"back end:   {plan.get('backend')}, {len(plan.get('nodes') or ())} nodes")
-    print(f"kubeconfig: {layout.kubeconfig}")
+    print(f"kubeconfig: {paths.kubeconfig}")
     print(f"{'COMPONENT':<26}{'PHASE':<14}{'PID':<10}{'RESTARTS':<10}LAST EXIT")
     for name, each in status.components.items():
         pid = each.process.pid if each.process else "-"
         print(f"{name:<26}{each.phase:<14}{pid!s:<10}{each.restarts:<10}{each.last_exit or '-'}")
     print("last events:")
-    for event in read_events(layout, _SHOWN_EVENTS):
+    for event in read_events(paths, _SHOWN_EVENTS):
         print(f"  {event['at']} {event['subject']}: {event['event']} {event['detail']}".rstrip())
 
 
-def _refuse_if_running(layout: Layout) -> None:
-    status = read_status(layout)
+def _refuse_if_running(paths: ClusterPaths) -> None:
+    status = read_status(paths)
     if status is not None and status.supervised:
         raise ClusterError(
-            f"a cluster runs in {layout.root} already: use it with KUBECONFIG={layout.kubeconfig},"
+            f"a cluster runs in {paths.root} already: use it with KUBECONFIG={paths.kubeconfig},"
             " stop it with `down`, or start another with --name"
         )
 
 
-def _layout(options: argparse.Namespace) -> Layout:
+def _paths(options: argparse.Namespace) -> ClusterPaths:
     folder: Path = options.state or state_root() / options.name
-    return Layout(Path(os.path.abspath(folder)))  # noqa: PTH100 - resolve() would follow a link that is the user's
+    return ClusterPaths(Path(os.path.abspath(folder)))  # noqa: PTH100 - resolve() would follow a link that is the user's
 
 
 def _nodes(count: int | None, capacities: Sequence[dict[str, str]]) -> tuple[NodeSpec, ...]:

@@ -17,8 +17,8 @@ import yaml
 
 from localcluster.errors import ClusterError
 from localcluster.identities import ADMIN, NODE_AGENT_USER, OPERATOR_ACCOUNT
-from localcluster.layout import Layout
-from localcluster.probes import tls_context
+from localcluster.paths import ClusterPaths
+from localcluster.readiness import tls_context
 
 _REQUEST_SECONDS = 20.0
 _ESTABLISHED_SECONDS = 30.0
@@ -74,9 +74,9 @@ _AGENT_RULES: tuple[dict[str, list[str]], ...] = (
 )
 
 
-def prepare(layout: Layout, api_port: int, manifests: Path) -> None:
+def prepare(paths: ClusterPaths, api_port: int, manifests: Path) -> None:
     """Apply everything and wait until the CRDs are served. Raises ClusterError."""
-    api = _Api(layout, api_port)
+    api = _Api(paths, api_port)
     for body in _objects(manifests):
         api.apply(body)
     for name in ("tfjobs.kubeflow.org", "mxjobs.kubeflow.org"):
@@ -133,8 +133,8 @@ def _binding(name: str, role: str, subject: dict[str, str]) -> dict[str, Any]:
 class _Api:
     """A few requests as the administrator, over one connection."""
 
-    def __init__(self, layout: Layout, port: int) -> None:
-        context = tls_context(layout.pki / "ca.crt", layout.pki / ADMIN)
+    def __init__(self, paths: ClusterPaths, port: int) -> None:
+        context = tls_context(paths.pki / "ca.crt", paths.pki / ADMIN)
         self._connection = http.client.HTTPSConnection(
             "127.0.0.1", port, timeout=_REQUEST_SECONDS, context=context
         )

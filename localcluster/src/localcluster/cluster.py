@@ -18,18 +18,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from localcluster import client, handle
+from localcluster import client
 from localcluster.binaries.locate import Binaries, resolve
 from localcluster.components import AGENT
 from localcluster.embedded import applying
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
-from localcluster.layout import Layout
+from localcluster.paths import REPOSITORY, ClusterPaths
 from localcluster.processes import ProcessId, base_environ, send
 from localcluster.progress import Lines, Progress
-from localcluster.records import ClusterStatus, ComponentStatus, read_events, read_status
 from localcluster.specs import Backend, NodeSpec
-from localcluster.supervise import REPOSITORY
+from localcluster.supervisor import control
+from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_events, read_status
 
 _READY_SECONDS = 180.0
 _KUBECTL_SECONDS = 120.0
@@ -66,7 +66,7 @@ class LocalCluster:
         self._agent = dict(agent or {})
         self.backend = Backend(backend)
         self.progress: Progress = Lines()
-        self._layout: Layout | None = None
+        self._paths: ClusterPaths | None = None
         self._binaries: Binaries | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._owner_end: int | None = None
@@ -76,13 +76,13 @@ class LocalCluster:
         if self.backend is Backend.REAL:
             self._binaries = resolve(self._named_binaries, self.progress)
         root = self._state_dir or Path(tempfile.mkdtemp(prefix=f"localcluster-{self.name}-"))
-        self._layout = Layout(root.resolve())
+        self._paths = ClusterPaths(root.resolve())
         try:
             with self.progress.step(f"starting the cluster {self.name!r}"):
-                self._process, self._owner_end = handle.launch(
-                    self._layout, self._plan(), owned=True
+                self._process, self._owner_end = control.launch(
+                    self._paths, self._plan(), owned=True
                 )
-                handle.wait_running(self._layout, self._process, _READY_SECONDS)
+                control.wait_running(self._paths, self._process, _READY_SECONDS)
         except BaseException:
             self.close()
             raise
@@ -102,32 +102,32 @@ class LocalCluster:
                 self._end_supervisor(self._process)
                 self._process = None
         finally:
-            if self._state_dir is None and self._layout is not None:
-                shutil.rmtree(self._layout.root, ignore_errors=True)
+            if self._state_dir is None and self._paths is not None:
+                shutil.rmtree(self._paths.root, ignore_errors=True)
 
     def _end_supervisor(self, process: "subprocess.Popen[bytes]") -> None:
-        status = read_status(self.layout)
+        status = read_status(self.paths)
         try:
             process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        handle.stop(self.layout, status.supervisor if status else None)
+        control.stop(self.paths, status.supervisor if status else None)
 
-    def _plan(self) -> handle.Plan:
+    def _plan(self) -> control.Plan:
         kube = None if self._binaries is None else self._binaries["kube-scheduler"].parent
         images = default_images(REPOSITORY, Path(sys.prefix), kube, self._images)
         agent = {"images": images.to_json(), **self._agent}
-        return handle.Plan(
+        return control.Plan(
             self.name, self.nodes, self._binaries, agent, ephemeral=self._state_dir is None
         )
 
     @property
-    def layout(self) -> Layout:
+    def paths(self) -> ClusterPaths:
         """Where its files lie."""
-        if self._layout is None:
+        if self._paths is None:
             raise ClusterError(f"the cluster {self.name!r} was not started")
-        return self._layout
+        return self._paths
 
     @property
     def binaries(self) -> Binaries:
@@ -143,7 +143,7 @@ class LocalCluster:
     @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
-        return self.layout.kubeconfig
+        return self.paths.kubeconfig
 
     @property
     def server(self) -> str:
@@ -153,7 +153,7 @@ class LocalCluster:
     @property
     def status(self) -> ClusterStatus:
         """What the supervisor last said."""
-        status = read_status(self.layout)
+        status = read_status(self.paths)
         if status is None:
             raise ClusterError(f"the cluster {self.name!r} has no status")
         return status
@@ -174,7 +174,7 @@ class LocalCluster:
         command = [self._kubectl(), "--kubeconfig", str(self.kubeconfig), *args]
         # A home of its own keeps kubectl from reading the user's preferences and from sharing a
         # discovery cache.
-        environ = {**base_environ(), "HOME": str(self.layout.root)}
+        environ = {**base_environ(), "HOME": str(self.paths.root)}
         shown = f"kubectl {' '.join(args)}"
         try:
             done = subprocess.run(
@@ -250,7 +250,7 @@ class LocalCluster:
     def log_path(self, component: str) -> Path:
         """Return the component's log file."""
         self._component(component)
-        return self.layout.log(component)
+        return self.paths.log(component)
 
     def diagnose(self, lines: int = 12) -> str:
         """Return the last events and the last lines of every log, for the message of a failed
@@ -259,13 +259,13 @@ class LocalCluster:
             f"  {each['at']} {each['subject']}: {each['event']} {each['detail']}"
             for each in self.events()
         ]
-        logs = sorted(self.layout.logs.glob("*.log"))
-        parts = [f"--- {log.name}\n{handle.tail(log, lines)}" for log in logs]
+        logs = sorted(self.paths.logs.glob("*.log"))
+        parts = [f"--- {log.name}\n{control.tail(log, lines)}" for log in logs]
         return "\n".join(["--- events", *events, *parts])
 
     def events(self, last: int = 40) -> list[dict[str, Any]]:
         """Return what happened to the components, oldest first: at, subject, event, detail."""
-        return read_events(self.layout, last)
+        return read_events(self.paths, last)
 
     def _signal(self, component: str, number: signal.Signals) -> ProcessId:
         process = self._component(component).process

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from localcluster.binaries.locate import Binaries
 from localcluster.identities import ADMIN
-from localcluster.layout import Layout
-from localcluster.probes import AllProbe, HttpProbe, LogLineProbe, Probe, RunningProbe
+from localcluster.paths import ClusterPaths
+from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe, Probe, RunningProbe
 
 SERVICE_RANGE = "10.96.0.0/16"
 AGENT = "node-agent"
@@ -55,17 +55,17 @@ class Component:
 class Recipe:
     """All that the command lines depend on."""
 
-    layout: Layout
+    paths: ClusterPaths
     binaries: Binaries
     ports: Ports
 
     def serving_probe(self, port: int, path: str = "/healthz") -> HttpProbe:
         """Return a probe of a component that serves with the cluster's certificate."""
-        return HttpProbe(port, path, self.layout.pki / "ca.crt")
+        return HttpProbe(port, path, self.paths.pki / "ca.crt")
 
     def serving_flags(self, port: int) -> tuple[str, ...]:
         """Return the flags, common to all Kubernetes components, of serving on loopback."""
-        pki = self.layout.pki
+        pki = self.paths.pki
         return (
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
@@ -76,7 +76,7 @@ class Recipe:
     def client_flags(self, name: str) -> tuple[str, ...]:
         """Return the flags with which a component finds the API server, for its work and to check
         callers."""
-        kubeconfig = self.layout.kubeconfig_of(name)
+        kubeconfig = self.paths.kubeconfig_of(name)
         return (
             f"--kubeconfig={kubeconfig}",
             f"--authentication-kubeconfig={kubeconfig}",
@@ -86,12 +86,12 @@ class Recipe:
 
 def etcd(recipe: Recipe) -> Component:
     """Return the store: TLS for clients and peers, no fsync, since nothing outlives the cluster."""
-    pki, ports = recipe.layout.pki, recipe.ports
+    pki, ports = recipe.paths.pki, recipe.ports
     client, peer = f"https://127.0.0.1:{ports.etcd}", f"https://127.0.0.1:{ports.etcd_peer}"
     command = (
         str(recipe.binaries["etcd"]),
         "--name=local",
-        f"--data-dir={recipe.layout.data / 'etcd'}",
+        f"--data-dir={recipe.paths.data / 'etcd'}",
         "--unsafe-no-fsync",
         "--log-level=warn",
         f"--listen-client-urls={client}",
@@ -110,7 +110,7 @@ def etcd(recipe: Recipe) -> Component:
 
 def api_server(recipe: Recipe) -> Component:
     """Return the API server: RBAC, certificates for clients, bound to loopback."""
-    pki = recipe.layout.pki
+    pki = recipe.paths.pki
     command = (
         str(recipe.binaries["kube-apiserver"]),
         f"--etcd-servers=https://127.0.0.1:{recipe.ports.etcd}",
@@ -144,7 +144,7 @@ def api_server(recipe: Recipe) -> Component:
 def controller_manager(recipe: Recipe) -> Component:
     """Return the controllers. They also make ServiceAccounts and take new nodes' not-ready taint
     away."""
-    name, pki = "kube-controller-manager", recipe.layout.pki
+    name, pki = "kube-controller-manager", recipe.paths.pki
     command = (
         str(recipe.binaries[name]),
         *recipe.client_flags(name),
@@ -196,11 +196,11 @@ def training_operator(recipe: Recipe) -> Component:
         "--enable-scheme=mxjob",
         "--zap-log-level=info",
     )
-    environ = {"KUBECONFIG": str(recipe.layout.kubeconfig_of(OPERATOR))}
+    environ = {"KUBECONFIG": str(recipe.paths.kubeconfig_of(OPERATOR))}
     return Component(OPERATOR, command, environ, probe=HttpProbe(health, "/readyz"))
 
 
-def node_agent(layout: Layout, repository: Path) -> Component:
+def node_agent(paths: ClusterPaths, repository: Path) -> Component:
     """Return the agent of all process nodes. Its containers need time to end, so it gets more of
     it."""
     command = (
@@ -208,33 +208,33 @@ def node_agent(layout: Layout, repository: Path) -> Component:
         "-m",
         "localcluster.node",
         "--config",
-        str(agent_config_path(layout)),
+        str(agent_config_path(paths)),
     )
     return Component(
         AGENT,
         command,
         {"PYTHONPATH": f"{repository}:{repository}/localcluster/src", "PYTHONUNBUFFERED": "1"},
         cwd=repository,
-        probe=LogLineProbe(layout.log(AGENT), "ready"),
+        probe=LogLineProbe(paths.log(AGENT), "ready"),
         grace_seconds=20.0,
         death_signal=signal.SIGTERM,  # so that it can end its containers
     )
 
 
-def agent_config_path(layout: Layout) -> Path:
+def agent_config_path(paths: ClusterPaths) -> Path:
     """Return where the agent's configuration lies."""
-    return layout.root / "node-agent.json"
+    return paths.root / "node-agent.json"
 
 
 def agent_config(
-    layout: Layout, nodes: Sequence[Mapping[str, object]], settings: Mapping[str, object]
+    paths: ClusterPaths, nodes: Sequence[Mapping[str, object]], settings: Mapping[str, object]
 ) -> str:
     """Return the agent's configuration as JSON; `settings` holds `images` and whatever else the
     agent reads."""
     body = {
         **settings,
-        "kubeconfig": str(layout.kubeconfig_of(AGENT)),
-        "state_dir": str(layout.data / AGENT),
+        "kubeconfig": str(paths.kubeconfig_of(AGENT)),
+        "state_dir": str(paths.data / AGENT),
         "nodes": list(nodes),
     }
     return json.dumps(body, indent=1)

@@ -14,7 +14,7 @@ from typing import Any
 import trustme
 import yaml
 
-from localcluster.layout import Layout
+from localcluster.paths import ClusterPaths
 
 _LOOPBACK_NAMES = (
     "127.0.0.1",
@@ -51,30 +51,28 @@ IDENTITIES: Mapping[str, Identity] = {
 }
 
 
-def write_identities(layout: Layout, api_port: int) -> None:
-    """Write every certificate, key and kubeconfig below `layout.pki`, and the administrator's
+def write_identities(paths: ClusterPaths, api_port: int) -> None:
+    """Write every certificate, key and kubeconfig below `paths.pki`, and the administrator's
     kubeconfig."""
-    layout.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority, store_authority = trustme.CA(), trustme.CA()
-    _write(layout.pki / "ca.crt", authority.cert_pem)
-    _write(layout.pki / "etcd-ca.crt", store_authority.cert_pem)
+    _write(paths.pki / "ca.crt", authority.cert_pem)
+    _write(paths.pki / "etcd-ca.crt", store_authority.cert_pem)
     _write(
-        layout.pki / "front-proxy-ca.crt", trustme.CA().cert_pem
+        paths.pki / "front-proxy-ca.crt", trustme.CA().cert_pem
     )  # its key is dropped: nobody may be a proxy
-    _write_pair(layout.pki, "serving", authority.issue_cert(*_LOOPBACK_NAMES))
-    _write_pair(layout.pki, "etcd", store_authority.issue_cert(*_LOOPBACK_NAMES))
-    _write_pair(
-        layout.pki, "etcd-client", _client_cert(store_authority, Identity("kube-apiserver"))
-    )
+    _write_pair(paths.pki, "serving", authority.issue_cert(*_LOOPBACK_NAMES))
+    _write_pair(paths.pki, "etcd", store_authority.issue_cert(*_LOOPBACK_NAMES))
+    _write_pair(paths.pki, "etcd-client", _client_cert(store_authority, Identity("kube-apiserver")))
     # Any EC key signs service-account tokens; trustme is the maker of keys at hand.
     _write(
-        layout.pki / "service-account.key",
+        paths.pki / "service-account.key",
         _client_cert(authority, Identity("tokens")).private_key_pem,
     )
     for name, identity in IDENTITIES.items():
         cert = _client_cert(authority, identity)
-        _write_pair(layout.pki, name, cert)
-        target = layout.kubeconfig if name == ADMIN else layout.kubeconfig_of(name)
+        _write_pair(paths.pki, name, cert)
+        target = paths.kubeconfig if name == ADMIN else paths.kubeconfig_of(name)
         _write_kubeconfig(target, f"https://127.0.0.1:{api_port}", authority, cert)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcluster.supervise import REPOSITORY
+from localcluster.paths import REPOSITORY
 from localcluster.testing.waiting import wait_until
 
 _END_SECONDS = 60.0

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from examples.demo.scenario import FIRST, SECOND, DemoJob, with_flags
-from localcluster.supervise import REPOSITORY
+from localcluster.paths import REPOSITORY
 
 _JOBS = pytest.mark.parametrize("job", [FIRST, SECOND], ids=["the TFJob", "the MXJob"])
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from localcluster.components import AGENT, OPERATOR, Component, node_agent
 from localcluster.embedded.apiserver.tokens import ADMINISTRATOR
-from localcluster.layout import Layout
+from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
-from localcluster.probes import HttpProbe, LogLineProbe
+from localcluster.readiness import HttpProbe, LogLineProbe
 from localcluster.storage import write_json
-from localcluster.supervisor import Stage
+from localcluster.supervisor.runner import Stage
 
 _HERE: Final = Path(__file__).parent
 _REPOSITORY: Final = _HERE.parents[3]
@@ -27,54 +27,54 @@ _SCHEDULER: Final = "kube-scheduler"
 _COMPONENTS: Final = (_SCHEDULER, OPERATOR, AGENT)
 
 
-def stages(layout: Layout, plan: Mapping[str, Any]) -> list[Stage]:
+def stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
     """Write what the components read, and return them."""
     (port,) = pick_ports(1, random.Random())
-    layout.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = secrets.token_urlsafe(32)
-    _write_private(_token_file(layout), token)
-    for path in (layout.kubeconfig, *(layout.kubeconfig_of(name) for name in _COMPONENTS)):
+    _write_private(_token_file(paths), token)
+    for path in (paths.kubeconfig, *(paths.kubeconfig_of(name) for name in _COMPONENTS)):
         write_kubeconfig(path, port, token)
-    write_json(_scheduler_config(layout), _scheduler_settings(layout))
-    agent = [node_agent(layout, _REPOSITORY)] if plan["nodes"] else []
+    write_json(_scheduler_config(paths), _scheduler_settings(paths))
+    agent = [node_agent(paths, _REPOSITORY)] if plan["nodes"] else []
     # All at once: the API server is ready long before the others have read their modules.
-    return [Stage([api_server(layout, port), scheduler(layout), training_operator(layout), *agent])]
+    return [Stage([api_server(paths, port), scheduler(paths), training_operator(paths), *agent])]
 
 
-def api_server(layout: Layout, port: int) -> Component:
+def api_server(paths: ClusterPaths, port: int) -> Component:
     """Return the API server with its controllers. It serves the operator's kinds from the start."""
     files = [word for name in _KINDS for word in ("--load", str(_HERE / "kinds" / name))]
     own = (
         "--journal",
-        str(layout.data / "journal.jsonl"),
+        str(paths.data / "journal.jsonl"),
         "--token-file",
-        str(_token_file(layout)),
+        str(_token_file(paths)),
     )
     command = _python("localcluster.embedded.apiserver", "--port", str(port), *own, *files)
     return _component("kube-apiserver", command, HttpProbe(port, "/readyz"))
 
 
-def scheduler(layout: Layout) -> Component:
+def scheduler(paths: ClusterPaths) -> Component:
     """Return the cluster's own scheduler."""
     files = (
         "--kubeconfig",
-        str(layout.kubeconfig_of(_SCHEDULER)),
+        str(paths.kubeconfig_of(_SCHEDULER)),
         "--config",
-        str(_scheduler_config(layout)),
+        str(_scheduler_config(paths)),
     )
     return _component(
         _SCHEDULER,
         _python("localcluster.embedded.scheduler", *files),
-        _says_ready(layout, _SCHEDULER),
+        _says_ready(paths, _SCHEDULER),
     )
 
 
-def training_operator(layout: Layout) -> Component:
+def training_operator(paths: ClusterPaths) -> Component:
     """Return the operator of TFJobs and MXJobs."""
     command = _python(
-        "localcluster.embedded.operator", "--kubeconfig", str(layout.kubeconfig_of(OPERATOR))
+        "localcluster.embedded.operator", "--kubeconfig", str(paths.kubeconfig_of(OPERATOR))
     )
-    return _component(OPERATOR, command, _says_ready(layout, OPERATOR))
+    return _component(OPERATOR, command, _says_ready(paths, OPERATOR))
 
 
 def write_kubeconfig(path: Path, port: int, token: str) -> None:
@@ -99,8 +99,8 @@ def _write_private(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _token_file(layout: Layout) -> Path:
-    return layout.pki / "token"
+def _token_file(paths: ClusterPaths) -> Path:
+    return paths.pki / "token"
 
 
 def _python(module: str, *arguments: str) -> Sequence[str]:
@@ -115,19 +115,19 @@ def _component(name: str, command: Sequence[str], probe: HttpProbe | LogLineProb
     return Component(name, command, environ, cwd=_REPOSITORY, probe=probe)
 
 
-def _says_ready(layout: Layout, name: str) -> LogLineProbe:
-    return LogLineProbe(layout.log(name), "ready")
+def _says_ready(paths: ClusterPaths, name: str) -> LogLineProbe:
+    return LogLineProbe(paths.log(name), "ready")
 
 
-def _scheduler_config(layout: Layout) -> Path:
-    return layout.root / "kube-scheduler.json"
+def _scheduler_config(paths: ClusterPaths) -> Path:
+    return paths.root / "kube-scheduler.json"
 
 
-def _scheduler_settings(layout: Layout) -> dict[str, Any]:
+def _scheduler_settings(paths: ClusterPaths) -> dict[str, Any]:
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(layout.kubeconfig_of(_SCHEDULER))},
+        "clientConnection": {"kubeconfig": str(paths.kubeconfig_of(_SCHEDULER))},
         "leaderElection": {"leaderElect": False},
         "profiles": [{"schedulerName": "default-scheduler"}],
     }

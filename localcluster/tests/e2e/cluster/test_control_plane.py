@@ -15,11 +15,11 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.errors import ClusterError, KubectlError
-from localcluster.layout import Layout
-from localcluster.probes import tls_context
+from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive
-from localcluster.records import read_status
+from localcluster.readiness import tls_context
 from localcluster.specs import NodeSpec, Taint, numbered_nodes
+from localcluster.supervisor.status import read_status
 from localcluster.testing.clusters import Shown
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -102,7 +102,7 @@ class TestACluster:
         assert set(addresses) == {"0100007F"}, "127.0.0.1, as /proc/net writes it"
 
     def test_a_client_without_a_certificate_may_do_nothing(self, own: LocalCluster) -> None:
-        context = tls_context(own.layout.pki / "ca.crt", None)
+        context = tls_context(own.paths.pki / "ca.crt", None)
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{own.server}/api/v1/pods", timeout=10, context=context)
         with refused.value:
@@ -192,7 +192,7 @@ class TestSeveralClusters:
             assert second.server != own.server
             assert second.kubectl("get", "nodes", "-o", "name").split() == ["node/node-1"]
             gone = processes(second)
-            root = second.layout.root
+            root = second.paths.root
         assert not any(alive(process) for process in gone)
         assert not root.exists()
         assert own.kubectl("get", "nodes", "-o", "name").split() == ["node/plain", "node/special"]
@@ -206,7 +206,7 @@ class TestTheEnd:
             "import time\n"
             "from localcluster.cluster import LocalCluster\n"
             "with LocalCluster('orphan') as cluster:\n"
-            "    print(cluster.layout.root, flush=True)\n"
+            "    print(cluster.paths.root, flush=True)\n"
             "    time.sleep(600)\n"
         )
         owner = subprocess.Popen(
@@ -215,7 +215,7 @@ class TestTheEnd:
         assert owner.stdout is not None
         with owner.stdout:
             root = Path(owner.stdout.readline().strip())
-        status = read_status(Layout(root))
+        status = read_status(ClusterPaths(root))
         assert status is not None
         assert status.supervisor is not None
         everything = [*status.processes(), status.supervisor]
@@ -241,7 +241,7 @@ class TestTheEnd:
         eventually(
             "the API server was started", lambda: _component_started(state, "kube-apiserver")
         )
-        status = read_status(Layout(state))
+        status = read_status(ClusterPaths(state))
         assert status is not None
         os.killpg(owner.pid, signal.SIGINT)
         _, said = owner.communicate(timeout=60)
@@ -259,7 +259,7 @@ class TestTheEnd:
         again = _command("up", "--state", str(state))
         assert again.returncode == 1
         assert "runs in" in again.stderr
-        status = read_status(Layout(state))
+        status = read_status(ClusterPaths(state))
         assert status is not None
         down = _command("down", "--state", str(state))
         assert down.returncode == 0, down.stderr
@@ -270,7 +270,7 @@ class TestTheEnd:
     def test_when_its_supervisor_is_killed_nothing_of_it_runs_on(self, tmp_path: Path) -> None:
         state = tmp_path / "state"
         assert _command("up", "--state", str(state), "--nodes", "1").returncode == 0
-        status = read_status(Layout(state))
+        status = read_status(ClusterPaths(state))
         assert status is not None
         assert status.supervisor is not None
         os.kill(status.supervisor.pid, signal.SIGKILL)
@@ -291,5 +291,5 @@ def _command(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _component_started(state: Path, name: str) -> bool:
-    status = read_status(Layout(state))
+    status = read_status(ClusterPaths(state))
     return status is not None and name in status.components

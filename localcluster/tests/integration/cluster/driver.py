@@ -11,30 +11,30 @@ from pathlib import Path
 
 from localcluster.components import Component
 from localcluster.errors import ClusterError
-from localcluster.interrupts import Interrupts
-from localcluster.layout import Layout
-from localcluster.probes import LogLineProbe, Probe, RunningProbe
+from localcluster.paths import ClusterPaths
 from localcluster.processes import identify
-from localcluster.records import Records
-from localcluster.supervision import BackOff
-from localcluster.supervisor import Patience, PortTakenError, Stage, Supervisor
+from localcluster.readiness import LogLineProbe, Probe, RunningProbe
+from localcluster.supervisor.interrupts import Interrupts
+from localcluster.supervisor.policy import BackOff
+from localcluster.supervisor.runner import Patience, PortTakenError, Stage, Supervisor
+from localcluster.supervisor.status import Records
 
 
-def component(layout: Layout, name: str, script: str, ready: str | None) -> Component:
-    probe: Probe = LogLineProbe(layout.log(name), ready) if ready else RunningProbe()
+def component(paths: ClusterPaths, name: str, script: str, ready: str | None) -> Component:
+    probe: Probe = LogLineProbe(paths.log(name), ready) if ready else RunningProbe()
     return Component(name, ("/bin/sh", "-c", script), probe=probe, grace_seconds=1.0)
 
 
 def main() -> int:
-    layout = Layout(Path(sys.argv[1]))
+    paths = ClusterPaths(Path(sys.argv[1]))
     interrupts = Interrupts(int(sys.argv[3]) if len(sys.argv) > 3 else None)
     stages = [
-        Stage([component(layout, *each) for each in stage]) for stage in json.loads(sys.argv[2])
+        Stage([component(paths, *each) for each in stage]) for stage in json.loads(sys.argv[2])
     ]
-    records = Records(layout, identify(os.getpid()))
+    records = Records(paths, identify(os.getpid()))
     quick = BackOff(first_seconds=0.05, longest_seconds=0.2, steady_seconds=60.0)
     supervisor = Supervisor(
-        layout, records, interrupts, quick, Patience(ready_seconds=3.0, deaths=3)
+        paths, records, interrupts, quick, Patience(ready_seconds=3.0, deaths=3)
     )
     try:
         with interrupts.installed():

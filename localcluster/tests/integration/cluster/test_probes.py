@@ -6,7 +6,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from localcluster.probes import AllProbe, HttpProbe, LogLineProbe, RunningProbe
+from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe, RunningProbe
 
 
 @pytest.mark.parametrize(("status", "ready"), [(200, True), (500, False), (403, False)])

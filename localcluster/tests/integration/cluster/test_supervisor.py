@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.layout import Layout
+from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive, identify
-from localcluster.records import ClusterStatus, read_events, read_status
 from localcluster.storage import write_json
-from localcluster.supervise import clean_leftovers
+from localcluster.supervisor.main import clean_leftovers
+from localcluster.supervisor.status import ClusterStatus, read_events, read_status
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 FOREVER = "echo ready; exec sleep 1000"
@@ -34,14 +34,14 @@ class Run:
     """One supervisor over tiny scripts, and what its files say."""
 
     def __init__(self, state: Path) -> None:
-        self.layout = Layout(state)
-        self.layout.logs.mkdir(parents=True)
+        self.paths = ClusterPaths(state)
+        self.paths.logs.mkdir(parents=True)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, stages: Stages, owner_fd: int | None = None) -> "Run":
-        command = [sys.executable, "-m", "tests.integration.cluster.driver", str(self.layout.root)]
+        command = [sys.executable, "-m", "tests.integration.cluster.driver", str(self.paths.root)]
         command += [json.dumps(stages), *([str(owner_fd)] if owner_fd is not None else [])]
-        with (self.layout.root / "driver.log").open("wb") as log:
+        with (self.paths.root / "driver.log").open("wb") as log:
             fds = () if owner_fd is None else (owner_fd,)
             self.process = subprocess.Popen(
                 command, cwd=REPOSITORY, stdout=log, stderr=log, pass_fds=fds
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def status(self) -> ClusterStatus:
-        return read_status(self.layout) or ClusterStatus("not written yet", None)
+        return read_status(self.paths) or ClusterStatus("not written yet", None)
 
     def pid(self, name: str) -> ProcessId:
         process = self.status.components[name].process
@@ -58,7 +58,7 @@ class Run:
         return process
 
     def events(self) -> list[tuple[str, str]]:
-        return [(each["subject"], each["event"]) for each in read_events(self.layout, 1000)]
+        return [(each["subject"], each["event"]) for each in read_events(self.paths, 1000)]
 
     def wait(self, phase: str) -> "Run":
         eventually(lambda: self.status.phase == phase)
@@ -89,7 +89,7 @@ class TestTheStart:
         assert events.index(("store", "ready")) < events.index(("server", "started"))
 
     def test_a_component_that_ends_during_the_start_is_given_another_try(self, run: Run) -> None:
-        marker = run.layout.root / "tried"
+        marker = run.paths.root / "tried"
         second = f"if [ -e {marker} ]; then {FOREVER}; else touch {marker}; exit 3; fi"
         run.start([[("shaky", second, "ready")]]).wait("running")
         assert run.status.components["shaky"].restarts == 1
@@ -132,7 +132,7 @@ class TestADeath:
         assert ("a", "died") in run.events()
 
     def test_after_the_start_one_that_keeps_dying_is_tried_for_ever(self, run: Run) -> None:
-        flag = run.layout.root / "die"
+        flag = run.paths.root / "die"
         script = f"echo ready; while [ ! -e {flag} ]; do sleep 0.02; done; exit 1"
         run.start([[("a", script, "ready"), ("b", FOREVER, "ready")]]).wait("running")
         flag.touch()
@@ -141,7 +141,7 @@ class TestADeath:
         assert run.status.components["b"].ready
 
     def test_readiness_is_not_read_from_the_lines_of_an_earlier_life(self, run: Run) -> None:
-        marker = run.layout.root / "again"
+        marker = run.paths.root / "again"
         script = f"[ -e {marker} ] || {{ touch {marker}; {FOREVER}; }}; exec sleep 1000"
         run.start([[("a", script, "ready")]]).wait("running")
         os.kill(run.pid("a").pid, signal.SIGKILL)
@@ -205,9 +205,9 @@ class TestLeftovers:
     def test_exactly_the_recorded_processes_are_ended(self, tmp_path: Path) -> None:
         recorded, stranger = (subprocess.Popen(["sleep", "1000"]) for _ in range(2))
         try:
-            layout = Layout(tmp_path)
-            write_json(layout.status, {"components": {"a": self._entry(identify(recorded.pid))}})
-            clean_leftovers(layout)
+            paths = ClusterPaths(tmp_path)
+            write_json(paths.status, {"components": {"a": self._entry(identify(recorded.pid))}})
+            clean_leftovers(paths)
             assert recorded.wait(10) == -signal.SIGTERM
             assert stranger.poll() is None
         finally:
@@ -223,9 +223,9 @@ class TestLeftovers:
             now = identify(stranger.pid)
             assert now is not None
             before = ProcessId(now.pid, now.start_ticks - 1, now.boot)
-            layout = Layout(tmp_path)
-            write_json(layout.status, {"components": {"a": self._entry(before)}})
-            clean_leftovers(layout)
+            paths = ClusterPaths(tmp_path)
+            write_json(paths.status, {"components": {"a": self._entry(before)}})
+            clean_leftovers(paths)
             assert stranger.poll() is None
         finally:
             stranger.kill()

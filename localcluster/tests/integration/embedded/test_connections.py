@@ -15,9 +15,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.node.api import read_kubeconfig
+from localcluster.paths import REPOSITORY
 from localcluster.ports import pick_ports
-from localcluster.probes import HttpProbe
-from localcluster.supervise import REPOSITORY
+from localcluster.readiness import HttpProbe
 from tests.integration.embedded.waiting import Core, until
 
 WATCHERS = 200

@@ -71,4 +71,4 @@ def test_nothing_of_a_cluster_outlives_it() -> None:
         assert len(processes) == 3
         assert all(alive(each) for each in processes)
     assert not any(alive(each) for each in processes)
-    assert not cluster.layout.root.exists()
+    assert not cluster.paths.root.exists()

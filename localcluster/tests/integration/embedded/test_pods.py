@@ -7,7 +7,7 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException, NotFoundException
 
 from localcluster.cluster import LocalCluster
-from localcluster.supervise import REPOSITORY
+from localcluster.paths import REPOSITORY
 from tests.integration.embedded.waiting import Core, until
 
 TALKING = "trap 'echo bye; exit 0' TERM; echo hello; while true; do sleep 0.1; done"

@@ -7,7 +7,7 @@ from kubernetes.client import Configuration
 
 from localcluster.client import DEFAULT_TIMEOUT_SECONDS, TimedApiClient, api_client
 from localcluster.identities import write_identities
-from localcluster.layout import Layout
+from localcluster.paths import ClusterPaths
 
 
 class Recorder:
@@ -36,16 +36,16 @@ def test_every_call_has_a_timeout(given: dict[str, Any], used: object) -> None:
 
 
 def test_a_proxy_of_the_environment_is_not_used(
-    layout_with_identities: Layout, monkeypatch: pytest.MonkeyPatch
+    paths_with_identities: ClusterPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:3128")
-    client = api_client(layout_with_identities.kubeconfig)
+    client = api_client(paths_with_identities.kubeconfig)
     assert client.configuration.host == "https://127.0.0.1:20003"
     assert client.configuration.proxy is None
 
 
 @pytest.fixture
-def layout_with_identities(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    layout = Layout(tmp_path_factory.mktemp("state"))
-    write_identities(layout, 20003)
-    return layout
+def paths_with_identities(tmp_path_factory: pytest.TempPathFactory) -> ClusterPaths:
+    paths = ClusterPaths(tmp_path_factory.mktemp("state"))
+    write_identities(paths, 20003)
+    return paths

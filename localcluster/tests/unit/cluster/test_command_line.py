@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from localcluster.__main__ import main
-from localcluster.layout import Layout
-from localcluster.records import read_events, read_status
+from localcluster.paths import ClusterPaths
+from localcluster.supervisor.status import read_events, read_status
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_a_cluster_whose_supervisor_is_gone_is_told_from_a_running_one(
         "last_exit": "was killed by signal 9",
     }
     status = {"phase": "running", "supervisor": supervisor, "components": {"etcd": component}}
-    layout = Layout(tmp_path)
-    layout.status.write_text(json.dumps(status))
-    layout.plan.write_text('{"backend": "real", "nodes": [{}, {}]}')
-    layout.events.write_text(
+    paths = ClusterPaths(tmp_path)
+    paths.status.write_text(json.dumps(status))
+    paths.plan.write_text('{"backend": "real", "nodes": [{}, {}]}')
+    paths.events.write_text(
         '{"at": "2026-01-01T00:00:00Z", "subject": "etcd", "event": "died", "detail": ""}\n'
     )
     assert main(["status", "--state", str(tmp_path)]) == 3
@@ -120,7 +120,7 @@ def test_a_cluster_whose_supervisor_is_gone_is_told_from_a_running_one(
 
 
 def test_a_status_file_that_is_broken_counts_as_none(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    layout.status.write_text("{")
-    assert read_status(layout) is None
-    assert read_events(layout, 5) == []
+    paths = ClusterPaths(tmp_path)
+    paths.status.write_text("{")
+    assert read_status(paths) is None
+    assert read_events(paths, 5) == []

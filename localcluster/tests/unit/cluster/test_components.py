@@ -17,7 +17,7 @@ from localcluster.binaries.locate import Binaries
 from localcluster.binaries.modules import MODULES
 from localcluster.components import Component, Ports, Recipe
 from localcluster.identities import IDENTITIES, write_identities
-from localcluster.layout import Layout
+from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.specs import NodeSpec
 
@@ -25,17 +25,17 @@ PORTS = Ports(20001, 20002, 20003, 20004, 20005, 20006)
 
 
 @pytest.fixture(scope="module")
-def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+def paths(tmp_path_factory: pytest.TempPathFactory) -> ClusterPaths:
     """A state folder with all identities written."""
-    layout = Layout(tmp_path_factory.mktemp("state"))
-    write_identities(layout, PORTS.api)
-    return layout
+    paths = ClusterPaths(tmp_path_factory.mktemp("state"))
+    write_identities(paths, PORTS.api)
+    return paths
 
 
 @pytest.fixture(scope="module")
-def plane(layout: Layout) -> list[Component]:
+def plane(paths: ClusterPaths) -> list[Component]:
     programs = {name: Path("/programs") / name for module in MODULES for name in module.programs}
-    recipe = Recipe(layout, Binaries(programs, Path("/manifests")), PORTS)
+    recipe = Recipe(paths, Binaries(programs, Path("/manifests")), PORTS)
     makers = (
         components.etcd,
         components.api_server,
@@ -43,20 +43,18 @@ def plane(layout: Layout) -> list[Component]:
         components.stock_scheduler,
         components.training_operator,
     )
-    return [maker(recipe) for maker in makers] + [
-        components.node_agent(layout, Path("/repository"))
-    ]
+    return [maker(recipe) for maker in makers] + [components.node_agent(paths, Path("/repository"))]
 
 
 class TestCommandLines:
     def test_every_key_certificate_and_kubeconfig_they_name_was_written(
-        self, plane: list[Component], layout: Layout
+        self, plane: list[Component], paths: ClusterPaths
     ) -> None:
         words = [word for each in plane for word in (*each.command, *each.environ.values())]
         named = {
             path
             for word in words
-            for path in re.findall(rf"{re.escape(str(layout.pki))}[^,=]*", word)
+            for path in re.findall(rf"{re.escape(str(paths.pki))}[^,=]*", word)
         }
         assert len(named) > 10
         assert [path for path in named if not Path(path).is_file()] == []
@@ -90,8 +88,8 @@ class TestCommandLines:
 
 class TestIdentities:
     @pytest.mark.parametrize("name", sorted(IDENTITIES))
-    def test_a_certificate_names_its_user_and_group(self, layout: Layout, name: str) -> None:
-        certificate = x509.load_pem_x509_certificate((layout.pki / f"{name}.crt").read_bytes())
+    def test_a_certificate_names_its_user_and_group(self, paths: ClusterPaths, name: str) -> None:
+        certificate = x509.load_pem_x509_certificate((paths.pki / f"{name}.crt").read_bytes())
         identity = IDENTITIES[name]
         users = [
             each.value for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -104,28 +102,34 @@ class TestIdentities:
         assert groups == [identity.group or "localcluster"]
         assert ("system:masters" in groups) == (name == "admin")
 
-    def test_a_kubeconfig_stands_alone_and_points_to_this_cluster(self, layout: Layout) -> None:
-        body = yaml.safe_load(layout.kubeconfig.read_text())
+    def test_a_kubeconfig_stands_alone_and_points_to_this_cluster(
+        self, paths: ClusterPaths
+    ) -> None:
+        body = yaml.safe_load(paths.kubeconfig.read_text())
         assert body["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{PORTS.api}"
         assert set(body["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
 
-    def test_nobody_else_can_read_a_key(self, layout: Layout) -> None:
-        secrets = [layout.kubeconfig, *layout.pki.glob("*.key"), *layout.pki.glob("*.kubeconfig")]
+    def test_nobody_else_can_read_a_key(self, paths: ClusterPaths) -> None:
+        secrets = [paths.kubeconfig, *paths.pki.glob("*.key"), *paths.pki.glob("*.kubeconfig")]
         assert len(secrets) > 8
         assert {path.stat().st_mode & 0o077 for path in secrets} == {0}
 
-    def test_the_store_trusts_another_authority_than_the_api_server(self, layout: Layout) -> None:
-        assert (layout.pki / "ca.crt").read_bytes() != (layout.pki / "etcd-ca.crt").read_bytes()
+    def test_the_store_trusts_another_authority_than_the_api_server(
+        self, paths: ClusterPaths
+    ) -> None:
+        assert (paths.pki / "ca.crt").read_bytes() != (paths.pki / "etcd-ca.crt").read_bytes()
 
 
 class TestTheAgentsConfiguration:
-    def test_holds_its_identity_its_nodes_and_what_the_caller_adds(self, layout: Layout) -> None:
+    def test_holds_its_identity_its_nodes_and_what_the_caller_adds(
+        self, paths: ClusterPaths
+    ) -> None:
         node = NodeSpec("a", {"cpu": "2"})
         text = components.agent_config(
-            layout, [node.as_json()], {"images": {"x": {}}, "kubeconfig": "ignored"}
+            paths, [node.as_json()], {"images": {"x": {}}, "kubeconfig": "ignored"}
         )
         body = json.loads(text)
-        assert body["kubeconfig"] == str(layout.pki / "node-agent.kubeconfig")
+        assert body["kubeconfig"] == str(paths.pki / "node-agent.kubeconfig")
         assert NodeSpec.from_json(body["nodes"][0]) == node
         assert body["images"] == {"x": {}}
 

@@ -3,8 +3,8 @@
 import pytest
 
 from localcluster.errors import ClusterError
-from localcluster.supervise import with_other_ports
-from localcluster.supervisor import PortTakenError
+from localcluster.supervisor.main import with_other_ports
+from localcluster.supervisor.runner import PortTakenError
 
 
 class Attempts:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.handle import tail
 from localcluster.progress import Lines
+from localcluster.supervisor.control import tail
 
 
 def test_a_step_is_announced_and_its_end_tells_how_long_it_took() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.supervision import BackOff, Life, Phase, describe_exit
+from localcluster.supervisor.policy import BackOff, Life, Phase, describe_exit
 
 BACK_OFF = BackOff(first_seconds=0.5, longest_seconds=8.0, steady_seconds=20.0)
 

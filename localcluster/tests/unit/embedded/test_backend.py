@@ -8,58 +8,57 @@ from pathlib import Path
 import pytest
 import yaml
 
-from localcluster import handle
 from localcluster.__main__ import main
 from localcluster.cluster import LocalCluster
 from localcluster.components import Component
 from localcluster.embedded import backend
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import Environment, default_images
-from localcluster.layout import Layout
+from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
 from localcluster.specs import Backend, NodeSpec
-from localcluster.supervise import REPOSITORY, SOURCES
+from localcluster.supervisor import control
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(tmp_path)
+def paths(tmp_path: Path) -> ClusterPaths:
+    return ClusterPaths(tmp_path)
 
 
-def components(layout: Layout, nodes: list[NodeSpec]) -> dict[str, Component]:
-    plan = handle.Plan("x", nodes, None).as_json()
-    return {each.name: each for stage in backend.stages(layout, plan) for each in stage.components}
+def components(paths: ClusterPaths, nodes: list[NodeSpec]) -> dict[str, Component]:
+    plan = control.Plan("x", nodes, None).as_json()
+    return {each.name: each for stage in backend.stages(paths, plan) for each in stage.components}
 
 
-def test_the_components_have_the_names_of_the_real_ones(layout: Layout) -> None:
-    with_nodes = components(layout, [NodeSpec("n")])
+def test_the_components_have_the_names_of_the_real_ones(paths: ClusterPaths) -> None:
+    with_nodes = components(paths, [NodeSpec("n")])
     assert set(with_nodes) == {
         "kube-apiserver",
         "kube-scheduler",
         "training-operator",
         "node-agent",
     }
-    assert set(components(layout, [])) == set(with_nodes) - {"node-agent"}
+    assert set(components(paths, [])) == set(with_nodes) - {"node-agent"}
 
 
-def test_every_file_they_name_is_there(layout: Layout) -> None:
-    for each in components(layout, []).values():
+def test_every_file_they_name_is_there(paths: ClusterPaths) -> None:
+    for each in components(paths, []).values():
         for flag, value in zip(each.command, each.command[1:], strict=False):
             if flag in {"--load", "--config", "--kubeconfig", "--token-file"}:
                 assert Path(value).is_file(), f"{each.name} {flag}"
 
 
-def test_every_identity_is_the_same_and_knows_the_server(layout: Layout) -> None:
-    port = components(layout, [])["kube-apiserver"].command[4]
-    config = yaml.safe_load(layout.kubeconfig.read_text())
+def test_every_identity_is_the_same_and_knows_the_server(paths: ClusterPaths) -> None:
+    port = components(paths, [])["kube-apiserver"].command[4]
+    config = yaml.safe_load(paths.kubeconfig.read_text())
     token = config["users"][0]["user"]["token"]
     assert config["clusters"][0]["cluster"] == {"server": f"http://admin:{token}@127.0.0.1:{port}"}
     assert len(token) > 40
-    assert layout.kubeconfig.stat().st_mode & 0o077 == 0
-    assert json.loads(layout.kubeconfig_of("training-operator").read_text()) == config
+    assert paths.kubeconfig.stat().st_mode & 0o077 == 0
+    assert json.loads(paths.kubeconfig_of("training-operator").read_text()) == config
 
 
 def test_a_plan_says_which_back_end_it_means() -> None:
-    assert handle.Plan("x", (), None).as_json()["backend"] == Backend.EMBEDDED
+    assert control.Plan("x", (), None).as_json()["backend"] == Backend.EMBEDDED
 
 
 def test_what_the_embedded_one_does_not_have_is_said_in_a_sentence(

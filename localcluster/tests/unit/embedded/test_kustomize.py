@@ -8,7 +8,7 @@ import yaml
 
 from localcluster.embedded.kustomize import render
 from localcluster.errors import ClusterError
-from localcluster.supervise import REPOSITORY
+from localcluster.paths import REPOSITORY
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
 DEPLOYMENT = {

@@ -2,8 +2,8 @@
 
 import pytest
 
+from localcluster.embedded.scheduler.pod_writer import status_patch
 from localcluster.embedded.scheduler.state import ClusterState
-from localcluster.embedded.scheduler.telling import status_patch
 from tests.unit.standins.scheduling import Json, node, pod
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from localcluster.embedded.events import tell
 from localcluster.embedded.operator.actions import (
     Action,
     CreatePod,
@@ -24,10 +25,9 @@ from localcluster.embedded.operator.actions import (
 )
 from localcluster.embedded.operator.conditions import is_true
 from localcluster.embedded.operator.jobs import ALL_RULES, Job, Json, Rules, read_job
-from localcluster.embedded.operator.making import LABELS
+from localcluster.embedded.operator.pod_factory import LABELS
 from localcluster.embedded.operator.reconcile import reconcile
-from localcluster.embedded.stored import Stored, stored
-from localcluster.embedded.telling import tell
+from localcluster.embedded.raw_objects import RawObject, stored
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.reflector import Reflector, ReflectorConfig
@@ -75,7 +75,7 @@ class Operator:
         )
 
     @property
-    def _copies(self) -> tuple[Reflector[Stored], ...]:
+    def _copies(self) -> tuple[Reflector[RawObject], ...]:
         return (*self._jobs.values(), self._pods, self._services)
 
     @property
@@ -102,12 +102,12 @@ class Operator:
 
     # --- what is due
 
-    def _saw_job(self, before: Stored | None, after: Stored | None) -> None:
+    def _saw_job(self, before: RawObject | None, after: RawObject | None) -> None:
         seen = after or before
         if seen is not None:
             self._mark((str(seen.body["kind"]), seen.namespace, seen.name), 0.0)
 
-    def _saw_child(self, before: Stored | None, after: Stored | None) -> None:
+    def _saw_child(self, before: RawObject | None, after: RawObject | None) -> None:
         for seen in filter(None, (before, after)):
             owner = _controller(seen.body)
             if owner is not None:

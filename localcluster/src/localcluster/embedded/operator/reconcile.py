@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from localcluster.embedded.operator import judging
+from localcluster.embedded.operator import status_rules
 from localcluster.embedded.operator.actions import (
     Action,
     CreatePod,
@@ -21,7 +21,7 @@ from localcluster.embedded.operator.actions import (
 )
 from localcluster.embedded.operator.conditions import find, is_finished, is_true, with_condition
 from localcluster.embedded.operator.jobs import Job, Json, Role
-from localcluster.embedded.operator.making import LABELS, child_name, make_pod, make_service
+from localcluster.embedded.operator.pod_factory import LABELS, child_name, make_pod, make_service
 
 _RESTARTED = ("OnFailure", "Always", "ExitCode")
 _OVERWRITTEN = (
@@ -212,7 +212,7 @@ def _fill_pods(look: _Look, role: Role) -> None:
             look.actions.append(CreatePod(make_pod(look.job, role, index)))
         elif len(there) == 1:
             _look_at_pod(look, role, index, there[0])
-            counted = judging.counted_as(there[0])
+            counted = status_rules.counted_as(there[0])
             counts[counted] = counts.get(counted, 0) + 1
     shown = {key: counts[key] for key in ("active", "succeeded", "failed") if counts.get(key)}
     roles = {**(look.status.get("replicaStatuses") or {}), role.name: shown}
@@ -220,7 +220,7 @@ def _fill_pods(look: _Look, role: Role) -> None:
 
 
 def _look_at_pod(look: _Look, role: Role, index: int, pod: Json) -> None:
-    retried = _phase(pod) == "Failed" and _is_retried(role, judging.exit_code(look.job, pod))
+    retried = _phase(pod) == "Failed" and _is_retried(role, status_rules.exit_code(look.job, pod))
     if (index >= role.replicas or retried) and not _leaves(pod):
         look.actions.append(DeletePod(pod["metadata"]["name"], pod["metadata"]["uid"]))
     if retried:
@@ -290,7 +290,7 @@ def _judge(look: _Look) -> None:
     counts: Mapping[str, Json] = look.status["replicaStatuses"]
     restarting = find(look.status, "Restarting")
     message = None if restarting is None else str(restarting["message"])
-    for verdict in judging.verdicts(look.job, counts, look.pods, message):
+    for verdict in status_rules.verdicts(look.job, counts, look.pods, message):
         if verdict.kind in ("Succeeded", "Failed"):
             look.status = {"completionTime": look.now, **look.status}
         if verdict.told and not is_true(look.status, verdict.kind):

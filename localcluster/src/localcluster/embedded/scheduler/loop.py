@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from localcluster.embedded.raw_objects import RawObject, stored
 from localcluster.embedded.scheduler.attempt import (
     Failed,
     Outcome,
@@ -20,9 +21,8 @@ from localcluster.embedded.scheduler.attempt import (
 from localcluster.embedded.scheduler.configuration import Configuration
 from localcluster.embedded.scheduler.extenders import HttpExtender
 from localcluster.embedded.scheduler.fit import Requests
+from localcluster.embedded.scheduler.pod_writer import PodWriter, is_gone
 from localcluster.embedded.scheduler.state import ClusterState
-from localcluster.embedded.scheduler.telling import PodTeller, is_gone
-from localcluster.embedded.stored import Stored, stored
 from optimus.kube.client import Client
 from optimus.kube.errors import KubeError
 from optimus.kube.list_watch import ListWatch
@@ -34,7 +34,7 @@ Json: TypeAlias = dict[str, Any]
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _IDLE_SECONDS: Final = 1.0
 
-_Change: TypeAlias = tuple[str, Stored | None, Stored | None]
+_Change: TypeAlias = tuple[str, RawObject | None, RawObject | None]
 
 
 class Scheduler:
@@ -50,7 +50,7 @@ class Scheduler:
         random: Random | None = None,
     ) -> None:
         self._may_work = may_work
-        self._teller = PodTeller(client)
+        self._teller = PodWriter(client)
         extenders = [HttpExtender(each) for each in configuration.extenders]
         self._tools = Tools(extenders, Requests(), random or Random())
         self._state = ClusterState(configuration.scheduler_names)
@@ -90,7 +90,7 @@ class Scheduler:
 
     # --- taking in
 
-    def _observer(self, plural: str) -> Callable[[Stored | None, Stored | None], None]:
+    def _observer(self, plural: str) -> Callable[[RawObject | None, RawObject | None], None]:
         return lambda before, after: self._inbox.put((plural, before, after))
 
     def _take_in(self, wait_seconds: float) -> None:
@@ -106,7 +106,7 @@ class Scheduler:
         except Empty:
             return
 
-    def _apply(self, plural: str, before: Stored | None, after: Stored | None) -> None:
+    def _apply(self, plural: str, before: RawObject | None, after: RawObject | None) -> None:
         bodies = (before.body if before else None, after.body if after else None)
         if plural == "nodes":
             self._state.node_changed(*bodies)

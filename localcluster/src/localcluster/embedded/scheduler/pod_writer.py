@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from localcluster.embedded.telling import tell
+from localcluster.embedded.events import tell
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
 
@@ -13,7 +13,7 @@ Json: TypeAlias = dict[str, Any]
 _CONDITION = "PodScheduled"
 
 
-class PodTeller:
+class PodWriter:
     """Writes to pods as kube-scheduler does."""
 
     def __init__(self, client: Client) -> None:

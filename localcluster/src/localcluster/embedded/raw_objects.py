@@ -16,7 +16,7 @@ _OBJECTS = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True)
-class Stored:
+class RawObject:
     """One object as JSON."""
 
     body: dict[str, Any]
@@ -32,20 +32,20 @@ class Stored:
         return str(self.body["metadata"].get("namespace", ""))
 
 
-def _decode(type_meta: dict[str, str], raw: bytes | msgspec.Raw) -> Stored:
+def _decode(type_meta: dict[str, str], raw: bytes | msgspec.Raw) -> RawObject:
     try:
         # The items of a list do not say of which kind they are.
-        return Stored({**_OBJECTS.decode(raw), **type_meta})
+        return RawObject({**_OBJECTS.decode(raw), **type_meta})
     except msgspec.MsgspecError as error:
         raise Malformed(f"not an object: {error}") from error
 
 
 def stored(
     group: str, version: str, plural: str, kind: str, label_selector: str = ""
-) -> ListWatch[Stored]:
+) -> ListWatch[RawObject]:
     """Objects of every namespace, whole."""
     api_version = f"{group}/{version}" if group else version
-    decode: Callable[[bytes | msgspec.Raw], Stored] = partial(
+    decode: Callable[[bytes | msgspec.Raw], RawObject] = partial(
         _decode, {"apiVersion": api_version, "kind": kind}
     )
     return ListWatch(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from localcluster.layout import Layout
+from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive
 from localcluster.storage import read_json, write_json
-from localcluster.supervision import Life
+from localcluster.supervisor.policy import Life
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class ClusterStatus:
         return [each.process for each in self.components.values() if each.process is not None]
 
 
-def read_status(layout: Layout) -> ClusterStatus | None:
+def read_status(paths: ClusterPaths) -> ClusterStatus | None:
     """Return the last status of the cluster in this state folder; None where there is none."""
-    body = read_json(layout.status)
+    body = read_json(paths.status)
     if body is None:
         return None
     components = {name: _component(name, each) for name, each in body.get("components", {}).items()}
@@ -62,11 +62,11 @@ def read_status(layout: Layout) -> ClusterStatus | None:
     )
 
 
-def read_events(layout: Layout, last: int) -> list[dict[str, Any]]:
+def read_events(paths: ClusterPaths, last: int) -> list[dict[str, Any]]:
     """Return the last events, oldest first. A line that was cut, by a full disk or a kill, is left
     out."""
     try:
-        lines = layout.events.read_text().splitlines()
+        lines = paths.events.read_text().splitlines()
     except FileNotFoundError:
         return []
     return [each for line in lines[-last:] if (each := _parsed(line)) is not None]
@@ -86,8 +86,8 @@ class Records:
     What cannot be written, on a full disk, is left out: a cluster that runs must not end for want
     of a line about it."""
 
-    def __init__(self, layout: Layout, supervisor: ProcessId | None) -> None:
-        self._layout = layout
+    def __init__(self, paths: ClusterPaths, supervisor: ProcessId | None) -> None:
+        self._paths = paths
         self._supervisor = supervisor
         self._phase = "starting"
         self._reason = ""
@@ -113,7 +113,7 @@ class Records:
         """Append one line to the events, with the time of day in UTC."""
         instant = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"at": instant, "subject": subject, "event": what, "detail": detail}
-        with suppress(OSError), self._layout.events.open("a") as stream:
+        with suppress(OSError), self._paths.events.open("a") as stream:
             stream.write(json.dumps(line) + "\n")
         with suppress(OSError):
             print(f"{instant} {subject}: {what}{': ' if detail else ''}{detail}", flush=True)
@@ -126,7 +126,7 @@ class Records:
             "components": self._components,
         }
         with suppress(OSError):
-            write_json(self._layout.status, body)
+            write_json(self._paths.status, body)
 
 
 def _component(name: str, body: Mapping[str, Any]) -> ComponentStatus:

@@ -1,11 +1,17 @@
 """Where the files of one running cluster lie, below its state folder."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).resolve().parents[3]
+SOURCES: Final = os.pathsep.join((str(REPOSITORY), str(REPOSITORY / "localcluster" / "src")))
+"""PYTHONPATH of programs of this checkout: the product, and this distribution."""
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterPaths:
     """The state folder of one cluster and the names in it."""
 
     root: Path

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from localcluster.embedded.operator.jobs import TFJOB, Job, Json, Role
-from localcluster.embedded.operator.making import LABELS
+from localcluster.embedded.operator.pod_factory import LABELS
 
 _TFJOB_ORDER: Final = ("Chief", "Evaluator", "Master", "PS", "Worker")
 _MXJOB_ORDER: Final = ("Scheduler", "Server", "Worker")

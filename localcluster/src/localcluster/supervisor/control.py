@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 
 from localcluster.binaries.locate import Binaries
 from localcluster.errors import ClusterError
-from localcluster.layout import Layout
+from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
 from localcluster.processes import ProcessId, alive, base_environ, send
-from localcluster.records import ClusterStatus, read_status
 from localcluster.specs import Backend, NodeSpec
 from localcluster.storage import write_json
-from localcluster.supervise import REPOSITORY, SOURCES, clean_leftovers
+from localcluster.supervisor.main import clean_leftovers
+from localcluster.supervisor.status import ClusterStatus, read_status
 
 SupervisorProcess: TypeAlias = "subprocess.Popen[bytes]"
 
@@ -63,36 +63,36 @@ class Plan:
         }
 
 
-def launch(layout: Layout, plan: Plan, owned: bool) -> tuple[SupervisorProcess, int | None]:
+def launch(paths: ClusterPaths, plan: Plan, owned: bool) -> tuple[SupervisorProcess, int | None]:
     """Start a supervisor on a clean state folder; return it with the write end of the owner's pipe.
 
     With `owned` the cluster ends when this process does, or when that end is closed; without, it
     stays until `stop`. Raises ClusterError where a cluster runs in this folder already.
     """
-    status = read_status(layout)
+    status = read_status(paths)
     if status is not None and status.supervised:
         raise ClusterError(
-            f"a cluster runs in {layout.root} already; stop it first, or take another name"
+            f"a cluster runs in {paths.root} already; stop it first, or take another name"
         )
-    if layout.root.is_dir() and any(layout.root.iterdir()) and not layout.plan.exists():
+    if paths.root.is_dir() and any(paths.root.iterdir()) and not paths.plan.exists():
         raise ClusterError(
-            f"{layout.root} holds files that are not of a cluster; name an empty folder"
+            f"{paths.root} holds files that are not of a cluster; name an empty folder"
         )
-    clean_leftovers(layout)
-    shutil.rmtree(layout.root, ignore_errors=True)
-    layout.logs.mkdir(parents=True)
-    layout.root.chmod(0o700)
-    write_json(layout.plan, plan.as_json())
-    return _spawn(layout, owned)
+    clean_leftovers(paths)
+    shutil.rmtree(paths.root, ignore_errors=True)
+    paths.logs.mkdir(parents=True)
+    paths.root.chmod(0o700)
+    write_json(paths.plan, plan.as_json())
+    return _spawn(paths, owned)
 
 
-def _spawn(layout: Layout, owned: bool) -> tuple[SupervisorProcess, int | None]:
-    command = [sys.executable, "-m", "localcluster.supervise", "--state", str(layout.root)]
+def _spawn(paths: ClusterPaths, owned: bool) -> tuple[SupervisorProcess, int | None]:
+    command = [sys.executable, "-m", "localcluster.supervisor.main", "--state", str(paths.root)]
     read_end, write_end = os.pipe() if owned else (None, None)
     if read_end is not None:
         command += ["--owner-fd", str(read_end)]
     try:
-        with layout.log("supervisor").open("ab") as log:
+        with paths.log("supervisor").open("ab") as log:
             process = subprocess.Popen(
                 command,
                 cwd=REPOSITORY,
@@ -110,7 +110,7 @@ def _spawn(layout: Layout, owned: bool) -> tuple[SupervisorProcess, int | None]:
 
 
 def wait_running(
-    layout: Layout, process: SupervisorProcess, timeout_seconds: float
+    paths: ClusterPaths, process: SupervisorProcess, timeout_seconds: float
 ) -> ClusterStatus:
     """Wait until every component is ready. Raises ClusterError when that does not come about; then
     it ends.
@@ -120,18 +120,18 @@ def wait_running(
     deadline = time.monotonic() + timeout_seconds
     while True:
         ended = process.poll() is not None
-        status = read_status(layout)
+        status = read_status(paths)
         if status is not None and status.phase == "running":
             return status
         if ended:
-            raise ClusterError(f"the cluster did not start: {_why(layout, status)}")
+            raise ClusterError(f"the cluster did not start: {_why(paths, status)}")
         if time.monotonic() > deadline:
             process.terminate()
             raise ClusterError(f"the cluster was not running after {timeout_seconds:.0f} s")
         time.sleep(_POLL_SECONDS)
 
 
-def stop(layout: Layout, supervisor: ProcessId | None) -> None:
+def stop(paths: ClusterPaths, supervisor: ProcessId | None) -> None:
     """Stop a cluster in order; after a minute, by force. Does nothing where none runs.
 
     Raises ClusterError when processes of it are left even then.
@@ -140,11 +140,11 @@ def stop(layout: Layout, supervisor: ProcessId | None) -> None:
     if not _gone(supervisor, _STOP_SECONDS):
         send(supervisor, signal.SIGKILL)
         _gone(supervisor, _KILL_SECONDS)
-    clean_leftovers(layout)
-    status = read_status(layout)
+    clean_leftovers(paths)
+    status = read_status(paths)
     left = [each.pid for each in status.processes() if alive(each)] if status else []
     if left:
-        raise ClusterError(f"processes of the cluster in {layout.root} are left: {left}")
+        raise ClusterError(f"processes of the cluster in {paths.root} are left: {left}")
 
 
 def _gone(process: ProcessId | None, timeout_seconds: float) -> bool:
@@ -156,10 +156,10 @@ def _gone(process: ProcessId | None, timeout_seconds: float) -> bool:
     return True
 
 
-def _why(layout: Layout, status: ClusterStatus | None) -> str:
+def _why(paths: ClusterPaths, status: ClusterStatus | None) -> str:
     if status is not None and status.reason:
         return status.reason
-    return tail(layout.log("supervisor"), 5) or "its supervisor said nothing"
+    return tail(paths.log("supervisor"), 5) or "its supervisor said nothing"
 
 
 def tail(log: Path, lines: int) -> str:

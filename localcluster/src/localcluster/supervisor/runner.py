@@ -15,11 +15,11 @@ from pathlib import Path
 
 from localcluster.components import Component
 from localcluster.errors import ClusterError
-from localcluster.interrupts import Interrupts
-from localcluster.layout import Layout
+from localcluster.paths import ClusterPaths
 from localcluster.processes import Launch, ProcessId, base_environ, identify
-from localcluster.records import Records
-from localcluster.supervision import BackOff, Life, Phase, describe_exit
+from localcluster.supervisor.interrupts import Interrupts
+from localcluster.supervisor.policy import BackOff, Life, Phase, describe_exit
+from localcluster.supervisor.status import Records
 
 _LOOK_EVERY_SECONDS = 0.05
 _PORT_TAKEN = b"address already in use"
@@ -63,13 +63,13 @@ class Supervisor:
 
     def __init__(
         self,
-        layout: Layout,
+        paths: ClusterPaths,
         records: Records,
         interrupts: Interrupts,
         back_off: BackOff | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self._layout = layout
+        self._paths = paths
         self._records = records
         self._interrupts = interrupts
         self._back_off = back_off or BackOff()
@@ -151,13 +151,13 @@ class Supervisor:
 
     def _start(self, child: _Child) -> None:
         component, now = child.component, time.monotonic()
-        log = self._layout.log(component.name)
+        log = self._paths.log(component.name)
         child.log_offset = log.stat().st_size if log.exists() else 0
         child.life = child.life.started(now)
         launch = Launch(
             component.command,
             _environ(component.environ),
-            component.cwd or self._layout.root,
+            component.cwd or self._paths.root,
             log,
             component.death_signal,
         )
@@ -219,7 +219,7 @@ class Supervisor:
 
     def _written(self, child: _Child) -> bytes:
         """Return what the component wrote since its last start."""
-        log: Path = self._layout.log(child.component.name)
+        log: Path = self._paths.log(child.component.name)
         try:
             return log.read_bytes()[child.log_offset :]
         except OSError:

@@ -1,0 +1,1 @@
+"""The process that keeps the components of one cluster running."""
