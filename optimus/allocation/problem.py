@@ -67,6 +67,8 @@ class JobHistory:
     pods found no place although they should have, oldest first. ``own_counts`` are those that a job
     had before it was moved to be measured, while it has not been moved for another reason since.
     ``awaits_checkpoint``: one was waited for in vain, so that the job is not moved before the next.
+    ``measured_at`` is when its last profiling run reached its counts. ``forecast_awaited``: an
+    interval left it there, profiled and without a forecast (``Decision.awaits_forecast``).
     """
 
     rescales: int = 0
@@ -80,6 +82,8 @@ class JobHistory:
     setbacks: PlacementFailures = ()
     own_counts: Counts | None = None
     awaits_checkpoint: bool = False
+    measured_at: float | None = None
+    forecast_awaited: bool = False
 
 
 NO_HISTORY = JobHistory()

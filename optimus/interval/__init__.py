@@ -9,9 +9,8 @@
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
 """
 
-from collections.abc import Iterator
-
 from optimus.allocation import NO_HISTORY, Allocation
+from optimus.interval.after_profiling import decide_after_profiling
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, JobView, stand
 from optimus.interval.config import IntervalConfig
@@ -21,7 +20,6 @@ from optimus.interval.plan import (
     Forecaster,
     IntervalInput,
     IntervalPlan,
-    Outlook,
     Prediction,
     Strategies,
     action_between,
@@ -40,7 +38,6 @@ __all__ = [
     "IntervalConfig",
     "IntervalInput",
     "IntervalPlan",
-    "Outlook",
     "Prediction",
     "Strategies",
     "plan_interval",
@@ -55,7 +52,8 @@ def plan_interval(
 ) -> IntervalPlan:
     """Counts for every job that asks for management; nothing is changed anywhere."""
     layout = CapacityPlan.of(seen.snapshot, methods.placement)
-    standings = _predict(seen, methods, rules, layout)
+    views = _views(seen, methods, rules, layout)
+    standings = [stand(view) for view in views]
     _charge_fixed(standings, layout)
     budgets = [
         draw_up(pool, layout, rules, seen.snapshot.at) for pool in pools_of(standings, layout.nodes)
@@ -66,40 +64,38 @@ def plan_interval(
     for budget in budgets:
         _settle_waiting(budget, allocation, settlement)
     _settle_moving(standings, allocation, settlement)
-    decisions = sorted(
-        _decisions(standings, settlement), key=lambda each: (_ORDER.index(each.action), each.uid)
-    )
+    decisions = [
+        decide_after_profiling(view, _decision(standing, settlement), rules.profiling)
+        for view, standing in zip(views, standings, strict=True)
+        if view.job.goal is not None
+    ]
+    decisions.sort(key=lambda each: (_ORDER.index(each.action), each.uid))
     return IntervalPlan(interval_id, seen.snapshot.at, tuple(decisions))
 
 
-def _predict(
+def _views(
     seen: IntervalInput, methods: Strategies, rules: IntervalConfig, layout: CapacityPlan
-) -> list[Classified]:
-    """Every job's standing; jobs of which some pods are bound take room for the rest of them."""
+) -> list[JobView]:
+    """All that is known of every job; those of which some pods are bound take room for the rest."""
     jobs = sorted(seen.snapshot.jobs, key=lambda job: job.uid)
     stranded = {
         job.uid for job in jobs if layout.is_bound(job.uid) and layout.complete(job) is not None
     }
 
-    def case(job: Job) -> JobView:
+    def view(job: Job) -> JobView:
         progress = seen.progress.get(job.uid, NOTHING)
-        prediction, measured = (
-            methods.forecast(job, progress),
-            len({each.counts for each in progress.samples}),
-        )
-        history = seen.history.get(job.uid, NO_HISTORY)
         return JobView(
             job,
             layout.is_bound(job.uid),
-            prediction,
-            history,
+            methods.forecast(job, progress),
+            seen.history.get(job.uid, NO_HISTORY),
+            progress,
             rules,
             seen.snapshot.at,
             job.uid in stranded,
-            measured,
         )
 
-    return [stand(case(job)) for job in jobs]
+    return [view(job) for job in jobs]
 
 
 def _charge_fixed(standings: list[Classified], layout: CapacityPlan) -> None:
@@ -166,23 +162,16 @@ def _most_to_gain_first(standings: list[Classified], allocation: Allocation) -> 
     return sorted(movable, key=lambda each: (not each.forced, -saved(each), each.job.uid))
 
 
-def _decisions(standings: list[Classified], settlement: Settlement) -> Iterator[Decision]:
-    for each in standings:
-        if each.job.goal is None:
-            continue
-        job = each.job
-        counts = settlement.counts.get(job.uid, job.counts)
-        outlook = Outlook(each.seconds(job.counts), each.seconds(counts))
-        reason = settlement.reasons.get(job.uid) or each.reason
-        yield Decision(
-            job.key,
-            job.uid,
-            job.counts,
-            counts,
-            _action(each, counts),
-            _told(outlook, reason),
-            outlook,
-        )
+def _decision(standing: Classified, settlement: Settlement) -> Decision:
+    job = standing.job
+    counts = settlement.counts.get(job.uid, job.counts)
+    now, after = standing.seconds(job.counts), standing.seconds(counts)
+    reason = settlement.reasons.get(job.uid) or standing.reason
+    if now is not None and after is not None and now != after:
+        reason = f"{reason}; remaining {now:.0f} s become {after:.0f} s"
+    return Decision(
+        job.key, job.uid, job.counts, counts, _action(standing, counts), reason, now, after
+    )
 
 
 def _action(standing: Classified, counts: Counts) -> Action:
@@ -192,10 +181,3 @@ def _action(standing: Classified, counts: Counts) -> Action:
     return (
         Action.WAIT if action is Action.KEEP and standing.stance is Eligibility.WAITING else action
     )
-
-
-def _told(outlook: Outlook, reason: str) -> str:
-    now, after = outlook.now_seconds, outlook.after_seconds
-    if now is None or after is None or now == after:
-        return reason
-    return f"{reason}; remaining {now:.0f} s become {after:.0f} s"

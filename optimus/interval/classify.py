@@ -16,6 +16,7 @@ from optimus.interval.config import IntervalConfig
 from optimus.interval.plan import Prediction
 from optimus.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
 from optimus.models.speed.model import NEEDED_COUNTS
+from optimus.progress.types import TrainingProgress
 
 
 class Eligibility(Enum):
@@ -68,17 +69,16 @@ class JobView:
 
     ``running``: some replica of it is bound. ``stranded``: some is, and for the rest there is no
     room around it.
-    ``measured_counts``: at how many different counts its speed is known.
     """
 
     job: Job
     running: bool
     prediction: Prediction | NotReady
     history: JobHistory
+    progress: TrainingProgress
     rules: IntervalConfig
     at: float
     stranded: bool = False
-    measured_counts: int = 0
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -217,7 +217,8 @@ def _measure_at(case: JobView) -> Counts | None:
         if case.history.own_counts is None
         else _larger(job.counts, case.history.own_counts)
     )
-    if 0 < case.measured_counts < NEEDED_COUNTS and not case.history.workload_known:
+    measured_counts = len({each.counts for each in case.progress.samples})
+    if 0 < measured_counts < NEEDED_COUNTS and not case.history.workload_known:
         wanted = _larger(wanted, Counts(least.ps + 1, least.workers + 1))
     return None if job.bounds.clamp(wanted) == job.counts else job.bounds.clamp(wanted)
 

@@ -1,7 +1,8 @@
 """The figures by which an interval is planned."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from optimus.interval.profiling import ProfilingRules
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS
 
 
@@ -36,3 +37,6 @@ class IntervalConfig:
     waiting_age_limit_seconds: float = AGE_LIMIT_SECONDS
     """A waiting job older than this comes before smaller ones. Default: that of the extender, which
     binds the pods in the same order."""
+
+    profiling: ProfilingRules = field(default_factory=ProfilingRules)
+    """How much is spent on measuring: it tells when a job's profiling is over."""

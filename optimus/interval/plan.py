@@ -28,17 +28,13 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """Forecast remaining seconds at the present counts and at those decided; ``None`` without a
-    forecast."""
-
-    now_seconds: float | None = None
-    after_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
-    """One job's counts from now on. ``reason`` is a sentence with the numbers that decided."""
+    """One job's counts from now on. ``reason`` is a sentence with the numbers that decided.
+
+    ``now_seconds`` and ``after_seconds`` are the forecast remaining seconds at the present counts
+    and at those decided, ``None`` without a forecast. ``awaits_forecast``: the job is profiled and
+    keeps its counts for one more interval, in case a forecast becomes ready.
+    """
 
     key: JobKey
     uid: str
@@ -46,7 +42,9 @@ class Decision:
     counts: Counts
     action: Action
     reason: str
-    outlook: Outlook = Outlook()
+    now_seconds: float | None = None
+    after_seconds: float | None = None
+    awaits_forecast: bool = False
 
     @property
     def rescales(self) -> bool:

@@ -275,7 +275,7 @@ def test_shrinking_is_for_somebody(scene: Scene) -> None:
             or not each.bounds.allow(each.counts)
         ):
             continue
-        now, after = decision.outlook.now_seconds, decision.outlook.after_seconds
+        now, after = decision.now_seconds, decision.after_seconds
         assert now is not None
         assert after is not None
         assert after < now or "gives room to" in decision.reason

@@ -9,6 +9,7 @@ from optimus.jobs import (
     Job,
     JobKey,
     ReplicaSpec,
+    RescaleRule,
     TargetLoss,
     TrainingMode,
 )
@@ -85,6 +86,7 @@ def job(name: str, recipe: Recipe | None = None) -> SimulatedJob:
         mode=recipe.mode,
         steps_per_epoch=recipe.steps_per_epoch,
         goal=recipe.goal or TargetLoss(recipe.loss.after(recipe.epochs)),
+        rescale=RescaleRule.ANY,  # simulated logs show no checkpoints
     )
     return SimulatedJob(
         job=submitted,
