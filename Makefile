@@ -43,6 +43,7 @@ check: $(READY) ## format, lint, types, import contracts, unit tests, both proce
 	$(BIN)/mypy
 	cd localcluster && ../$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry . && cd localcluster && ../$(BIN)/deptry src
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) -m "not e2e and not slow" tests/unit tests/scenarios
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/unit
 
