@@ -32,7 +32,7 @@ from optimus.kube.logs import LogReader
 from optimus.kube.profiles import ProfileWriter
 from optimus.kube.reflector import Reflector
 from optimus.kube.writer import JobWriter
-from optimus.models.predict import forecast_job
+from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies import POLICIES
 from optimus.runtime.health import HealthServer

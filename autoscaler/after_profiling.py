@@ -18,7 +18,7 @@ from optimus.interval import Action, Decision, profiling
 from optimus.interval.plan import action_between
 from optimus.interval.profiling import Measured, ProfilingRules, no_run_follows
 from optimus.jobs import Counts, RescaleRule
-from optimus.models.predict import JobOutlook
+from optimus.models.forecast import Forecast
 
 
 class AfterProfiling:
@@ -64,14 +64,14 @@ class AfterProfiling:
         """It is given one interval more: a restart less where the forecast was just about to be
         ready."""
         measured = Measured({decision.uid: state.progress(at)}, {decision.uid: state.history(at)})
-        if decision.action is not Action.KEEP or isinstance(state.outlook, JobOutlook):
+        if decision.action is not Action.KEEP or isinstance(state.forecast, Forecast):
             return None
         if not no_run_follows(state.job, measured, self._rules):
             return None
         if state.job.uid not in self._unforecast:
             self._unforecast.add(state.job.uid)
             return None
-        return f"there is no forecast ({state.outlook})"
+        return f"there is no forecast ({state.forecast})"
 
 
 def _why_last_move(state: JobState, decision: Decision, home: Counts) -> str | None:
@@ -79,14 +79,14 @@ def _why_last_move(state: JobState, decision: Decision, home: Counts) -> str | N
     again."""
     if decision.action is Action.SUSPEND or not state.job.bounds.allow(state.job.counts):
         return None
-    if not isinstance(state.outlook, JobOutlook):
+    if not isinstance(state.forecast, Forecast):
         moves = decision.action is not Action.KEEP
         return (
             None
             if moves
-            else f"there is no forecast, and its log shows no checkpoint ({state.outlook})"
+            else f"there is no forecast, and its log shows no checkpoint ({state.forecast})"
         )
-    seconds = state.outlook.forecast.at
+    seconds = state.forecast.at
     if seconds(decision.counts) <= seconds(home) or not math.isfinite(seconds(home)):
         return None
     return f"its log shows no checkpoint after which it could leave {decision.counts} again"

@@ -24,7 +24,7 @@ from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.types import NO_COUNTS, RescaleRecord, Step
 from optimus.interval import IntervalPlan
 from optimus.jobs import RescaleRule
-from optimus.models.predict import JobOutlook
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 
 _LOG = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class Controller:
             and state.record.profiling_since is None
             and state.rescale is None
         )
-        goal_met = isinstance(state.outlook, JobOutlook) and state.outlook.goal_met
+        goal_met = isinstance(state.forecast, Forecast) and state.forecast.goal_met
         return state.job.uid, is_measured, goal_met, state.awaits_checkpoint(at)
 
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
@@ -200,7 +200,7 @@ class Controller:
             metrics.left_alone.set(reporting.left_alone(observation, moving))
             self._report_half_bound(observation, now)
         metrics.count_phases(
-            phase_of(state, state.outlook if isinstance(state.outlook, JobOutlook) else None)
+            phase_of(state, state.forecast if isinstance(state.forecast, Forecast) else None)
             for state in self.managed
         )
 

@@ -7,7 +7,6 @@ that room is really free."""
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from autoscaler.after_profiling import AfterProfiling, home_of
 from autoscaler.headroom import Claim, room_now
@@ -34,7 +33,6 @@ from optimus.interval import (
     plan_interval,
 )
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.plan import Forecaster
 from optimus.interval.profiling import (
     Measured,
     ProfilingMove,
@@ -47,19 +45,11 @@ from optimus.interval.profiling import (
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING
 from optimus.kube.times import format_second
-from optimus.models.predict import JobOutlook
+from optimus.models.forecast import Forecast, ForecastFn
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
-
-
-class OutlookFit(Protocol):
-    """Fits one job's outlook; ``optimus.models.predict.forecast_job`` is one."""
-
-    def __call__(self, job: Job, progress: TrainingProgress, /) -> JobOutlook | NotReady:
-        """The job's outlook, or why there is none yet."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +58,7 @@ class DecisionRules:
 
     policy: AllocationPolicy
     placement: PlacementRule
-    forecast: OutlookFit
+    forecast: ForecastFn
     interval: IntervalConfig
     profiling: ProfilingRules
     stale_seconds: float
@@ -106,7 +96,7 @@ class Decider:
         with self._metrics.planning_seconds.time():
             self._forecast(managed, seen, alive)
             methods = Strategies(
-                self._rules.policy, self._rules.placement, self._outlook_of(managed)
+                self._rules.policy, self._rules.placement, self._forecast_fn(managed)
             )
             plan = plan_interval(interval_id, seen, methods, self._rules.interval)
         self._metrics.intervals.inc()
@@ -149,24 +139,24 @@ class Decider:
         for state in managed:
             alive()
             try:
-                state.outlook = self._rules.forecast(state.job, seen.progress[state.job.uid])
+                state.forecast = self._rules.forecast(state.job, seen.progress[state.job.uid])
             except Exception:  # noqa: BLE001 - told with its trace, counted, and the job's reason says so
                 _LOG.exception("job %s: its forecast failed", state.job.key)
                 self._metrics.faults.labels("forecast").inc()
-                state.outlook = NotReady(
+                state.forecast = NotReady(
                     "its forecast failed by a fault of this software, which is in its log"
                 )
 
-    def _outlook_of(self, managed: ManagedJobs) -> Forecaster:
-        def outlook_of(job: Job, progress: TrainingProgress, /) -> JobOutlook | NotReady:
+    def _forecast_fn(self, managed: ManagedJobs) -> ForecastFn:
+        def forecast_of(job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
             state = managed.states.get(job.uid)
             return (
                 self._rules.forecast(job, progress)
-                if state is None or state.outlook is None
-                else state.outlook
+                if state is None or state.forecast is None
+                else state.forecast
             )
 
-        return outlook_of
+        return forecast_of
 
     def _note(self, managed: ManagedJobs, decision: Decision, plan: IntervalPlan) -> None:
         self._metrics.decisions.labels(decision.action.value).inc()
@@ -247,7 +237,7 @@ class Decider:
         measurement."""
         if state.rescale is None:
             home = home_of(state)
-            if home is None or isinstance(state.outlook, JobOutlook):
+            if home is None or isinstance(state.forecast, Forecast):
                 return None
             return Claim(state.job, _larger(home, state.job.counts), stays=True)
         record = state.rescale.record

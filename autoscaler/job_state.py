@@ -18,7 +18,7 @@ from optimus.jobs import AtTarget, Counts, Job, RescaleRule
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob
-from optimus.models.predict import JobOutlook
+from optimus.models.forecast import Forecast
 from optimus.progress.log import ProgressLog
 from optimus.progress.options import LogFormatOptions
 from optimus.progress.types import TrainingProgress
@@ -79,7 +79,7 @@ class JobState:
     decision: Decision | None = None
     interval_id: str = ""
     decided_at: float | None = None
-    outlook: JobOutlook | NotReady | None = None
+    forecast: Forecast | NotReady | None = None
     half_bound_since: float | None = None
     was_whole: bool = False
     name_taken_at: float | None = None

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.trained_runs import train
 from optimus.cli.convergence_evaluation import (
-    Prediction,
+    EvaluatedForecast,
     Question,
     predict,
     questions_after_drops,
@@ -105,7 +105,7 @@ def judge(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
     }
 
 
-def sum_up(predictions: Sequence[Prediction]) -> Mapping[str, object]:
+def sum_up(predictions: Sequence[EvaluatedForecast]) -> Mapping[str, object]:
     """Means over the predictions of targets that were reached."""
     known = [each for each in predictions if each.question.true is not None]
     error, paper, twice = (
@@ -122,7 +122,7 @@ def sum_up(predictions: Sequence[Prediction]) -> Mapping[str, object]:
         "ratio_to_paper": round(error / paper, 4) if paper else None,
         "interval_holds": round(fmean(each.held for each in known), 4),
         "interval_width": round(fmean(each.width for each in known), 4),
-        "not_reachable": sum(each.arrival is None for each in known),
+        "not_reachable": sum(each.time_to_goal is None for each in known),
         "reached_above_never": separation(predictions),
     }
 

@@ -26,7 +26,7 @@ from optimus.jobs import (
     TrainingMode,
 )
 from optimus.models.convergence import LossCurve, PublishedCurve
-from optimus.models.predict import CurveFit, forecast_job
+from optimus.models.forecast import CurveFit, forecast_job
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
 
 _STEPS_PER_EPOCH = 50

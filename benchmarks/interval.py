@@ -27,14 +27,12 @@ from optimus.interval import (
     IntervalConfig,
     IntervalInput,
     IntervalPlan,
-    Prediction,
     Strategies,
     plan_interval,
 )
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.plan import Forecaster
 from optimus.jobs import Job
-from optimus.models.predict import forecast_job
+from optimus.models.forecast import Forecast, ForecastFn, forecast_job
 from optimus.nodes import Node
 from optimus.placement.rules import PLACEMENTS
 from optimus.policies.optimus import OptimusPolicy
@@ -55,15 +53,15 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class _TimedForecaster:
-    forecast: Forecaster
+class _TimedForecast:
+    forecast: ForecastFn
     watch: Watch
 
-    def __call__(self, job: Job, progress: TrainingProgress, /) -> Prediction | NotReady:
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
         begun = time.process_time()
-        prediction = self.forecast(job, progress)
+        forecast = self.forecast(job, progress)
         self.watch.fit_seconds += time.process_time() - begun
-        return prediction
+        return forecast
 
 
 @dataclass(slots=True)
@@ -150,7 +148,7 @@ def measure(name: str, seen: IntervalInput) -> tuple[dict[str, float | str], Int
     """One interval: CPU seconds by part, and what was decided."""
     watch = Watch()
     methods = Strategies(
-        _TimedPolicy(OptimusPolicy(), watch), _RULE, _TimedForecaster(forecast_job, watch)
+        _TimedPolicy(OptimusPolicy(), watch), _RULE, _TimedForecast(forecast_job, watch)
     )
     begun = time.process_time()
     plan = plan_interval(name, seen, methods, IntervalConfig())

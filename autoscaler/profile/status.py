@@ -9,7 +9,7 @@ from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.kube.contract import Phase
 from optimus.kube.profiles import ProfileStatus
 from optimus.kube.times import format_instant, format_second
-from optimus.models.predict import JobOutlook, present_loss
+from optimus.models.forecast import Forecast, current_loss
 from optimus.progress.types import SpeedSample, TrainingProgress
 
 
@@ -17,11 +17,11 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
     """What the profile of a managed job shows at ``now``, seconds since the epoch, UTC; without the
     memory in it."""
     progress = state.progress(now)
-    outlook = state.outlook if isinstance(state.outlook, JobOutlook) else None
+    forecast = state.forecast if isinstance(state.forecast, Forecast) else None
     target = state.rescaling_to
     record = state.record
     return ProfileStatus(
-        phase=phase_of(state, outlook),
+        phase=phase_of(state, forecast),
         reason=_reason(state),
         interval_id=state.interval_id,
         decided_at=_second(state.decided_at),
@@ -29,11 +29,11 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         workers=state.job.counts.workers,
         target_ps=target.ps if target else None,
         target_workers=target.workers if target else None,
-        loss=_significant(present_loss(progress)),
+        loss=_significant(current_loss(progress)),
         goal=goal_text(state.job.goal),
-        progress_percent=None if outlook is None else _percent(outlook),
+        progress_percent=None if forecast is None else _percent(forecast),
         steps_per_second=_significant(_speed_now(state, progress)),
-        remaining_seconds=_remaining_seconds(state, outlook),
+        remaining_seconds=_remaining_seconds(state, forecast),
         rescales=record.rescales,
         last_rescaled_at=_second(record.last_rescaled_at),
         rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
@@ -46,7 +46,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
     )
 
 
-def phase_of(state: JobState, outlook: JobOutlook | None) -> Phase:
+def phase_of(state: JobState, forecast: Forecast | None) -> Phase:
     """Where the job stands."""
     if state.seen.outcome is not None:
         return Phase.COMPLETED if state.seen.outcome == "Succeeded" else Phase.FAILED
@@ -56,7 +56,7 @@ def phase_of(state: JobState, outlook: JobOutlook | None) -> Phase:
         return Phase.SUSPENDED
     if state.run is None:
         return Phase.WAITING
-    if outlook is not None and outlook.goal_met:
+    if forecast is not None and forecast.goal_met:
         return Phase.AT_TARGET
     return Phase.TRAINING if state.record.profiling_since is None else Phase.PROFILING
 
@@ -82,7 +82,7 @@ def _reason(state: JobState) -> str:
         return f"measures its speed at {state.job.counts}"
     if state.decision is not None:
         return state.decision.reason
-    return str(state.outlook) if isinstance(state.outlook, NotReady) else ""
+    return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
 
 
 def goal_text(goal: Goal | None) -> str:
@@ -105,16 +105,16 @@ def _speed_now(state: JobState, progress: TrainingProgress) -> float | None:
     return None if newest is None else newest.steps_per_second
 
 
-def _remaining_seconds(state: JobState, outlook: JobOutlook | None) -> int | None:
-    if outlook is None:
+def _remaining_seconds(state: JobState, forecast: Forecast | None) -> int | None:
+    if forecast is None:
         return None
-    seconds = outlook.forecast.at(state.job.counts)
+    seconds = forecast.at(state.job.counts)
     return round(seconds) if seconds < float("inf") else None
 
 
-def _percent(outlook: JobOutlook) -> int:
+def _percent(forecast: Forecast) -> int:
     """Rounded, but 100 only once the goal is met."""
-    return 100 if outlook.goal_met else min(round(100 * outlook.progress_fraction), 99)
+    return 100 if forecast.goal_met else min(round(100 * forecast.progress_fraction), 99)
 
 
 def _significant(value: float | None) -> float | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from optimus.errors import NotReady
 from optimus.jobs import TargetLoss
-from optimus.models.convergence import Arrival, LossCurve, PublishedCurve
+from optimus.models.convergence import LossCurve, PublishedCurve, TimeToGoal
 from optimus.models.convergence.rates import rate_drops
 from optimus.progress.types import LossPoint
 
@@ -38,15 +38,15 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """What the models answered. ``arrival`` is ``None`` where it says not reachable; ``error``
+class EvaluatedForecast:
+    """What the models answered. ``time_to_goal`` is ``None`` where it says not reachable; ``error``
     where there is no truth.
 
     ``probability`` is that of meeting the target by the run's end. Errors are parts of the run, at
     most 1."""
 
     question: Question
-    arrival: Arrival | None
+    time_to_goal: TimeToGoal | None
     probability: float
     error: float | None
     paper_error: float | None
@@ -56,9 +56,9 @@ class Prediction:
         """Whether the interval holds the truth."""
         true = self.question.true
         return (
-            self.arrival is not None
+            self.time_to_goal is not None
             and true is not None
-            and self.arrival.low <= true <= self.arrival.high
+            and self.time_to_goal.low <= true <= self.time_to_goal.high
         )
 
     @property
@@ -66,8 +66,8 @@ class Prediction:
         """The interval's width as a part of the run; a whole run where there is none."""
         return (
             1.0
-            if self.arrival is None
-            else (self.arrival.high - self.arrival.low) / self.question.run
+            if self.time_to_goal is None
+            else (self.time_to_goal.high - self.time_to_goal.low) / self.question.run
         )
 
     @property
@@ -114,24 +114,24 @@ def unreachable(
         yield Question(origin, seen, len(losses), part * min(losses), None, None)
 
 
-def predict(points: Sequence[LossPoint], question: Question) -> Prediction:
+def predict(points: Sequence[LossPoint], question: Question) -> EvaluatedForecast:
     """Ask both models, which see nothing after the epochs seen, nor how long the run is."""
     seen, goal = points[: question.seen], TargetLoss(question.target)
     curve, paper = LossCurve.fit(seen), PublishedCurve.fit(seen)
     answer = curve if isinstance(curve, NotReady) else curve.until(goal)
-    foreseen = None if isinstance(curve, NotReady) else curve.arrival(goal)
+    foreseen = None if isinstance(curve, NotReady) else curve.time_to_goal(goal)
     published = paper if isinstance(paper, NotReady) else paper.until(goal)
-    arrival = None if isinstance(answer, NotReady) else answer
-    return Prediction(
+    time_to_goal = None if isinstance(answer, NotReady) else answer
+    return EvaluatedForecast(
         question,
-        arrival,
+        time_to_goal,
         0.0 if foreseen is None else foreseen.probability_by(question.run),
-        _error(None if arrival is None else arrival.point, question),
+        _error(None if time_to_goal is None else time_to_goal.point, question),
         _error(None if isinstance(published, NotReady) else published.point, question),
     )
 
 
-def separation(predictions: Sequence[Prediction]) -> float | None:
+def separation(predictions: Sequence[EvaluatedForecast]) -> float | None:
     """How often a target that was reached has the higher probability than one that was not (the
     area under the ROC)."""
     reached = np.array([each.probability for each in predictions if each.question.true is not None])

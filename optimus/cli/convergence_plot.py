@@ -4,7 +4,7 @@ forecast."""
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optimus.cli.convergence_evaluation import Prediction
+from optimus.cli.convergence_evaluation import EvaluatedForecast
 from optimus.cli.training_log import TrainingLog
 
 if TYPE_CHECKING:
@@ -14,7 +14,9 @@ _TOP = 2.0
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 
 
-def draw_predictions(judged: Sequence[tuple[TrainingLog, Prediction]], figure: "Figure") -> None:
+def draw_predictions(
+    judged: Sequence[tuple[TrainingLog, EvaluatedForecast]], figure: "Figure"
+) -> None:
     """One panel for each origin: the predicted epoch and its interval over the true one, both as
     parts of the run."""
     known = [(log, each) for log, each in judged if each.question.true is not None]
@@ -32,15 +34,19 @@ def draw_predictions(judged: Sequence[tuple[TrainingLog, Prediction]], figure: "
                 run, true = each.question.run, (each.question.true or 0) / each.question.run
                 colour = _COLOURS[place % len(_COLOURS)]
                 label = file.name if n == 0 else None
-                if each.arrival is None or each.arrival.point > _TOP * run:
-                    mark = "x" if each.arrival is None else "^"
+                if each.time_to_goal is None or each.time_to_goal.point > _TOP * run:
+                    mark = "x" if each.time_to_goal is None else "^"
                     panel.plot(
                         true, 0.97 * _TOP, marker=mark, linestyle="none", color=colour, label=label
                     )
                     continue
                 point, low, high = (
                     epoch / run
-                    for epoch in (each.arrival.point, each.arrival.low, each.arrival.high)
+                    for epoch in (
+                        each.time_to_goal.point,
+                        each.time_to_goal.low,
+                        each.time_to_goal.high,
+                    )
                 )
                 bars = [[point - low], [max(high - point, 0)]]
                 # Targets of one run may be met at the same epoch: they stand side by side.

@@ -10,7 +10,7 @@ from typing import Final
 
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.convergence_evaluation import (
-    Prediction,
+    EvaluatedForecast,
     Question,
     predict,
     questions_after_drops,
@@ -28,7 +28,7 @@ _SUMMARY = (
 _LEAST_EPOCHS: Final = 10
 _DIGITS: Final = 6
 
-Judged = tuple[TrainingLog, Prediction]
+Judged = tuple[TrainingLog, EvaluatedForecast]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,8 +121,8 @@ def _questions(log: TrainingLog, options: argparse.Namespace) -> list[Question]:
     return asked
 
 
-def _value(log: TrainingLog, prediction: Prediction) -> dict[str, object]:
-    question, arrival = prediction.question, prediction.arrival
+def _value(log: TrainingLog, prediction: EvaluatedForecast) -> dict[str, object]:
+    question, time_to_goal = prediction.question, prediction.time_to_goal
     return {
         "log": str(log.file),
         "origin": question.origin,
@@ -131,9 +131,9 @@ def _value(log: TrainingLog, prediction: Prediction) -> dict[str, object]:
         "target_at": question.at,
         "target_loss": question.target,
         "true_epoch": question.true,
-        "predicted_epoch": _rounded(None if arrival is None else arrival.point),
-        "low": _rounded(None if arrival is None else arrival.low),
-        "high": _rounded(None if arrival is None else arrival.high),
+        "predicted_epoch": _rounded(None if time_to_goal is None else time_to_goal.point),
+        "low": _rounded(None if time_to_goal is None else time_to_goal.low),
+        "high": _rounded(None if time_to_goal is None else time_to_goal.high),
         "probability": _rounded(prediction.probability),
         "error": _rounded(prediction.error),
         "paper_error": _rounded(prediction.paper_error),
@@ -151,10 +151,11 @@ def _lines(judged: Sequence[Judged]) -> Iterator[str]:
         " error  paper's"
     )
     for log, prediction in judged:
-        question, arrival = prediction.question, prediction.arrival
+        question, time_to_goal = prediction.question, prediction.time_to_goal
         told = f"{'not reachable':>24}    "
-        if arrival is not None:
-            told = f"{arrival.point:>9.1f}  {f'{arrival.low:.1f} - {arrival.high:.1f}':<17}"
+        if time_to_goal is not None:
+            interval = f"{time_to_goal.low:.1f} - {time_to_goal.high:.1f}"
+            told = f"{time_to_goal.point:>9.1f}  {interval:<17}"
         yield (
             f"{log.file.name:<{width}}  {question.origin:<6}  {question.seen:>4}  "
             f"{question.run:>5}  "
@@ -177,7 +178,7 @@ def _lines(judged: Sequence[Judged]) -> Iterator[str]:
     )
 
 
-def _sum_up(origin: str, predictions: Sequence[Prediction]) -> str:
+def _sum_up(origin: str, predictions: Sequence[EvaluatedForecast]) -> str:
     known = [each for each in predictions if each.question.true is not None]
     means = [
         fmean(error for error in each if error is not None)
@@ -191,7 +192,7 @@ def _sum_up(origin: str, predictions: Sequence[Prediction]) -> str:
         f"{_percent(means[2]):>8}  "
         f"{fmean(each.held for each in known):>14.0%}  "
         f"{_percent(fmean(each.width for each in known)):>9}  "
-        f"{sum(each.arrival is None for each in known):>13}  "
+        f"{sum(each.time_to_goal is None for each in known):>13}  "
         f"{'-' if apart is None else f'{apart:.0%}':>19}"
     )
 

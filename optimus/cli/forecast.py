@@ -15,7 +15,7 @@ from optimus.cli.command import Answer, Command, Progress
 from optimus.cli.training_log import TrainingLog, read_training_log
 from optimus.errors import NotReady
 from optimus.jobs import TargetLoss
-from optimus.models.convergence import MEDIAN_OF, Arrival, LossCurve, LossSeries
+from optimus.models.convergence import MEDIAN_OF, LossCurve, LossSeries, TimeToGoal
 from optimus.models.convergence.rates import rate_drops
 
 if TYPE_CHECKING:
@@ -25,28 +25,27 @@ _SUMMARY = "when the training that a log tells of will meet a target loss, with 
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a log foretells. ``met`` is where the target was met already, ``arrival`` where it is
-    foreseen, if so."""
+class LogForecast:
+    """The forecast of a log: where the target was ``met`` already, or its ``time_to_goal``."""
 
     log: TrainingLog
     series: LossSeries
     target: float
     curve: LossCurve | NotReady
-    arrival: Arrival | NotReady
+    time_to_goal: TimeToGoal | NotReady
     met: float | None
     drops: tuple[float, ...]
 
     @classmethod
-    def of(cls, log: TrainingLog, target: float) -> "Forecast":
+    def of(cls, log: TrainingLog, target: float) -> "LogForecast":
         """The forecast of a log towards a target loss."""
         series = LossSeries.of(log.points)
         curve = LossCurve.fit(log.points)
-        arrival = curve if isinstance(curve, NotReady) else curve.until(TargetLoss(target))
+        time_to_goal = curve if isinstance(curve, NotReady) else curve.until(TargetLoss(target))
         starts = [log.points[drop.index] for drop in rate_drops(log.points)]
         places = [point.epoch if series.in_epochs else point.step for point in starts]
         drops = tuple(float(math.ceil(place) - 1) for place in places if place is not None)
-        return cls(log, series, target, curve, arrival, _met(series, target), drops)
+        return cls(log, series, target, curve, time_to_goal, _met(series, target), drops)
 
     @property
     def loss(self) -> float:
@@ -81,17 +80,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
-    forecast = Forecast.of(read_training_log(options.log, options.metric), options.target_loss)
+    forecast = LogForecast.of(read_training_log(options.log, options.metric), options.target_loss)
     return Answer(_value(forecast), "\n".join(_lines(forecast)), partial(_draw, forecast))
 
 
-def _value(forecast: Forecast) -> dict[str, object]:
-    arrival = (
+def _value(forecast: LogForecast) -> dict[str, object]:
+    time_to_goal = (
         None
-        if forecast.met is not None or isinstance(forecast.arrival, NotReady)
-        else forecast.arrival
+        if forecast.met is not None or isinstance(forecast.time_to_goal, NotReady)
+        else forecast.time_to_goal
     )
-    refused = forecast.met is None and isinstance(forecast.arrival, NotReady)
+    refused = forecast.met is None and isinstance(forecast.time_to_goal, NotReady)
     return {
         "log": str(forecast.log.file),
         "unit": forecast.series.unit,
@@ -99,18 +98,18 @@ def _value(forecast: Forecast) -> dict[str, object]:
         "loss": forecast.loss,
         "target_loss": forecast.target,
         "met_at": forecast.met,
-        "predicted": None if arrival is None else round(arrival.point, 3),
-        "low": None if arrival is None else round(arrival.low, 3),
-        "high": None if arrival is None else round(arrival.high, 3),
+        "predicted": None if time_to_goal is None else round(time_to_goal.point, 3),
+        "low": None if time_to_goal is None else round(time_to_goal.low, 3),
+        "high": None if time_to_goal is None else round(time_to_goal.high, 3),
         "probability_by_twice": None
-        if arrival is None
-        else round(arrival.probability_by(2 * float(forecast.series.k[-1])), 6),
+        if time_to_goal is None
+        else round(time_to_goal.probability_by(2 * float(forecast.series.k[-1])), 6),
         "rate_dropped_at": list(forecast.drops),
-        "reason": str(forecast.arrival) if refused else None,
+        "reason": str(forecast.time_to_goal) if refused else None,
     }
 
 
-def _lines(forecast: Forecast) -> Sequence[str]:
+def _lines(forecast: LogForecast) -> Sequence[str]:
     unit, seen = forecast.series.unit, float(forecast.series.k[-1])
     lines = [f"{forecast.log.file.name}: {seen:g} {unit} seen, the loss is {forecast.loss:.4g}"]
     if forecast.drops:
@@ -120,10 +119,10 @@ def _lines(forecast: Forecast) -> Sequence[str]:
         )
     if forecast.met is not None:
         lines.append(f"the target {forecast.target:g} was met after {forecast.met:g} {unit}")
-    elif isinstance(forecast.arrival, NotReady):
-        lines.append(str(forecast.arrival))
+    elif isinstance(forecast.time_to_goal, NotReady):
+        lines.append(str(forecast.time_to_goal))
     else:
-        found = forecast.arrival
+        found = forecast.time_to_goal
         lines.append(
             f"the target {forecast.target:g} is met after {found.point:.4g} {unit}, with 80 % "
             f"between {found.low:.4g} "
@@ -133,8 +132,8 @@ def _lines(forecast: Forecast) -> Sequence[str]:
     return lines
 
 
-def _draw(forecast: Forecast, figure: "Figure") -> None:
-    series, curve, found = forecast.series, forecast.curve, forecast.arrival
+def _draw(forecast: LogForecast, figure: "Figure") -> None:
+    series, curve, found = forecast.series, forecast.curve, forecast.time_to_goal
     panel = figure.subplots()
     unit, seen = series.unit, float(series.k[-1])
     panel.plot(
@@ -146,7 +145,7 @@ def _draw(forecast: Forecast, figure: "Figure") -> None:
         label="epoch means" if series.in_epochs else "losses",
     )
     end = 1.5 * seen
-    if isinstance(found, Arrival) and forecast.met is None:
+    if isinstance(found, TimeToGoal) and forecast.met is None:
         end = max(end, min(found.high * 1.05, 6 * seen))
     if isinstance(curve, LossCurve):
         past, ahead = (
@@ -184,7 +183,7 @@ def _draw(forecast: Forecast, figure: "Figure") -> None:
     if forecast.met is not None:
         title = f"met after {forecast.met:g} {unit}"
         panel.plot([forecast.met], [forecast.target], "o", color="#d55e00")
-    elif isinstance(found, Arrival):
+    elif isinstance(found, TimeToGoal):
         title = (
             f"met after {found.point:.4g} {unit}, with 80 % between {found.low:.4g} and "
             f"{found.high:.4g}"

@@ -17,10 +17,8 @@ from optimus.interval.config import IntervalConfig
 from optimus.interval.plan import (
     Action,
     Decision,
-    Forecaster,
     IntervalInput,
     IntervalPlan,
-    Prediction,
     Strategies,
     action_between,
 )
@@ -34,11 +32,9 @@ from optimus.progress.types import NOTHING
 __all__ = [
     "Action",
     "Decision",
-    "Forecaster",
     "IntervalConfig",
     "IntervalInput",
     "IntervalPlan",
-    "Prediction",
     "Strategies",
     "plan_interval",
 ]

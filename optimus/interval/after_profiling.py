@@ -42,7 +42,7 @@ def decide_after_profiling(view: JobView, decision: Decision, config: ProfilingR
         if not history.forecast_awaited:
             # One interval more saves a restart where the forecast was just about to be ready.
             return replace(decision, awaits_forecast=True)
-        why = f"there is no forecast ({view.prediction})"
+        why = f"there is no forecast ({view.forecast})"
     else:
         return decision
     if why is None or target == job.counts:
@@ -87,7 +87,7 @@ def _must_stay(view: JobView, target: Counts) -> bool:
 def _is_profiled_in_vain(view: JobView, decision: Decision, config: ProfilingRules) -> bool:
     """Whether all runs are made, and yet there is no forecast and nothing else moves the job."""
     measured = Measured({view.job.uid: view.progress}, {view.job.uid: view.history})
-    unforecast = isinstance(view.prediction, NotReady) and decision.action is Action.KEEP
+    unforecast = isinstance(view.forecast, NotReady) and decision.action is Action.KEEP
     return unforecast and no_run_follows(view.job, measured, config)
 
 
@@ -95,19 +95,18 @@ def _why_for_good(view: JobView, decision: Decision, target: Counts) -> str | No
     """Why a job without checkpoints returns: where it is or goes now it stays for good."""
     if decision.action is Action.SUSPEND or not view.job.bounds.allow(view.job.counts):
         return None
-    if isinstance(view.prediction, NotReady):
+    if isinstance(view.forecast, NotReady):
         if decision.action is not Action.KEEP:
             return None
-        return f"there is no forecast, and its log shows no checkpoint ({view.prediction})"
-    seconds = view.prediction.forecast.at
+        return f"there is no forecast, and its log shows no checkpoint ({view.forecast})"
+    seconds = view.forecast.at
     if seconds(decision.counts) <= seconds(target) or not math.isfinite(seconds(target)):
         return None
     return f"its log shows no checkpoint after which it could leave {decision.counts} again"
 
 
 def _seconds(view: JobView, counts: Counts) -> float | None:
-    prediction = view.prediction
-    return None if isinstance(prediction, NotReady) else prediction.forecast.at(counts)
+    return None if isinstance(view.forecast, NotReady) else view.forecast.at(counts)
 
 
 def _has_no_checkpoint(job: Job, progress: TrainingProgress) -> bool:

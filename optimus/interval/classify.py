@@ -13,8 +13,8 @@ from optimus.allocation import Candidate, JobHistory
 from optimus.allocation.placement_failures import PlacementFailures, why_barred, why_resting
 from optimus.errors import NotReady
 from optimus.interval.config import IntervalConfig
-from optimus.interval.plan import Prediction
 from optimus.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
+from optimus.models.forecast import Forecast
 from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.progress.types import TrainingProgress
 
@@ -73,7 +73,7 @@ class JobView:
 
     job: Job
     running: bool
-    prediction: Prediction | NotReady
+    forecast: Forecast | NotReady
     history: JobHistory
     progress: TrainingProgress
     rules: IntervalConfig
@@ -146,7 +146,7 @@ def _no_checkpoint(case: JobView) -> Classified | None:
 
 
 def _done(case: JobView) -> Classified | None:
-    if isinstance(case.prediction, NotReady) or not case.prediction.goal_met:
+    if isinstance(case.forecast, NotReady) or not case.forecast.goal_met:
         return None
     if case.job.at_target is not AtTarget.SUSPEND or case.history.suspended_at_target:
         return None  # suspended once already, and it runs: its user has resumed it
@@ -177,7 +177,7 @@ def _out_of_bounds(case: JobView) -> Classified | None:
     """The user's bounds moved past the present counts: that asks for a rescale, with or without a
     forecast."""
     job, wanted = case.job, case.job.bounds.clamp(case.job.counts)
-    if wanted == job.counts or not isinstance(case.prediction, NotReady):
+    if wanted == job.counts or not isinstance(case.forecast, NotReady):
         return None
     standing = case.fixed(f"its bounds do not allow its {job.counts}", wanted)
     return replace(standing, forced=True, least=job.bounds.minimum if not case.running else wanted)
@@ -196,9 +196,9 @@ def _stranded(case: JobView) -> Classified | None:
 
 
 def _unpredicted(case: JobView) -> Classified | None:
-    if not isinstance(case.prediction, NotReady):
+    if not isinstance(case.forecast, NotReady):
         return None
-    standing = case.fixed(f"no forecast yet: {case.prediction.reason}")
+    standing = case.fixed(f"no forecast yet: {case.forecast.reason}")
     if not case.running:
         return replace(standing, least=case.job.bounds.minimum)
     return replace(standing, measure_at=_measure_at(case))
@@ -265,13 +265,13 @@ def _absent(case: JobView, reason: str) -> Classified:
 
 
 def _open(case: JobView) -> Classified:
-    assert not isinstance(case.prediction, NotReady)
-    job, goal_met = case.job, case.prediction.goal_met
+    assert not isinstance(case.forecast, NotReady)
+    job, goal_met = case.job, case.forecast.goal_met
     forced = not job.bounds.allow(job.counts)
     worn = case.history.rescales >= case.rules.most_rescales or case.why_resting is not None
     capped = worn and not forced
     bounded = replace(job, bounds=_no_more_than(job.counts, job.bounds)) if capped else job
-    candidate = Candidate(bounded, case.prediction.forecast, not goal_met, case.running)
+    candidate = Candidate(bounded, case.forecast, not goal_met, case.running)
     stance = Eligibility.OPEN if case.running else Eligibility.WAITING
     reason = _open_reason(case, forced, capped)
     least = job.bounds.minimum
@@ -282,12 +282,12 @@ def _open(case: JobView) -> Classified:
 
 
 def _open_reason(case: JobView, forced: bool, capped: bool) -> str:
-    assert not isinstance(case.prediction, NotReady)
+    assert not isinstance(case.forecast, NotReady)
     if forced:
         return f"its bounds do not allow its {case.job.counts}"
     if capped:
         return case.why_resting or f"rescaled {case.history.rescales} times: it does not grow again"
-    return "its goal is met: it does not grow again" if case.prediction.goal_met else ""
+    return "its goal is met: it does not grow again" if case.forecast.goal_met else ""
 
 
 def _no_more_than(counts: Counts, bounds: CountBounds) -> CountBounds:

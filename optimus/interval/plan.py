@@ -4,13 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Protocol
 
 from optimus.allocation import AllocationPolicy, JobHistory
-from optimus.errors import NotReady
-from optimus.jobs import Counts, Job, JobKey
-from optimus.models.forecast import JobForecast
-from optimus.models.predict import forecast_job
+from optimus.jobs import Counts, JobKey
+from optimus.models.forecast import ForecastFn, forecast_job
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -62,35 +59,13 @@ class IntervalPlan:
     decisions: tuple[Decision, ...]
 
 
-class Prediction(Protocol):
-    """What an interval needs to know of a job's future."""
-
-    @property
-    def forecast(self) -> JobForecast:
-        """Remaining seconds as a function of the counts."""
-        ...
-
-    @property
-    def goal_met(self) -> bool:
-        """Whether the job's goal is reached."""
-        ...
-
-
-class Forecaster(Protocol):
-    """Predicts one job; the simulator can put the truth in its place."""
-
-    def __call__(self, job: Job, progress: TrainingProgress, /) -> Prediction | NotReady:
-        """The job's prediction, or why there is none yet."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Strategies:
     """The interchangeable parts of a decision."""
 
     policy: AllocationPolicy
     placement: PlacementRule
-    forecast: Forecaster = forecast_job
+    forecast: ForecastFn = forecast_job
 
 
 def action_between(current: Counts, counts: Counts) -> Action:

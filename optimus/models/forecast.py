@@ -1,18 +1,41 @@
-"""A job's remaining time as a function of its counts: convergence and speed put together (Optimus,
-section 3).
+"""A job's forecast: remaining time until its goal as a function of its counts.
 
-``t(p, w) = Q / f(p, w)``: Q the work that is left until the goal, f the speed model. Work is
-counted in the job's steps; where the batch belongs to each worker, a step of more workers covers
-more examples, so that the steps that are left shrink as the workers grow, and examples are what is
-counted."""
+Optimus, section 3: ``t(p, w) = Q / f(p, w)``. Q is the work left until the fitted loss curve meets
+the goal, f the speed model. Work is counted in the job's steps; where the batch belongs to each
+worker, a step of more workers covers more examples, so Q shrinks as workers grow. Plans use the
+median of Q; users also see its 80 % interval."""
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimus.jobs import Counts
+from optimus.errors import NotReady
+from optimus.jobs import BatchScope, Counts, Goal, Job, TargetLoss, TrainingMode
+from optimus.models.convergence import (
+    MEDIAN_OF,
+    QUIET_EPOCHS,
+    LossCurve,
+    LossSeries,
+    PublishedCurve,
+    TimeToGoal,
+)
+from optimus.models.speed.model import (
+    Measured,
+    SpeedForm,
+    SpeedModel,
+    SpeedTerms,
+    needed_counts,
+    why_not_ready,
+)
+from optimus.progress.loss_series import epoch_index
+from optimus.progress.types import LossPoint, TrainingProgress
+
+Curve = LossCurve | PublishedCurve
 
 
 class Speed(Protocol):
@@ -24,24 +47,42 @@ class Speed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class JobForecast:
-    """Remaining seconds until the goal.
+class NoWorkLeft:
+    """The speed of a job that has met its goal: its value does not matter."""
 
-    ``remaining_steps`` are the job's steps left at ``reference_workers`` workers. With
-    ``batch_per_worker`` a step at w workers covers w / reference_workers times as many examples
-    (sync training only: async steps are single workers' steps whatever their number). What was
-    asked about single counts is remembered: a plan weighs the same few again and again.
-    """
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """One, at each pair of counts (arrays broadcast)."""
+        return np.ones(np.broadcast_shapes(np.shape(ps), np.shape(workers)))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Remaining seconds of one job until its goal, at any counts."""
 
     speed: Speed
     remaining_steps: float
+    """The job's steps left at ``reference_workers`` workers."""
     batch_per_worker: bool = False
+    """Whether a step at w workers covers w / reference_workers times as many examples (sync only:
+    an async step is one worker's, whatever their number)."""
     reference_workers: int = 1
-    _known: dict[Counts, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+    goal_met: bool = False
+    progress_fraction: float = 0.0
+    """Work done as a part of all work until the goal; 1 once the goal is met."""
+    curve: Curve | None = None
+    """``None`` where the goal was met before a curve could be fitted."""
+    remaining_epochs: float | None = None
+    """Median, with the 80 % interval ``low_epochs`` to ``high_epochs``; ``None`` without epochs."""
+    low_epochs: float | None = None
+    high_epochs: float | None = None
+    time_to_goal: TimeToGoal | None = None
+    """In epochs (steps) from the start of training; ``None`` once the goal is met."""
+    _seconds: dict[Counts, float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def remaining_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """Remaining seconds at each pair of counts (arrays broadcast); infinite where the speed is
-        zero."""
+        """Remaining seconds at each pair of counts (arrays broadcast); inf where the speed is 0."""
         steps = np.asarray(self.remaining_steps, dtype=np.float64)
         if self.batch_per_worker:
             steps = steps * self.reference_workers / np.asarray(workers, dtype=np.float64)
@@ -50,7 +91,156 @@ class JobForecast:
             return np.where(steps > 0, steps / speed, 0.0)
 
     def at(self, counts: Counts) -> float:
-        """Remaining seconds at these counts."""
-        if counts not in self._known:
-            self._known[counts] = float(self.remaining_seconds(counts.ps, counts.workers))
-        return self._known[counts]
+        """Remaining seconds at these counts; cached, as a plan asks for the same few repeatedly."""
+        if counts not in self._seconds:
+            self._seconds[counts] = float(self.remaining_seconds(counts.ps, counts.workers))
+        return self._seconds[counts]
+
+
+ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
+"""Makes one job's forecast, or says why there is none yet."""
+
+CurveFit = Callable[[Sequence[LossPoint]], Curve | NotReady]
+"""Fits a convergence curve: ``LossCurve.fit`` or ``PublishedCurve.fit``."""
+
+
+def forecast_job(
+    job: Job, progress: TrainingProgress, goal: Goal | None = None, fit: CurveFit = LossCurve.fit
+) -> Forecast | NotReady:
+    """The job's forecast towards its goal (or the one given), or why no model can be fitted."""
+    goal = goal or job.goal
+    if goal is None:
+        return NotReady("the job has no goal: the annotation optimus.dl/target-loss sets one")
+    losses = _losses_with_epochs(progress)
+    curve = fit(losses)
+    if _is_met(goal, losses):
+        in_epochs = all(point.epoch is not None for point in losses)
+        return Forecast(
+            NoWorkLeft(),
+            0.0,
+            goal_met=True,
+            progress_fraction=1.0,
+            curve=None if isinstance(curve, NotReady) else curve,
+            remaining_epochs=0.0 if in_epochs else None,
+        )
+    if isinstance(curve, NotReady):
+        # What is wrong with the log explains more than a lack of points.
+        return NotReady(progress.complaint) if progress.complaint else curve
+    return _until_goal(job, progress, goal, curve)
+
+
+def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
+    """Whether the losses so far meet the goal.
+
+    A target: the mean loss of a completed epoch is at most that; without epochs the median of the
+    last 20 points. A threshold: for 3 epochs in a row the loss fell by less than that part of the
+    largest loss."""
+    return _is_met(goal, _losses_with_epochs(progress))
+
+
+def current_loss(progress: TrainingProgress) -> float | None:
+    """The loss that a target is compared with now; ``None`` before the first point.
+
+    The mean of the last complete epoch (in the first epoch, of the running one); without epochs the
+    median of the last 20 points."""
+    newest: list[LossPoint] = []
+    epochs = set()
+    # The points of the last two epochs are enough: the last complete one is among them.
+    for point in reversed(progress.losses):
+        newest.append(_with_epoch(point, progress.steps_per_epoch))
+        epochs.add(epoch_index(newest[-1]))
+        if len(epochs) > 2 or (newest[-1].epoch is None and len(newest) > MEDIAN_OF):
+            newest.pop()
+            break
+    if not newest:
+        return None
+    series = LossSeries.of(newest[::-1])
+    if not series.in_epochs:
+        return float(median(point.loss for point in newest[:MEDIAN_OF]))
+    return float(series.complete_loss[-1] if len(series.complete_loss) else series.loss[-1])
+
+
+def _losses_with_epochs(progress: TrainingProgress) -> tuple[LossPoint, ...]:
+    """The losses; points from before the epoch length was known get their epoch from their step."""
+    return tuple(_with_epoch(point, progress.steps_per_epoch) for point in progress.losses)
+
+
+def _with_epoch(point: LossPoint, steps_per_epoch: float | None) -> LossPoint:
+    if not steps_per_epoch or point.epoch is not None or point.step is None:
+        return point
+    return replace(point, epoch=point.step / steps_per_epoch)
+
+
+def _is_met(goal: Goal, losses: Sequence[LossPoint]) -> bool:
+    if not losses:
+        return False
+    series = LossSeries.of(losses)
+    means = series.complete_loss
+    if isinstance(goal, TargetLoss):
+        if series.in_epochs:
+            return bool((means <= goal.loss).any())
+        newest = losses[-MEDIAN_OF:]
+        return len(newest) == MEDIAN_OF and median(each.loss for each in newest) <= goal.loss
+    if not series.in_epochs or len(means) <= QUIET_EPOCHS:
+        return False
+    falls = -np.diff(means[-QUIET_EPOCHS - 1 :])
+    return bool((falls < goal.fraction * means.max()).all())
+
+
+def _until_goal(
+    job: Job, progress: TrainingProgress, goal: Goal, curve: Curve
+) -> Forecast | NotReady:
+    time_to_goal = curve.until(goal)
+    if isinstance(time_to_goal, NotReady):
+        return time_to_goal
+    steps_per_unit = progress.steps_per_epoch or job.steps_per_epoch if curve.in_epochs else 1.0
+    if steps_per_unit is None:
+        return NotReady(
+            "how many steps make an epoch is not known yet: the annotation "
+            "optimus.dl/steps-per-epoch tells"
+        )
+    speed = _speed(job, progress)
+    if isinstance(speed, NotReady):
+        return speed
+    known = progress.epoch if curve.in_epochs else progress.step
+    done = curve.seen if known is None else max(float(known), 0.0)
+    # Where the curve has passed the goal but the losses have not, the running epoch may meet it.
+    least = math.floor(done) + 1 - done if curve.in_epochs else 1.0
+    left, low, high = (
+        max(end - done, least) for end in (time_to_goal.point, time_to_goal.low, time_to_goal.high)
+    )
+    per_worker, workers = _batch_rule(job, progress)
+    forecast = Forecast(
+        speed,
+        left * steps_per_unit,
+        per_worker,
+        workers,
+        progress_fraction=done / (done + left),
+        curve=curve,
+        time_to_goal=time_to_goal,
+    )
+    if not curve.in_epochs:
+        return forecast
+    return replace(forecast, remaining_epochs=left, low_epochs=low, high_epochs=high)
+
+
+def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
+    measured, kind = Measured.of(progress.samples), progress.node_kind
+    refusal = why_not_ready(measured, needed_counts(job.bounds))
+    if refusal is not None:
+        return refusal
+    model = SpeedModel.of(measured, SpeedTerms(job.mode, job.batch, SpeedForm.BLEND))
+    newest = measured.newest_at(job.counts, kind)
+    if newest is not None:
+        model = model.on(newest.node_kind).anchored(job.counts, newest.steps_per_second)
+    return model if kind is None else model.on(kind)
+
+
+def _batch_rule(job: Job, progress: TrainingProgress) -> tuple[bool, int]:
+    """Whether steps shrink as workers grow, and the workers at which steps were counted."""
+    if job.batch is None or job.batch.scope is not BatchScope.WORKER:
+        return False, job.counts.workers
+    if job.mode is not TrainingMode.SYNC:
+        return False, job.counts.workers
+    latest = max(progress.samples, key=lambda sample: sample.at, default=None)
+    return True, latest.counts.workers if latest else job.counts.workers

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from optimus.errors import NotReady
-from optimus.interval.plan import Forecaster, Prediction
 from optimus.jobs import Counts, Job
+from optimus.models.forecast import Forecast, ForecastFn
 from optimus.progress.types import TrainingProgress
 from optimus.simulator.cluster import JobState
 from optimus.simulator.forecasts import epochs_left
@@ -45,15 +45,15 @@ class Guess:
 class Noting:
     """A forecaster that keeps what it said, by UID."""
 
-    forecast: Forecaster
-    said: dict[str, Prediction] = field(default_factory=dict)
+    forecast: ForecastFn
+    said: dict[str, Forecast] = field(default_factory=dict)
 
-    def __call__(self, job: Job, progress: TrainingProgress, /) -> Prediction | NotReady:
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
         """What the forecaster says."""
-        prediction = self.forecast(job, progress)
-        if not isinstance(prediction, NotReady):
-            self.said[job.uid] = prediction
-        return prediction
+        forecast = self.forecast(job, progress)
+        if not isinstance(forecast, NotReady):
+            self.said[job.uid] = forecast
+        return forecast
 
 
 def guesses(
@@ -65,14 +65,14 @@ def guesses(
     """What was said of every job that goes on, at the counts decided for it."""
     found = []
     for uid, counts in sorted(decided.items()):
-        prediction, state = noting.said.get(uid), states.get(uid)
-        if prediction is not None and state is not None and not prediction.goal_met:
-            found.append(_guess(state, prediction, counts, empty))
+        forecast, state = noting.said.get(uid), states.get(uid)
+        if forecast is not None and state is not None and not forecast.goal_met:
+            found.append(_guess(state, forecast, counts, empty))
     return [each for each in found if each.true_steps_per_second > 0]
 
 
-def _guess(state: JobState, prediction: Prediction, counts: Counts, empty: EmptyCluster) -> Guess:
-    training, forecast = state.training, prediction.forecast
+def _guess(state: JobState, forecast: Forecast, counts: Counts, empty: EmptyCluster) -> Guess:
+    training = state.training
     servers = training.run.servers if training.run and training.run.counts == counts else None
     servers = servers or empty.servers(state.job, counts)
     true_speed = training.truth.speed.steps_per_second(servers) if servers else 0.0

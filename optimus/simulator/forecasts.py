@@ -14,10 +14,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from optimus.errors import NotReady
-from optimus.interval.plan import Forecaster, Prediction
 from optimus.jobs import BatchScope, Counts, Job, TrainingMode
-from optimus.models.forecast import JobForecast
-from optimus.models.predict import forecast_job
+from optimus.models.forecast import Forecast, ForecastFn, forecast_job
 from optimus.progress.types import TrainingProgress
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.speeds import EmptyCluster, TypicalSpeed
@@ -40,7 +38,7 @@ class Insight:
 class ForecastSource(Protocol):
     """Where a simulation's forecasts come from."""
 
-    def forecaster(self, insight: Insight, /) -> Forecaster:
+    def forecaster(self, insight: Insight, /) -> ForecastFn:
         """Predicts the jobs of one simulation."""
         ...
 
@@ -50,9 +48,9 @@ class Fitted:
     """Fitted to what is seen, as on a cluster; a job's fit is kept until it has something new to
     tell."""
 
-    fit: Forecaster = forecast_job
+    fit: ForecastFn = forecast_job
 
-    def forecaster(self, _: Insight, /) -> Forecaster:
+    def forecaster(self, _: Insight, /) -> ForecastFn:
         """The product's own forecasts."""
         return _Remembering(self.fit)
 
@@ -65,7 +63,7 @@ class Truth:
     convergence_error: float = 0.0
     speed_error: float = 0.0
 
-    def forecaster(self, insight: Insight, /) -> Forecaster:
+    def forecaster(self, insight: Insight, /) -> ForecastFn:
         """Forecasts that know, as far as the errors let them."""
         return _Knowing(self, insight)
 
@@ -74,24 +72,16 @@ class Truth:
 class _Remembering:
     """Fits again only where the counts or the progress have changed."""
 
-    fit: Forecaster
-    known: dict[str, tuple[Job, TrainingProgress, Prediction | NotReady]] = field(
+    fit: ForecastFn
+    known: dict[str, tuple[Job, TrainingProgress, Forecast | NotReady]] = field(
         default_factory=dict
     )
 
-    def __call__(self, job: Job, progress: TrainingProgress, /) -> Prediction | NotReady:
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
         former = self.known.get(job.uid)
         if former is None or former[:2] != (job, progress):
             self.known[job.uid] = (job, progress, self.fit(job, progress))
         return self.known[job.uid][2]
-
-
-@dataclass(frozen=True, slots=True)
-class TrueOutlook:
-    """A prediction that comes from the truth."""
-
-    forecast: JobForecast
-    goal_met: bool = False
 
 
 @dataclass(slots=True)
@@ -117,7 +107,7 @@ class _Knowing:
     speeds: dict[str, TypicalSpeed] = field(default_factory=dict)
     errors: dict[str, _Errors] = field(default_factory=dict)
 
-    def __call__(self, job: Job, _: TrainingProgress, /) -> Prediction | NotReady:
+    def __call__(self, job: Job, _: TrainingProgress, /) -> Forecast | NotReady:
         training = self.insight.training(job.uid)
         truth, total = training.truth, training.end_epochs
         left_fraction = max(1 - training.epochs / total, 0.0)
@@ -128,7 +118,7 @@ class _Knowing:
         told_total = total * (1 + errors.total * self.source.convergence_error * left_fraction)
         # What is told to be done already is not: the end is near, but there is an epoch more.
         left = max(told_total - training.epochs, min(total - training.epochs, 1.0))
-        return TrueOutlook(_forecast(truth, self._speed(speed, errors, left_fraction), left))
+        return _forecast(truth, self._speed(speed, errors, left_fraction), left)
 
     def _speed(self, speed: TypicalSpeed, errors: _Errors, left_fraction: float) -> TypicalSpeed:
         size = self.source.speed_error * left_fraction
@@ -139,17 +129,17 @@ class _Knowing:
         )
 
 
-def _forecast(truth: SimulatedJob, speed: TypicalSpeed, epochs: float) -> JobForecast:
+def _forecast(truth: SimulatedJob, speed: TypicalSpeed, epochs: float) -> Forecast:
     batch = truth.job.batch
     per_worker = (
         batch is not None
         and batch.scope is BatchScope.WORKER
         and truth.job.mode is TrainingMode.SYNC
     )
-    return JobForecast(speed, epochs * truth.steps_per_epoch, per_worker, 1)
+    return Forecast(speed, epochs * truth.steps_per_epoch, per_worker, 1)
 
 
-def epochs_left(truth: SimulatedJob, forecast: JobForecast) -> float:
+def epochs_left(truth: SimulatedJob, forecast: Forecast) -> float:
     """The epochs that a forecast takes to be left."""
     workers = forecast.reference_workers if forecast.batch_per_worker else 1
     return forecast.remaining_steps / truth.steps_in_epoch(workers)

@@ -158,7 +158,7 @@ class Online:
         self.guesses += guesses(
             states, noting, {each.uid: each.counts for each in decisions}, self._empty
         )
-        self._met = {uid for uid, prediction in noting.said.items() if prediction.goal_met}
+        self._met = {uid for uid, forecast in noting.said.items() if forecast.goal_met}
         self._planned_for = self._occasion(cluster)
         if self._rules.measures:
             self._explore(cluster, measured)

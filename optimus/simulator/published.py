@@ -17,8 +17,7 @@ from optimus.errors import NotReady
 from optimus.interval import Strategies
 from optimus.interval.capacity_plan import CapacityPlan, usable
 from optimus.jobs import Counts, Job
-from optimus.models.forecast import JobForecast
-from optimus.models.predict import NoWorkLeft
+from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.placement.gang import Gang
 from optimus.simulator.cluster import JobState, Phase, Seats, SimulatedCluster
 from optimus.simulator.forecast_log import Guess, Noting, guesses
@@ -103,12 +102,10 @@ class AsPublished:
         it takes."""
         if not self._rules.looks_ahead:
             return Candidate(state.truth.job, _UNKNOWN, running=state.has_room)
-        prediction = noting(state.job, state.training.progress())
-        if isinstance(prediction, NotReady):
+        forecast = noting(state.job, state.training.progress())
+        if isinstance(forecast, NotReady):
             return None
-        return Candidate(
-            state.truth.job, prediction.forecast, not prediction.goal_met, state.has_room
-        )
+        return Candidate(state.truth.job, forecast, not forecast.goal_met, state.has_room)
 
     def _place(self, cluster: SimulatedCluster, wanted: Mapping[str, Counts]) -> None:
         movable = [state for state in cluster.visible if state.phase is not Phase.CLEARING]
@@ -154,7 +151,7 @@ class AsPublished:
 _SLACK = 1e-9
 """Part of an interval by which its beginning may be missed by rounding."""
 
-_UNKNOWN = JobForecast(NoWorkLeft(), 1.0)
+_UNKNOWN = Forecast(NoWorkLeft(), 1.0)
 """Stands where a policy asks for a forecast and does not look at it."""
 
 

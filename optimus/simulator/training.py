@@ -230,7 +230,7 @@ def seen_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
 
 
 def _is_met(goal: Goal | None, losses: list[float], largest: float) -> bool:
-    """Whether the last loss meets the goal: the rule of ``models.predict.goal_is_met``, one epoch
+    """Whether the last loss meets the goal: the rule of ``models.forecast.goal_is_met``, one epoch
     at a time."""
     if goal is None:
         return False

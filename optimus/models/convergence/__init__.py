@@ -1,13 +1,12 @@
-"""Convergence: the training loss over epochs or steps, and when a goal is met (Optimus, section
-3.1).
+"""Convergence: the training loss over epochs or steps, and when a goal is met (section 3.1).
 
-``curve`` is the product's model, a Bayesian average over a family of decays; ``hyperbola`` the
-paper's, as published. Both take losses in training order and answer with an ``Arrival``, or say why
-not."""
+``curve`` is the product's model, a Bayesian average over a family of decays; ``paper_curve`` the
+paper's, as published. Both take losses in training order and give a ``TimeToGoal``, or the reason
+why there is none."""
 
 from optimus.models.convergence.curve import LossCurve
 from optimus.models.convergence.paper_curve import PublishedCurve
 from optimus.models.convergence.series import MEDIAN_OF, QUIET_EPOCHS, LossSeries
-from optimus.models.convergence.time_to_goal import Arrival
+from optimus.models.convergence.time_to_goal import TimeToGoal
 
-__all__ = ["MEDIAN_OF", "QUIET_EPOCHS", "Arrival", "LossCurve", "LossSeries", "PublishedCurve"]
+__all__ = ["MEDIAN_OF", "QUIET_EPOCHS", "LossCurve", "LossSeries", "PublishedCurve", "TimeToGoal"]

@@ -24,7 +24,7 @@ from optimus.models.convergence.post_drop_prior import SteadyDescent
 from optimus.models.convergence.posterior import INEXACT, Posterior, binned, posterior
 from optimus.models.convergence.rates import Drop, since_last_drop
 from optimus.models.convergence.series import MEDIAN_OF, NEEDED_POINTS, QUIET_EPOCHS, LossSeries
-from optimus.models.convergence.time_to_goal import Arrival
+from optimus.models.convergence.time_to_goal import TimeToGoal
 from optimus.models.nnls import Matrix, Vector
 from optimus.progress.types import LossPoint
 
@@ -102,7 +102,7 @@ class LossCurve:
         low, high = self._quantiles(k, (1 - probability) / 2, (1 + probability) / 2)
         return np.exp(low - noise), np.exp(high + noise)
 
-    def until(self, goal: Goal) -> Arrival | NotReady:
+    def until(self, goal: Goal) -> TimeToGoal | NotReady:
         """When the goal is met, if it is not met yet; not ready where that is unlikely before the
         run ends."""
         if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
@@ -110,12 +110,14 @@ class LossCurve:
                 "a convergence threshold needs epochs: the annotation optimus.dl/steps-per-epoch "
                 "tells them"
             )
-        arrival = self.arrival(goal)
-        if arrival is None or arrival.in_run < UNLIKELY:
-            return NotReady(f"{_words(goal)} is not reachable at this rate: {self._far(arrival)}")
-        return arrival
+        time_to_goal = self.time_to_goal(goal)
+        if time_to_goal is None or time_to_goal.in_run < UNLIKELY:
+            return NotReady(
+                f"{_words(goal)} is not reachable at this rate: {self._far(time_to_goal)}"
+            )
+        return time_to_goal
 
-    def arrival(self, goal: Goal) -> Arrival | None:
+    def time_to_goal(self, goal: Goal) -> TimeToGoal | None:
         """When the goal is met, however unlikely that is; ``None`` where it never is. A threshold
         needs epochs."""
         tables, span = family(), self.seen - self.start
@@ -127,12 +129,12 @@ class LossCurve:
         ahead = ahead[places]
         courses = tables.future[self.laws.rows, places] + self.laws.levels[:, np.newaxis]
         if isinstance(goal, TargetLoss):
-            return Arrival.of(
+            return TimeToGoal.of(
                 self.seen, ahead, self._chance_of_target(goal.loss, courses, ahead), self.spacing
             )
         falls = tables.future_steepness[self.laws.rows, places] / span
         chance = self.laws.weights @ self._chance(self._quiet(goal.fraction, courses, falls), ahead)
-        return Arrival.of(self.seen, ahead + QUIET_EPOCHS - 1, chance, QUIET_EPOCHS)
+        return TimeToGoal.of(self.seen, ahead + QUIET_EPOCHS - 1, chance, QUIET_EPOCHS)
 
     def _chance_of_target(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
         """The probability that the target is met by each place ahead, (places,)."""
@@ -198,10 +200,10 @@ class LossCurve:
         trust = _TRUST + np.asarray(missed, dtype=np.float64)[..., np.newaxis]
         return np.asarray(1 - (trust / (trust + expected)) ** _TRUST, dtype=np.float64)
 
-    def _far(self, arrival: Arrival | None) -> str:
+    def _far(self, time_to_goal: TimeToGoal | None) -> str:
         end = _FAR * self.seen
         unit, loss = "epochs" if self.in_epochs else "steps", float(self.predict(end)[0])
-        chance = 0.0 if arrival is None else arrival.probability_by(end)
+        chance = 0.0 if time_to_goal is None else time_to_goal.probability_by(end)
         return (
             f"it is met within {end:.4g} {unit} with a probability of {chance:.0%}, the loss "
             f"being near {loss:.4g}"

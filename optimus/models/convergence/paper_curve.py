@@ -21,7 +21,7 @@ from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.models.convergence.rates import since_last_drop
 from optimus.models.convergence.series import QUIET_EPOCHS
-from optimus.models.convergence.time_to_goal import Arrival
+from optimus.models.convergence.time_to_goal import TimeToGoal
 from optimus.models.nnls import Vector
 from optimus.progress.types import LossPoint
 
@@ -85,7 +85,7 @@ class PublishedCurve:
         with np.errstate(divide="ignore"):
             return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
 
-    def until(self, goal: Goal) -> Arrival | NotReady:
+    def until(self, goal: Goal) -> TimeToGoal | NotReady:
         """When the curve meets the goal, counted from the start of training; that may lie in the
         past."""
         k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)
@@ -96,7 +96,7 @@ class PublishedCurve:
             return NotReady(
                 f"the goal is not reachable at this rate: it would take some {k:.3g} {unit}"
             )
-        return Arrival.at(k)
+        return TimeToGoal.at(k)
 
     def _until_target(self, goal: TargetLoss) -> float | NotReady:
         above_floor = goal.loss / self.largest - self.b2

@@ -27,7 +27,7 @@ _NEVER: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrival:
+class TimeToGoal:
     """When a goal is met, counted from the start of training.
 
     ``point`` is the median, ``low`` and ``high`` bound 80 %. ``chance`` is the probability that the
@@ -43,12 +43,12 @@ class Arrival:
     in_run: float
 
     @classmethod
-    def at(cls, k: float) -> "Arrival":
+    def at(cls, k: float) -> "TimeToGoal":
         """The goal is met at k for certain."""
         return cls(k, k, k, np.array([k]), np.array([1.0]), 1.0)
 
     @classmethod
-    def of(cls, seen: float, ahead: Vector, chance: Vector, least: float) -> "Arrival | None":
+    def of(cls, seen: float, ahead: Vector, chance: Vector, least: float) -> "TimeToGoal | None":
         """From the chance at so far ``ahead`` of what is ``seen``, evenly in logarithms; ``None``:
         it is never met.
 

@@ -12,7 +12,7 @@ from autoscaler.rescale.types import RescaleRules
 from optimus.interval import IntervalConfig
 from optimus.interval.profiling import ProfilingRules
 from optimus.kube.profiles import ProfileStatus
-from optimus.models.predict import forecast_job
+from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from tests.unit.autoscaler.fake_cluster import FakeCluster

@@ -5,8 +5,7 @@ import pytest
 from autoscaler.job_state import JobState
 from autoscaler.profile.status import goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
-from optimus.models.forecast import JobForecast
-from optimus.models.predict import JobOutlook, NoWorkLeft
+from optimus.models.forecast import Forecast, NoWorkLeft
 from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
 
 
@@ -36,7 +35,7 @@ def test_100_percent_means_that_the_goal_is_met(
     seen = tf_job("a", 1, 2, target_loss="0.3").record()
     assert seen.active is not None
     state = JobState.first_seen(seen, seen.active, None, BEGINNING)
-    state.outlook = JobOutlook(JobForecast(NoWorkLeft(), 12.4), None, None, goal_met, fraction)
+    state.forecast = Forecast(NoWorkLeft(), 12.4, goal_met=goal_met, progress_fraction=fraction)
     status = status_of(state, BEGINNING)
     assert (status.progress_percent, status.remaining_seconds) == (percent, 12)
     assert (status.phase, status.ps, status.workers, status.goal) == (

@@ -3,7 +3,7 @@
 import pytest
 
 from optimus.jobs import Counts
-from optimus.models.predict import JobOutlook
+from optimus.models.forecast import Forecast
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -25,7 +25,7 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     harness.run(200)
     state = harness.controller.managed.states["uid-a"]
     assert len(state.record.profiled) == 4
-    assert isinstance(state.outlook, JobOutlook) is has_forecast
+    assert isinstance(state.forecast, Forecast) is has_forecast
     if not has_forecast:
         assert job.counts == Counts(*counts)
     assert job.speed() >= tf_job("as-submitted", *counts).speed()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.interval import Strategies
 from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, Role, TargetLoss
-from optimus.models.forecast import JobForecast
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
@@ -43,29 +43,21 @@ class Sync:
 
 
 @dataclass(frozen=True)
-class Known:
-    """A prediction that the test states."""
-
-    forecast: JobForecast
-    goal_met: bool = False
-
-
-@dataclass(frozen=True)
 class Oracle:
     """Predicts what it is told, by job name; a job it was not told of is not ready."""
 
-    known: dict[str, Known]
+    known: dict[str, Forecast]
 
-    def __call__(self, job: Job, progress: TrainingProgress, /) -> Known | NotReady:
+    def __call__(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
         return self.known.get(job.key.name, NotReady("3 loss points, 5 needed"))
 
 
-def steps(count: float, speed: Sync | None = None) -> Known:
-    return Known(JobForecast(speed or Sync(), count))
+def steps(count: float, speed: Sync | None = None) -> Forecast:
+    return Forecast(speed or Sync(), count)
 
 
-def done() -> Known:
-    return Known(JobForecast(Sync(), 0.0), goal_met=True)
+def done() -> Forecast:
+    return Forecast(Sync(), 0.0, goal_met=True)
 
 
 def job(
@@ -100,5 +92,5 @@ def bind(job: Job, where: Sequence[str]) -> list[BoundPod]:
     ]
 
 
-def methods(known: dict[str, Known]) -> Strategies:
+def methods(known: dict[str, Forecast]) -> Strategies:
     return Strategies(OptimusPolicy(), Theorem1(), Oracle(known))

@@ -12,10 +12,11 @@ from optimus.interval import (
     plan_interval,
 )
 from optimus.jobs import AtTarget, CountBounds, Counts, Job, RescaleRule
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot
-from tests.unit.interval.cluster import Known, Sync, bind, done, job, methods, nodes, steps
+from tests.unit.interval.cluster import Sync, bind, done, job, methods, nodes, steps
 
 AT = 10_000.0
 HERE = ["node-00"] * 20
@@ -27,7 +28,7 @@ class Scene:
     future."""
 
     jobs: list[tuple[Job, list[str]]]
-    known: dict[str, Known] = field(default_factory=dict)
+    known: dict[str, Forecast] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=lambda: nodes(2, 4))
     history: dict[str, JobHistory] = field(default_factory=dict)
     others: list[BoundPod] = field(default_factory=list)

@@ -11,8 +11,9 @@ from optimus.interval.after_profiling import decide_after_profiling, may_skip_ch
 from optimus.interval.classify import JobView
 from optimus.interval.profiling import ProfilingRules
 from optimus.jobs import CountBounds, Counts, Job, RescaleRule
+from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
-from tests.unit.interval.cluster import Known, job, steps
+from tests.unit.interval.cluster import job, steps
 
 AT, CONFIG = 10_000.0, ProfilingRules()
 USER, MEASURED = Counts(1, 2), Counts(2, 3)
@@ -30,11 +31,11 @@ STAYS = "no change of the decision"
 def view(
     history: JobHistory,
     progress: TrainingProgress = CHECKPOINTS,
-    prediction: Known | NotReady = NO_FORECAST,
+    forecast: Forecast | NotReady = NO_FORECAST,
     of: Job | None = None,
 ) -> JobView:
     of = of or job("a", (2, 3))
-    return JobView(of, True, prediction, history, progress, IntervalConfig(), AT)
+    return JobView(of, True, forecast, history, progress, IntervalConfig(), AT)
 
 
 def decision(counts: Counts = MEASURED, action: Action = Action.KEEP) -> Decision:
@@ -51,7 +52,7 @@ CASES = [
     ("a job that awaits a checkpoint stays", view(replace(AWAITED, awaits_checkpoint=True)), (),
      STAYS),
     ("a job whose pods just found no place there stays", view(FAILED), (), STAYS),
-    ("a job with a forecast goes by the allocation", view(AWAITED, prediction=steps(9)), MOVES,
+    ("a job with a forecast goes by the allocation", view(AWAITED, forecast=steps(9)), MOVES,
      STAYS),
     ("a job that moves for another reason does so", view(AWAITED), MOVES, STAYS),
     ("a job with runs to come stays", view(replace(AWAITED, profiled=(MEASURED,))), (), STAYS),

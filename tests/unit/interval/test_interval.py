@@ -19,12 +19,13 @@ from optimus.jobs import (
     RescaleRule,
     Role,
 )
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import SpeedSample, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cluster import TASK, Known, bind, done, job, methods, nodes, steps
+from tests.unit.interval.cluster import TASK, bind, done, job, methods, nodes, steps
 from tests.unit.interval.scenes import AT, HERE, SCENES, Scene, two
 
 
@@ -161,7 +162,7 @@ def scenes(draw: st.DrawFn) -> Scene:
     cluster = nodes(draw(st.integers(1, 4)), draw(st.integers(2, 8)))
     free = {node.name: node.allocatable["cpu"] // 1000 for node in cluster}
     jobs: list[tuple[Job, list[str]]] = []
-    known: dict[str, Known] = {}
+    known: dict[str, Forecast] = {}
     history: dict[str, JobHistory] = {}
     for index in range(draw(st.integers(0, 5))):
         name = f"job{index}"
@@ -187,9 +188,9 @@ def scenes(draw: st.DrawFn) -> Scene:
         for node in where:
             free[node] -= 1
         jobs.append((each, where))
-        prediction = draw(st.sampled_from([None, steps(10), steps(1000), steps(50000), done()]))
-        if prediction is not None:
-            known[name] = prediction
+        forecast = draw(st.sampled_from([None, steps(10), steps(1000), steps(50000), done()]))
+        if forecast is not None:
+            known[name] = forecast
         history[name] = draw(
             st.sampled_from(
                 [

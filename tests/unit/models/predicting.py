@@ -11,7 +11,7 @@ from optimus.jobs import (
     TrainingMode,
 )
 from optimus.models.convergence import PublishedCurve
-from optimus.models.predict import JobOutlook, forecast_job
+from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
 from tests.unit.models.measured import sample
 from tests.unit.progress.jobs import job
@@ -51,9 +51,9 @@ def after(epochs: float, **fields: object) -> TrainingProgress:
 JOB = job(mode=TrainingMode.SYNC, batch=SHARED, counts=Counts(1, 2), goal=TargetLoss(0.2))
 
 
-def outlook(progress: TrainingProgress, goal: Goal | None = None, **fields: object) -> JobOutlook:
+def forecast_of(progress: TrainingProgress, goal: Goal | None = None, **fields: object) -> Forecast:
     """By the paper's curve, which gives the coefficients of these losses back: what is left is
     exact."""
     found = forecast_job(replace(JOB, **fields), progress, goal, PublishedCurve.fit)  # type: ignore[arg-type]  # as above
-    assert isinstance(found, JobOutlook)
+    assert isinstance(found, Forecast)
     return found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Counts, Goal, Role, TargetLoss, TrainingMode
-from optimus.models.convergence import Arrival, LossCurve, LossSeries
+from optimus.models.convergence import LossCurve, LossSeries, TimeToGoal
 from optimus.models.convergence.family import family
 from optimus.models.convergence.noise import noise_of, sliding_noise
 from optimus.models.convergence.posterior import binned, posterior
@@ -44,9 +44,9 @@ def fitted(points: list[LossPoint]) -> LossCurve:
     return curve
 
 
-def arrival(points: list[LossPoint], goal: Goal) -> Arrival:
+def arrival(points: list[LossPoint], goal: Goal) -> TimeToGoal:
     found = fitted(points).until(goal)
-    assert isinstance(found, Arrival), found
+    assert isinstance(found, TimeToGoal), found
     return found
 
 
@@ -169,13 +169,13 @@ def test_any_losses_give_an_arrival_or_a_reason(losses: list[float], goal: Goal)
     if isinstance(curve, NotReady):
         assert "needed" in curve.reason or max(losses) == 0
         return
-    found = curve.arrival(goal)
+    found = curve.time_to_goal(goal)
     if found is not None:
         assert len(losses) + 1 <= found.low <= found.point <= found.high < np.inf
         assert (np.diff(found.chance) >= -1e-9).all()
         assert -1e-9 <= found.chance[0] <= found.chance[-1] <= 1 + 1e-9
     answer = curve.until(goal)
-    assert isinstance(answer, Arrival) or "not reachable at this rate" in answer.reason
+    assert isinstance(answer, TimeToGoal) or "not reachable at this rate" in answer.reason
 
 
 @given(st.integers(0, 2**32), st.floats(0.3, 0.99), st.floats(0.3, 0.99))
@@ -185,7 +185,7 @@ def test_a_lower_target_is_never_met_sooner(seed: int, one: float, other: float)
     rng = np.random.default_rng(seed)
     losses = COURSES["a power with a floor"][:40] * np.exp(0.03 * rng.standard_normal(40))
     curve, lowest = fitted(epochs(losses)), float(losses.min())
-    far, near = (curve.arrival(TargetLoss(part * lowest)) for part in sorted((one, other)))
+    far, near = (curve.time_to_goal(TargetLoss(part * lowest)) for part in sorted((one, other)))
     assert near is not None
     if far is not None:
         assert near.point <= far.point + 1e-6

@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, TargetLoss
 from optimus.models.convergence.paper_curve import PublishedCurve, fit_hyperbola, without_outliers
-from optimus.models.convergence.time_to_goal import Arrival
+from optimus.models.convergence.time_to_goal import TimeToGoal
 from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs
 
@@ -142,7 +142,7 @@ class TestRateDrops:
             1 / (0.5 * np.arange(1, 60) + 6) + 0.1
         )
         k = curve.until(TargetLoss(0.15))
-        assert isinstance(k, Arrival)
+        assert isinstance(k, TimeToGoal)
         assert k.point == pytest.approx(20 + 28)
 
     def test_until_there_are_epochs_enough_nothing_is_forecast(self) -> None:
@@ -163,7 +163,7 @@ class TestGoals:
 
     def test_a_target_is_met_where_the_curve_meets_it(self) -> None:
         k = self.curve.until(TargetLoss(0.5))
-        assert isinstance(k, Arrival)
+        assert isinstance(k, TimeToGoal)
         assert self.curve.predict(k.point) == pytest.approx(0.5)
 
     def test_a_target_below_the_floor_is_not_reachable(self) -> None:
@@ -179,7 +179,7 @@ class TestGoals:
 
     def test_a_target_above_the_first_loss_is_met_at_once(self) -> None:
         k = self.curve.until(TargetLoss(50.0))
-        assert isinstance(k, Arrival)
+        assert isinstance(k, TimeToGoal)
         assert (k.low, k.point, k.high) == (0.0, 0.0, 0.0)
 
     def test_a_flat_curve_reaches_nothing(self) -> None:
@@ -190,7 +190,7 @@ class TestGoals:
 
     def test_a_threshold_is_met_after_three_quiet_epochs(self) -> None:
         k = self.curve.until(ConvergenceThreshold(0.01))
-        assert isinstance(k, Arrival)
+        assert isinstance(k, TimeToGoal)
         normalised = self.curve.predict(k.point - np.array([3, 2])) / self.curve.largest
         assert normalised[0] - normalised[1] == pytest.approx(0.01)
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.jobs import Counts
-from optimus.models.forecast import JobForecast
+from optimus.models.forecast import Forecast
 
 
 @dataclass
@@ -31,19 +31,19 @@ class Noted:
 def test_one_pair_of_counts_has_the_seconds_that_it_has_among_many(
     steps: float, per_worker: bool
 ) -> None:
-    forecast = JobForecast(Noted(), steps, per_worker, 2)
+    forecast = Forecast(Noted(), steps, per_worker, 2)
     ps, workers = np.arange(1, 4)[:, np.newaxis], np.arange(1, 7)
     for row, each in enumerate(forecast.remaining_seconds(ps, workers)):
         assert [forecast.at(Counts(row + 1, w)) for w in range(1, 7)] == each.tolist()
 
 
 def test_a_speed_of_nothing_takes_for_ever() -> None:
-    assert JobForecast(Noted(), 10.0).at(Counts(1, 5)) == math.inf
+    assert Forecast(Noted(), 10.0).at(Counts(1, 5)) == math.inf
 
 
 def test_the_same_counts_are_worked_out_once_by_each_forecast() -> None:
     speed = Noted()
-    forecast = JobForecast(speed, 600.0)
+    forecast = Forecast(speed, 600.0)
     assert [forecast.at(Counts(1, 2)) for _ in range(3)] == [200.0] * 3
     assert forecast.at(Counts(2, 1)) == 200.0
     assert speed.asked == [(1, 2), (2, 1)]
@@ -52,6 +52,6 @@ def test_the_same_counts_are_worked_out_once_by_each_forecast() -> None:
 
 def test_what_was_asked_makes_no_difference_between_forecasts() -> None:
     speed = Noted()
-    one, other = JobForecast(speed, 600.0), JobForecast(speed, 600.0)
+    one, other = Forecast(speed, 600.0), Forecast(speed, 600.0)
     one.at(Counts(1, 2))
     assert one == other

@@ -7,17 +7,17 @@ from optimus.jobs import (
     Counts,
     TargetLoss,
 )
-from optimus.models.predict import goal_is_met, present_loss
+from optimus.models.forecast import current_loss, goal_is_met
 from optimus.progress.types import LossPoint, TrainingProgress
-from tests.unit.models.predicting import after, outlook
+from tests.unit.models.predicting import after, forecast_of
 
 
 class TestGoalMet:
     def test_by_the_mean_of_a_completed_epoch(self) -> None:
-        found = outlook(after(46))
+        found = forecast_of(after(46))
         assert found.goal_met
         assert (found.remaining_epochs, found.progress_fraction) == (0.0, 1.0)
-        assert found.forecast.at(Counts(3, 3)) == 0.0
+        assert found.at(Counts(3, 3)) == 0.0
 
     def test_not_by_the_beginning_of_an_epoch(self) -> None:
         losses = (LossPoint(1.0, 1.0), LossPoint(0.1, 1.3), LossPoint(0.1, 1.5))
@@ -28,7 +28,7 @@ class TestGoalMet:
         assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
 
     def test_known_before_any_model_is(self) -> None:
-        found = outlook(TrainingProgress((LossPoint(0.1, 1.0),)))
+        found = forecast_of(TrainingProgress((LossPoint(0.1, 1.0),)))
         assert found.goal_met
         assert found.curve is None
 
@@ -85,4 +85,4 @@ def test_the_present_loss_is_the_one_that_a_target_is_compared_with(
     points: list[tuple[float | None, float]], loss: float | None
 ) -> None:
     progress = TrainingProgress(tuple(LossPoint(value, epoch, None) for epoch, value in points))
-    assert present_loss(progress) == loss
+    assert current_loss(progress) == loss

@@ -22,39 +22,39 @@ from optimus.jobs import (
     TrainingMode,
 )
 from optimus.models.convergence import LossCurve, PublishedCurve
-from optimus.models.predict import CurveFit, JobOutlook, forecast_job
+from optimus.models.forecast import CurveFit, Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.options import LogFormatOptions
 from optimus.progress.types import LogLine, LossPoint, SpeedSample, TrainingProgress
 from tests.unit.models.measured import sample
-from tests.unit.models.predicting import JOB, PER_EPOCH, SAMPLES, after, outlook, samples, speed
+from tests.unit.models.predicting import JOB, PER_EPOCH, SAMPLES, after, forecast_of, samples, speed
 from tests.unit.progress.jobs import START
 
 
 def test_remaining_time_is_remaining_work_over_speed() -> None:
     # 1/(0.2 k + 1) + 0.1 is 0.2 at k = 45.
-    found = outlook(after(15))
+    found = forecast_of(after(15))
     assert found.remaining_epochs == pytest.approx(30)
     assert found.progress_fraction == pytest.approx(15 / 45)
-    assert found.forecast.at(Counts(2, 4)) == pytest.approx(30 * PER_EPOCH / speed(Counts(2, 4)))
+    assert found.at(Counts(2, 4)) == pytest.approx(30 * PER_EPOCH / speed(Counts(2, 4)))
     assert not found.goal_met
 
 
 def test_the_products_own_curve_tells_an_interval_too() -> None:
     found = forecast_job(JOB, after(15.5))
-    assert isinstance(found, JobOutlook)
+    assert isinstance(found, Forecast)
     assert found.remaining_epochs is not None
     assert found.low_epochs is not None
     assert found.high_epochs is not None
-    assert found.arrival is not None
+    assert found.time_to_goal is not None
     assert found.low_epochs < found.remaining_epochs < found.high_epochs
     assert found.low_epochs < 29.5 < found.high_epochs
-    assert found.arrival.point == pytest.approx(15.5 + found.remaining_epochs)
-    assert found.arrival.probability_by(20) < found.arrival.probability_by(80)
+    assert found.time_to_goal.point == pytest.approx(15.5 + found.remaining_epochs)
+    assert found.time_to_goal.probability_by(20) < found.time_to_goal.probability_by(80)
 
 
 def test_the_part_of_an_epoch_that_is_done_counts() -> None:
-    assert outlook(after(15.5)).remaining_epochs == pytest.approx(29.5)
+    assert forecast_of(after(15.5)).remaining_epochs == pytest.approx(29.5)
 
 
 def test_at_the_jobs_own_counts_the_measured_speed_is_what_counts() -> None:
@@ -62,54 +62,52 @@ def test_at_the_jobs_own_counts_the_measured_speed_is_what_counts() -> None:
     progress = after(
         15, samples=(*(each for each in SAMPLES if each.counts != Counts(1, 2)), measured)
     )
-    found = outlook(progress)
-    assert found.forecast.at(Counts(1, 2)) == pytest.approx(
-        30 * PER_EPOCH / measured.steps_per_second
-    )
+    found = forecast_of(progress)
+    assert found.at(Counts(1, 2)) == pytest.approx(30 * PER_EPOCH / measured.steps_per_second)
 
 
 def test_at_counts_that_were_not_measured_the_fitted_speed_is_what_counts() -> None:
-    found = outlook(after(15), counts=Counts(3, 3))
-    assert found.forecast.at(Counts(3, 3)) == pytest.approx(30 * PER_EPOCH / speed(Counts(3, 3)))
+    found = forecast_of(after(15), counts=Counts(3, 3))
+    assert found.at(Counts(3, 3)) == pytest.approx(30 * PER_EPOCH / speed(Counts(3, 3)))
 
 
 def test_another_goal_can_be_asked_about() -> None:
-    assert outlook(after(15), TargetLoss(0.3)).remaining_epochs == pytest.approx(5)
+    assert forecast_of(after(15), TargetLoss(0.3)).remaining_epochs == pytest.approx(5)
 
 
 def test_with_a_batch_for_each_worker_steps_shrink_as_workers_grow() -> None:
     own = Batch(16, BatchScope.WORKER)
     measured = samples(Counts(1, 1), Counts(2, 1), Counts(4, 4), Counts(1, 4), Counts(2, 4))
     latest = replace(sample(Counts(1, 2), speed(Counts(1, 2))), at=9.0)
-    found = outlook(after(15, samples=(*measured, latest)), batch=own)
-    assert found.forecast.batch_per_worker
-    assert found.forecast.reference_workers == 2
-    rate = found.forecast.speed.steps_per_second(2, 4)
-    assert found.forecast.at(Counts(2, 4)) == pytest.approx(float(30 * PER_EPOCH / 2 / rate))
+    found = forecast_of(after(15, samples=(*measured, latest)), batch=own)
+    assert found.batch_per_worker
+    assert found.reference_workers == 2
+    rate = found.speed.steps_per_second(2, 4)
+    assert found.at(Counts(2, 4)) == pytest.approx(float(30 * PER_EPOCH / 2 / rate))
 
 
 def test_async_steps_are_single_workers_steps_whatever_their_number() -> None:
-    found = outlook(after(15), batch=Batch(16, BatchScope.WORKER), mode=TrainingMode.ASYNC)
-    assert not found.forecast.batch_per_worker
+    found = forecast_of(after(15), batch=Batch(16, BatchScope.WORKER), mode=TrainingMode.ASYNC)
+    assert not found.batch_per_worker
 
 
 def test_steps_alone_are_enough_for_a_target() -> None:
     losses = tuple(
         LossPoint(1 / (0.01 * step + 1) + 0.1, None, step) for step in range(20, 420, 20)
     )
-    found = outlook(TrainingProgress(losses, None, 400, None, SAMPLES))
+    found = forecast_of(TrainingProgress(losses, None, 400, None, SAMPLES))
     assert found.remaining_epochs is None
-    assert found.forecast.remaining_steps == pytest.approx(500)
+    assert found.remaining_steps == pytest.approx(500)
 
 
 def test_epochs_are_filled_in_once_it_is_known_how_many_steps_they_have() -> None:
     early = tuple(replace(point, epoch=None) for point in after(15).losses)
-    assert outlook(after(15, losses=early)).remaining_epochs == pytest.approx(30)
+    assert forecast_of(after(15, losses=early)).remaining_epochs == pytest.approx(30)
 
 
 def test_a_curve_that_is_below_the_target_before_the_losses_are_leaves_the_running_epoch() -> None:
     late = tuple(replace(point, loss=max(point.loss, 0.2005)) for point in after(46.25).losses)
-    found = outlook(after(46.25, losses=late))
+    found = forecast_of(after(46.25, losses=late))
     assert not found.goal_met
     assert found.remaining_epochs == pytest.approx(0.75)
 
@@ -163,8 +161,8 @@ class TestKindsOfNodes:
 
     def speed(self, kind: str | None, counts: Counts, *taken: SpeedSample) -> float:
         progress = replace(after(15, samples=taken or (*self.slow, *self.fast)), node_kind=kind)
-        found = outlook(progress, counts=counts)
-        return float(found.forecast.speed.steps_per_second(*counts))
+        found = forecast_of(progress, counts=counts)
+        return float(found.speed.steps_per_second(*counts))
 
     @pytest.mark.parametrize(
         ("kind", "counts", "factor"),
@@ -218,7 +216,7 @@ def recorded(runs: Iterable[Counts]) -> tuple[ProgressLog, float]:
 def test_a_real_job_is_forecast_from_four_short_runs() -> None:
     runs = [Counts(1, 2), Counts(1, 1), Counts(3, 1), Counts(1, 4)]
     log, at = recorded(runs)
-    found = outlook(log.progress(at), TargetLoss(0.2), counts=Counts(1, 4))
+    found = forecast_of(log.progress(at), TargetLoss(0.2), counts=Counts(1, 4))
     truth = (
         1.0 / (2 * 0.01 * PER_EPOCH) * (1 / (0.2 - 0.08) - 1)
     )  # epochs at which the trainer's own curve is there
@@ -230,7 +228,7 @@ def test_a_real_job_is_forecast_from_four_short_runs() -> None:
         Counts(3, 3): 3.43,
         Counts(4, 2): 3.27,
     }  # of its README
-    rates = {counts: float(found.forecast.speed.steps_per_second(*counts)) for counts in stated}
+    rates = {counts: float(found.speed.steps_per_second(*counts)) for counts in stated}
     assert rates == pytest.approx(stated, rel=0.1)
 
 
@@ -279,6 +277,6 @@ def test_any_progress_gives_a_forecast_or_a_reason(
         assert found.reason
         return
     assert 0 <= found.progress_fraction <= 1
-    seconds = found.forecast.remaining_seconds(np.arange(1, 5)[:, None], np.arange(1, 5)[None, :])
+    seconds = found.remaining_seconds(np.arange(1, 5)[:, None], np.arange(1, 5)[None, :])
     assert (seconds >= 0).all()
     assert np.isfinite(seconds).all()

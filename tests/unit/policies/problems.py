@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate
 from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
-from optimus.models.forecast import JobForecast
+from optimus.models.forecast import Forecast
 from optimus.resources import MEMORY, NONE, Resources, total
 
 GIB = 2**30
@@ -57,7 +57,7 @@ def candidate(
         worker=ReplicaSpec(task if worker is None else worker),
         bounds=bounds or CountBounds(),
     )
-    return Candidate(job, JobForecast(speed, steps), may_grow, running)
+    return Candidate(job, Forecast(speed, steps), may_grow, running)
 
 
 def problem(room: Resources, *candidates: Candidate) -> AllocationProblem:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimus.allocation import AllocationProblem, Candidate
 from optimus.jobs import CountBounds, Counts
-from optimus.models.forecast import JobForecast
+from optimus.models.forecast import Forecast
 from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy
@@ -133,7 +133,7 @@ class InPairs:
 
 
 def test_optimus_adds_a_ps_and_a_worker_together_where_neither_alone_helps() -> None:
-    pairs = Candidate(candidate("a").job, JobForecast(InPairs(), 100.0))
+    pairs = Candidate(candidate("a").job, Forecast(InPairs(), 100.0))
     answer = OptimusPolicy().allocate(problem(Resources(cpu=9000), pairs))
     assert answer.counts == {"a": Counts(4, 4)}
     assert "PS 4 with worker 4 saves 8 s of 33 s" in answer.reasons["a"]
@@ -180,7 +180,7 @@ class InSteps:
 
 @pytest.mark.parametrize("stride", [2, 5, 8])
 def test_optimus_looks_past_a_plateau(stride: int) -> None:
-    stuck = Candidate(candidate("a").job, JobForecast(InSteps(stride), 100.0))
+    stuck = Candidate(candidate("a").job, Forecast(InSteps(stride), 100.0))
     answer = OptimusPolicy().allocate(problem(Resources(cpu=(4 * stride + 1) * 1000), stuck))
     assert answer.counts == {"a": Counts(2 * stride, 2 * stride)}
     near_sighted = OptimusPolicy(look_ahead=0).allocate(problem(Resources(cpu=100000), stuck))

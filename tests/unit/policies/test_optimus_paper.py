@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimus.allocation import Candidate
 from optimus.jobs import Counts
-from optimus.models.forecast import JobForecast
+from optimus.models.forecast import Forecast
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule, Tie, amount
 from optimus.resources import NONE, Resources
@@ -84,11 +84,11 @@ def test_the_first_misfit_ends_the_published_loop_or_only_its_own_task() -> None
 
 
 def test_equal_terms_go_to_the_ps_or_to_the_worker() -> None:
-    even = Candidate(candidate("a").job, JobForecast(PaperSpeed(1.0, 0.0, 0.0, 0.0, 0.0), 0.0))
+    even = Candidate(candidate("a").job, Forecast(PaperSpeed(1.0, 0.0, 0.0, 0.0, 0.0), 0.0))
     assert OptimusPaperPolicy().allocate(problem(Resources(cpu=9000), even)).counts["a"] == Counts(
         1, 1
     )
-    both = Candidate(candidate("a").job, JobForecast(Sum(), 100.0))
+    both = Candidate(candidate("a").job, Forecast(Sum(), 100.0))
     by_tie = {
         tie: OptimusPaperPolicy(tie=tie).allocate(problem(Resources(cpu=3000), both)).counts["a"]
         for tie in Tie

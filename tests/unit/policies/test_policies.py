@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimus.allocation import AllocationPolicy, AllocationProblem, Candidate
 from optimus.cli.job_table import TableForecast
 from optimus.jobs import CountBounds, Counts
-from optimus.models.forecast import JobForecast
+from optimus.models.forecast import Forecast
 from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
@@ -95,7 +95,7 @@ def test_a_forecast_that_answers_for_many_jobs_at_once_gives_the_same() -> None:
 
 def as_table(each: Candidate) -> TableForecast:
     forecast = each.forecast
-    assert isinstance(forecast, JobForecast)
+    assert isinstance(forecast, Forecast)
     speed = forecast.speed
     assert isinstance(speed, PaperSpeed)
     return TableForecast(

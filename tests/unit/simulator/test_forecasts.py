@@ -7,6 +7,7 @@ import pytest
 
 from optimus.errors import NotReady
 from optimus.jobs import Counts, Role
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.baselines.pack import Pack
 from optimus.placement.baselines.spread import Spread
@@ -14,7 +15,7 @@ from optimus.placement.gang import DoesNotFit, Gang, PlacementRule
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING
 from optimus.resources import Resources
-from optimus.simulator.forecasts import Fitted, Insight, TrueOutlook, Truth, epochs_left
+from optimus.simulator.forecasts import Fitted, Insight, Truth, epochs_left
 from optimus.simulator.speeds import EmptyCluster, TypicalSpeed
 from optimus.simulator.training import Training
 from tests.unit.simulator.worlds import Recipe, Speed, job, nodes
@@ -22,46 +23,46 @@ from tests.unit.simulator.worlds import Recipe, Speed, job, nodes
 EMPTY = EmptyCluster(nodes(3), Theorem1())
 
 
-def outlook(
+def forecast_of(
     source: Truth, trained_seconds: float = 0.0, *, seed: int = 1, uid: str = "a"
-) -> TrueOutlook:
+) -> Forecast:
     training = Training(job(uid, Recipe(epochs=100, speed=Speed(1.0, apart=0.5))), seed=1)
     training.begin(0.0, (Counts(1, 1),))
     training.advance(trained_seconds)
     said = source.forecaster(Insight({uid: training}.__getitem__, EMPTY, seed))(
         training.truth.job, NOTHING
     )
-    assert isinstance(said, TrueOutlook)
+    assert isinstance(said, Forecast)
     return said
 
 
 class TestTheTruth:
     def test_it_knows_the_remaining_time_at_any_counts(self) -> None:
         # 100 epochs of 10 steps, 250 steps done; 3 workers with a PS fill a server.
-        said = outlook(Truth(), trained_seconds=250)
-        assert said.forecast.at(Counts(1, 1)) == pytest.approx(750)
-        assert said.forecast.at(Counts(1, 3)) == pytest.approx(750 / 3)
+        said = forecast_of(Truth(), trained_seconds=250)
+        assert said.at(Counts(1, 1)) == pytest.approx(750)
+        assert said.at(Counts(1, 3)) == pytest.approx(750 / 3)
 
     def test_it_knows_that_a_larger_job_has_to_be_spread(self) -> None:
-        assert outlook(Truth()).forecast.at(Counts(2, 4)) == pytest.approx(1000 / (4 / 1.5))
+        assert forecast_of(Truth()).at(Counts(2, 4)) == pytest.approx(1000 / (4 / 1.5))
 
     def test_what_does_not_fit_takes_for_ever(self) -> None:
-        assert outlook(Truth()).forecast.at(Counts(1, 12)) == np.inf
+        assert forecast_of(Truth()).at(Counts(1, 12)) == np.inf
 
     def test_an_error_of_the_convergence_is_as_large_as_it_says_and_shrinks(self) -> None:
-        begun, half_way = (outlook(Truth(convergence_error=0.4), at) for at in (0.0, 500.0))
-        assert epochs_left(job("a", Recipe()), begun.forecast) in (
+        begun, half_way = (forecast_of(Truth(convergence_error=0.4), at) for at in (0.0, 500.0))
+        assert epochs_left(job("a", Recipe()), begun) in (
             pytest.approx(60),
             pytest.approx(140),
         )
-        assert epochs_left(job("a", Recipe()), half_way.forecast) in (
+        assert epochs_left(job("a", Recipe()), half_way) in (
             pytest.approx(30),
             pytest.approx(70),
         )
 
     def test_an_error_of_the_speed_differs_from_counts_to_counts(self) -> None:
-        exact = outlook(Truth()).forecast.speed
-        wrong = outlook(Truth(speed_error=0.3)).forecast.speed
+        exact = forecast_of(Truth()).speed
+        wrong = forecast_of(Truth(speed_error=0.3)).speed
         ps, workers = np.meshgrid(np.arange(1, 5), np.arange(1, 5))
         fits = exact.steps_per_second(ps, workers) > 0
         ratios = (
@@ -73,8 +74,7 @@ class TestTheTruth:
         def totals(seed: int) -> list[float]:
             wrong = Truth(convergence_error=0.4)
             return [
-                outlook(wrong, seed=seed, uid=f"job-{n}").forecast.remaining_steps
-                for n in range(12)
+                forecast_of(wrong, seed=seed, uid=f"job-{n}").remaining_steps for n in range(12)
             ]
 
         assert totals(1) == totals(1)
@@ -83,8 +83,8 @@ class TestTheTruth:
 
     def test_however_wrong_a_forecast_never_says_that_a_job_has_ended_before_it_has(self) -> None:
         for n in range(8):
-            said = outlook(Truth(convergence_error=0.9), trained_seconds=400, uid=f"job-{n}")
-            assert said.forecast.remaining_steps > 0
+            said = forecast_of(Truth(convergence_error=0.9), trained_seconds=400, uid=f"job-{n}")
+            assert said.remaining_steps > 0
 
 
 class TestFitted:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Batch, BatchScope, ConvergenceThreshold, Counts, TrainingMode
-from optimus.models.predict import goal_is_met
+from optimus.models.forecast import goal_is_met
 from optimus.progress.log import MAX_LOSSES
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.simulator.jobs import SimulatedJob, Straggling
