@@ -1,5 +1,4 @@
-"""What users write under ``optimus.dl/``: each value read and checked, and a sentence for each that
-is wrong."""
+"""Annotations under ``optimus.dl/``: values are checked, each bad one gets a sentence."""
 
 import math
 import re
@@ -43,8 +42,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What a job's annotations ask for; what they do not say is at its default, ``mode`` at
-    ``None``."""
+    """What a job's annotations ask for. What is not annotated has its default."""
 
     goal: Goal | None = None
     bounds: CountBounds = field(default_factory=CountBounds)
@@ -61,8 +59,7 @@ class JobOptions:
 
 
 def asks_for_management(annotations: Mapping[str, str]) -> bool:
-    """Whether the user wants the job's counts managed, also where what was written cannot be
-    used."""
+    """Whether the user wants the job managed, even if a value cannot be used."""
     return Annotation.TARGET_LOSS in annotations or Annotation.CONVERGENCE_THRESHOLD in annotations
 
 
@@ -87,8 +84,7 @@ def read_options(annotations: Mapping[str, str]) -> tuple[JobOptions, tuple[Prob
 
 
 def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Names under ``optimus.dl/`` that mean nothing, most likely misspelt; they do no harm but are
-    worth a word."""
+    """Unknown names under ``optimus.dl/``. They do no harm, but are most likely misspelt."""
     unknown = sorted(
         name for name in annotations if name.startswith(f"{GROUP}/") and name not in _KNOWN
     )

@@ -1,5 +1,4 @@
-"""How long to wait before the next try: doubling, capped, and jittered so that many clients do not
-come at once."""
+"""Exponential back-off, capped and jittered."""
 
 from dataclasses import dataclass
 from random import Random
@@ -7,8 +6,7 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class BackoffConfig:
-    """Waits of ``first_seconds`` doubling to ``cap_seconds``, each shortened by up to half at
-    random."""
+    """Waits double from ``first_seconds`` to ``cap_seconds``, jittered down by up to half."""
 
     first_seconds: float = 1.0
     cap_seconds: float = 30.0
@@ -37,5 +35,5 @@ class Backoff:
         return max(at_least_seconds, wait * self._random.uniform(0.5, 1.0))
 
     def reset(self) -> None:
-        """Something worked."""
+        """Begin anew after a success."""
         self._failures = 0

@@ -23,8 +23,7 @@ from optimus.kube.errors import ErrorKind, KubeError, classify, from_answer
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 15.0
-"""An API server that takes longer for one small answer is as good as gone; the caller tries again
-later."""
+"""Small answers take milliseconds: a server this slow is down, and the caller tries again."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -32,15 +31,13 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _CONNECTIONS: Final = 32
 _FAILURES: Final = (OpenApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
-"""What the client library raises; ``ValueError`` is its word for arguments that it refuses to
-send."""
+"""What the client library raises; ``ValueError`` is for arguments that it does not send."""
 
 Query = Sequence[tuple[str, str]]
 
 
 class TokenFile:
-    """A bearer token in a file that the kubelet replaces now and then; read again whenever the file
-    changes."""
+    """A bearer token in a file that the kubelet replaces; read again when the file changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -49,7 +46,7 @@ class TokenFile:
         self._token = ""
 
     def token(self) -> str:
-        """The token of now; the last one known while the file cannot be read."""
+        """The current token; the last one known while the file cannot be read."""
         with self._lock:
             try:
                 seen = self._path.stat()
@@ -158,8 +155,7 @@ def connect(
     read_seconds: float = READ_SECONDS,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Client:
-    """A client from a kubeconfig file; without one from the pod's ServiceAccount, else from the
-    user's own kubeconfig.
+    """A client from a kubeconfig file, else the pod's ServiceAccount, else the user's kubeconfig.
 
     ``read_seconds`` without a byte of an answer end every call but a watch, which has its own time.
 

@@ -1,4 +1,4 @@
-"""Why a job that asks for management is left as it is."""
+"""Why a job that asks for management is not managed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""What the API server can answer instead of what was asked for, sorted by what a caller does about
-it."""
+"""Errors of the API server, classified by what a caller does about them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 import urllib3
@@ -27,8 +27,7 @@ class ErrorKind(StrEnum):
     THROTTLED = "throttled"
     """Try again after ``retry_after_seconds``."""
     TRANSIENT = "transient"
-    """Not answered or answered with a server error: try again. A write may or may not have
-    happened."""
+    """No answer, or a server error: try again. A write may have happened."""
 
 
 class KubeError(Exception):
@@ -45,6 +44,21 @@ class KubeError(Exception):
 
 class Malformed(ValueError):
     """An object or a value cannot be used as it is; ``str()`` is a sentence that says why."""
+
+
+Decoded = TypeVar("Decoded")
+
+
+def decode(decoder: msgspec.json.Decoder[Decoded], raw: bytes | msgspec.Raw, what: str) -> Decoded:
+    """Decode JSON.
+
+    Raises:
+        Malformed: it is not ``what`` it should be, such as "a pod".
+    """
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed(f"not {what}: {error}") from error
 
 
 class Status(msgspec.Struct):
@@ -75,16 +89,14 @@ LONGEST_WAIT_SECONDS = 120.0
 def from_answer(
     what: str, code: int, body: bytes | str | None, headers: Mapping[str, str] | None = None
 ) -> KubeError:
-    """The error behind an HTTP answer; ``what`` says what was tried, such as "patch tfjob
-    ns/name"."""
+    """The error of an HTTP answer; ``what`` was tried, such as "patch tfjob ns/name"."""
     return from_status(what, _status(body), code, _retry_after(headers))
 
 
 def from_status(
     what: str, status: Status, code: int, retry_after_seconds: float | None = None
 ) -> KubeError:
-    """The error behind a Status object, which also comes inside a watch that was answered with
-    200."""
+    """The error of a Status object; watches carry one inside an answer of 200."""
     kind = _KINDS.get(code, ErrorKind.TRANSIENT)
     if code == 409 and status.reason == "AlreadyExists":
         kind = ErrorKind.EXISTS
@@ -95,8 +107,7 @@ def from_status(
 
 
 def classify(what: str, error: Exception) -> KubeError:
-    """The error behind an exception of the client library; what it does not know counts as
-    transient."""
+    """The error of a client library's exception; an unknown one counts as transient."""
     if isinstance(error, KubeError):
         return error
     if isinstance(error, ApiException) and error.status:

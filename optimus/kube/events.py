@@ -20,7 +20,7 @@ _LIFETIME_SECONDS: Final = 3600.0
 """The API server keeps Events for an hour by default; after that an equal one is a new one."""
 
 _REPEAT_SECONDS: Final = 60.0
-"""Equal Events are counted at once but written at most this often: a count is no news."""
+"""Equal Events are counted at once but written at most this often."""
 
 _BURST: Final = 25
 _BURST_SECONDS: Final = 600.0
@@ -94,8 +94,7 @@ class EventWriter:
     def emit(
         self, job: Subject, kind: EventType, reason: str, message: str
     ) -> Written | Refused | None:
-        """Tell the job's user; ``reason`` is one CamelCase word. ``None``: only counted, or one too
-        many."""
+        """Write an Event; ``reason`` is CamelCase. ``None``: only counted, or over the limit."""
         with self._lock:
             content = _Content(job.uid, kind, reason, message[:_LONGEST_MESSAGE])
             series = self._series.get(content)

@@ -19,8 +19,7 @@ REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
 REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
 
 MOST_REPLICAS: Final = 10_000
-"""A label or a list that names more replicas of one role is refused: anybody who may create a pod
-can write it."""
+"""More replicas of one role than this are refused: any creator of a pod can write labels."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The parts of a TFJob's or MXJob's stored JSON that are read, and its replica types by role."""
+"""The parts of a training job's JSON that are read, and its replica types by role."""
 
 import re
 from dataclasses import dataclass
@@ -149,8 +149,7 @@ def _role(key: str, replica: StoredReplicas) -> StoredRole:
 
 
 def mode_of(worker: StoredRole | None) -> TrainingMode:
-    """The training mode that the workers' command names, as MXNet's ``--kv-store`` does; else
-    asynchronous."""
+    """The mode in the workers' command (MXNet's ``--kv-store``); asynchronous by default."""
     for container in (worker.template.containers or ()) if worker else ():
         found = _DIST_MODE.search(" ".join([*(container.command or ()), *(container.args or ())]))
         if found:

@@ -79,8 +79,7 @@ class Page(msgspec.Struct):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One change: ``type`` is ADDED, MODIFIED, DELETED or BOOKMARK (which carries a version
-    alone)."""
+    """One change; ``type`` is ADDED, MODIFIED, DELETED or BOOKMARK, which has a version alone."""
 
     type: str
     object: msgspec.Raw
@@ -131,8 +130,7 @@ def decode_event(what: str, line: bytes) -> Event:
 
 
 def lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """The lines of a body as they arrive; what follows the last line end is cut off and so passed
-    over."""
+    """The lines of a body as they arrive. An unfinished last line is dropped."""
     kept = b""
     for chunk in response.stream(65536):
         *whole, kept = (kept + chunk).split(b"\n")

@@ -1,4 +1,4 @@
-"""Reads that must not come from a copy: a decision that cannot be taken back rests on them."""
+"""Uncached reads, for decisions that cannot be taken back."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
 
 
 class LiveReader:
-    """Asks the API server itself, which answers from etcd."""
+    """Reads from the API server itself."""
 
     def __init__(self, client: Client, config: EligibilityConfig) -> None:
         self._client = client

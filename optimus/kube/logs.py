@@ -10,12 +10,10 @@ from optimus.kube.times import format_instant, parse_instant
 from optimus.progress.types import LogLine
 
 LIMIT_BYTES = 1 << 20
-"""Of one read. Where there is more, the oldest lines come first and the next read goes on from
-there."""
+"""Of one read. The oldest lines come first; the next read continues after them."""
 
 READ_SECONDS = 5.0
-"""A node's agent that is silent for so long does not answer; much longer would keep a reader from
-the other logs."""
+"""A silent kubelet must not keep a reader from the other logs for longer."""
 
 
 class LogReader:
@@ -26,8 +24,7 @@ class LogReader:
         self._limit_bytes = limit_bytes
 
     def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
-        """The training container's whole lines from ``since`` on (seconds since the epoch; the
-        server rounds it down).
+        """The training container's whole lines since an instant (seconds since the epoch).
 
         Lines without a timestamp are the node agent's own words, not the container's, and are
         passed over. Where more was printed within the second of ``since`` than one read holds, the
@@ -55,8 +52,7 @@ class LogReader:
 
 
 def parse_log(body: bytes, limit_bytes: int = LIMIT_BYTES) -> list[LogLine]:
-    """The whole lines of a log that was read with timestamps; a last line without an end is still
-    being written."""
+    """The whole lines of a log with timestamps; an unfinished last line is left for later."""
     whole, _, rest = body.rpartition(b"\n")
     if not whole and len(rest) >= limit_bytes:
         # One line larger than the limit: kept as cut, or the next read would find it again for

@@ -1,11 +1,11 @@
-"""Nodes from the API server's JSON: what they can hold, their labels, taints and cordons."""
+"""Nodes: allocatable resources, labels, taints, cordons."""
 
 from types import MappingProxyType
 
 import msgspec
 
 from optimus.kube.client import path_of
-from optimus.kube.errors import Malformed
+from optimus.kube.errors import decode
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.quantity import Amount, offered
 from optimus.nodes import Node, Taint
@@ -62,11 +62,7 @@ def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
     Raises:
         Malformed: the JSON is no node, or states an amount that is no quantity.
     """
-    try:
-        decoded = _DECODER.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Malformed(f"not a node: {error}") from error
-    return _view(decoded)
+    return _view(decode(_DECODER, raw, "a node"))
 
 
 def watched_nodes(label_selector: str = "") -> ListWatch[ClusterNode]:

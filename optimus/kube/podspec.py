@@ -1,5 +1,4 @@
-"""The part of a pod's spec that scheduling needs: requests and constraints, of a pod as of a job's
-template.
+"""Requests and node constraints of a pod's spec or a job's pod template.
 
 What a pod requests is reckoned as kube-scheduler does (k8s.io/component-helpers
 resource.PodRequests): containers and sidecars (init containers that restart) add up; other init
@@ -187,8 +186,7 @@ def _toleration(raw: RawToleration) -> Toleration:
 def environment_value(
     containers: Iterable[Container], names: Collection[str]
 ) -> tuple[str, str] | None:
-    """The environment variable of these names that has a value, in the first container that has
-    one: name and value.
+    """Name and value of the first of these environment variables that has a value.
 
     Of several in one container the last one counts, as it does for the process.
     """

@@ -1,5 +1,4 @@
-"""TrainingProfiles: what is known of a job, for its user, for the extender and for the next
-autoscaler."""
+"""TrainingProfiles: the stored knowledge of a job, and its only writer."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +8,7 @@ import msgspec
 from optimus.jobs import Counts
 from optimus.kube.client import Client, path_of
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, VERSION, Phase
-from optimus.kube.errors import ErrorKind, KubeError, Malformed
+from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
 from optimus.kube.job_kinds import API_VERSION
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.results import Refused, Written, answer_of, written
@@ -54,7 +53,7 @@ class RescaleRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What the autoscaler has decided and learned. Instants are RFC 3339; durations are in seconds.
+    """What the autoscaler decided and learned. Instants are RFC 3339, durations seconds.
 
     ``state`` belongs to the autoscaler alone: what it needs to go on after a restart.
     """
@@ -94,8 +93,7 @@ class TrainingProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NameTaken:
-    """Another job's profile has the name. Whether that job still lives is for the caller to
-    know."""
+    """Another job's profile has the name; whether that job still exists is not known here."""
 
     holder: TrainingProfile
 
@@ -130,10 +128,7 @@ def decode_profile(raw: bytes | msgspec.Raw) -> TrainingProfile:
     Raises:
         Malformed: the JSON is no profile of this version.
     """
-    try:
-        decoded = _DECODER.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Malformed(f"not a {PROFILE_KIND}: {error}") from error
+    decoded = decode(_DECODER, raw, f"a {PROFILE_KIND}")
     metadata = decoded.metadata
     return TrainingProfile(
         uid=metadata.uid,
@@ -156,8 +151,7 @@ class ProfileWriter:
         self._client = client
 
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
-        """The job's profile, made now if it was not there. The API server deletes it with the
-        job."""
+        """The job's profile, created if absent. The API server deletes it with the job."""
         return answer_of(lambda: self._create(job))
 
     def _create(self, job: TrainingJob) -> TrainingProfile | NameTaken:
@@ -180,8 +174,7 @@ class ProfileWriter:
         return found if found.job.uid == job.uid else NameTaken(found)
 
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
-        """Replace the whole status; refused as INVALID where the profile is not the same one any
-        more."""
+        """Replace the whole status; INVALID where the profile is no longer the same object."""
         patch = [
             {"op": "test", "path": "/metadata/uid", "value": profile.uid},
             {"op": "add", "path": "/status", "value": _storable(status)},

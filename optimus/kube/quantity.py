@@ -1,5 +1,4 @@
-"""Kubernetes quantities as integers: CPU in millicores, memory in bytes, everything else in
-units."""
+"""Kubernetes quantities as integers: CPU in millicores, memory in bytes, others in units."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A local copy of one kind of object, kept up to date by list and watch.
+"""A local cache of one resource, kept up to date by list and watch.
 
 List in pages, remember the list's resource version, watch from there. Every event and bookmark
 moves that version on, so that a watch which ends (they all do, by their own time limit) goes on
@@ -24,19 +24,18 @@ from optimus.kube.store import Cached, Changes, Key, Observer, Store, T
 
 _LOG = logging.getLogger(__name__)
 _ENOUGH_FAILURES: Final = 4
-"""After so many failures in a row (about 10 s) the version is given up and everything is listed
-again."""
+"""After so many failures in a row (about 10 s) everything is listed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectorConfig:
-    """The times and sizes of one copy."""
+    """Time limits and page size of one cache."""
 
     page: int = 500
     """Objects per page of a list: bounds the memory of one answer."""
 
     watch_seconds: float = 120.0
-    """How long one watch lasts at least (up to a quarter more, at random). A frozen server goes
+    """How long one watch lasts at least; jitter adds up to a quarter. A frozen server goes
     unnoticed for at most this and ``grace_seconds``; opening a watch is cheap."""
 
     grace_seconds: float = 15.0
@@ -49,7 +48,7 @@ class ReflectorConfig:
 
 
 class Reflector(Generic[T]):
-    """A local copy of one kind of object; reading it never blocks on the network.
+    """A local cache of one resource; reading it never blocks on the network.
 
     Safe to use from several threads. ``start`` begins; ``stop`` ends its thread.
     """
@@ -99,8 +98,7 @@ class Reflector(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Whether a whole list has been read; from then on the copy is fresh, or ``failure`` says
-        why not."""
+        """Whether the first list was read. ``failure`` says why the cache is not fresh now."""
         return self._synced.is_set()
 
     def wait_synced(self, timeout_seconds: float) -> bool:
@@ -114,17 +112,16 @@ class Reflector(Generic[T]):
 
     @property
     def silent_seconds(self) -> float | None:
-        """Seconds since the API server was last heard of, or since the start if it never was;
-        ``None`` before that."""
+        """Seconds since the last answer, or since ``start``; ``None`` before that."""
         last = self._last_contact
         return None if last is None else time.monotonic() - last
 
     def items(self) -> tuple[T, ...]:
-        """Every object of now, in no particular order."""
+        """Every object, in no particular order."""
         return self._store.items()
 
     def find(self, namespace: str, name: str) -> T | None:
-        """One object of now."""
+        """One object."""
         return self._store.find(Key(namespace, name))
 
     def __len__(self) -> int:

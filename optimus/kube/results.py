@@ -1,4 +1,4 @@
-"""Answers that a write can expect: done, or refused for a reason that the caller acts on."""
+"""Results of writes: done, or refused for a reason that the caller acts on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

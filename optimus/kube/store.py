@@ -1,4 +1,4 @@
-"""A keyed set of objects that one thread fills and many read, and that tells of every change."""
+"""Objects by namespace and name, filled by one thread and read by many."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cached(Protocol):
-    """What a cached object must tell about itself."""
+    """What a cached object must have."""
 
     @property
     def namespace(self) -> str:
@@ -59,8 +59,7 @@ class Changes:
 
 
 Observer = Callable[[T | None, T | None], None]
-"""Called on the copy's own thread with an object before and after; ``None``: not there. It must be
-quick."""
+"""Called on the reflector's thread with an object before and after a change; must be quick."""
 
 
 class Store(Generic[T]):
@@ -73,12 +72,12 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
 
     def items(self) -> tuple[T, ...]:
-        """Every object of now, in no particular order."""
+        """Every object, in no particular order."""
         with self._lock:
             return tuple(self._objects.values())
 
     def find(self, key: Key) -> T | None:
-        """One object of now."""
+        """One object."""
         with self._lock:
             return self._objects.get(key)
 
@@ -87,7 +86,7 @@ class Store(Generic[T]):
             return len(self._objects)
 
     def put(self, key: Key, item: T | None) -> None:
-        """Set one object; ``None`` takes it away."""
+        """Set one object; ``None`` removes it."""
         with self._lock:
             before = self._objects.pop(key, None)
             if item is not None:
@@ -96,7 +95,7 @@ class Store(Generic[T]):
         self.changes.notify()
 
     def replace(self, objects: Mapping[Key, T]) -> None:
-        """Set every object, and tell of those that are new, different and gone."""
+        """Set every object and notify the observer of those new, changed and gone."""
         with self._lock:
             before = self._objects
             self._objects = dict(objects)

@@ -1,5 +1,4 @@
-"""Instants as the API server writes them (RFC 3339) and as this software holds them (seconds since
-the epoch, UTC)."""
+"""RFC 3339 instants and seconds since the epoch (UTC)."""
 
 import re
 from datetime import UTC, datetime
@@ -13,8 +12,7 @@ _FORM = re.compile(
 
 
 def parse_instant(text: str) -> float:
-    """Seconds since the epoch; fractions to the nanosecond are kept as far as a float holds them
-    (about 0.2 µs).
+    """Seconds since the epoch, to about 0.2 µs.
 
     Raises:
         Malformed: the text is no RFC 3339 instant.

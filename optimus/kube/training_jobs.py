@@ -1,9 +1,8 @@
-"""TFJobs and MXJobs as written and as meant.
+"""Training jobs, decoded.
 
 The operator fills in defaults in memory only and takes replica types in any casing, so the stored
-object may lack
-``replicas`` or say ``worker`` for ``Worker``; both are read here, and the stored casing is kept for
-writing back."""
+object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read here, and the stored
+casing is kept for writing back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from optimus.kube.annotations import (
 from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
 from optimus.kube.eligibility import EligibilityConfig, why_unmanaged
-from optimus.kube.errors import Malformed
+from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION, role_named
 from optimus.kube.job_schema import (
     DECODERS,
@@ -48,12 +47,10 @@ class TrainingJob:
     """One TFJob or MXJob as stored.
 
     ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
-    why.
-    ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
+    why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
     ``replica_keys`` holds each role's key as stored. ``suspended_by`` is the interval that
-    suspended the job, if it was this software.
-    ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None`` while
-    unfinished."""
+    suspended the job, if it was this software. ``conditions`` are those that are True. ``outcome``
+    is "Succeeded", "Failed" or ``None`` while unfinished."""
 
     kind: str
     namespace: str
@@ -92,11 +89,7 @@ def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig
         raise: it is
             returned with its problems.
     """
-    try:
-        decoded = DECODERS[kind].decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Malformed(f"not a {kind}: {error}") from error
-    return _record(kind, decoded, config)
+    return _record(kind, decode(DECODERS[kind], raw, f"a {kind}"), config)
 
 
 def watched_training_jobs(kind: str, config: EligibilityConfig) -> ListWatch[TrainingJob]:

@@ -1,5 +1,4 @@
-"""Serves health and metrics from a thread: whoever asks can neither slow the process down nor fill
-it up.
+"""A small HTTP server for health and metrics that clients can neither block nor fill up.
 
 The address is open to every pod of the cluster. A request that is not whole within a few seconds is
 dropped, and of many connections at once the oldest gives way to the newest, so that a probe is
@@ -64,8 +63,7 @@ class HealthServer:
     """Serves an application from a thread until the block ends, or until ``stop``."""
 
     def __init__(self, app: WSGIApplication, host: str, port: int) -> None:
-        """Listens at once. Raises SystemExit, with a sentence on standard error, where the address
-        cannot be had."""
+        """Listen at once. Raises SystemExit where the address is taken."""
         self._server = _Server(host, port, app)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="health", daemon=True

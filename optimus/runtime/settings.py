@@ -1,5 +1,4 @@
-"""How a program reads its settings: one frozen dataclass is its flags, its environment variables
-and its help text.
+"""Settings: one frozen dataclass gives flags, environment variables and help text.
 
 Each field is a flag of the same name with dashes (``interval_seconds`` is ``--interval-seconds``)
 and an environment variable behind the program's prefix (``OPTIMUS_INTERVAL_SECONDS``); a flag wins.
@@ -33,8 +32,7 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Program(Generic[Values]):
-    """A program and its settings: a frozen dataclass whose fields are bool, int, float, str or
-    optional Path.
+    """A program and its settings, a frozen dataclass of bool, int, float, str or optional Path.
 
     ``contradictions`` gives a sentence for each value that is of the right type and wrong all the
     same."""
@@ -75,7 +73,7 @@ class Program(Generic[Values]):
         return settings
 
     def _misspelt(self, environment: Mapping[str, str]) -> list[str]:
-        """The complaints about variables that nobody reads, but are almost one that is read.
+        """Problems with variables that nobody reads and that resemble one that is read.
 
         Others are let pass: Kubernetes itself makes variables such as OPTIMUS_AUTOSCALER_PORT, of
         Services."""
