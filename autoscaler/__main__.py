@@ -17,8 +17,8 @@ from autoscaler.decide import Decider, DecisionRules
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.rescale.executor import Hooks, RescaleExecutor
-from autoscaler.rescale.types import RescaleRules
+from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, parse
 from autoscaler.web import create_app
 from optimus.interval import IntervalConfig, IntervalPlan
@@ -142,17 +142,12 @@ def _controller(
         metrics,
         spacing_seconds=settings.report_seconds,
     )
-    hooks = Hooks(
-        store=lambda state: reporting.store(state, clocks.now()),
-        tell=reporting.tell,
-        read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
-        ended=reporting.ended,
-    )
-    rescaling = RescaleExecutor(
-        LiveReader(client, _job_rules(settings)), JobWriter(client), hooks, _rescale_rules(settings)
+    reader = LiveReader(client, _job_rules(settings))
+    rescales = RescaleExecutor(
+        reader, JobWriter(client), reporting, logs, _rescale_config(settings)
     )
     decider = Decider(_decision_rules(settings), metrics, dry_run=settings.dry_run)
-    parts = Components(caches, logs, decider, rescaling, reporting, metrics)
+    parts = Components(caches, logs, decider, rescales, reporting, metrics)
     timing = Timing(
         tick_seconds=settings.tick_seconds,
         interval_seconds=settings.interval_seconds,
@@ -195,8 +190,8 @@ def _decision_rules(settings: Settings) -> DecisionRules:
     )
 
 
-def _rescale_rules(settings: Settings) -> RescaleRules:
-    return RescaleRules(
+def _rescale_config(settings: Settings) -> RescaleConfig:
+    return RescaleConfig(
         fresh_seconds=max(3 * settings.log_poll_seconds, 3 * settings.tick_seconds),
         start_seconds=settings.start_timeout_seconds,
         checkpoint_warning_seconds=2 * settings.interval_seconds,

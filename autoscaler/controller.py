@@ -21,7 +21,7 @@ from autoscaler.observation import Observation, Observer
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.profile.status import phase_of
 from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.types import NO_COUNTS, RescaleRecord, Step
+from autoscaler.rescale.machine import NO_COUNTS, RescaleRecord, Step
 from optimus.interval import IntervalPlan
 from optimus.jobs import RescaleRule
 from optimus.models.forecast import Forecast
@@ -48,7 +48,7 @@ class Components:
     observer: Observer
     logs: LogPoller
     decider: Decider
-    rescaling: RescaleExecutor
+    rescales: RescaleExecutor
     reporting: ProfileRecorder
     metrics: Metrics
 
@@ -117,7 +117,7 @@ class Controller:
             with self._guard("rescale", state):
                 self._take_back_if_half_bound(state, now)
                 if state.rescale is not None and not self._dry_run:
-                    self._components.rescaling.move(state, observation, now)
+                    self._components.rescales.advance(state, observation, now)
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
         since, limit_seconds = state.half_bound_since, self._timing.half_bound_seconds

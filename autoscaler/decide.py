@@ -20,7 +20,7 @@ from autoscaler.job_state import (
 from autoscaler.managed_jobs import ManagedJobs
 from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation
-from autoscaler.rescale.types import NO_COUNTS, RescaleRecord, Step
+from autoscaler.rescale.machine import NO_COUNTS, RescaleRecord, Step
 from optimus.allocation import AllocationPolicy, JobHistory
 from optimus.errors import NotReady
 from optimus.interval import (
@@ -115,7 +115,7 @@ class Decider:
             if (
                 waiting is None
                 or waiting.record.step is not Step.CHECKPOINT
-                or waiting.record.undoing
+                or waiting.record.rolling_back
             ):
                 continue
             is_patient = not state.record.waited_in_vain
@@ -196,7 +196,7 @@ class Decider:
             target = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
             if (
                 state.awaits_checkpoint(observation.at)
-                or state.why_against(decision.current, target) is not None
+                or state.why_unwanted(decision.current, target) is not None
             ):
                 self._pending.pop(uid)
                 continue
@@ -242,13 +242,15 @@ class Decider:
             return Claim(state.job, _larger(home, state.job.counts), stays=True)
         record = state.rescale.record
         bound = observation.snapshot.bound_counts(state.job.uid)
-        if record.aim == NO_COUNTS or (
-            bound.ps >= record.aim.ps and bound.workers >= record.aim.workers
+        if record.current_target == NO_COUNTS or (
+            bound.ps >= record.current_target.ps and bound.workers >= record.current_target.workers
         ):
             return None
         waited_seconds = observation.at - record.step_at
         insists = record.phase in RESCALING and waited_seconds < self._rules.hold_seconds
-        return Claim(state.job, record.aim, stays=record.step is Step.START, insists=insists)
+        return Claim(
+            state.job, record.current_target, stays=record.step is Step.START, insists=insists
+        )
 
     def profile(self, managed: ManagedJobs, observation: Observation) -> None:
         """End profiling runs that have measured enough, and begin the next ones."""

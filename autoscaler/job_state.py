@@ -8,8 +8,7 @@ from typing import Final, Self
 from autoscaler.logs.poller import Run, run_of
 from autoscaler.observation import Observation
 from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
-from autoscaler.rescale.machine import Rescale
-from autoscaler.rescale.types import NO_COUNTS, End, Outcome, RescaleRecord
+from autoscaler.rescale.machine import NO_COUNTS, End, Outcome, Rescale, RescaleRecord
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.allocation.placement_failures import kept
 from optimus.errors import NotReady
@@ -180,7 +179,7 @@ class JobState:
         made_at = min(pod.created_at for pod in self.run.pods)
         return any(sample.at > made_at for sample in self.progress(at).samples)
 
-    def why_against(self, before: Counts, target: Counts) -> str | None:
+    def why_unwanted(self, before: Counts, target: Counts) -> str | None:
         """Why a rescale is not what the job's user wants by now, as a sentence; ``None`` if nothing
         speaks against it.
 
@@ -207,7 +206,7 @@ class JobState:
     @property
     def rescaling_to(self) -> Counts | None:
         """The counts that a rescale under way aims at."""
-        return None if self.rescale is None else self.rescale.record.aim
+        return None if self.rescale is None else self.rescale.record.current_target
 
     def history(self, at: float) -> JobHistory:
         """What was done to the job, as decisions need it at an instant."""
@@ -233,7 +232,7 @@ class JobState:
         self.goal_moved = False
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, record.started_at))
 
-    def found_no_place(self, waited_seconds: float, at: float) -> None:
+    def placement_failed(self, waited_seconds: float, at: float) -> None:
         """Take note that the target of the rescale under way found no place."""
         if self.rescale is not None:
             record = self.rescale.record

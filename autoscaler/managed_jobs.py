@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from autoscaler.job_state import JobState
 from autoscaler.observation import Observation
-from autoscaler.rescale.executor import job_look
-from autoscaler.rescale.machine import adopt
+from autoscaler.rescale.machine import ObservedJob, adopt
 from optimus.allocation.placement_failures import kept
 from optimus.kube.contract import Phase
 from optimus.kube.profiles import TrainingProfile
@@ -75,7 +74,7 @@ class ManagedJobs:
             # for good; once its user has resumed it, the mark must not make the next suspension
             # look like ours
             return
-        state.rescale = adopt(job_look(state.seen), at)
+        state.rescale = adopt(ObservedJob.of(state.seen), at)
         if state.rescale is not None:
             _LOG.warning(
                 "job %s was suspended by this software and nothing is recorded of it", state.job.key

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from autoscaler.rescale.types import RescaleRecord, Step
+from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.allocation import PlacementFailure
 from optimus.jobs import Counts
 from optimus.kube import profiles

@@ -1,4 +1,4 @@
-"""Tell: profiles are written when they say something new, Events when a user should know."""
+"""EmitEvent: profiles are written when they say something new, Events when a user should know."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ from autoscaler.metrics import Metrics
 from autoscaler.observation import Observation
 from autoscaler.profile.codec import pack
 from autoscaler.profile.status import status_of
-from autoscaler.rescale.types import End, Outcome, Tell
+from autoscaler.rescale.machine import EmitEvent, End, Outcome
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
@@ -56,7 +56,7 @@ class Events(Protocol):
     def emit(
         self, job: Subject, kind: EventType, reason: str, message: str
     ) -> Written | Refused | None:
-        """Tell the job's user."""
+        """EmitEvent the job's user."""
         ...
 
 
@@ -147,7 +147,7 @@ class ProfileRecorder:
             return False
         return True
 
-    def tell(self, state: JobState, message: Tell) -> None:
+    def emit(self, state: JobState, message: EmitEvent) -> None:
         """An Event that a rescale asks for."""
         self._emit(
             state.seen,
@@ -156,8 +156,8 @@ class ProfileRecorder:
             message.message,
         )
 
-    def ended(self, state: JobState, end: End) -> None:
-        """Tell how a rescale ended."""
+    def rescale_ended(self, state: JobState, end: End) -> None:
+        """EmitEvent how a rescale ended."""
         self._metrics.rescales.labels(end.outcome.value).inc()
         _LOG.info(
             "job %s: rescale %s ended: %s (%s)",
@@ -167,7 +167,8 @@ class ProfileRecorder:
             end.reason,
         )
         if end.outcome is Outcome.REACHED:
-            self._emit(state.seen, EventType.NORMAL, "Rescaled", f"{end.record.move}: {end.reason}")
+            message = f"{end.record.change}: {end.reason}"
+            self._emit(state.seen, EventType.NORMAL, "Rescaled", message)
         elif end.outcome is Outcome.SUSPENDED:
             resume = "to let it go on all the same, set runPolicy.suspend to false"
             self._emit(
@@ -177,7 +178,7 @@ class ProfileRecorder:
             self._emit(state.seen, EventType.NORMAL, "RescaleEnded", end.reason)
 
     def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
-        """Tell the users of jobs that are left alone why; returns how many there are.
+        """EmitEvent the users of jobs that are left alone why; returns how many there are.
 
         ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
         """
@@ -217,7 +218,7 @@ class ProfileRecorder:
             self._again_later((seen.uid, "LeftAlone"))
 
     def half_bound(self, seen: TrainingJob, waited_seconds: float, *, runs: bool) -> None:
-        """Tell of a job that holds only a part of its gang; ``runs``: some pod of it that trains
+        """Warn of a job that holds only a part of its gang; ``runs``: some pod of it that trains
         does."""
         what = (
             (

@@ -2,8 +2,7 @@
 
 from autoscaler.job_state import JobState
 from autoscaler.profile.codec import pack_rescale
-from autoscaler.rescale.machine import Rescale
-from autoscaler.rescale.types import Step
+from autoscaler.rescale.machine import Rescale, Step
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.kube.contract import Phase
@@ -71,8 +70,8 @@ def _reason(state: JobState) -> str:
         return state.seen.message
     if state.rescale is not None:
         record = state.rescale.record
-        why = f"{record.move}: {record.why}"
-        return f"going back to {record.before} ({why})" if record.undoing else why
+        why = f"{record.change}: {record.why}"
+        return f"going back to {record.before} ({why})" if record.rolling_back else why
     if state.seen.suspended:
         # Our mark lies on a job that we suspended; one that its user resumed and suspended again
         # has none.

@@ -1,101 +1,399 @@
 """One job's rescale as a state machine without I/O: events in, instructions out.
 
-1. CHECKPOINT: wait for a complete checkpoint, where the job asks for that.  2. SUSPEND: one guarded
-  patch sets
-``runPolicy.suspend`` and our mark.  3. EMPTY: wait until the operator has seen it and no pod is
-left.  4. RESUME: one guarded patch sets the counts, ends the suspension and takes the mark off.  5.
-START: wait until the pods run, else go back to the counts before, once, by the same steps.
+1. CHECKPOINT: wait for a complete checkpoint, where the job asks for one.
+2. SUSPEND: one guarded patch sets ``runPolicy.suspend`` and the suspended-by annotation.
+3. EMPTY: wait until the operator has confirmed it and no pod is left.
+4. RESUME: one guarded patch sets the counts, ends the suspension and removes the annotation.
+5. START: wait until the pods run; else roll back to the counts before, once, by steps 2 to 5.
 
-Each step is written to the profile before anything is done for it, and everything else is looked up
-anew, so that whoever finds the record goes on from it. An answer to a patch proves nothing (it may
-be lost): the next look decides. The mark tells our suspension from the user's; whatever the user
-does in the middle ends the rescale and stays."""
+Each step is stored in the profile before it is acted on and everything else is observed anew, so
+whoever finds the record can continue from it, also after a crash between any two API calls. The
+annotation tells our suspension from the user's; what the user does in between ends the rescale.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+from typing import Final
 
-from autoscaler.rescale.types import (
-    Answer,
-    Answered,
-    CheckpointSeen,
-    End,
-    Event,
-    Instruction,
-    JobLook,
-    Look,
-    Looked,
-    NoPlace,
-    Outcome,
-    PodsLook,
-    ProfileWritten,
-    RescaleRecord,
-    RescaleRules,
-    ResizeAndResume,
-    Step,
-    Suspend,
-    Tell,
-    Tick,
-    Unmark,
-    UserWants,
-    WriteProfile,
-)
-from optimus.jobs import Counts
+from optimus.jobs import Counts, Role
+from optimus.kube.contract import Phase
+from optimus.kube.pods import Pod
+from optimus.kube.training_jobs import TrainingJob
+
+NO_COUNTS: Final = Counts(0, 0)
+"""As a target: the job is suspended and stays so."""
+
+
+class Step(StrEnum):
+    """The step of a rescale; up to SUSPEND nothing has been done to the job.
+
+    YIELD: the user resumed the job; only our annotation is left to be removed.
+    """
+
+    CHECKPOINT = "checkpoint"
+    SUSPEND = "suspend"
+    EMPTY = "empty"
+    RESUME = "resume"
+    START = "start"
+    YIELD = "yield"
+
+
+_PHASES: Final = {
+    Step.CHECKPOINT: Phase.WAITING_FOR_CHECKPOINT,
+    Step.SUSPEND: Phase.SUSPENDING,
+    Step.EMPTY: Phase.SUSPENDING,
+    Step.RESUME: Phase.RESIZING,
+    Step.START: Phase.STARTING,
+    Step.YIELD: Phase.TRAINING,
+}
+_UNDO: Final = "undo-"
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleRecord:
+    """What the profile keeps of a rescale; instants are UTC, seconds since the epoch."""
+
+    id: str
+    """That of the interval that decided it, and the value of the suspended-by annotation."""
+
+    started_at: float
+    before: Counts
+    target: Counts
+    why: str
+    step: Step
+    step_at: float
+    rolling_back: bool = False
+    """The target could not be started: the job returns to ``before``."""
+
+    @property
+    def current_target(self) -> Counts:
+        """The counts that the job is on its way to."""
+        return self.before if self.rolling_back else self.target
+
+    @property
+    def change(self) -> str:
+        """The counts before and after, as users read them."""
+        return f"{self.before} -> {'suspended' if self.target == NO_COUNTS else self.target}"
+
+    @property
+    def stays_suspended(self) -> bool:
+        """Whether the job is to be suspended for good."""
+        return self.target == NO_COUNTS and not self.rolling_back
+
+    @property
+    def phase(self) -> Phase:
+        """The profile's phase in this step."""
+        return _PHASES[self.step]
+
+    @property
+    def step_text(self) -> str:
+        """The step as the profile's ``rescale.step`` stores it."""
+        return (_UNDO if self.rolling_back else "") + self.step
+
+    def with_step_text(self, text: str) -> "RescaleRecord":
+        """The record at the step that a profile stores; raises ValueError on any other text."""
+        step = Step(text.removeprefix(_UNDO))
+        return replace(self, step=step, rolling_back=text.startswith(_UNDO))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleConfig:
+    """How long a rescale waits for what."""
+
+    fresh_seconds: float = 30.0
+    """Age up to which a checkpoint is recent enough to suspend: the training since is lost.
+    Default: a few log polls."""
+
+    grace_seconds: float = 1.0
+    """Wait between the end of the last pod and the resumption. Default: far above the usual delay
+    of a watch."""
+
+    start_seconds: float = 600.0
+    """After so long without all pods placed, the counts before are restored. Default: the extender
+    holds the room for as long from the suspension on, so that a place that is still free then is
+    not given away while its pods start."""
+
+    denied_seconds: float = 60.0
+    """After so long of being denied, a suspension is abandoned and a resumption at new counts
+    becomes one at the old. Default: longer than an API server that restarts denies
+    all."""
+
+    checkpoint_warning_seconds: float = 1200.0
+    """After so long without a checkpoint a Warning Event names a log line that would do. Default:
+    two intervals."""
+
+    empty_warning_seconds: float = 300.0
+    """After so long with pods left a Warning Event says so. Default: ten times the usual grace
+    period of a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedJob:
+    """The job as the API server has it."""
+
+    suspended: bool
+    suspended_by: str | None
+    """The value of our annotation."""
+
+    suspension_confirmed: bool
+    """Whether the operator has set the Suspended condition."""
+
+    counts: Counts
+    resource_version: str
+    finished: bool = False
+    """Succeeded or Failed, or being deleted."""
+
+    @classmethod
+    def of(cls, job: TrainingJob) -> "ObservedJob":
+        """What the state machine needs of a job."""
+        return cls(
+            job.suspended,
+            job.suspended_by,
+            "Suspended" in job.conditions,
+            job.job.counts if job.job is not None else NO_COUNTS,
+            job.resource_version,
+            finished=job.outcome is not None or job.deleted or job.job is None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPods:
+    """The job's pods, listed *before* the job was read."""
+
+    left: int
+    """Every pod there is, also those being deleted."""
+
+    bound: Counts
+    started: Counts
+    """Running or Succeeded; like ``bound`` without those being deleted."""
+
+    fixed_missing: int = 0
+    """Pods of fixed roles that have not started."""
+
+    @classmethod
+    def of(cls, pods: Sequence[Pod], fixed: int) -> "ObservedPods":
+        """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
+        staying = [pod for pod in pods if not pod.leaving]
+        started = [pod for pod in staying if pod.phase in ("Running", "Succeeded")]
+        fixed_started = sum(
+            pod.replica is not None and pod.replica.role not in (Role.PS, Role.WORKER)
+            for pod in started
+        )
+        bound = _counts(pod for pod in staying if pod.node is not None)
+        return cls(len(pods), bound, _counts(started), max(fixed - fixed_started, 0))
+
+    def all_started(self, target: Counts) -> bool:
+        """Whether the whole gang has started."""
+        return self.fixed_missing == 0 and _covers(self.started, target)
+
+
+def _counts(pods: Iterable[Pod]) -> Counts:
+    roles = [pod.replica.role for pod in pods if pod.replica is not None]
+    return Counts(roles.count(Role.PS), roles.count(Role.WORKER))
+
+
+def _covers(counts: Counts, target: Counts) -> bool:
+    return counts.ps >= target.ps and counts.workers >= target.workers
+
+
+class PatchResult(Enum):
+    """What became of a patch.
+
+    UNKNOWN: no answer came, it may have been carried out. REFUSED: it never will be. DENIED: not
+    while we lack the right, which an API server that has just started may only not know of yet.
+    """
+
+    DONE = auto()
+    CONFLICT = auto()
+    UNKNOWN = auto()
+    REFUSED = auto()
+    DENIED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passes."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileWritten:
+    """The answer to WriteProfile."""
+
+    at: float
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSeen:
+    """The job's last complete checkpoint was made at this instant at the earliest, by our clock.
+
+    That is the last read of its log that did not show it: the age of what is read late is not
+    known any better.
+    """
+
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserIntent:
+    """What the job's annotations and goal say now: whether a checkpoint comes first, and why the
+    rescale is unwanted, if it is."""
+
+    needs_checkpoint: bool
+    unwanted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PatchAnswered:
+    """The answer to a patch."""
+
+    at: float
+    result: PatchResult
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The answer to Observe."""
+
+    at: float
+    job: ObservedJob
+    pods: ObservedPods
+
+
+@dataclass(frozen=True, slots=True)
+class JobGone:
+    """The answer to Observe where the job is gone, or another of its name has taken its place."""
+
+
+Event = Tick | ProfileWritten | CheckpointSeen | UserIntent | PatchAnswered | Observed | JobGone
+
+
+@dataclass(frozen=True, slots=True)
+class WriteProfile:
+    """Store the record and the phase in the profile, then report ProfileWritten."""
+
+    record: RescaleRecord
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """List the job's pods, then read the job, then report; ``uncached``: not from a watch."""
+
+    uncached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Suspend the job and annotate it with ``by``, in one patch guarded by the resource version."""
+
+    by: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAndResume:
+    """Set the counts, end the suspension and remove our annotation, in one guarded patch."""
+
+    counts: Counts
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unmark:
+    """Remove our annotation and nothing else, in one guarded patch."""
+
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """Put an Event on the job."""
+
+    warning: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementFailed:
+    """Record, with the next write of the profile, that the target was not placed in time."""
+
+    waited_seconds: float
+
+
+class Outcome(StrEnum):
+    """How a rescale ended. ABANDONED: it was not allowed to begin."""
+
+    REACHED = "reached"
+    ROLLED_BACK = "rolled back"
+    SUSPENDED = "suspended"
+    USER = "left to its user"
+    JOB_ENDED = "job ended"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The rescale is over: remove the record from the profile."""
+
+    outcome: Outcome
+    record: RescaleRecord
+    reason: str
+
+
+Patch = Suspend | ResizeAndResume | Unmark
+Instruction = WriteProfile | Observe | Patch | EmitEvent | PlacementFailed | End
 
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """A rescale under way. Only ``record`` is kept in the profile; the rest may be lost at any
-    moment.
-
-    ``written``: the profile tells of this step, as it does after a restart, or a change of leader.
-    ``needs_checkpoint``: its pods train and its ``rescale`` annotation says checkpoint.
-    ``against``: why its user does not want the rescale any more, where nothing of what he wrote
-    since allows it. ``checkpoint_since`` is since when its last checkpoint is there, at the
-    earliest."""
+    """A rescale under way; only ``record`` is kept in the profile, the rest may be lost."""
 
     record: RescaleRecord
     needs_checkpoint: bool
-    against: str | None = None
+    """Its pods train and its ``rescale`` annotation says checkpoint."""
+
+    unwanted: str | None = None
+    """Why its user does not want the rescale any more, by what was written since."""
+
     written: bool = False
+    """The profile stores this step, as it does after a restart or a change of leader."""
+
     checkpoint_since: float = -math.inf
+    """The earliest instant at which its last checkpoint was made."""
+
     empty_since: float | None = None
-    told: frozenset[str] = frozenset()
+    emitted: frozenset[str] = frozenset()
+    """Reasons of the Events that were emitted."""
+
     end: End | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Sight:
-    """A look at a job that is there and has not ended."""
-
-    at: float
-    job: JobLook
-    pods: PodsLook
-    rules: RescaleRules
 
 
 Advance = tuple[Rescale, tuple[Instruction, ...]]
 
 
-def adopt(look: JobLook, at: float) -> Rescale | None:
-    """What becomes of a job that carries our mark although no rescale of it is recorded; ``None``
-    without the mark.
+def adopt(job: ObservedJob, at: float) -> Rescale | None:
+    """The rescale of a job that is annotated as suspended by us and has no record of one.
 
-    A suspended one is set going again (not to be asked of a job that was suspended for good); off a
-    running one the mark is taken, lest a later suspension by its user be taken for ours.
+    A suspended job is resumed (not to be called for one that was suspended for good). From a
+    running one the annotation is removed, lest a later suspension by its user be taken for ours.
     """
-    if look.marked_by is None:
+    if job.suspended_by is None:
         return None
-    step = Step.EMPTY if look.suspended else Step.YIELD
-    why = "it carries this software's mark, and nothing is recorded of it"
-    return Rescale(
-        RescaleRecord(look.marked_by, at, look.counts, look.counts, why, step, at),
-        needs_checkpoint=False,
-    )
+    step = Step.EMPTY if job.suspended else Step.YIELD
+    why = "annotated as suspended by the autoscaler, without a record of a rescale"
+    record = RescaleRecord(job.suspended_by, at, job.counts, job.counts, why, step, at)
+    return Rescale(record, needs_checkpoint=False)
 
 
-def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:
-    """What an event makes of a rescale, and what is to be done now, in order."""
+def advance(state: Rescale, event: Event, config: RescaleConfig) -> Advance:
+    """The rescale after an event, and what is to be done now, in order."""
     if state.end is not None:
         return state, ()
     match event:
@@ -105,195 +403,186 @@ def advance(state: Rescale, event: Event, rules: RescaleRules) -> Advance:
             return _tick(replace(state, written=True)) if ok else (state, ())
         case CheckpointSeen(since=since):
             return replace(state, checkpoint_since=since), ()
-        case UserWants(needs_checkpoint=needs_checkpoint, against=against):
-            return replace(state, needs_checkpoint=needs_checkpoint, against=against), ()
-        case Answered():
-            return _answered(state, event, rules)
-        case Looked():
-            # A look that was on its way while the step changed is judged by the new step only once
-            # that is written.
-            return _looked(state, event, rules) if state.written else (state, ())
+        case UserIntent(needs_checkpoint=needs_checkpoint, unwanted=unwanted):
+            return replace(state, needs_checkpoint=needs_checkpoint, unwanted=unwanted), ()
+        case PatchAnswered():
+            return _patch_answered(state, event, config)
+        case JobGone() | Observed():
+            # Observed for the step before: the new one is not stored yet, nothing is done for it.
+            return _observed(state, event, config) if state.written else (state, ())
 
 
 def _tick(state: Rescale) -> Advance:
     if not state.written:
         return state, (WriteProfile(state.record, state.record.phase),)
-    # A watch may lag behind our own writes; where we have not written yet, its copy will do.
-    return state, (Look(uncached=state.record.step is not Step.CHECKPOINT),)
+    # A watch may lag behind our own writes: a copy from before the suspension would show no pods
+    # leaving and the job running. Before our first write a copy is good enough.
+    return state, (Observe(uncached=state.record.step is not Step.CHECKPOINT),)
 
 
-def _answered(state: Rescale, event: Answered, rules: RescaleRules) -> Advance:
-    if event.answer is Answer.DONE:
+def _patch_answered(state: Rescale, event: PatchAnswered, config: RescaleConfig) -> Advance:
+    if event.result is PatchResult.DONE:
         return _tick(state)
-    if event.answer not in (Answer.REFUSED, Answer.DENIED):
+    if event.result not in (PatchResult.REFUSED, PatchResult.DENIED):
+        # A lost answer proves nothing: the patch may have been carried out. A conflict only says
+        # that the job has changed. The next observation decides.
         return state, ()
     waited_seconds = event.at - state.record.step_at
-    if event.answer is Answer.REFUSED or (
-        waited_seconds >= rules.denied_seconds and not state.record.undoing
+    if event.result is PatchResult.REFUSED or (
+        waited_seconds >= config.denied_seconds and not state.record.rolling_back
     ):
         if state.record.step is Step.SUSPEND:
             return _finish(state, Outcome.ABANDONED, f"the suspension was refused: {event.detail}")
-        if state.record.step is Step.RESUME and not state.record.undoing:
-            state, then = _go(state, replace(state.record, undoing=True), Step.RESUME, event.at)
-            return state, (NoPlace(waited_seconds), *then)
-    return _tell_once(
-        state,
-        "RescaleRefused",
-        f"the API server refuses to let it go on: {event.detail}; trying again",
-    )
+        if state.record.step is Step.RESUME and not state.record.rolling_back:
+            state, then = _roll_back(state, Step.RESUME, event.at)
+            return state, (PlacementFailed(waited_seconds), *then)
+    message = f"the API server refused the change to the job: {event.detail}; retrying"
+    return _emit_once(state, EmitEvent(True, "RescaleRefused", message))
 
 
-def _looked(state: Rescale, event: Looked, rules: RescaleRules) -> Advance:
-    if event.job is None:
+def _observed(state: Rescale, seen: Observed | JobGone, config: RescaleConfig) -> Advance:
+    if isinstance(seen, JobGone):
         return _finish(state, Outcome.JOB_ENDED, "the job is gone")
-    if event.job.finished:
+    if seen.job.finished:
         return _finish(state, Outcome.JOB_ENDED, "the job has ended")
-    sight = _Sight(event.at, event.job, event.pods, rules)
-    is_held = event.job.suspended and event.job.marked_by == state.record.id
+    record = state.record
     if (
-        state.against is not None
-        and is_held
-        and state.record.step in _HOLDING
-        and not state.record.undoing
+        state.unwanted is not None
+        and record.step in (Step.EMPTY, Step.RESUME)
+        and seen.job.suspended
+        and seen.job.suspended_by == record.id
+        and not record.rolling_back
     ):
-        return _restore(state, sight)
-    return _AT[state.record.step](state, sight)
+        # The job is suspended by us already: it must be resumed, and at the counts before.
+        message = f"{state.unwanted}: back to {record.before}"
+        state, emit = _emit_once(state, EmitEvent(False, "RescaleEnded", message))
+        state, then = _roll_back(state, record.step, seen.at)
+        return state, emit + then
+    return _AT[record.step](state, seen, config)
 
 
-def _at_checkpoint(state: Rescale, seen: _Sight) -> Advance:
+def _at_checkpoint(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if seen.job.suspended or seen.job.counts != record.before:
         return _finish(state, Outcome.USER, "its user suspended or resized it")
-    if state.against is not None:
-        return _finish(state, Outcome.USER, state.against)
-    if not state.needs_checkpoint or seen.at - state.checkpoint_since <= seen.rules.fresh_seconds:
-        state, tell = _told(state, Tell(False, "Rescaling", f"{record.move}: {record.why}"))
+    if state.unwanted is not None:
+        return _finish(state, Outcome.USER, state.unwanted)
+    if not state.needs_checkpoint or seen.at - state.checkpoint_since <= config.fresh_seconds:
+        message = f"{record.change}: {record.why}"
+        state, emit = _emit_once(state, EmitEvent(False, "Rescaling", message))
         state, then = _go(state, record, Step.SUSPEND, seen.at)
-        return state, tell + then
-    if seen.at - record.step_at < seen.rules.checkpoint_warning_seconds:
+        return state, emit + then
+    waited_seconds = seen.at - record.step_at
+    if waited_seconds < config.checkpoint_warning_seconds:
         return state, ()
-    return _tell_once(
-        state,
-        "WaitingForCheckpoint",
-        f"no checkpoint seen for {seen.at - record.step_at:.0f} s: print a line such as "
-        "'checkpoint=1200' after each "
-        "save, name your line by optimus.dl/checkpoint-format, or set optimus.dl/rescale to any "
-        "or never",
+    message = (
+        f"no checkpoint seen for {waited_seconds:.0f} s: print a line such as 'checkpoint=1200' "
+        "after each save, name your line by optimus.dl/checkpoint-format, or set "
+        "optimus.dl/rescale to any or never"
     )
+    return _emit_once(state, EmitEvent(True, "WaitingForCheckpoint", message))
 
 
-def _at_suspend(state: Rescale, seen: _Sight) -> Advance:
+def _at_suspend(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if seen.job.suspended:
-        if seen.job.marked_by == record.id:
+        # Our annotation on it also tells that a patch whose answer was lost was carried out.
+        if seen.job.suspended_by == record.id:
             return _go(state, record, Step.EMPTY, seen.at)
         return _finish(state, Outcome.USER, "its user suspended it")
-    if seen.job.marked_by is not None:
+    if seen.job.suspended_by is not None:
         return _go(state, record, Step.YIELD, seen.at)
-    if seen.job.counts != (record.target if record.undoing else record.before):
+    if seen.job.counts != (record.target if record.rolling_back else record.before):
         return _finish(state, Outcome.USER, "its user resized it")
-    if state.against is not None and not record.undoing:
-        return _finish(state, Outcome.USER, state.against)
-    if record.undoing and seen.pods.all_started(record.target):
+    if not record.rolling_back:
+        if state.unwanted is not None:
+            return _finish(state, Outcome.USER, state.unwanted)
+        if state.needs_checkpoint and seen.at - record.step_at > config.fresh_seconds:
+            # The checkpoint has aged while the suspension could not be written.
+            return _go(state, record, Step.CHECKPOINT, seen.at)
+    elif seen.pods.all_started(record.target):
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
-    stale = seen.at - record.step_at > seen.rules.fresh_seconds
-    if stale and state.needs_checkpoint and not record.undoing:
-        return _go(state, record, Step.CHECKPOINT, seen.at)
     return state, (Suspend(record.id, seen.job.resource_version),)
 
 
-def _at_empty(state: Rescale, seen: _Sight) -> Advance:
+def _at_empty(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if not seen.job.suspended:
         return _go(state, record, Step.YIELD, seen.at)
-    if seen.job.marked_by != record.id:
-        return _finish(state, Outcome.USER, "its user made the suspension its own")
+    if seen.job.suspended_by != record.id:
+        return _finish(state, Outcome.USER, "its user took over the suspension")
     if record.stays_suspended:
         return _finish(state, Outcome.SUSPENDED, "suspended as decided")
-    if seen.pods.left > 0 or not seen.job.suspension_seen:
+    # Suspended=True and active=0 do not prove that no pod is left: only the list of pods does.
+    if seen.pods.left > 0 or not seen.job.suspension_confirmed:
         state = replace(state, empty_since=None)
-        if seen.at - record.step_at < seen.rules.empty_warning_seconds:
+        if seen.at - record.step_at < config.empty_warning_seconds:
             return state, ()
-        waits_for = (
+        pending = (
             f"{seen.pods.left} of its pods to end"
             if seen.pods.left
             else "the training-operator to confirm it"
         )
-        return _tell_once(state, "PodsDoNotEnd", f"suspended, and waiting for {waits_for}")
+        message = f"suspended, and waiting for {pending}"
+        return _emit_once(state, EmitEvent(True, "PodsDoNotEnd", message))
+    # The operator watches pods and jobs separately: a pod that its copy still shows would be
+    # adopted by the resumed job, with the old TF_CONFIG, and fail it.
     if state.empty_since is None:
         return replace(state, empty_since=seen.at), ()
-    if seen.at - state.empty_since < seen.rules.grace_seconds:
+    if seen.at - state.empty_since < config.grace_seconds:
         return state, ()
     return _go(state, record, Step.RESUME, seen.at)
 
 
-def _at_resume(state: Rescale, seen: _Sight) -> Advance:
+def _at_resume(state: Rescale, seen: Observed, _: RescaleConfig) -> Advance:
     record = state.record
     if not seen.job.suspended:
-        if seen.job.marked_by is not None:
+        if seen.job.suspended_by is not None:
             return _go(state, record, Step.YIELD, seen.at)
-        if seen.job.counts == record.aim:
+        if seen.job.counts == record.current_target:
             return _go(state, record, Step.START, seen.at)
-        return _finish(state, Outcome.USER, f"it goes on at {seen.job.counts}, as its user wants")
-    if seen.job.marked_by != record.id:
-        return _finish(state, Outcome.USER, "its user made the suspension its own")
+        return _finish(state, Outcome.USER, f"its user resumed it at {seen.job.counts}")
+    if seen.job.suspended_by != record.id:
+        return _finish(state, Outcome.USER, "its user took over the suspension")
     if seen.pods.left > 0:
         return _go(state, record, Step.EMPTY, seen.at)
-    is_ours = seen.job.counts in {record.before, record.target}
-    return state, (
-        ResizeAndResume(record.aim if is_ours else seen.job.counts, seen.job.resource_version),
-    )
+    # Counts that the user has set meanwhile are kept.
+    is_ours = seen.job.counts in (record.before, record.target)
+    counts = record.current_target if is_ours else seen.job.counts
+    return state, (ResizeAndResume(counts, seen.job.resource_version),)
 
 
-def _at_start(state: Rescale, seen: _Sight) -> Advance:
-    record, aim = state.record, state.record.aim
+def _at_start(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
+    record, target = state.record, state.record.current_target
     if seen.job.suspended:
         return _finish(state, Outcome.USER, "its user suspended it")
-    if seen.job.counts != aim:
+    if seen.job.counts != target:
         return _finish(state, Outcome.USER, "its user resized it")
-    if seen.pods.all_started(aim):
+    if seen.pods.all_started(target):
         took = f"all its pods run, {seen.at - record.started_at:.0f} s after it was decided"
-        return _finish(state, Outcome.ROLLED_BACK if record.undoing else Outcome.REACHED, took)
+        return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)
     waited_seconds = seen.at - record.step_at
-    if waited_seconds < seen.rules.start_seconds:
+    if waited_seconds < config.start_seconds:
         return state, ()
-    if record.undoing:
-        return _finish(state, Outcome.ROLLED_BACK, f"back at {aim}, of which not all run yet")
-    if _covers(seen.pods.bound, aim):
-        return _finish(
-            state,
-            Outcome.REACHED,
-            f"{aim} are placed, but not all run after {waited_seconds:.0f} s",
-        )
-    state, tell = _told(
-        state,
-        Tell(
-            True,
-            "RollingBack",
-            f"{aim} could not be placed within {waited_seconds:.0f} s: {record.before} again",
-        ),
-    )
-    state, then = _go(state, replace(record, undoing=True), Step.SUSPEND, seen.at)
-    return state, (*tell, NoPlace(waited_seconds), *then)
+    if record.rolling_back:
+        return _finish(state, Outcome.ROLLED_BACK, f"back at {target}, of which not all run yet")
+    if _covers(seen.pods.bound, target):
+        # Pods that have a node but pull an image or wait for a volume would start no sooner anew.
+        reason = f"{target} are placed, but not all run after {waited_seconds:.0f} s"
+        return _finish(state, Outcome.REACHED, reason)
+    message = f"{target} could not be placed within {waited_seconds:.0f} s: back to {record.before}"
+    state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
+    state, then = _roll_back(state, Step.SUSPEND, seen.at)
+    return state, (*emit, PlacementFailed(waited_seconds), *then)
 
 
-def _restore(state: Rescale, seen: _Sight) -> Advance:
-    """The job is suspended already, and its user does not want the new counts any more: the old
-    ones again."""
-    state, tell = _told(
-        state, Tell(False, "RescaleEnded", f"{state.against}: {state.record.before} again")
-    )
-    state, then = _go(state, replace(state.record, undoing=True), state.record.step, seen.at)
-    return state, tell + then
-
-
-def _at_yield(state: Rescale, seen: _Sight) -> Advance:
-    if seen.job.marked_by is not None:
+def _at_yield(state: Rescale, seen: Observed, _: RescaleConfig) -> Advance:
+    if seen.job.suspended_by is not None:
         return state, (Unmark(seen.job.resource_version),)
     return _finish(state, Outcome.USER, "its user resumed it")
 
 
-_AT: dict[Step, Callable[[Rescale, _Sight], Advance]] = {
+_AT: dict[Step, Callable[[Rescale, Observed, RescaleConfig], Advance]] = {
     Step.CHECKPOINT: _at_checkpoint,
     Step.SUSPEND: _at_suspend,
     Step.EMPTY: _at_empty,
@@ -303,16 +592,14 @@ _AT: dict[Step, Callable[[Rescale, _Sight], Advance]] = {
 }
 
 
-_HOLDING = (Step.EMPTY, Step.RESUME)
-
-
 def _go(state: Rescale, record: RescaleRecord, step: Step, at: float) -> Advance:
-    """The next step: written first, then looked at."""
-    return _tick(
-        replace(
-            state, record=replace(record, step=step, step_at=at), written=False, empty_since=None
-        )
-    )
+    """Enter a step: it is stored first, then the job is observed for it."""
+    record = replace(record, step=step, step_at=at)
+    return _tick(replace(state, record=record, written=False, empty_since=None))
+
+
+def _roll_back(state: Rescale, step: Step, at: float) -> Advance:
+    return _go(state, replace(state.record, rolling_back=True), step, at)
 
 
 def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
@@ -320,15 +607,7 @@ def _finish(state: Rescale, outcome: Outcome, reason: str) -> Advance:
     return replace(state, end=end), (end,)
 
 
-def _told(state: Rescale, tell: Tell) -> tuple[Rescale, tuple[Instruction, ...]]:
-    if tell.reason in state.told:
+def _emit_once(state: Rescale, event: EmitEvent) -> Advance:
+    if event.reason in state.emitted:
         return state, ()
-    return replace(state, told=state.told | {tell.reason}), (tell,)
-
-
-def _tell_once(state: Rescale, reason: str, message: str) -> Advance:
-    return _told(state, Tell(True, reason, message))
-
-
-def _covers(counts: Counts, aim: Counts) -> bool:
-    return counts.ps >= aim.ps and counts.workers >= aim.workers
+    return replace(state, emitted=state.emitted | {event.reason}), (event,)

@@ -6,9 +6,8 @@ from autoscaler.decide import Decider, DecisionRules
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.profile.status import status_of
-from autoscaler.rescale.executor import Hooks, RescaleExecutor
-from autoscaler.rescale.types import RescaleRules
+from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.rescale.machine import RescaleConfig
 from optimus.interval import IntervalConfig
 from optimus.interval.profiling import ProfilingRules
 from optimus.kube.profiles import ProfileStatus
@@ -39,18 +38,8 @@ class ControllerHarness:
         reporting = ProfileRecorder(
             cluster, cluster, self.metrics, spacing_seconds=5, timer=lambda: cluster.at
         )
-        hooks = Hooks(
-            store=lambda state: reporting.store(state, cluster.at, status_of(state, cluster.at)),
-            tell=reporting.tell,
-            read_logs=lambda state: state.run is None or logs.read_now(state.log, state.run),
-            ended=reporting.ended,
-        )
-        rescaling = RescaleExecutor(
-            cluster,
-            cluster,
-            hooks,
-            RescaleRules(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100),
-        )
+        config = RescaleConfig(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
+        rescales = RescaleExecutor(cluster, cluster, reporting, logs, config)
         rules = DecisionRules(
             OptimusPolicy(),
             Theorem1(),
@@ -60,7 +49,7 @@ class ControllerHarness:
             stale_seconds=130,
         )
         decider = Decider(rules, self.metrics, dry_run=self._dry_run)
-        parts = Components(cluster, logs, decider, rescaling, reporting, self.metrics)
+        parts = Components(cluster, logs, decider, rescales, reporting, self.metrics)
         self.controller = Controller(
             parts,
             self._timing,

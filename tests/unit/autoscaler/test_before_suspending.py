@@ -1,14 +1,20 @@
 """Before a job is suspended: its checkpoint is young, whenever its log was read, and its last lines
 are in."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
 
 import pytest
 
 from autoscaler.job_state import JobState
-from autoscaler.rescale.executor import Hooks, RescaleExecutor
-from autoscaler.rescale.types import RescaleRecord, RescaleRules, Step
+from autoscaler.logs.poller import Run
+from autoscaler.metrics import Metrics
+from autoscaler.profile.recorder import ProfileRecorder
+from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.rescale.machine import RescaleConfig, RescaleRecord, Step
 from optimus.jobs import Counts, Role
+from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, RunLook
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
@@ -32,23 +38,33 @@ def moving(rescale: str) -> tuple[FakeCluster, JobState]:
     return cluster, state
 
 
-def move(cluster: FakeCluster, state: JobState, read_logs: Callable[[JobState], bool]) -> bool:
-    """Take the rescale on; whether the job is suspended by then."""
-    hooks = Hooks(lambda _: True, lambda *_: None, read_logs, lambda *_: None)
-    rescaling = RescaleExecutor(cluster, cluster, hooks, RescaleRules(fresh_seconds=30))
-    rescaling.move(state, cluster.observe(cluster.at), cluster.at)
+@dataclass
+class Reads:
+    """Answers of the last reads, one for each tick."""
+
+    answers: Iterator[bool]
+
+    def read_now(self, log: ProgressLog, run: Run) -> bool:
+        del log, run
+        return next(self.answers)
+
+
+def is_suspended_after_advance(cluster: FakeCluster, state: JobState, reads: Reads) -> bool:
+    recorder = ProfileRecorder(cluster, cluster, Metrics(), spacing_seconds=0)
+    executor = RescaleExecutor(cluster, cluster, recorder, reads, RescaleConfig(fresh_seconds=30))
+    executor.advance(state, cluster.observe(cluster.at), cluster.at)
     return cluster.jobs["a"].suspended
 
 
-def test_a_suspension_waits_until_the_last_lines_are_in() -> None:
+def test_a_suspension_waits_for_the_last_lines() -> None:
     cluster, state = moving("any")
     answers = [False, False, True]
-    coming = iter(answers)
-    seen = []
+    reads = Reads(iter(answers))
+    suspended = []
     for _ in answers:
-        seen.append(move(cluster, state, lambda _: next(coming)))
+        suspended.append(is_suspended_after_advance(cluster, state, reads))
         cluster.at += 2
-    assert seen == answers
+    assert suspended == answers
 
 
 @pytest.mark.parametrize(
@@ -82,5 +98,5 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
         )
     for tick in range(5):  # the log is not read any more: what was old does not become young
         cluster.at = BEGINNING + 1000 + 2 * tick
-        is_suspended = move(cluster, state, lambda _: True)
+        is_suspended = is_suspended_after_advance(cluster, state, Reads(repeat(True)))
     assert is_suspended is suspended

@@ -280,7 +280,7 @@ def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(
     harness.run_until("a", "AtTarget", seconds=900)
 
 
-def test_a_job_marked_by_this_software_of_which_nothing_is_recorded_is_set_going_again(
+def test_a_job_suspended_by_this_software_of_which_nothing_is_recorded_is_set_going_again(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 import autoscaler.metrics
 import autoscaler.settings
 import extender.settings
-from autoscaler.rescale.types import Outcome
+from autoscaler.rescale.machine import Outcome
 from extender.service import Service
 from optimus.cli import job_table, speed_table
 from optimus.interval.plan import Action
@@ -227,7 +227,7 @@ def test_the_user_guide_lists_exactly_the_events_that_there_are() -> None:
 
 def _event_reasons() -> set[str]:
     """Of the calls that write an Event, the one argument that is a word in CamelCase."""
-    writers = {"Tell", "_emit", "_tell_once"}
+    writers = {"EmitEvent", "_emit", "_tell_once"}
     found = set()
     for call in _calls("autoscaler"):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)

@@ -5,31 +5,33 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from autoscaler.rescale.machine import Rescale, adopt, advance
-from autoscaler.rescale.types import (
-    Answer,
-    Answered,
+from autoscaler.rescale.machine import (
     CheckpointSeen,
     End,
     Event,
     Instruction,
-    Look,
-    Looked,
+    Observe,
+    Observed,
+    PatchAnswered,
+    PatchResult,
     ProfileWritten,
+    Rescale,
+    RescaleConfig,
     RescaleRecord,
-    RescaleRules,
     ResizeAndResume,
     Step,
     Suspend,
     Tick,
     Unmark,
-    UserWants,
+    UserIntent,
     WriteProfile,
+    adopt,
+    advance,
 )
 from optimus.jobs import Counts
 from tests.unit.rescale.world import BEFORE, TARGET, World
 
-RULES = RescaleRules(fresh_seconds=10, grace_seconds=1, start_seconds=60)
+RULES = RescaleConfig(fresh_seconds=10, grace_seconds=1, start_seconds=60)
 
 
 class Fault(Enum):
@@ -95,8 +97,8 @@ class Driver:
 
     def feed(self, event: Event) -> None:
         assert self.state is not None
-        against = "its user does not want it any more" if self.world.unwanted else None
-        self.state, _ = advance(self.state, UserWants(self.needs_checkpoint, against), RULES)
+        unwanted = "its user does not want it any more" if self.world.unwanted else None
+        self.state, _ = advance(self.state, UserIntent(self.needs_checkpoint, unwanted), RULES)
         self.state, instructions = advance(self.state, event, RULES)
         for instruction in instructions:
             answer = self.carry_out(instruction)
@@ -113,11 +115,11 @@ class Driver:
                     )
                 self.crash_if(fault)
                 return ProfileWritten(self.world.at, fault is None)
-            case Look():
+            case Observe():
                 pods = self.world.look_at_pods()
                 fault = self.called()
                 self.crash_if(fault)
-                return Looked(self.world.at, self.world.look(), pods) if fault is None else None
+                return Observed(self.world.at, self.world.look(), pods) if fault is None else None
             case Suspend() | ResizeAndResume() | Unmark():
                 return self.patch(instruction)
             case End():
@@ -143,13 +145,13 @@ class Driver:
         if fault is Fault.CONFLICT:
             self.world.change()
         if fault is Fault.NOT_SENT:
-            return Answered(self.world.at, Answer.UNKNOWN)
+            return PatchAnswered(self.world.at, PatchResult.UNKNOWN)
         if instruction.resource_version != str(self.world.version):
-            return Answered(self.world.at, Answer.CONFLICT)
+            return PatchAnswered(self.world.at, PatchResult.CONFLICT)
         self.apply(instruction)
         self.crash_if(fault)
-        return Answered(
-            self.world.at, Answer.UNKNOWN if fault is Fault.ANSWER_LOST else Answer.DONE
+        return PatchAnswered(
+            self.world.at, PatchResult.UNKNOWN if fault is Fault.ANSWER_LOST else PatchResult.DONE
         )
 
     def apply(self, instruction: Suspend | ResizeAndResume | Unmark) -> None:
@@ -159,13 +161,13 @@ class Driver:
         )
         match instruction:
             case Suspend(by=by):
-                assert self.stored.undoing or not self.world.unwanted, (
+                assert self.stored.rolling_back or not self.world.unwanted, (
                     "suspended for what its user does not want"
                 )
                 self.assert_right_after_a_checkpoint()
                 self.world.suspend(by)
             case ResizeAndResume(counts=counts):
-                assert self.stored.undoing or not self.world.unwanted, (
+                assert self.stored.rolling_back or not self.world.unwanted, (
                     "resized to what its user does not want"
                 )
                 self.world.resize_and_resume(counts)
@@ -176,7 +178,7 @@ class Driver:
 
     def assert_right_after_a_checkpoint(self) -> None:
         assert self.stored is not None
-        if self.needs_checkpoint and not self.stored.undoing:
+        if self.needs_checkpoint and not self.stored.rolling_back:
             assert self.world.checkpoint_at is not None
             assert self.world.at - self.world.checkpoint_at <= 3 * RULES.fresh_seconds
 

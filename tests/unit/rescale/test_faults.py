@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.rescale.types import Outcome, Step
+from autoscaler.rescale.machine import Outcome, Step
 from optimus.jobs import Counts
 from tests.unit.rescale.driver import Driver, Fault
 from tests.unit.rescale.world import BEFORE, TARGET, World

@@ -5,9 +5,9 @@ A resume that finds a pod of the old run fails the job, as the real operator doe
 
 from dataclasses import dataclass, field
 
-from autoscaler.rescale.types import (
-    JobLook,
-    PodsLook,
+from autoscaler.rescale.machine import (
+    ObservedJob,
+    ObservedPods,
 )
 from optimus.jobs import Counts
 
@@ -35,7 +35,7 @@ class World:
     counts: Counts = BEFORE
     suspended: bool = False
     mark: str | None = None
-    suspension_seen: bool = False
+    suspension_confirmed: bool = False
     finished: bool = False
     failed: bool = False
     version: int = 1
@@ -69,8 +69,8 @@ class World:
         elif any(pod.leaving or pod.run != self.run for pod in self.pods):
             self.failed = True
             return
-        if self.suspension_seen is not self.suspended:
-            self.suspension_seen = self.suspended
+        if self.suspension_confirmed is not self.suspended:
+            self.suspension_confirmed = self.suspended
             self.change()
         self.lagging_operator()
 
@@ -156,13 +156,12 @@ class World:
         self.counts, self.suspended, self.mark = counts, False, None
         self.run += 1
 
-    def look(self) -> JobLook:
+    def look(self) -> ObservedJob:
         ended = self.finished or self.failed
-        return JobLook(
-            self.suspended, self.mark, self.suspension_seen, self.counts, str(self.version), ended
-        )
+        version, confirmed = str(self.version), self.suspension_confirmed
+        return ObservedJob(self.suspended, self.mark, confirmed, self.counts, version, ended)
 
-    def look_at_pods(self) -> PodsLook:
+    def look_at_pods(self) -> ObservedPods:
         started = [pod.role for pod in self.pods if pod.started and not pod.leaving]
         counts = Counts(started.count("ps"), started.count("worker"))
-        return PodsLook(len(self.pods), counts, counts)
+        return ObservedPods(len(self.pods), counts, counts)

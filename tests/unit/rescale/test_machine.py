@@ -1,0 +1,325 @@
+"""What a rescale does next at each step, by what it observes."""
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.rescale.machine import (
+    NO_COUNTS,
+    CheckpointSeen,
+    EmitEvent,
+    End,
+    Instruction,
+    JobGone,
+    Observe,
+    Observed,
+    ObservedJob,
+    ObservedPods,
+    Outcome,
+    PatchAnswered,
+    PatchResult,
+    PlacementFailed,
+    ProfileWritten,
+    Rescale,
+    RescaleConfig,
+    RescaleRecord,
+    ResizeAndResume,
+    Step,
+    Suspend,
+    Tick,
+    Unmark,
+    UserIntent,
+    WriteProfile,
+    adopt,
+    advance,
+)
+from optimus.jobs import Counts
+from optimus.kube.contract import Phase
+
+CONFIG = RescaleConfig()
+BEFORE, TARGET, OTHER = Counts(1, 2), Counts(2, 3), Counts(4, 4)
+RECORD = RescaleRecord("i7", 1000.0, BEFORE, TARGET, "worker 3 saves 41 s", Step.CHECKPOINT, 1000.0)
+RUNNING = ObservedJob(False, None, False, BEFORE, "5")
+SUSPENDED = ObservedJob(True, "i7", True, BEFORE, "6")
+UNMARKED = replace(SUSPENDED, suspended_by=None)
+MARKED_AND_RUNNING = replace(SUSPENDED, suspended=False)
+RESUMED = ObservedJob(False, None, False, TARGET, "7")
+NO_PODS = ObservedPods(0, NO_COUNTS, NO_COUNTS)
+ONE_POD = ObservedPods(1, NO_COUNTS, NO_COUNTS)
+ALL_BEFORE = ObservedPods(3, BEFORE, BEFORE)
+ALL = ObservedPods(5, TARGET, TARGET)
+SLOW = ObservedPods(5, TARGET, NO_COUNTS)
+
+
+def at(step: Step, *, rolling_back: bool = False) -> Rescale:
+    record = replace(RECORD, step=step, rolling_back=rolling_back)
+    return Rescale(record, needs_checkpoint=True, written=True)
+
+
+def observe(
+    state: Rescale, job: ObservedJob | None, pods: ObservedPods = NO_PODS, at: float = 1001.0
+) -> tuple[Rescale, object]:
+    event = JobGone() if job is None else Observed(at, job, pods)
+    state, instructions = advance(state, event, CONFIG)
+    return state, only(instructions)
+
+
+def answer(
+    state: Rescale, result: PatchResult, detail: str = "", at: float = 1001.0
+) -> tuple[Rescale, tuple[Instruction, ...]]:
+    return advance(state, PatchAnswered(at, result, detail), CONFIG)
+
+
+def only(instructions: tuple[Instruction, ...]) -> object:
+    """What matters of the instructions: the step written, the outcome, or the patch itself."""
+    (*_, instruction) = [
+        None,
+        *(each for each in instructions if not isinstance(each, PlacementFailed)),
+    ]
+    assert sum(not isinstance(each, PlacementFailed) for each in instructions) <= 1
+    match instruction:
+        case WriteProfile(record=record):
+            return record.step_text
+        case End(outcome=outcome):
+            return outcome
+    return instruction
+
+
+def without_events(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    return tuple(each for each in instructions if not isinstance(each, EmitEvent))
+
+
+CHECKPOINT, SUSPEND, EMPTY = at(Step.CHECKPOINT), at(Step.SUSPEND), at(Step.EMPTY)
+RESUME, START, YIELD = at(Step.RESUME), at(Step.START), at(Step.YIELD)
+BACK_TO_SUSPEND = at(Step.SUSPEND, rolling_back=True)
+BACK_TO_RESUME = at(Step.RESUME, rolling_back=True)
+BACK_TO_START = at(Step.START, rolling_back=True)
+EMPTY_FOR_LONG = replace(EMPTY, empty_since=990.0)
+UNCONFIRMED = replace(SUSPENDED, suspension_confirmed=False)
+
+STEPS: list[tuple[str, Rescale, ObservedJob | None, ObservedPods, object]] = [
+    ("waits for a checkpoint", CHECKPOINT, RUNNING, ALL_BEFORE, None),
+    ("leaves a job that its user suspended", CHECKPOINT, SUSPENDED, ALL_BEFORE, Outcome.USER),
+    ("leaves a job that its user resized", CHECKPOINT, RESUMED, ALL, Outcome.USER),
+    ("ends with a job that is gone", EMPTY, None, NO_PODS, Outcome.JOB_ENDED),
+    ("ends with the job", START, replace(RESUMED, finished=True), ALL, Outcome.JOB_ENDED),
+    ("suspends a running job, guarded", SUSPEND, RUNNING, ALL_BEFORE, Suspend("i7", "5")),
+    ("takes an annotated suspension as its own", SUSPEND, SUSPENDED, ALL_BEFORE, "empty"),
+    ("takes any other suspension as the user's", SUSPEND, UNMARKED, ALL_BEFORE, Outcome.USER),
+    ("yields where the user resumed the job", SUSPEND, MARKED_AND_RUNNING, ALL, "yield"),
+    ("waits for the last pod", EMPTY_FOR_LONG, SUSPENDED, ONE_POD, None),
+    ("waits for the operator's confirmation", EMPTY_FOR_LONG, UNCONFIRMED, NO_PODS, None),
+    ("waits a moment after the last pod", EMPTY, SUSPENDED, NO_PODS, None),
+    ("resumes after that moment", EMPTY_FOR_LONG, SUSPENDED, NO_PODS, "resume"),
+    ("yields to a resumption", EMPTY_FOR_LONG, MARKED_AND_RUNNING, NO_PODS, "yield"),
+    ("leaves a suspension taken over", EMPTY_FOR_LONG, UNMARKED, NO_PODS, Outcome.USER),
+    ("resumes at the target", RESUME, SUSPENDED, NO_PODS, ResizeAndResume(TARGET, "6")),
+    ("never resumes while a pod is left", RESUME, SUSPENDED, ONE_POD, "empty"),
+    (
+        "keeps its user's counts",
+        RESUME,
+        replace(SUSPENDED, counts=OTHER),
+        NO_PODS,
+        ResizeAndResume(OTHER, "6"),
+    ),
+    ("never resumes its user's suspension", RESUME, UNMARKED, NO_PODS, Outcome.USER),
+    ("finds a resumption whose answer was lost", RESUME, RESUMED, NO_PODS, "start"),
+    ("finds that its user resumed it first", RESUME, RUNNING, NO_PODS, Outcome.USER),
+    ("waits for all pods", START, RESUMED, ObservedPods(5, TARGET, BEFORE), None),
+    ("waits for fixed roles", START, RESUMED, replace(ALL, fixed_missing=1), None),
+    ("is done when all run", START, RESUMED, ALL, Outcome.REACHED),
+    ("is rolled back when the old run", BACK_TO_START, RUNNING, ALL_BEFORE, Outcome.ROLLED_BACK),
+    ("is not rolled back if all run after all", BACK_TO_SUSPEND, RESUMED, ALL, Outcome.REACHED),
+    ("rolls back by a suspension", BACK_TO_SUSPEND, RESUMED, NO_PODS, Suspend("i7", "7")),
+    ("removes the annotation", YIELD, MARKED_AND_RUNNING, NO_PODS, Unmark("6")),
+    ("ends without the annotation", YIELD, RUNNING, NO_PODS, Outcome.USER),
+    ("leaves placed pods time to start", START, RESUMED, SLOW, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "job", "pods", "expected"),
+    [pytest.param(*values, id=sentence) for sentence, *values in STEPS],
+)
+def test_next(
+    state: Rescale, job: ObservedJob | None, pods: ObservedPods, expected: object
+) -> None:
+    assert observe(state, job, pods)[1] == expected
+
+
+def test_nothing_is_done_before_the_step_is_written() -> None:
+    state, instructions = advance(Rescale(RECORD, needs_checkpoint=False), Tick(1000.0), CONFIG)
+    assert instructions == (WriteProfile(RECORD, Phase.WAITING_FOR_CHECKPOINT),)
+    assert observe(state, RUNNING, ALL_BEFORE, at=1000.0) == (state, None)
+    assert advance(state, ProfileWritten(1000.0, ok=False), CONFIG) == (state, ())
+    assert advance(state, ProfileWritten(1000.0, ok=True), CONFIG)[1] == (Observe(uncached=False),)
+
+
+@pytest.mark.parametrize(
+    ("reports", "suspends"),
+    [
+        pytest.param([900], False, id="an old one does not count"),
+        pytest.param([995], True, id="one of five seconds ago does"),
+        pytest.param([900, 1001], True, id="the next one does"),
+        pytest.param([900] * 50, False, id="a repeated report makes it no younger"),
+    ],
+)
+def test_suspends_only_right_after_a_checkpoint(reports: list[float], suspends: bool) -> None:
+    state = CHECKPOINT
+    for since in reports:
+        state, _ = advance(state, CheckpointSeen(since), CONFIG)
+    state, _ = advance(state, Observed(1003.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert (state.record.step is Step.SUSPEND) is suspends
+
+
+def test_waits_for_another_checkpoint_when_one_has_aged() -> None:
+    assert observe(SUSPEND, RUNNING, ALL_BEFORE, at=1100.0)[1] == "checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("state", "job", "pods", "at", "message"),
+    [
+        pytest.param(
+            CHECKPOINT, RUNNING, ALL_BEFORE, 2300.0, "checkpoint-format", id="no checkpoint"
+        ),
+        pytest.param(
+            EMPTY, SUSPENDED, ONE_POD, 1400.0, "waiting for 1 of its pods to end", id="pods left"
+        ),
+    ],
+)
+def test_warns_once(
+    state: Rescale, job: ObservedJob, pods: ObservedPods, at: float, message: str
+) -> None:
+    state, event = observe(state, job, pods, at=at)
+    assert isinstance(event, EmitEvent)
+    assert event.warning
+    assert message in event.message
+    assert observe(state, job, pods, at=at + 100)[1] is None
+
+
+def test_rolls_back_when_the_target_is_not_placed_in_time() -> None:
+    late = Observed(1700.0, RESUMED, ObservedPods(5, NO_COUNTS, NO_COUNTS))
+    state, instructions = advance(START, late, CONFIG)
+    assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
+    assert state.record.step_text == "undo-suspend"
+    assert state.record.current_target == BEFORE
+
+
+UNWANTED: list[tuple[str, Rescale, ObservedJob, ObservedPods, object]] = [
+    ("is not begun", CHECKPOINT, RUNNING, ALL_BEFORE, Outcome.USER),
+    ("is not begun although that is written already", SUSPEND, RUNNING, ALL_BEFORE, Outcome.USER),
+    ("finds that the job is suspended already", SUSPEND, SUSPENDED, ALL_BEFORE, "empty"),
+    ("will resume at the counts before", EMPTY, SUSPENDED, NO_PODS, "undo-empty"),
+    ("resumes at the counts before", RESUME, SUSPENDED, NO_PODS, "undo-resume"),
+    ("ends normally where the target is reached", START, RESUMED, ALL, Outcome.REACHED),
+    ("continues to roll back", BACK_TO_RESUME, SUSPENDED, NO_PODS, ResizeAndResume(BEFORE, "6")),
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "job", "pods", "expected"),
+    [pytest.param(*values, id=sentence) for sentence, *values in UNWANTED],
+)
+def test_a_rescale_that_its_user_no_longer_wants(
+    state: Rescale, job: ObservedJob, pods: ObservedPods, expected: object
+) -> None:
+    intent = UserIntent(needs_checkpoint=False, unwanted="the rescale annotation says never now")
+    state, _ = advance(state, intent, CONFIG)
+    state, instructions = advance(state, Observed(1001.0, job, pods), CONFIG)
+    assert only(without_events(instructions)) == expected
+    assert not any(isinstance(each, PlacementFailed) for each in instructions)
+
+
+def test_a_suspension_for_good_that_is_no_longer_wanted_is_ended() -> None:
+    record = replace(RECORD, target=NO_COUNTS, step=Step.EMPTY)
+    state = Rescale(record, needs_checkpoint=True, written=True)
+    intent = UserIntent(needs_checkpoint=True, unwanted="its goal is another")
+    state, _ = advance(state, intent, CONFIG)
+    state, instructions = advance(state, Observed(1001.0, SUSPENDED, NO_PODS), CONFIG)
+    assert [type(each) for each in instructions] == [EmitEvent, WriteProfile]
+    assert (state.record.current_target, state.record.stays_suspended) == (BEFORE, False)
+
+
+def test_a_checkpoint_that_is_no_longer_asked_for_is_not_waited_for() -> None:
+    state, _ = advance(CHECKPOINT, UserIntent(needs_checkpoint=False), CONFIG)
+    state, _ = advance(state, Observed(1001.0, RUNNING, ALL_BEFORE), CONFIG)
+    assert state.record.step is Step.SUSPEND
+
+
+def test_pods_that_are_placed_but_slow_are_kept() -> None:
+    assert observe(START, RESUMED, SLOW, at=1700.0)[1] is Outcome.REACHED
+
+
+def test_rolls_back_only_once() -> None:
+    pods = ObservedPods(3, NO_COUNTS, NO_COUNTS)
+    assert observe(BACK_TO_START, RUNNING, pods, at=1700.0)[1] is Outcome.ROLLED_BACK
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        pytest.param(SUSPEND, Outcome.ABANDONED, id="a refused suspension leaves the job as it is"),
+        pytest.param(BACK_TO_SUSPEND, Outcome.ABANDONED, id="also while rolling back"),
+        pytest.param(RESUME, "undo-resume", id="refused counts are replaced by those before"),
+    ],
+)
+def test_a_refusal(state: Rescale, expected: object) -> None:
+    _, instructions = answer(state, PatchResult.REFUSED, "invalid")
+    assert only(instructions) == expected
+    assert isinstance(instructions[0], PlacementFailed) is (state.record.step is Step.RESUME)
+
+
+@pytest.mark.parametrize(("at_seconds", "expected"), [(1030.0, None), (1060.0, Outcome.ABANDONED)])
+def test_a_denied_suspension_is_retried_for_a_while(at_seconds: float, expected: object) -> None:
+    _, instructions = answer(SUSPEND, PatchResult.DENIED, "403", at=at_seconds)
+    assert only(without_events(instructions)) == expected
+
+
+def test_a_right_that_is_missing_for_a_moment_rolls_nothing_back() -> None:
+    state, instructions = answer(RESUME, PatchResult.DENIED, "401", at=1003.0)
+    assert [type(each) for each in instructions] == [EmitEvent]
+    assert observe(state, SUSPENDED)[1] == ResizeAndResume(TARGET, "6")
+
+
+def test_a_right_that_stays_missing_restores_the_counts_before() -> None:
+    state, instructions = answer(RESUME, PatchResult.DENIED, "policy", at=1060.0)
+    assert [type(each) for each in instructions] == [PlacementFailed, WriteProfile]
+    assert state.record.step_text == "undo-resume"
+
+
+def test_a_refused_rollback_is_retried_with_an_event() -> None:
+    state, instructions = answer(BACK_TO_RESUME, PatchResult.REFUSED, "invalid")
+    assert isinstance(instructions[0], EmitEvent)
+    assert observe(state, SUSPENDED)[1] == ResizeAndResume(BEFORE, "6")
+
+
+@pytest.mark.parametrize("result", [PatchResult.CONFLICT, PatchResult.UNKNOWN])
+def test_only_an_observation_proves_what_became_of_a_patch(result: PatchResult) -> None:
+    assert answer(SUSPEND, result) == (SUSPEND, ())
+    assert answer(SUSPEND, PatchResult.DONE)[1] == (Observe(uncached=True),)
+
+
+def test_an_ended_rescale_does_nothing() -> None:
+    state, _ = observe(START, RESUMED, ALL)
+    assert advance(state, Tick(1002.0), CONFIG) == (state, ())
+
+
+@pytest.mark.parametrize(
+    ("job", "step"),
+    [
+        pytest.param(SUSPENDED, Step.EMPTY, id="suspended: it is resumed"),
+        pytest.param(MARKED_AND_RUNNING, Step.YIELD, id="running: the annotation is removed"),
+        pytest.param(RUNNING, None, id="running without the annotation: it is its user's"),
+        pytest.param(UNMARKED, None, id="suspended without the annotation: it is its user's"),
+    ],
+)
+def test_an_annotated_job_without_a_record(job: ObservedJob, step: Step | None) -> None:
+    found = adopt(job, 1000.0)
+    assert (found.record.step if found else None) is step
+
+
+@pytest.mark.parametrize("rolling_back", [False, True])
+@pytest.mark.parametrize("step", Step)
+def test_the_step_is_restored_from_the_profile(step: Step, rolling_back: bool) -> None:
+    record = replace(RECORD, step=step, rolling_back=rolling_back)
+    assert RECORD.with_step_text(record.step_text) == record
