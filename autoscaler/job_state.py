@@ -120,7 +120,7 @@ class JobState:
         if seen.active is None:
             return
         if seen.active != self.job:
-            self.log.rules = LogFormatOptions.of(seen.active)
+            self.log.options = LogFormatOptions.of(seen.active)
         if seen.active.goal != self.job.goal:
             # Another goal is not met yet: what was suspended for the old one may go on.
             self.record, self.goal_moved = replace(self.record, suspended_at_target=False), True

@@ -23,7 +23,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.models.speed.node_factors import mixed_kind
 from optimus.progress.log import ProgressLog
-from optimus.progress.types import LogLine, RunLook
+from optimus.progress.types import LogLine, PodRun
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
@@ -288,7 +288,7 @@ class LogPoller:
                 return
             self._turns.answered(pod)
             if pod.replica is not None:
-                look = RunLook(run.name, run.node_kind, read.at)
+                look = PodRun(run.name, run.node_kind, read.at)
                 log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, look)
         except Exception:  # noqa: BLE001 - told with its trace below; the other logs are read all the same
             self._turns.failed(pod, self._now, silent=False)

@@ -41,7 +41,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         if progress.checkpoint_at is None
         else format_instant(progress.checkpoint_at),
         trained_seconds=round(progress.trained_seconds, 1),
-        complaint=progress.complaint or "",
+        complaint=progress.diagnostic or "",
     )
 
 

@@ -129,7 +129,7 @@ def _of_log(file: Path, lines: Sequence[str], metric: str | None) -> Sequence[Lo
     progress = read_progress(lines, metric)
     if not progress.losses:
         named = f"named {metric!r} " if metric else ""
-        found = progress.complaint or f"no training loss {named}was found in {len(lines)} lines"
+        found = progress.diagnostic or f"no training loss {named}was found in {len(lines)} lines"
         raise BadInput(file, f"{_FORMATS}; {found} (here: --metric NAME)")
     for place, point in enumerate(progress.losses, 1):
         if point.loss < 0:

@@ -125,7 +125,7 @@ def forecast_job(
         )
     if isinstance(curve, NotReady):
         # What is wrong with the log explains more than a lack of points.
-        return NotReady(progress.complaint) if progress.complaint else curve
+        return NotReady(progress.diagnostic) if progress.diagnostic else curve
     return _until_goal(job, progress, goal, curve)
 
 

@@ -1,9 +1,11 @@
 """The progress of one job, accumulated from polled reads of its pods' logs.
 
-Reads of one pod's log overlap; each line is taken once. Losses come from one pod, the lead: of
-those that print a loss, the chief before the workers, worker 0 before the others. A new run (pods
-made anew after a suspend) or a step back takes away the losses that the restore undid. Each run at
-its counts gives one sample of speed."""
+1. Reads of one pod's log overlap; each line is taken once.
+2. A line is cleaned and parsed, and moves its pod's position.
+3. The lead pod gives step, epoch and losses of the job: of the pods that print a loss, the chief
+   before the workers, worker 0 before the others.
+4. A new run (new pods after a suspend) or a step back removes the losses that the restore undid.
+5. Each run at its counts gives one sample of speed."""
 
 import math
 from collections.abc import Sequence
@@ -11,17 +13,13 @@ from dataclasses import replace
 from typing import Final, Self
 
 from optimus.jobs import Counts, Role
-from optimus.progress import epochs, loss_series
-from optimus.progress.checkpoints import forget_undone, note_saved
-from optimus.progress.diagnostics import complaint
-from optimus.progress.formats import read_line
-from optimus.progress.job_speed import job_rate
-from optimus.progress.line_cleanup import clean
+from optimus.progress import loss_series, speed_estimate
+from optimus.progress.formats import parse_line
 from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import Reading
-from optimus.progress.position import Move, advance, next_since, unread
-from optimus.progress.state import LogState, PodState
-from optimus.progress.types import LogLine, LossPoint, RunLook, SpeedSample, TrainingProgress
+from optimus.progress.parsed_line import ParsedLine, Saved, clean
+from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
+from optimus.progress.state import LogState
+from optimus.progress.types import LogLine, LossPoint, PodRun, SpeedSample, TrainingProgress
 
 MAX_LOSSES: Final = 400
 MAX_STORED_LOSSES: Final = 200
@@ -30,30 +28,31 @@ MAX_PODS: Final = 8
 _MAX_PRINTED: Final = 32
 _MAX_METRICS: Final = 12
 _TRAINERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
-_MOST: Final = 1e30
-"""A loss beyond it is as good as infinite, and sums of such would be."""
+_MAX_LOSS: Final = 1e30
+"""A larger loss counts as infinite: sums of such would be."""
+_LINES_WITHOUT_LOSS: Final = 20
+_UNREAD_LINES: Final = 200
+_BAD_LOSSES: Final = 3
 
 
 class ProgressLog:
-    """Takes in log lines, tells the progress. Can be stored and rebuilt: ``to_state``,
-    ``from_state``."""
+    """Takes log lines, gives the progress. Can be stored and restored (``to_state``)."""
 
-    def __init__(self, rules: LogFormatOptions, max_losses: int = MAX_LOSSES) -> None:
+    def __init__(self, options: LogFormatOptions, max_losses: int = MAX_LOSSES) -> None:
         self._max_losses = max_losses
-        self.rules = rules
+        self.options = options
         """May be replaced when the job's annotations change."""
         self._state = LogState()
 
     @classmethod
-    def from_state(cls, rules: LogFormatOptions, state: LogState) -> Self:
+    def from_state(cls, options: LogFormatOptions, state: LogState) -> Self:
         """The log as it was when ``to_state`` gave this state."""
-        log = cls(rules)
+        log = cls(options)
         log._state = state.copied()
         return log
 
     def to_state(self) -> LogState:
-        """A copy of all that is remembered, bounded (some 200 losses, 64 samples): plain
-        dataclasses."""
+        """A copy of all that is remembered, bounded (some 200 losses, 64 samples)."""
         state = self._state.copied()
         state.losses = loss_series.thin(state.losses, MAX_STORED_LOSSES)
         return state
@@ -65,76 +64,73 @@ class ProgressLog:
         index: int,
         counts: Counts,
         lines: Sequence[LogLine],
-        run: RunLook | str,
+        run: PodRun | str,
     ) -> None:
-        """Take in what a read of one pod's log gave; lines that were read before are passed over.
+        """Take what a read of one pod's log returned; lines that were read before are skipped.
 
         ``run`` is one incarnation of the job's pods, or its name, at ``counts``; it changes with
-        each resume. Lines of the run before, read late, are passed over. Roles that do not train
-        print no progress and are passed over."""
-        look = RunLook(run) if isinstance(run, str) else run
-        if role not in _TRAINERS or look.name == self._state.former_run:
+        each resume. Lines of the run before, read late, and of roles that do not train are
+        skipped."""
+        run = PodRun(run) if isinstance(run, str) else run
+        if role not in _TRAINERS or run.name == self._state.former_run:
             return
-        is_new = look.name != self._state.run
+        is_new = run.name != self._state.run
         if is_new:
-            self._begin_run(look.name, counts)
-        self._note_kind(look, is_new=is_new)
+            self._begin_run(run.name, counts)
+        self._note_node_kind(run, is_new=is_new)
         state = self._pod(pod, role, index)
         if state is None:
             return
-        state.read_before_at, state.read_at = state.read_at, look.read_at
-        for line in unread(state, lines):
-            reading = read_line(clean(line.text), self.rules)
-            if reading is not None:
-                self._take(state, line.at, self._from_zero(reading))
+        state.read_before_at, state.read_at = state.read_at, run.read_at
+        for line in new_lines(state, lines):
+            parsed = parse_line(clean(line.text), self.options)
+            if parsed is not None:
+                self._take(state, line.at, self._epoch_from_zero(parsed))
             elif line.text.strip():
                 self._state.unread_lines += 1
 
     def next_since(self, pod: str) -> float | None:
-        """From when the pod's log is to be read next, seconds since the epoch; ``None``: from its
-        beginning."""
+        """From when on to read the pod's log next, seconds since the epoch; ``None``: its start."""
         return next((next_since(state) for state in self._state.pods if state.name == pod), None)
 
     def progress(self, now: float) -> TrainingProgress:
-        """What is known at ``now``, seconds since the epoch; no sample lies in the future, whatever
-        a node's clock."""
-        state = self._state
-        current = self._sample()
+        """What is known at ``now``, seconds since the epoch; no sample is later, whatever a node's
+        clock says."""
+        state, current = self._state, self._sample()
         samples = [*state.samples, *((current,) if current else ())]
         return TrainingProgress(
             losses=tuple(state.losses),
             epoch=state.epoch,
             step=state.step,
-            steps_per_epoch=epochs.steps_per_epoch(state, self.rules),
+            steps_per_epoch=speed_estimate.steps_per_epoch(state, self.options),
             samples=tuple(replace(sample, at=min(sample.at, now)) for sample in samples),
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
             checkpoint_since=state.checkpoint_since,
             trained_seconds=state.trained_seconds + self._run_seconds(),
-            complaint=complaint(state, self.rules),
+            diagnostic=_diagnostic(state, self.options),
             node_kind=state.node_kind,
         )
 
     def _begin_run(self, run: str, counts: Counts) -> None:
-        state = self._state
-        sample = self._sample()
+        state, sample = self._state, self._sample()
         if sample is not None:
             state.samples = [*state.samples, sample][-MAX_SAMPLES:]
         state.trained_seconds += self._run_seconds()
-        epochs.begin_run(state, self.rules, counts.workers)
+        speed_estimate.keep_epoch_length(state, self.options, counts.workers)
         state.former_run, state.run = state.run, run
         state.ps, state.workers = counts
         state.pods, state.lead = [], None
 
-    def _note_kind(self, look: RunLook, *, is_new: bool) -> None:
-        state = self._state
-        if look.node_kind is None or (not look.node_kind and not is_new and state.node_kind):
-            # a node that is gone while its pods are still listed does not make its kind unknown
+    def _note_node_kind(self, run: PodRun, *, is_new: bool) -> None:
+        state, kind = self._state, run.node_kind
+        if kind is None or (not kind and not is_new and state.node_kind):
+            # A node that is gone while its pods are still listed does not make its class unknown.
             return
         if state.node_kind is None:
-            # What was measured before anybody looked was most likely measured on nodes like these.
-            state.samples = [replace(sample, node_kind=look.node_kind) for sample in state.samples]
-        state.node_kind = look.node_kind
+            # Samples from before the class was determined are most likely of the same class.
+            state.samples = [replace(sample, node_kind=kind) for sample in state.samples]
+        state.node_kind = kind
 
     def _pod(self, name: str, role: Role, index: int) -> PodState | None:
         pods = self._state.pods
@@ -144,135 +140,178 @@ class ProgressLog:
             pods.append(found)
         return found
 
-    def _from_zero(self, reading: Reading) -> Reading:
-        if not reading.epoch_as_printed or reading.epoch is None:
-            return reading
-        if reading.epoch == 0:
+    def _epoch_from_zero(self, parsed: ParsedLine) -> ParsedLine:
+        if not parsed.epoch_as_printed or parsed.epoch is None:
+            return parsed
+        if parsed.epoch == 0:
             self._state.first_epoch = 0
-        return replace(reading, epoch=max(reading.epoch - self._state.first_epoch, 0))
+        return replace(parsed, epoch=max(parsed.epoch - self._state.first_epoch, 0))
 
-    def _take(self, pod: PodState, at: float, reading: Reading) -> None:
-        self._note_speeds(pod, at, reading)
-        self._note_form(reading)
-        if reading.trained:
-            self._advance(pod, at, reading)
-        elif reading.epoch is not None:
-            pod.header, pod.header_batches = reading.epoch, None
-        if reading.saved is not None:
-            note_saved(
-                self._state, pod, at, reading.saved, epochs.steps_per_epoch(self._state, self.rules)
-            )
-
-    def _note_form(self, reading: Reading) -> None:
+    def _take(self, pod: PodState, at: float, parsed: ParsedLine) -> None:
         state = self._state
-        state.epoch_line_is_mean = state.epoch_line_is_mean or reading.epoch_line_is_mean
-        if reading.learning_rate is not None and not reading.trained:
-            state.learning_rate = reading.learning_rate
+        _note_printed_speeds(pod, at, parsed)
+        state.epoch_line_is_mean = state.epoch_line_is_mean or parsed.epoch_line_is_mean
+        if parsed.learning_rate is not None and not parsed.trained:
+            state.learning_rate = parsed.learning_rate
+        if parsed.trained:
+            if pod.saving is not None:
+                self._note_saved(pod, at, replace(pod.saving, complete=True))
+            move = advance(pod, at, parsed)
+            if move is not None:
+                pod.tells_loss = pod.tells_loss or parsed.loss is not None
+                self._follow_lead(pod, parsed, move)
+        elif parsed.epoch is not None:
+            pod.header, pod.header_batches = parsed.epoch, None
+        if parsed.saved is not None:
+            self._note_saved(pod, at, parsed.saved)
 
-    def _advance(self, pod: PodState, at: float, reading: Reading) -> None:
-        if pod.saving is not None:
-            begun = replace(pod.saving, complete=True)
-            note_saved(self._state, pod, at, begun, epochs.steps_per_epoch(self._state, self.rules))
-        move = advance(pod, at, reading)
-        if move is not None:
-            pod.tells_loss = pod.tells_loss or reading.loss is not None
-            self._follow(pod, reading, move)
-
-    def _note_speeds(self, pod: PodState, at: float, reading: Reading) -> None:
-        for value, kept in (
-            (reading.samples_per_second, pod.samples_per_second),
-            (reading.steps_per_second, pod.steps_per_second),
-        ):
-            if value is not None and math.isfinite(value):
-                pod.speeds_since = at if pod.speeds_since is None else pod.speeds_since
-                kept.append(value)
-                del kept[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
-
-    def _follow(self, pod: PodState, reading: Reading, move: Move) -> None:
-        """Follow the lead pod's move: step, epoch and loss of the job."""
-        former = self._state.lead
-        self._state.lead = min(self._state.pods, key=_rank).name
-        if self._state.lead != pod.name:
+    def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: Move) -> None:
+        """Where the lead pod moved, update step, epoch and losses of the job."""
+        state, former = self._state, self._state.lead
+        state.lead = min(state.pods, key=_lead_rank).name
+        if state.lead != pod.name:
             return
         if move.back or former != pod.name:
-            self._restore(reading, move)
-        self._place(move)
-        self._note_loss(reading, move)
+            self._restore(parsed, move)
+        self._set_position(move)
+        self._note_loss(parsed, move)
 
-    def _restore(self, reading: Reading, move: Move) -> None:
-        """Training goes on from an earlier place, or a new run begins: what came after that place
-        is undone."""
+    def _restore(self, parsed: ParsedLine, move: Move) -> None:
+        """Training goes on from an earlier position, or a new run begins: what came after that
+        position is undone."""
         state = self._state
         step = None if move.step is None else max(move.step - 1, 0)
-        if step is not None and reading.saved is not None and reading.saved.step is not None:
-            step = min(step, reading.saved.step)
-        loss_series.drop_undone(
-            state.losses, step=step, epoch=None if move.epoch is None else float(move.epoch)
-        )
+        if step is not None and parsed.saved is not None and parsed.saved.step is not None:
+            step = min(step, parsed.saved.step)
+        epoch = None if move.epoch is None else float(move.epoch)
+        loss_series.drop_undone(state.losses, step=step, epoch=epoch)
         state.clock.epoch = None
-        if step is not None:
-            forget_undone(state, step)
+        if step is not None and state.checkpoint_step is not None and state.checkpoint_step > step:
+            # It was restored from an older checkpoint than the last one known.
+            state.checkpoint_step = step or None
 
-    def _place(self, move: Move) -> None:
+    def _set_position(self, move: Move) -> None:
         state = self._state
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
-        per_epoch = state.steps_per_epoch = epochs.steps_per_epoch(state, self.rules)
+        per_epoch = speed_estimate.steps_per_epoch(state, self.options)
+        state.steps_per_epoch = per_epoch
         if move.step is None:
-            state.epoch = move.done
-            state.step = (
-                round(move.done * per_epoch) if move.done is not None and per_epoch else None
-            )
+            state.epoch, state.step = move.done, None
+            if move.done is not None and per_epoch:
+                state.step = round(move.done * per_epoch)
             return
         state.step = move.step
-        if per_epoch and epochs.fixed_steps(state, self.rules):
+        if per_epoch and speed_estimate.steps_give_epochs(state, self.options):
             state.epoch = move.step / per_epoch
         else:
             state.epoch = None if move.epoch is None else move.epoch + 0.5
 
-    def _note_loss(self, reading: Reading, move: Move) -> None:
+    def _note_loss(self, parsed: ParsedLine, move: Move) -> None:
         state = self._state
-        if reading.loss is None:
-            new = (name for name in reading.metrics if name not in state.metrics)
+        if parsed.loss is None:
+            new = (name for name in parsed.metrics if name not in state.metrics)
             state.metrics = [*state.metrics, *new][:_MAX_METRICS]
             state.lossless += 1
             return
-        if not abs(reading.loss) < _MOST:
+        if not abs(parsed.loss) < _MAX_LOSS:
             state.bad_losses += 1
             return
         state.bad_losses = 0
-        rate = state.learning_rate if reading.learning_rate is None else reading.learning_rate
-        point = LossPoint(reading.loss, state.epoch, state.step, float(move.steps), rate)
-        if reading.epoch_ended and reading.batch is None:
-            loss_series.add_epoch_mean(state.losses, point, whole=state.epoch_line_is_mean)
+        rate = state.learning_rate if parsed.learning_rate is None else parsed.learning_rate
+        point = LossPoint(parsed.loss, state.epoch, state.step, float(move.steps), rate)
+        if parsed.epoch_ended and parsed.batch is None:
+            loss_series.add_epoch_mean(state.losses, point, of_all=state.epoch_line_is_mean)
         else:
             loss_series.add(
-                state.losses, point, replace_last=move.repeat, cumulative=reading.cumulative
+                state.losses, point, replace_last=move.repeat, cumulative=parsed.cumulative
             )
         if len(state.losses) > self._max_losses:
             state.losses = loss_series.thin(state.losses, self._max_losses * 3 // 4)
 
+    def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
+        """Take a checkpoint that a pod's log names at ``at``: the job may be stopped right after a
+        complete one without losing work.
+
+        One that only begins is kept until the pod's next sign of training. Step 0, which TensorFlow
+        saves at its start, is no progress."""
+        if not saved.complete:
+            pod.saving = saved
+            return
+        pod.saving = None
+        state, step = self._state, self._saved_step(pod, saved)
+        if step == 0 or (step is not None and step == state.checkpoint_step):
+            return
+        state.checkpoint_step, state.checkpoint_at = step, at
+        # By the reader's clock it was made after the read before, which did not show it. For the
+        # first read only the kubelet's clock gives its age.
+        state.checkpoint_since = pod.read_before_at
+        if pod.read_before_at is None:
+            state.checkpoint_since = at if pod.read_at is None else min(at, pod.read_at)
+
+    def _saved_step(self, pod: PodState, saved: Saved) -> int | None:
+        state = self._state
+        if saved.step is not None:
+            return saved.step
+        if saved.epochs is None:
+            return state.step if pod.step is None else pod.step
+        if pod.step is not None:
+            # The number where it can be the step itself, else the last step on a line.
+            is_step = abs(saved.epochs - pod.step) <= max(10, pod.step // 10)
+            return saved.epochs if is_step else pod.step
+        per_epoch = speed_estimate.steps_per_epoch(state, self.options)
+        if per_epoch and pod.epoch is not None and saved.epochs <= pod.epoch + 1:
+            return round(saved.epochs * per_epoch)
+        # A number beyond the running epoch counts something else: it is of the current position.
+        return state.step
+
     def _sample(self) -> SpeedSample | None:
         state = self._state
-        rate, unit = (
-            job_rate(state.pods, state.workers, self.rules),
-            epochs.step_unit(state, self.rules),
-        )
+        rate = speed_estimate.job_rate(state, self.options)
+        unit = speed_estimate.step_unit(state, self.options)
         ends = [pod.read_until for pod in state.pods if pod.read_until is not None]
         if rate is None or unit is None or not ends:
             return None
-        return SpeedSample(
-            state.counts,
-            rate.steps_per_second * unit,
-            rate.seconds,
-            max(ends),
-            state.node_kind or "",
-        )
+        speed, kind = rate.steps_per_second * unit, state.node_kind or ""
+        return SpeedSample(state.counts, speed, rate.seconds, max(ends), kind)
 
     def _run_seconds(self) -> float:
         return max((pod.meter.steady_seconds for pod in self._state.pods), default=0.0)
 
 
-def _rank(pod: PodState) -> tuple[bool, bool, int, int]:
+def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
+    for value, kept in (
+        (parsed.samples_per_second, pod.samples_per_second),
+        (parsed.steps_per_second, pod.steps_per_second),
+    ):
+        if value is not None and math.isfinite(value):
+            pod.speeds_since = at if pod.speeds_since is None else pod.speeds_since
+            kept.append(value)
+            del kept[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
+
+
+def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     silent = pod.step is None and pod.epoch is None
     return not pod.tells_loss, silent, _TRAINERS.index(pod.role), pod.index
+
+
+def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:
+    """What is wrong with the job's log, and what would help; ``None`` where nothing is.
+
+    No figure in it grows: each becomes an Event, and a changed sentence would become another."""
+    if state.bad_losses >= _BAD_LOSSES:
+        return "the last losses in the log are nan or infinite: training may have diverged"
+    if state.losses:
+        return None
+    named = f"named {options.loss_metric!r} " if options.loss_metric else ""
+    if state.lossless >= _LINES_WITHOUT_LOSS:
+        names = f" (it has {', '.join(state.metrics)})" if state.metrics else ""
+        where = f"the log's lines of progress{names}"
+    elif state.unread_lines >= _UNREAD_LINES:
+        where = f"more than {_UNREAD_LINES} log lines"
+    else:
+        return None
+    return (
+        f"no training loss {named}was found in {where}: name it with the annotation "
+        "optimus.dl/loss-metric, or describe it with optimus.dl/metrics-format"
+    )

@@ -1,8 +1,7 @@
 """The losses of a training run as a bounded list of points in training order.
 
-Old points are averaged pairwise when there are too many, within an epoch first, so that means over
-an epoch stay what they were. A restore from a checkpoint takes away what it undid.
-"""
+Where there are too many, neighbours among the old ones are averaged, within an epoch first, so that
+means over an epoch stay the same. A restore from a checkpoint removes what it undid."""
 
 import math
 from dataclasses import replace
@@ -34,8 +33,7 @@ def add(
     replace_last: bool = False,
     cumulative: bool = False,
 ) -> None:
-    """Append a point; in place of the last one, or of its whole epoch if it is the mean since that
-    began."""
+    """Append a point; ``cumulative``: it is the mean since its epoch began and replaces that."""
     index = epoch_index(point)
     if replace_last and points:
         points.pop()
@@ -44,14 +42,13 @@ def add(
     points.append(point)
 
 
-def add_epoch_mean(points: list[LossPoint], point: LossPoint, *, whole: bool) -> None:
-    """Append an epoch's mean as its last line tells it; where lines within the epoch told more, it
-    only closes it.
+def add_epoch_mean(points: list[LossPoint], point: LossPoint, *, of_all: bool) -> None:
+    """Append an epoch's mean from its last line.
 
-    With ``whole`` the line gives the mean of the whole epoch, and takes the place of all its
-    points."""
+    With ``of_all`` the mean is of the whole epoch and replaces the epoch's points; otherwise it
+    only closes an epoch that has points."""
     last = points[-1] if points else None
-    if whole:
+    if of_all:
         add(points, point, cumulative=True)
     elif last is not None and epoch_index(last) == epoch_index(point):
         points[-1] = replace(last, epoch=point.epoch, step=point.step)
@@ -60,8 +57,7 @@ def add_epoch_mean(points: list[LossPoint], point: LossPoint, *, whole: bool) ->
 
 
 def drop_undone(points: list[LossPoint], *, step: int | None, epoch: float | None) -> None:
-    """Take away the points after the step, or else the epochs done, that training was restored
-    to."""
+    """Remove the points after the step (or else epoch) that training was restored to."""
     while points and _is_after(points[-1], step, epoch):
         points.pop()
 
@@ -73,8 +69,7 @@ def _is_after(point: LossPoint, step: int | None, epoch: float | None) -> bool:
 
 
 def thin(points: list[LossPoint], limit: int) -> list[LossPoint]:
-    """At most ``limit`` points, neighbours averaged; the newest fifth stays as it is while that is
-    possible."""
+    """At most ``limit`` points, neighbours averaged; the newest fifth is kept if possible."""
     while len(points) > limit:
         newest = len(points) - limit // 5
         merged = _merge_pairs(points[:newest], within_epochs=True)

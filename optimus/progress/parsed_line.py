@@ -1,70 +1,103 @@
-"""What one log line says, whoever printed it: the common form of all log formats."""
+"""One log line: its clean text, and what it says in the form common to all log formats."""
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 NUMBER: Final = r"(?>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?i:nan|inf(?:inity)?))(?!\w)"
-"""A number as programs print it, nan and inf among them. Atomic, so that 1.9K does not read as
-1."""
+"""A number as programs print it, nan and inf included. Atomic: 1.9K does not parse as 1."""
+MAX_CHARACTERS: Final = 4096
+"""Longer lines are cut: no training log needs more, and matching time grows with the length."""
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_LAUNCHER: Final = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
+_STAMP: Final = re.compile(
+    r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s+)?"
+    r"(?:[A-Z]+:[\w.]+:\s?)?(?:[IWEF]\d{4} [\d:.]+\s+\d+ [^\s:]+:\d+\] )?"
+)
+_INVISIBLE: Final = " \t\b\n\v\f"
+_INTEGER: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
+_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({NUMBER})")
+_CROSS_ENTROPIES: Final = (
+    "cross-entropy",
+    "cross_entropy",
+    "crossentropy",
+    "softmax-cross-entropy",
+)
+_LOSSES: Final = ("loss", *_CROSS_ENTROPIES, "nll-loss", "nll_loss")
+_PERPLEXITIES: Final = ("perplexity", "ppl")
+_LEARNING_RATES: Final = ("lr", "LR", "learning_rate", "learning-rate")
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint that a line speaks of: at a global step, or after so many epochs, or where
-    training stands.
-
-    Not ``complete``: the line says that the save begins.
-    """
+    """A checkpoint on a line: at a global step, after some epochs, or at the current position."""
 
     step: int | None = None
     epochs: int | None = None
     complete: bool = True
+    """False: the line announces that the save begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What one line says; ``None`` or false where it says nothing.
-
-    ``epoch`` is the running epoch counted from 0; with ``epoch_as_printed`` it is the printed
-    number, which may count from 0 or from 1. ``batch`` of ``batches`` in that epoch are done by the
-    process that prints; ``step`` is the whole job's. A ``cumulative`` loss is the mean since the
-    epoch began. ``samples_per_second`` is that of the process, ``steps_per_second`` the whole
-    job's. ``metrics`` are the names of all values on the line. With ``epoch_line_is_mean`` the log
-    is one whose line at an epoch's end gives the mean of the whole epoch."""
+class ParsedLine:
+    """What one line says; ``None`` or false where it says nothing."""
 
     epoch: int | None = None
+    """The running epoch, counted from 0."""
     epoch_as_printed: bool = False
+    """``epoch`` is the printed number, which may count from 0 or from 1."""
     epoch_ended: bool = False
     batch: int | None = None
+    """Batches of ``batches`` done in this epoch by the process that prints."""
     batches: int | None = None
     step: int | None = None
+    """The job's global step."""
     loss: float | None = None
     cumulative: bool = False
+    """``loss`` is the mean since the epoch began."""
     epoch_line_is_mean: bool = False
+    """The log is one whose line at an epoch's end gives the mean of the whole epoch."""
     samples_per_second: float | None = None
+    """Of the process that prints."""
     steps_per_second: float | None = None
+    """Of the whole job."""
     learning_rate: float | None = None
     saved: Saved | None = None
     metrics: tuple[str, ...] = ()
+    """The names of all values on the line."""
 
     @property
     def trained(self) -> bool:
-        """Whether the line tells how far training is."""
+        """Whether the line gives a position in the training."""
         return self.step is not None or self.batch is not None or self.epoch_ended
 
 
-UNDERSTOOD: Final = Reading()
-"""A known line that says nothing about the training itself, such as the result of an evaluation."""
-
-_WHOLE: Final = re.compile(r"\+?\d{1,15}(?:\.0*)?")
-_PAIR: Final = re.compile(rf"(?:^|[\s,])([A-Za-z][\w./|-]*)=({NUMBER})")
+NO_PROGRESS: Final = ParsedLine()
+"""A known line without training progress, such as the result of an evaluation."""
 
 
-def whole(text: str) -> int | None:
-    """The whole number that a text is, at most 15 digits, or ``None``."""
-    return int(float(text)) if _WHOLE.fullmatch(text) else None
+def clean(raw: str) -> str:
+    """The last complete state of a line, without colours and backspaces, cut to 4096 characters.
+
+    A progress bar rewrites itself with carriage returns and backspaces, so hundreds of its states
+    share one line; colours may stand between a name and its number."""
+    states = (state for state in reversed(raw.rstrip("\n").split("\r")) if state.strip(_INVISIBLE))
+    text = _ANSI.sub("", next(states, "")).replace("\b", "")
+    # A number that the cut went through still parses, as another number: drop the last word.
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rpartition(" ")[0]
+
+
+def without_prefix(text: str) -> str:
+    """The line without the prefixes of launchers and loggers (time, level, source)."""
+    return _STAMP.sub("", _LAUNCHER.sub("", text), count=1)
+
+
+def parse_integer(text: str) -> int | None:
+    """A non-negative integer of at most 15 digits, or ``None``."""
+    return int(float(text)) if _INTEGER.fullmatch(text) else None
 
 
 def pairs(text: str) -> dict[str, float]:
@@ -73,5 +106,29 @@ def pairs(text: str) -> dict[str, float]:
 
 
 def numbers(found: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Names and texts of numbers as numbers."""
+    """Values by name, from names and texts of numbers."""
     return {name: float(value) for name, value in found}
+
+
+def choose_loss(values: Mapping[str, float], wanted: str | None) -> float | None:
+    """The training loss among a line's values, or ``None``.
+
+    A user's ``loss-metric`` (``wanted``) is taken literally. Without one: ``loss``, else the
+    cross-entropy, else the negative log-likelihood, else the log of the perplexity, which is the
+    exponential of the cross-entropy. Never an accuracy."""
+    if wanted is not None:
+        return values.get(wanted)
+    lowered = {name.lower(): value for name, value in values.items()}
+    for name in _LOSSES:
+        if name in lowered:
+            return lowered[name]
+    perplexity = next((lowered[name] for name in _PERPLEXITIES if name in lowered), None)
+    if perplexity is None:
+        return None
+    return math.log(perplexity) if perplexity > 0 else math.nan
+
+
+def learning_rate(values: Mapping[str, float]) -> float | None:
+    """The learning rate among a line's values, or ``None``."""
+    rate = next((values[name] for name in _LEARNING_RATES if name in values), None)
+    return rate if rate is not None and 0 < rate < math.inf else None

@@ -7,86 +7,77 @@ from optimus.jobs import Counts
 
 
 class LogLine(NamedTuple):
-    """One line of a container's log; ``at`` is the kubelet's timestamp, seconds since the epoch,
-    UTC."""
+    """One line of a container's log."""
 
     at: float
+    """The kubelet's timestamp, seconds since the epoch, UTC."""
     text: str
 
 
-class RunLook(NamedTuple):
-    """One incarnation of a job's pods, as it was when a log was read.
-
-    ``node_kind`` is the kind of the nodes that its workers run on, written as in ``SpeedSample``;
-    empty where they bear no such label, ``None`` where nobody looked. ``read_at`` is when the read
-    began, by the reader's clock, which is not the kubelet's: seconds since the epoch, UTC.
-    """
+class PodRun(NamedTuple):
+    """One incarnation of a job's pods, as it was when a log was read."""
 
     name: str
     node_kind: str | None = None
+    """The class of its workers' nodes, written as in ``SpeedSample``; empty where they have no such
+    label, ``None`` where it was not determined."""
     read_at: float | None = None
+    """When the read began by the reader's clock (not the kubelet's), seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossPoint:
-    """One value of the training loss.
-
-    ``epoch`` counts completed epochs from the start of training (2.5: in the middle of the third),
-    ``step`` the job's global steps; each is ``None`` where the log does not tell. A point covers
-    the training right before it, so that 3.0 belongs to the third epoch. ``weight`` is how much
-    training its loss is the mean of, in steps or batches as the log counts, 1 where that is
-    unknown: means over an epoch are weighted by it. ``learning_rate`` is that of the point where
-    the log tells it."""
+    """One value of the training loss; it covers the training right before it."""
 
     loss: float
     epoch: float | None = None
+    """Completed epochs since the start of training (2.5: in the middle of the third, 3.0: its end);
+    ``None`` where the log does not say."""
     step: int | None = None
+    """The job's global steps."""
     weight: float = 1.0
+    """How much training the loss is the mean of, in steps or batches as the log counts; 1 where
+    unknown. Means over an epoch are weighted by it."""
     learning_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedSample:
-    """The job's measured speed at given counts.
-
-    ``steps_per_second`` is the whole job's: the workers' common rate in sync training, the sum over
-    workers in async training. ``seconds`` of steady training stand behind it; ``at`` is when it
-    ended, seconds since the epoch, UTC. ``node_kind`` is the kind of the nodes that its workers ran
-    on, where it is known; where they ran on several it is written as
-    ``models.speed_kinds.mixed_kind`` does."""
+    """The job's measured speed at given counts."""
 
     counts: Counts
     steps_per_second: float
+    """The whole job's: the workers' common rate in sync training, their sum in async training."""
     seconds: float
+    """How much steady training was measured."""
     at: float
+    """When the measurement ended, seconds since the epoch, UTC."""
     node_kind: str = ""
+    """The class of its workers' nodes where it is known; several as ``models.speed.samples``
+    writes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """The progress of one job, as far as its log tells.
-
-    ``losses`` are in training order, without what a restore from a checkpoint undid. ``epoch`` and
-    ``step`` are the latest ones. ``checkpoint_step`` is the step of the last checkpoint known to be
-    complete, and
-    ``checkpoint_at`` when the log said so; it is younger than ``checkpoint_since``, which is by the
-    reader's clock.
-    ``trained_seconds`` sums the steady training seen so far.
-    ``complaint`` is a sentence for the user where the log cannot be used as it is. ``node_kind`` is
-    the kind of the nodes that its workers run on now, or did last; ``None`` where nobody looked.
-    """
+    """The progress of one job, as far as its log shows it."""
 
     losses: tuple[LossPoint, ...] = ()
+    """In training order, without what a restore from a checkpoint undid."""
     epoch: float | None = None
     step: int | None = None
     steps_per_epoch: float | None = None
     samples: tuple[SpeedSample, ...] = ()
     checkpoint_step: int | None = None
+    """The step of the last checkpoint known to be complete, with the log line's timestamp
+    (``checkpoint_at``) and a time by the reader's clock since which it was made."""
     checkpoint_at: float | None = None
     checkpoint_since: float | None = None
     trained_seconds: float = 0.0
-    complaint: str | None = None
+    """Steady training observed so far."""
+    diagnostic: str | None = None
+    """A sentence for the user where the log cannot be used as it is."""
     node_kind: str | None = None
+    """The class of its workers' current nodes, or the last; ``None`` where not determined."""
 
 
 NOTHING = TrainingProgress()

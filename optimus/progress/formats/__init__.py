@@ -1,57 +1,48 @@
-"""All log formats together: one line in, one reading out.
+"""All log formats: one clean line in, one parsed line out.
 
-The first family that knows a line reads it. A user's own formats come on top: a ``metrics-format``
-decides the loss, a ``checkpoint-format`` what says that a save is complete.
-"""
+The first format that knows a line parses it; one is asked only for lines with one of its markers.
+A user's own formats come on top: ``metrics-format`` decides the loss, ``checkpoint-format`` which
+line says that a save is complete."""
 
 from dataclasses import replace
 
 from optimus.progress.formats import keras, mxnet, name_value, tensorflow
 from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import Reading, Saved, whole
+from optimus.progress.parsed_line import ParsedLine, Saved, parse_integer
 from optimus.progress.patterns import MAX_LINE_CHARACTERS
 
-_FAMILIES = (mxnet.read, tensorflow.read, keras.read, name_value.read)
+_FORMATS = (
+    (mxnet.MARKERS, mxnet.parse),
+    (tensorflow.MARKERS, tensorflow.parse),
+    (keras.MARKERS, keras.parse),
+    (name_value.MARKERS, name_value.parse),
+)
 
 
-def read_line(text: str, rules: LogFormatOptions) -> Reading | None:
-    """Read one cleaned line, or ``None`` where it says nothing of the training."""
-    reading = next(
-        (found for family in _FAMILIES if (found := family(text, rules)) is not None), None
-    )
-    if rules.metrics_format is not None:
-        reading = _with_own_metrics(text, reading, rules)
-    if rules.checkpoint_format is not None:
-        reading = _with_own_checkpoint(text, reading, rules)
-    return reading
+def parse_line(text: str, options: LogFormatOptions) -> ParsedLine | None:
+    """Parse one clean line; ``None`` where it says nothing about the training."""
+    parsed = None
+    for markers, parse in _FORMATS:
+        if parsed is None and any(marker in text for marker in markers):
+            parsed = parse(text, options)
+    if options.metrics_format is not None:
+        parsed = _with_user_metrics(text, parsed, options)
+    if options.checkpoint_format is not None:
+        found = options.checkpoint_format.search(text[:MAX_LINE_CHARACTERS])
+        if found is not None:
+            step = parse_integer(found[1]) if found.re.groups and found[1] else None
+            parsed = replace(parsed or ParsedLine(), saved=Saved(step=step))
+    return parsed
 
 
-def _with_own_metrics(
-    text: str, reading: Reading | None, rules: LogFormatOptions
-) -> Reading | None:
-    values = name_value.read_own_format(text, rules)
+def _with_user_metrics(
+    text: str, parsed: ParsedLine | None, options: LogFormatOptions
+) -> ParsedLine | None:
+    values = name_value.user_metrics(text, options)
     if not values:
-        return reading and replace(reading, loss=None)
-    own = name_value.reading_of(values, rules)
-    if reading is None:
+        return parsed and replace(parsed, loss=None)
+    own = name_value.from_values(values, options)
+    if parsed is None:
         return own
-    return replace(
-        reading,
-        loss=own.loss,
-        step=reading.step if own.step is None else own.step,
-        metrics=own.metrics,
-    )
-
-
-def _with_own_checkpoint(
-    text: str, reading: Reading | None, rules: LogFormatOptions
-) -> Reading | None:
-    found = (
-        rules.checkpoint_format.search(text[:MAX_LINE_CHARACTERS])
-        if rules.checkpoint_format
-        else None
-    )
-    if found is None:
-        return reading
-    step = whole(found[1]) if found.re.groups and found[1] else None
-    return replace(reading or Reading(), saved=Saved(step=step))
+    step = parsed.step if own.step is None else own.step
+    return replace(parsed, loss=own.loss, step=step, metrics=own.metrics)

@@ -15,7 +15,7 @@ from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig, RescaleRecord, Step
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
-from optimus.progress.types import LogLine, RunLook
+from optimus.progress.types import LogLine, PodRun
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
 
@@ -92,7 +92,7 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
     assert state.run is not None
     for read_at, at in reads:
         text = f"step={at + 1} loss=1" + (f" checkpoint={at + 1}" if at % 2 and at > 1 else "")
-        look = RunLook(state.run.name, "", BEGINNING + read_at)
+        look = PodRun(state.run.name, "", BEGINNING + read_at)
         state.log.observe(
             "a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(BEGINNING + at, text)], look
         )

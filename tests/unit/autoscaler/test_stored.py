@@ -8,7 +8,8 @@ import pytest
 
 from autoscaler.profile.codec import JobRecord, SavedState, pack, unpack
 from optimus.jobs import Counts, Role
-from optimus.progress.state import LogState, PodState
+from optimus.progress.pod_progress import PodState
+from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint
 
 MEMORY = SavedState(

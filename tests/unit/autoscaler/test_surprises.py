@@ -7,7 +7,7 @@ from autoscaler.profile.codec import pack, unpack
 from optimus.jobs import Role
 from optimus.kube.contract import Phase
 from optimus.kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
-from optimus.progress.state import PodState
+from optimus.progress.pod_progress import PodState
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import SUSPENDED_BY, FakeJob, tf_job

@@ -5,10 +5,9 @@ from typing import Final
 
 import pytest
 
-from optimus.progress.formats import read_line
-from optimus.progress.line_cleanup import clean
+from optimus.progress.formats import parse_line
 from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import Reading
+from optimus.progress.parsed_line import ParsedLine, clean
 from tests.unit.docs.pages import page, spans
 
 _GUIDE: Final = page("docs/user-guide.md")
@@ -21,16 +20,16 @@ _LINES: Final = [
 ]
 
 
-def _read(line: str) -> Reading:
-    reading = read_line(clean(line), LogFormatOptions())
-    assert reading is not None, line
-    return reading
+def _parse(line: str) -> ParsedLine:
+    parsed = parse_line(clean(line), LogFormatOptions())
+    assert parsed is not None, line
+    return parsed
 
 
 @pytest.mark.parametrize("line", _LINES)
-def test_a_line_of_the_table_is_read(line: str) -> None:
-    reading = _read(line)
-    assert (reading.saved is not None) == ("ckpt" in line or "heckpoint" in line)
+def test_a_line_of_the_table_is_parse(line: str) -> None:
+    parsed = _parse(line)
+    assert (parsed.saved is not None) == ("ckpt" in line or "heckpoint" in line)
 
 
 def test_the_table_has_a_line_of_each_framework() -> None:
@@ -39,14 +38,14 @@ def test_the_table_has_a_line_of_each_framework() -> None:
 
 def test_the_line_that_is_advised_tells_everything() -> None:
     (line,) = (each for each in _GUIDE.code if each.startswith("2026-01-01T"))
-    reading = _read(line)
-    assert (reading.loss, reading.step, reading.epoch) == (0.4123, 1200, 3)
-    assert reading.saved is not None
-    assert reading.saved.step == 1200
+    parsed = _parse(line)
+    assert (parsed.loss, parsed.step, parsed.epoch) == (0.4123, 1200, 3)
+    assert parsed.saved is not None
+    assert parsed.saved.step == 1200
 
 
 @pytest.mark.parametrize("name", ["examples/light", "examples/mxnet", "examples/tensorflow"])
-def test_the_lines_that_an_example_prints_are_read(name: str) -> None:
+def test_the_lines_that_an_example_prints_are_parse(name: str) -> None:
     printed = [
         each
         for each in page(f"{name}/README.md").text.splitlines()
@@ -54,4 +53,4 @@ def test_the_lines_that_an_example_prints_are_read(name: str) -> None:
     ]
     assert printed
     for line in printed:
-        assert _read(line.strip()).step is not None
+        assert _parse(line.strip()).step is not None

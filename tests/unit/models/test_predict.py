@@ -131,7 +131,7 @@ class TestNotReady:
 
     def test_a_log_that_cannot_be_used_says_so_itself(self) -> None:
         assert (
-            self.reason(TrainingProgress(complaint="no training loss was found"))
+            self.reason(TrainingProgress(diagnostic="no training loss was found"))
             == "no training loss was found"
         )
 

@@ -18,13 +18,13 @@ GLUON = "Epoch[0] Batch [{}]/[40]\tSpeed: 5 samples/sec\tloss=1"
 
 def read(
     texts: Sequence[str],
-    rules: LogFormatOptions = SYNC,
+    options: LogFormatOptions = SYNC,
     *,
     counts: Counts = COUNTS,
     every: float = 1.0,
 ) -> TrainingProgress:
     """The progress that worker 0's log tells, one line a second."""
-    log = ProgressLog(rules)
+    log = ProgressLog(options)
     log.observe("job-worker-0", Role.WORKER, 0, counts, stamped(texts, every=every), "run-1")
     return log.progress(LATER)
 

@@ -14,7 +14,7 @@ BATCHES = [
 ]
 
 
-def rules(
+def options(
     chief_trains: bool, mode: TrainingMode = TrainingMode.ASYNC, batch: Batch | None = None
 ) -> LogFormatOptions:
     return LogFormatOptions.of(job(fixed=CHIEF, chief_trains=chief_trains, mode=mode, batch=batch))
@@ -30,7 +30,7 @@ def rules(
     ],
 )
 def test_async_trainers_add_up(chief_trains: bool, speed: float, per_epoch: float) -> None:
-    log = ProgressLog(rules(chief_trains))
+    log = ProgressLog(options(chief_trains))
     for role, name in ((Role.CHIEF, "chief"), (Role.WORKER, "worker")):
         log.observe(name, role, 0, Counts(1, 4), stamped(BATCHES, every=2.0), "r")
     progress = log.progress(LATER)
@@ -40,5 +40,7 @@ def test_async_trainers_add_up(chief_trains: bool, speed: float, per_epoch: floa
 
 @pytest.mark.parametrize(("chief_trains", "share"), [(True, 16.0), (False, 20.0)])
 def test_the_jobs_batch_is_shared_among_all_who_train(chief_trains: bool, share: float) -> None:
-    given = rules(chief_trains, TrainingMode.SYNC, Batch(80, BatchScope.JOB))
-    assert given.worker_batch(4) == share
+    log = ProgressLog(options(chief_trains, TrainingMode.SYNC, Batch(80, BatchScope.JOB)))
+    printed = stamped(["loss=1 samples_per_sec=640"] * 4)
+    log.observe("worker", Role.WORKER, 0, Counts(1, 4), printed, "r")
+    assert log.progress(LATER).samples[0].steps_per_second == 640 / share

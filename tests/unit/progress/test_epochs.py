@@ -18,8 +18,10 @@ class TestEpochs:
         assert progress.epoch == 5.0
 
     def test_an_annotation_overrules_what_is_learned(self) -> None:
-        rules = LogFormatOptions(mode=TrainingMode.SYNC, steps_per_epoch=50.0)
-        progress = read([f"epoch={step // 20} step={step} loss=1" for step in range(1, 101)], rules)
+        options = LogFormatOptions(mode=TrainingMode.SYNC, steps_per_epoch=50.0)
+        progress = read(
+            [f"epoch={step // 20} step={step} loss=1" for step in range(1, 101)], options
+        )
         assert (progress.steps_per_epoch, progress.epoch) == (50.0, 2.0)
 
     def test_epochs_that_count_from_zero_and_from_one_mean_the_same(self) -> None:
@@ -62,8 +64,8 @@ class TestEpochs:
         assert len(progress.losses) == 8
 
     def test_steps_per_epoch_shrink_with_the_workers_where_each_has_its_own_batch(self) -> None:
-        rules = LogFormatOptions(mode=TrainingMode.SYNC, batch=Batch(16, BatchScope.WORKER))
-        log = ProgressLog(rules)
+        options = LogFormatOptions(mode=TrainingMode.SYNC, batch=Batch(16, BatchScope.WORKER))
+        log = ProgressLog(options)
         texts = [f"epoch={step // 40} step={step} loss=1" for step in range(121)]
         log.observe("w", Role.WORKER, 0, Counts(1, 1), stamped(texts), "1")
         assert log.progress(LATER).steps_per_epoch == 40

@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from optimus.progress.formats import read_line
-from optimus.progress.line_cleanup import clean
+from optimus.progress.formats import parse_line
 from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import Reading, Saved
+from optimus.progress.parsed_line import ParsedLine, Saved, clean
 
 MXNET = [
     pytest.param(
@@ -302,12 +301,12 @@ CHECKPOINTS = [
 
 @pytest.mark.parametrize(("line", "says"), [*MXNET, *TENSORFLOW, *KERAS, *PAIRS, *CHECKPOINTS])
 def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
-    reading = read_line(clean(line), LogFormatOptions())
+    parsed_line = parse_line(clean(line), LogFormatOptions())
     if says is None:
-        assert reading is None
+        assert parsed_line is None
         return
-    assert reading is not None
-    told = {name: getattr(reading, name) for name in says}
+    assert parsed_line is not None
+    told = {name: getattr(parsed_line, name) for name in says}
     assert told == {
         name: pytest.approx(value) if isinstance(value, float) else value
         for name, value in says.items()
@@ -333,16 +332,16 @@ def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
     ],
 )
 def test_other_lines_say_nothing(line: str) -> None:
-    assert read_line(clean(line), LogFormatOptions()) is None
+    assert parse_line(clean(line), LogFormatOptions()) is None
 
 
 @pytest.mark.parametrize("value", ["nan", "NaN", "inf", "-inf", "Infinity"])
 def test_a_loss_that_is_no_number_is_seen_as_such(value: str) -> None:
-    reading = read_line(f"loss = {value}, step = 3", LogFormatOptions())
-    assert reading is not None
-    assert reading.loss is not None
-    assert not math.isfinite(reading.loss)
+    parsed_line = parse_line(f"loss = {value}, step = 3", LogFormatOptions())
+    assert parsed_line is not None
+    assert parsed_line.loss is not None
+    assert not math.isfinite(parsed_line.loss)
 
 
 def test_validation_metrics_are_not_the_training_loss() -> None:
-    assert read_line("Epoch[2] Validation-cross-entropy=1.84", LogFormatOptions()) == Reading()
+    assert parse_line("Epoch[2] Validation-cross-entropy=1.84", LogFormatOptions()) == ParsedLine()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.progress.line_cleanup import MAX_CHARACTERS, clean, without_prefix
+from optimus.progress.parsed_line import MAX_CHARACTERS, clean, without_prefix
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
-from optimus.progress.types import LogLine, RunLook
+from optimus.progress.types import LogLine, PodRun
 from tests.unit.progress.jobs import START
 from tests.unit.progress.reads import LATER, SYNC
 
@@ -29,7 +29,7 @@ class TestClocks:
         ]
         for now in range(10, steps + 10, 10):
             lines = served(printed[:now], log.next_since("w"))
-            log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, RunLook("r", read_at=START + now))
+            log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START + now))
         return log
 
     @pytest.mark.parametrize(
@@ -81,20 +81,18 @@ class TestClocks:
         ]:
             lines = [LogLine(START + read_at + skew - 1, line)]
             log.observe(
-                "w", Role.WORKER, 0, Counts(1, 1), lines, RunLook("r", read_at=START + read_at)
+                "w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START + read_at)
             )
         for read_at in (630, 640):  # nothing new is printed: the checkpoint grows old
-            log.observe(
-                "w", Role.WORKER, 0, Counts(1, 1), [], RunLook("r", read_at=START + read_at)
-            )
+            log.observe("w", Role.WORKER, 0, Counts(1, 1), [], PodRun("r", read_at=START + read_at))
         assert log.progress(LATER).checkpoint_since == START + 20
 
     def test_another_pods_read_does_not_make_a_checkpoint_younger(self) -> None:
         log = ProgressLog(SYNC)
-        log.observe("w0", Role.WORKER, 0, Counts(1, 2), [], RunLook("r", read_at=START))
-        log.observe("w1", Role.WORKER, 1, Counts(1, 2), [], RunLook("r", read_at=START + 600))
+        log.observe("w0", Role.WORKER, 0, Counts(1, 2), [], PodRun("r", read_at=START))
+        log.observe("w1", Role.WORKER, 1, Counts(1, 2), [], PodRun("r", read_at=START + 600))
         lines = [LogLine(START + 100, "step=5 loss=1 checkpoint=5")]
-        log.observe("w0", Role.WORKER, 0, Counts(1, 2), lines, RunLook("r", read_at=START + 610))
+        log.observe("w0", Role.WORKER, 0, Counts(1, 2), lines, PodRun("r", read_at=START + 610))
         assert log.progress(LATER).checkpoint_since == START
 
     @pytest.mark.parametrize(
@@ -105,5 +103,5 @@ class TestClocks:
     ) -> None:
         log = ProgressLog(SYNC)
         lines = [LogLine(START + stamp, "step=5 loss=1 checkpoint=5")]
-        log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, RunLook("r", read_at=START))
+        log.observe("w", Role.WORKER, 0, Counts(1, 1), lines, PodRun("r", read_at=START))
         assert log.progress(LATER).checkpoint_since == START + since

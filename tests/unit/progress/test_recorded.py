@@ -38,7 +38,7 @@ def test_a_real_job_through_five_runs() -> None:
     assert progress.steps_per_epoch == pytest.approx(20, rel=0.05)
     steps = [point.step for point in progress.losses]
     assert steps == sorted(set(steps), key=lambda step: step or 0)
-    assert progress.complaint is None
+    assert progress.diagnostic is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
 from optimus.progress.options import LogFormatOptions
 from optimus.progress.state import LogState
-from optimus.progress.types import LogLine, RunLook
+from optimus.progress.types import LogLine, PodRun
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import LATER, SYNC, pairs, read
 
@@ -120,7 +120,7 @@ class TestKindsOfNodes:
         log = log or ProgressLog(SYNC)
         for run, kind in enumerate(kinds, first):
             lines = stamped(pairs(30 * run + 1, 30 * run + 30), start=START + 100 * run)
-            log.observe("w", Role.WORKER, 0, Counts(1, 1 + run), lines, RunLook(f"run-{run}", kind))
+            log.observe("w", Role.WORKER, 0, Counts(1, 1 + run), lines, PodRun(f"run-{run}", kind))
         return log
 
     @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ class TestKindsOfNodes:
             0,
             Counts(1, 1),
             stamped(["step=31 loss=1"], start=START + 30),
-            RunLook("run-0", ""),
+            PodRun("run-0", ""),
         )
         assert log.progress(LATER).node_kind == "fast"
 

@@ -1,0 +1,287 @@
+"""One pod's log: how far it is read, where its process's training is, and how fast it trains.
+
+A global step is taken as it is. Batches within an epoch are added up over epochs; how many an epoch
+has is on the line, or learned when the epoch ends: the batches of its last line, and as many more
+as fit in the time since.
+
+The speed comes from positions and the kubelet's timestamps. Marks (instant, position) are kept at
+least 0.25 s apart, since buffered output arrives in bursts whose timestamps say nothing. The first
+interval between marks is warm-up, at about half the usual speed, and is left out. So are intervals
+far from the median speed (validation, a checkpoint, a stall); the others are averaged."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from optimus.jobs import Role
+from optimus.progress.parsed_line import ParsedLine, Saved
+from optimus.progress.types import LogLine
+
+MAX_MARKS: Final = 64
+_GAP_SECONDS: Final = 0.25
+_BACK_SECONDS: Final = 1.0
+_USUAL: Final = (0.5, 2.0)
+"""An interval counts while its speed is within these factors of the median."""
+_MAX_TEXTS: Final = 8
+_AHEAD_SECONDS: Final = 60.0
+"""A line with a later timestamp than this from now is from the future."""
+
+
+class Mark(NamedTuple):
+    """The position of training at an instant (seconds since the epoch, UTC)."""
+
+    at: float
+    position: float
+
+
+class Rate(NamedTuple):
+    """A speed in steps per second, measured over so many seconds of training."""
+
+    steps_per_second: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class RateMeter:
+    """Measures the speed of one process; bounded, and plain data that can be stored."""
+
+    marks: list[Mark] = field(default_factory=list)
+    gap_seconds: float = _GAP_SECONDS
+
+    def add(self, at: float, position: float) -> None:
+        """Add a position; one behind the last mark, or long before it in time, starts over."""
+        last = self.marks[-1] if self.marks else None
+        if last and (position < last.position or at < last.at - _BACK_SECONDS):
+            self.restart()
+        if not self.marks or at - self.marks[-1].at >= self.gap_seconds:
+            self.marks.append(Mark(at, position))
+        if len(self.marks) > MAX_MARKS:
+            # The first two bound the warm-up and stay as they are; so does the newest.
+            self.marks = self.marks[:2] + self.marks[:1:-2][::-1]
+            self.gap_seconds *= 2
+
+    def restart(self) -> None:
+        """Forget everything: the process has started again."""
+        self.marks = []
+        self.gap_seconds = _GAP_SECONDS
+
+    @property
+    def steady_seconds(self) -> float:
+        """Seconds of training since the warm-up."""
+        return self.marks[-1].at - self.marks[1].at if len(self.marks) > 1 else 0.0
+
+    def rate(self) -> Rate | None:
+        """The steady speed, or ``None`` while there is only warm-up."""
+        rates = [
+            Rate((b.position - a.position) / (b.at - a.at), b.at - a.at)
+            for a, b in pairwise(self.marks[1:])
+        ]
+        usual = _median_by_steps(rates)
+        if usual is None or usual <= 0:
+            return None
+        low, high = (factor * usual for factor in _USUAL)
+        kept = [rate for rate in rates if low <= rate.steps_per_second <= high]
+        seconds = sum(rate.seconds for rate in kept)
+        return Rate(sum(rate.steps_per_second * rate.seconds for rate in kept) / seconds, seconds)
+
+
+def _median_by_steps(rates: Sequence[Rate]) -> float | None:
+    """The speed at which at least half of all steps were made or slower: a stall has few steps."""
+    steps = [rate.steps_per_second * rate.seconds for rate in rates]
+    half, passed = sum(steps) / 2, 0.0
+    for rate, made in sorted(zip(rates, steps, strict=True)):
+        passed += made
+        if passed >= half:
+            return rate.steps_per_second
+    return None
+
+
+@dataclass(slots=True)
+class PodState:
+    """How far one pod's log is read, and the position of its process; stored in the profile."""
+
+    name: str
+    role: Role
+    index: int
+    read_until: float | None = None
+    """The timestamp of the last line taken."""
+    texts: list[str] = field(default_factory=list)
+    """The lines with that timestamp, the last one last."""
+    news_at: float | None = None
+    """When the last read began that brought a new line, by the reader's clock."""
+    quiet_reads: int = 0
+    """Reads since then, without a new line."""
+    read_at: float | None = None
+    """When the last read began by the reader's clock; ``read_before_at`` the one before it."""
+    read_before_at: float | None = None
+    step: int | None = None
+    """The job's global step where the log has it; else the fields that follow are used."""
+    epoch: int | None = None
+    """The running epoch, from 0."""
+    batch: int = 0
+    """Batches done in it, the last at ``batch_at``."""
+    batch_at: float = 0.0
+    seconds_per_batch: float | None = None
+    line_batches: int = 0
+    """Batches from one line to the next."""
+    batches: float | None = None
+    """Batches of an epoch."""
+    ended: bool = False
+    before: float = 0.0
+    """The process's own batches in earlier epochs."""
+    header: int | None = None
+    """The epoch of a Keras header whose progress bars are being read, of ``header_batches``."""
+    header_batches: int | None = None
+    tells_loss: bool = False
+    """Whether its log has a loss."""
+    meter: RateMeter = field(default_factory=RateMeter)
+    samples_per_second: list[float] = field(default_factory=list)
+    """Printed speeds since ``speeds_since``; likewise ``steps_per_second``."""
+    steps_per_second: list[float] = field(default_factory=list)
+    speeds_since: float | None = None
+    saving: Saved | None = None
+    """A checkpoint that has begun, until the next sign of training."""
+
+
+class Move(NamedTuple):
+    """What a line changed."""
+
+    step: int | None = None
+    """The job's global step; else the running ``epoch`` from 0, and the epochs ``done`` in all."""
+    epoch: int | None = None
+    done: float | None = None
+    back: bool = False
+    """Training was restored to an earlier position."""
+    repeat: bool = False
+    """The line has the position of the line before."""
+    steps: float = 1.0
+    """Training between the two lines, in steps or batches."""
+
+
+def new_lines(pod: PodState, lines: Sequence[LogLine]) -> Iterator[LogLine]:
+    """The lines that no earlier read returned: reads overlap, as ``sinceTime`` is in whole seconds.
+
+    What comes after the last line taken is new, whatever its timestamp: a node's clock may be set
+    back, and standard output and error may be a moment apart. Where that line is not among them,
+    timestamps decide."""
+    until, texts = pod.read_until, tuple(pod.texts)
+    last = LogLine(until, texts[-1]) if until is not None and texts else None
+    known = max((index for index, line in enumerate(lines) if line == last), default=None)
+    pod.quiet_reads += 1
+    for index, line in enumerate(lines):
+        if known is not None:
+            is_old = index <= known
+        else:
+            is_old = until is not None and (
+                line.at < until or (line.at == until and line.text in texts)
+            )
+        if is_old:
+            continue
+        if line.at != pod.read_until:
+            pod.read_until, pod.texts = line.at, []
+        pod.texts = [*pod.texts, line.text][-_MAX_TEXTS:]
+        pod.quiet_reads, pod.news_at = 0, pod.read_at
+        yield line
+
+
+def next_since(pod: PodState) -> float | None:
+    """From when on to read the pod's log next, seconds since the epoch; ``None``: from its start.
+
+    Where the last line was from the future and nothing has come since, the node's clock may be
+    right again: every second read begins a little before the one that brought that line."""
+    if pod.read_until is None or pod.news_at is None or pod.quiet_reads % 2 == 0:
+        return pod.read_until
+    is_ahead = pod.read_until > pod.news_at + _AHEAD_SECONDS
+    return pod.news_at - _AHEAD_SECONDS if is_ahead else pod.read_until
+
+
+def advance(pod: PodState, at: float, parsed: ParsedLine) -> Move | None:
+    """Move a pod to the position on the line; ``None`` where the line is not about its training."""
+    if parsed.step is not None:
+        return _to_step(pod, at, parsed.step, parsed.epoch)
+    if pod.step is not None:
+        return None  # this log has global steps as well, which are exact
+    epoch = _epoch_of(pod, parsed)
+    return None if epoch is None else _to_batch(pod, at, epoch, parsed)
+
+
+def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> Move:
+    former = pod.step
+    if former is None:
+        pod.meter.restart()  # what it holds, if anything, counts batches
+    pod.step = step
+    pod.meter.add(at, step)
+    if former is None:
+        return Move(step, epoch)
+    return Move(step, epoch, back=step < former, repeat=step == former, steps=max(step - former, 1))
+
+
+def _epoch_of(pod: PodState, parsed: ParsedLine) -> int | None:
+    """The running epoch: a progress bar's is its header's, if it has the length of the bars before.
+
+    A bar of another length is not of the training (``evaluate``)."""
+    if parsed.epoch is not None or pod.header is None:
+        return parsed.epoch
+    if None not in (parsed.batches, pod.header_batches) and parsed.batches != pod.header_batches:
+        return None
+    epoch, pod.header_batches = pod.header, parsed.batches
+    if parsed.epoch_ended:
+        pod.header = pod.header_batches = None
+    return epoch
+
+
+def _to_batch(pod: PodState, at: float, epoch: int, parsed: ParsedLine) -> Move:
+    back = _enter_epoch(pod, epoch, parsed.batch)
+    steps, repeat = _count_batches(pod, at, parsed.batch)
+    if parsed.batches:
+        pod.batches = parsed.batches
+    if parsed.epoch_ended:
+        _end_epoch(pod, at, length_known=parsed.batches is not None)
+        return Move(None, epoch, epoch + 1.0, back, repeat, steps)
+    fraction = min(pod.batch / pod.batches, 1.0) if pod.batches else 0.5
+    return Move(None, epoch, epoch + fraction, back, repeat, steps)
+
+
+def _enter_epoch(pod: PodState, epoch: int, batch: int | None) -> bool:
+    """Go to an epoch; true where that is a step back."""
+    former = pod.epoch
+    back = former is not None and (
+        epoch < former or (epoch == former and batch is not None and batch < pod.batch)
+    )
+    if former is not None and epoch > former and not back:
+        pod.before += (pod.batches or pod.batch) * (epoch - former)
+    if back:
+        pod.before = 0.0
+        pod.meter.restart()
+    if back or epoch != former:
+        pod.batch, pod.ended = 0, False
+    pod.epoch = epoch
+    return back
+
+
+def _count_batches(pod: PodState, at: float, batch: int | None) -> tuple[float, bool]:
+    """Note the batches done; returns how many are new, and whether none is."""
+    if batch is None:
+        return 1.0, False
+    new = batch - pod.batch
+    if new > 0:
+        elapsed = at - pod.batch_at
+        if pod.batch > 0 and elapsed > 0:
+            pod.seconds_per_batch = elapsed / new
+        pod.line_batches, pod.batch, pod.batch_at = new, batch, at
+        pod.meter.add(at, pod.before + batch)
+    return max(new, 1), new == 0
+
+
+def _end_epoch(pod: PodState, at: float, *, length_known: bool) -> None:
+    if pod.ended:
+        return
+    pod.ended = True
+    if pod.batch == 0:
+        # A log of whole epochs only: an epoch is its step.
+        pod.batches = 1.0
+        pod.meter.add(at, pod.before + 1.0)
+    elif not length_known:
+        unseen = (at - pod.batch_at) / pod.seconds_per_batch if pod.seconds_per_batch else 0.0
+        pod.batches = pod.batch + round(min(max(unseen, 0.0), pod.line_batches))

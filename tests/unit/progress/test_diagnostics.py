@@ -1,0 +1,36 @@
+"""The diagnostics of a log that cannot be used as it is."""
+
+from tests.unit.progress.reads import pairs, read
+
+
+class TestDiagnostics:
+    def test_a_log_without_a_loss_says_which_annotation_helps(self) -> None:
+        texts = [f"Epoch[0] Batch [{n}]\tSpeed: 5 samples/sec\taccuracy=0.1" for n in range(40)]
+        diagnostic = read(texts).diagnostic
+        assert diagnostic is not None
+        assert "optimus.dl/loss-metric" in diagnostic
+        assert "accuracy" in diagnostic
+
+    def test_a_log_of_unknown_lines_gets_a_diagnostic(self) -> None:
+        diagnostic = read([f"iteration {n} done" for n in range(300)]).diagnostic
+        assert diagnostic is not None
+        assert "more than 200 log lines" in diagnostic
+
+    def test_a_short_log_gets_no_diagnostic(self) -> None:
+        assert (
+            read(["Epoch[0] Batch [1]\tSpeed: 5 samples/sec\taccuracy=0.1"] * 3).diagnostic is None
+        )
+
+    def test_losses_that_are_no_numbers_are_dropped_with_a_diagnostic(self) -> None:
+        texts = [*pairs(1, 3), *(f"step={n} loss=nan" for n in range(4, 9))]
+        progress = read(texts)
+        assert len(progress.losses) == 3
+        assert progress.step == 8
+        assert (
+            progress.diagnostic
+            == "the last losses in the log are nan or infinite: training may have diverged"
+        )
+
+    def test_a_single_nan_gets_no_diagnostic(self) -> None:
+        progress = read([*pairs(1, 3), "step=4 loss=nan", *pairs(5, 6)])
+        assert (len(progress.losses), progress.diagnostic) == (5, None)
