@@ -13,7 +13,7 @@ from typing import Any
 from autoscaler.clocks import Clocks
 from autoscaler.cluster import Caches
 from autoscaler.controller import Components, Controller, Timing
-from autoscaler.decide import Decider, DecisionRules
+from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
@@ -22,6 +22,7 @@ from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, parse
 from autoscaler.web import create_app
 from optimus.interval import IntervalConfig, IntervalPlan
+from optimus.interval.driver import DriverConfig
 from optimus.interval.profiling import ProfilingRules
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
@@ -146,12 +147,10 @@ def _controller(
     rescales = RescaleExecutor(
         reader, JobWriter(client), reporting, logs, _rescale_config(settings)
     )
-    decider = Decider(_decision_rules(settings), metrics, dry_run=settings.dry_run)
+    decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
     parts = Components(caches, logs, decider, rescales, reporting, metrics)
     timing = Timing(
         tick_seconds=settings.tick_seconds,
-        interval_seconds=settings.interval_seconds,
-        early_interval_seconds=settings.early_interval_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
     )
     return Controller(parts, timing, clocks, dry_run=settings.dry_run)
@@ -164,28 +163,31 @@ def _job_rules(settings: Settings) -> EligibilityConfig:
     )
 
 
-def _decision_rules(settings: Settings) -> DecisionRules:
+def _decision_config(settings: Settings) -> DecisionConfig:
     interval = IntervalConfig(
         rescale_seconds=settings.rescale_cost_seconds,
         hysteresis_fraction=settings.least_gain_percent / 100,
         least_seconds_between_rescales=settings.rescale_spacing_seconds,
-    )
-    return DecisionRules(
-        POLICIES[settings.policy](),
-        Theorem1(),
-        forecast_job,
-        interval,
-        ProfilingRules(
+        profiling=ProfilingRules(
             # A run that only measures would be left at its counts by a process that decides once.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),
             steady_seconds=settings.profiling_seconds,
             run_limit_seconds=5 * settings.profiling_seconds,
             trained_limit_seconds=settings.profiling_lifetime_seconds,
-            most_rescales=interval.most_rescales,
-            least_seconds_between_rescales=interval.least_seconds_between_rescales,
+            least_seconds_between_rescales=settings.rescale_spacing_seconds,
         ),
+    )
+    return DecisionConfig(
+        POLICIES[settings.policy](),
+        Theorem1(),
+        forecast_job,
         # Later than the user is told which line would do: after two intervals.
         stale_seconds=3 * settings.interval_seconds,
+        driver=DriverConfig(
+            interval=interval,
+            interval_seconds=settings.interval_seconds,
+            early_interval_seconds=settings.early_interval_seconds,
+        ),
         hold_seconds=settings.start_timeout_seconds,
     )
 

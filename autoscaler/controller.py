@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autoscaler.clocks import Clocks
 from autoscaler.decide import Decider
-from autoscaler.job_state import TAKE_BACK_PREFIX, JobState
+from autoscaler.job_state import JobState
 from autoscaler.logs.poller import LogPoller, run_of
 from autoscaler.managed_jobs import ManagedJobs
 from autoscaler.metrics import Metrics
@@ -21,11 +21,11 @@ from autoscaler.observation import Observation, Observer
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.profile.status import phase_of
 from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import NO_COUNTS, RescaleRecord, Step
+from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.interval import IntervalPlan
-from optimus.jobs import RescaleRule
+from optimus.interval.driver import RescalePurpose
+from optimus.jobs import NO_COUNTS, RescaleRule
 from optimus.models.forecast import Forecast
-from optimus.nodes import Node
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,8 +35,6 @@ class Timing:
     """When what happens, in seconds."""
 
     tick_seconds: float = 2.0
-    interval_seconds: float = 600.0
-    early_interval_seconds: float = 60.0
     half_bound_seconds: float = 600.0
     """A gang of which only a part has nodes for so long is taken back."""
 
@@ -63,8 +61,6 @@ class Controller:
         self._timing = timing
         self._dry_run = dry_run
         self._clocks = clocks
-        self._planned_at: float | None = None
-        self._planned_for: object = None
         self._unmanaged_since: dict[str, float] = {}
 
     def run(self, stopping: Callable[[float], bool]) -> None:
@@ -85,10 +81,10 @@ class Controller:
         self._move_rescales(observation, now)
         plan = None
         with self._guard("decisions"):
-            plan = self._decide(observation) if decides else None
-            self._components.decider.begin_pending(self.managed, observation)
-            if decides:
-                self._components.decider.profile(self.managed, observation)
+            timer = self._clocks.timer()
+            plan = self._components.decider.step(
+                self.managed.states, observation, timer, decides=decides, alive=self._alive
+            )
         self._report([*leaving, *self.managed], observation, now)
         self._alive()
         return plan
@@ -137,51 +133,9 @@ class Controller:
             return
         counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
-        record = RescaleRecord(
-            f"{TAKE_BACK_PREFIX}{now:.0f}", now, counts, counts, why, Step.CHECKPOINT, now
-        )
-        state.begin(record)
-
-    def _decide(self, observation: Observation) -> IntervalPlan | None:
-        if not self._is_due(observation):
-            return None
-        self._planned_at = self._clocks.timer()
-        plan = self._components.decider.interval(self.managed, observation, self._alive)
-        # Afterwards, since planning fits the forecasts that tell whether a goal is met.
-        self._planned_for = self._occasion(observation)
-        return plan
-
-    def _is_due(self, observation: Observation) -> bool:
-        if self._planned_at is None:
-            return True
-        passed_seconds = self._clocks.timer() - self._planned_at
-        if passed_seconds >= self._timing.interval_seconds:
-            return True
-        if passed_seconds < self._timing.early_interval_seconds:
-            return False
-        return self._occasion(observation) != self._planned_for
-
-    def _occasion(self, observation: Observation) -> object:
-        """What, when it changes, is worth an early interval: jobs, their bounds and readiness, and
-        the nodes."""
-        nodes: tuple[Node, ...] = observation.snapshot.nodes
-        jobs = tuple((job.uid, job.bounds, job.goal, job.suspended and not self._is_ours(job.uid))
-                     for job in observation.snapshot.jobs)  # fmt: skip
-        return nodes, jobs, tuple(self._readiness(state, observation.at) for state in self.managed)
-
-    def _is_ours(self, uid: str) -> bool:
-        state = self.managed.states.get(uid)
-        return state is not None and state.rescale is not None
-
-    @staticmethod
-    def _readiness(state: JobState, at: float) -> object:
-        is_measured = (
-            bool(state.record.profiled)
-            and state.record.profiling_since is None
-            and state.rescale is None
-        )
-        goal_met = isinstance(state.forecast, Forecast) and state.forecast.goal_met
-        return state.job.uid, is_measured, goal_met, state.awaits_checkpoint(at)
+        purpose = RescalePurpose.TAKE_BACK
+        step, rescale_id = Step.CHECKPOINT, purpose.id_of(f"{now:.0f}")
+        state.begin(RescaleRecord(rescale_id, now, counts, counts, why, step, now, purpose=purpose))
 
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
         if self._dry_run:

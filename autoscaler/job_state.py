@@ -8,12 +8,13 @@ from typing import Final, Self
 from autoscaler.logs.poller import Run, run_of
 from autoscaler.observation import Observation
 from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
-from autoscaler.rescale.machine import NO_COUNTS, End, Outcome, Rescale, RescaleRecord
+from autoscaler.rescale.machine import End, Outcome, Rescale, RescaleRecord
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.allocation.placement_failures import kept
 from optimus.errors import NotReady
 from optimus.interval import Decision
-from optimus.jobs import AtTarget, Counts, Job, RescaleRule
+from optimus.interval.driver import RescalePurpose, why_unwanted
+from optimus.jobs import Counts, Job, RescaleRule
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob
@@ -22,20 +23,6 @@ from optimus.progress.log import ProgressLog
 from optimus.progress.options import LogFormatOptions
 from optimus.progress.types import TrainingProgress
 
-PROFILING_PREFIX: Final = "profiling-"
-"""How the id of a rescale begins that only measures a young job's speed."""
-
-EXPLORING_PREFIX: Final = "explore-"
-"""How the id of a rescale begins that measures an older job's speed."""
-
-SETTLING_PREFIX: Final = "measured-"
-"""How the id of a rescale begins that ends the profiling of a job whose log shows no
-checkpoints."""
-
-TAKE_BACK_PREFIX: Final = "half-placed-"
-"""How the id of a rescale begins that takes back a gang of which only a part could be placed."""
-
-
 FRESH_SECONDS: Final = 90.0
 """So long after a job's checkpoint is heard of, an interval may begin to move it: the least time
 between two of them, and a few looks at the log."""
@@ -43,11 +30,6 @@ between two of them, and a few looks at the log."""
 
 _MOST_KNOWN: Final = 16
 """Of a gang so many pods are remembered: enough to know it again when it has lost some."""
-
-
-def measures(record: RescaleRecord) -> bool:
-    """Whether a rescale only measures a young job's speed."""
-    return record.id.startswith(PROFILING_PREFIX)
 
 
 @dataclass(slots=True)
@@ -153,7 +135,7 @@ class JobState:
         """
         if self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
             return False
-        return not record.id.startswith((PROFILING_PREFIX, SETTLING_PREFIX, TAKE_BACK_PREFIX))
+        return record.purpose.needs_checkpoint
 
     def awaits_checkpoint(self, at: float) -> bool:
         """Whether the job is not moved before its next checkpoint, since one was waited for in
@@ -187,16 +169,7 @@ class JobState:
         """
         if before == target:
             return None
-        if not self.job.managed:
-            return self.job.left_alone or "its user has ended its management"
-        if self.job.rescale is RescaleRule.NEVER:
-            return "its rescale annotation says never by now"
-        if target == NO_COUNTS:
-            stays = self.goal_moved or self.job.at_target is not AtTarget.SUSPEND
-            return "its user changed its goal, or what happens there" if stays else None
-        return (
-            None if self.job.bounds.allow(target) else f"its bounds do not allow {target} any more"
-        )
+        return why_unwanted(self.job, target, goal_changed=self.goal_moved)
 
     @property
     def saved(self) -> SavedState:
@@ -216,11 +189,13 @@ class JobState:
             rescaling_to=self.rescaling_to,
             profiling_since=self.record.profiling_since,
             profiled=self.record.profiled,
-            measures=self.rescale is not None and measures(self.rescale.record),
+            measures=self.rescale is not None
+            and self.rescale.record.purpose is RescalePurpose.PROFILING,
             setbacks=self.record.setbacks,
             own_counts=self.record.own_counts if self.job.counts in self.record.profiled else None,
             awaits_checkpoint=self.awaits_checkpoint(at),
             suspended_at_target=self.record.suspended_at_target,
+            measured_at=self.record.measured_at,
         )
 
     def progress(self, now: float) -> TrainingProgress:
@@ -243,9 +218,9 @@ class JobState:
         """Take note of how a rescale ended."""
         self.rescale = None
         happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
-        is_profiling = measures(end.record)
+        is_profiling = end.record.purpose is RescalePurpose.PROFILING
         reached = end.outcome is Outcome.REACHED
-        settles = reached and not is_profiling and not end.record.id.startswith(EXPLORING_PREFIX)
+        settles = reached and not end.record.purpose.measures
         self.record = replace(
             self.record,
             # Profiling runs have a budget of their own and do not count against the cap on

@@ -7,7 +7,7 @@ gang but keeps its count.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from optimus.resources import NONE, Resources, total
 
@@ -41,6 +41,10 @@ class Counts(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.ps} PS + {self.workers} worker{'s' if self.workers != 1 else ''}"
+
+
+NO_COUNTS: Final = Counts(0, 0)
+"""As the target of a rescale: the job is suspended and stays so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ done to the job."""
 import logging
 import zlib
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.allocation import PlacementFailure
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
 from optimus.kube import profiles
 from optimus.kube.errors import Malformed
@@ -50,12 +51,11 @@ class JobRecord:
     suspended_at_target: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SavedState:
-    """The profile's ``state``."""
+class SavedState(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
+    """The profile's ``state``. Field names, here and below, are names in stored profiles."""
 
-    log: LogState = field(default_factory=LogState)
-    record: JobRecord = field(default_factory=JobRecord)
+    log: LogState = msgspec.field(default_factory=LogState)
+    record: JobRecord = msgspec.field(default_factory=JobRecord)
 
 
 def pack(saved: SavedState) -> str:
@@ -76,7 +76,7 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         # not from here.
         text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
         saved = msgspec.json.decode(text, type=SavedState)
-        return replace(saved, record=_until(saved.record, at))
+        return SavedState(saved.log, _until(saved.record, at))
     except (ValueError, zlib.error, msgspec.MsgspecError) as error:
         _LOG.warning(
             "job %s: what its profile remembers cannot be read (%s); it is learned anew", job, error
@@ -110,6 +110,7 @@ def pack_rescale(record: RescaleRecord) -> profiles.RescaleRecord:
         why=record.why,
         step=record.step_text,
         step_at=format_instant(record.step_at),
+        purpose=record.purpose,
     )
 
 
@@ -131,6 +132,7 @@ def unpack_rescale(
             stored.why,
             Step.CHECKPOINT,
             step_at,
+            purpose=_purpose_of(stored),
         )
         return record.with_step_text(stored.step)
     except (Malformed, ValueError) as error:
@@ -138,3 +140,19 @@ def unpack_rescale(
             "job %s: the rescale in its profile cannot be read (%s); it is given up", job, error
         )
         return None
+
+
+_OLD_IDS: Final = {
+    "profiling-": RescalePurpose.PROFILING,
+    "explore-": RescalePurpose.EXPLORATION,
+    "measured-": RescalePurpose.AFTER_PROFILING,
+    "half-placed-": RescalePurpose.TAKE_BACK,
+}
+"""How the ids of records begin that were stored without a purpose, by versions before it."""
+
+
+def _purpose_of(stored: profiles.RescaleRecord) -> RescalePurpose:
+    if stored.purpose in set(RescalePurpose):
+        return RescalePurpose(stored.purpose)
+    by_prefix = (each for prefix, each in _OLD_IDS.items() if stored.id.startswith(prefix))
+    return next(by_prefix, RescalePurpose.INTERVAL)

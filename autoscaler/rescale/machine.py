@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from optimus.jobs import Counts, Role
+from optimus.interval.driver import RescalePurpose
+from optimus.jobs import NO_COUNTS, Counts, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
 from optimus.kube.training_jobs import TrainingJob
-
-NO_COUNTS: Final = Counts(0, 0)
-"""As a target: the job is suspended and stays so."""
 
 
 class Step(StrEnum):
@@ -66,6 +64,8 @@ class RescaleRecord:
     step_at: float
     rolling_back: bool = False
     """The target could not be started: the job returns to ``before``."""
+
+    purpose: RescalePurpose = RescalePurpose.INTERVAL
 
     @property
     def current_target(self) -> Counts:
@@ -388,7 +388,16 @@ def adopt(job: ObservedJob, at: float) -> Rescale | None:
         return None
     step = Step.EMPTY if job.suspended else Step.YIELD
     why = "annotated as suspended by the autoscaler, without a record of a rescale"
-    record = RescaleRecord(job.suspended_by, at, job.counts, job.counts, why, step, at)
+    record = RescaleRecord(
+        job.suspended_by,
+        at,
+        job.counts,
+        job.counts,
+        why,
+        step,
+        at,
+        purpose=RescalePurpose.RECOVERY,
+    )
     return Rescale(record, needs_checkpoint=False)
 
 

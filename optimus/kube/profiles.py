@@ -40,6 +40,7 @@ class RescaleRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     why: str = ""
     step: str = ""
     step_at: str | None = None
+    purpose: str = ""
 
     @property
     def target(self) -> Counts:

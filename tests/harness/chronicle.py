@@ -24,12 +24,13 @@ class Rescale:
     before: Counts
     target: Counts
     why: str
+    purpose: str = ""
     phases: list[str] = field(default_factory=list)
 
     @property
     def measures(self) -> bool:
         """Whether it only measures a young job's speed."""
-        return self.id.startswith("profiling-")
+        return self.purpose == "profiling"
 
     @property
     def suspends(self) -> bool:
@@ -127,6 +128,7 @@ class Chronicle:
                     before,
                     (record["toPs"], record["toWorkers"]),
                     record.get("why", ""),
+                    record.get("purpose", ""),
                 )
                 phases = found.setdefault(rescale.id, rescale).phases
                 if status["phase"] not in phases:

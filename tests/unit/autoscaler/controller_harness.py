@@ -2,13 +2,14 @@
 
 from autoscaler.clocks import Clocks
 from autoscaler.controller import Components, Controller, Timing
-from autoscaler.decide import Decider, DecisionRules
+from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from optimus.interval import IntervalConfig
+from optimus.interval.driver import DriverConfig
 from optimus.interval.profiling import ProfilingRules
 from optimus.kube.profiles import ProfileStatus
 from optimus.models.forecast import forecast_job
@@ -16,9 +17,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 
-TIMING = Timing(
-    tick_seconds=1, interval_seconds=20, early_interval_seconds=5, half_bound_seconds=30
-)
+TIMING = Timing(tick_seconds=1, half_bound_seconds=30)
 
 
 class ControllerHarness:
@@ -40,15 +39,22 @@ class ControllerHarness:
         )
         config = RescaleConfig(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
         rescales = RescaleExecutor(cluster, cluster, reporting, logs, config)
-        rules = DecisionRules(
+        decision_config = DecisionConfig(
             OptimusPolicy(),
             Theorem1(),
             forecast_job,
-            IntervalConfig(rescale_seconds=5, least_seconds_between_rescales=10),
-            ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
             stale_seconds=130,
+            driver=DriverConfig(
+                interval=IntervalConfig(
+                    rescale_seconds=5,
+                    least_seconds_between_rescales=10,
+                    profiling=ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
+                ),
+                interval_seconds=20,
+                early_interval_seconds=5,
+            ),
         )
-        decider = Decider(rules, self.metrics, dry_run=self._dry_run)
+        decider = Decider(decision_config, self.metrics, dry_run=self._dry_run)
         parts = Components(cluster, logs, decider, rescales, reporting, self.metrics)
         self.controller = Controller(
             parts,

@@ -1,13 +1,24 @@
 """What a profile remembers of its job: one word, and any other word is given up instead of
 believed."""
 
+import json
 import zlib
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from pathlib import Path
 
 import pytest
 
-from autoscaler.profile.codec import JobRecord, SavedState, pack, unpack
+from autoscaler.profile.codec import (
+    JobRecord,
+    SavedState,
+    pack,
+    pack_rescale,
+    unpack,
+    unpack_rescale,
+)
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
+from optimus.kube import profiles
 from optimus.progress.pod_progress import PodState
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint
@@ -28,6 +39,36 @@ def test_a_memory_is_one_word_and_comes_back_as_it_was() -> None:
     assert not set(word) & set(' \n"')
     assert len(word) < 8_000
     assert unpack(word, "ns/j", 100.0) == MEMORY
+
+
+def test_what_an_earlier_version_stored_is_read_whole() -> None:
+    stored = json.loads(Path("tests/data/profiles/state.json").read_text())
+    word = b64encode(zlib.compress(json.dumps(stored).encode())).decode()
+    assert json.loads(zlib.decompress(b64decode(pack(unpack(word, "ns/j", 100.0))))) == stored
+
+
+@pytest.mark.parametrize(
+    ("rescale_id", "purpose", "expected"),
+    [
+        ("profiling-2026-01-01T00:00:00Z-1", "", RescalePurpose.PROFILING),
+        ("explore-2026-01-01T00:00:00Z-7", "", RescalePurpose.EXPLORATION),
+        ("measured-2026-01-01T00:00:00Z-7", "", RescalePurpose.AFTER_PROFILING),
+        ("half-placed-1767225600", "", RescalePurpose.TAKE_BACK),
+        ("2026-01-01T00:00:00Z-7", "", RescalePurpose.INTERVAL),
+        ("2026-01-01T00:00:00Z-7", "of a later version", RescalePurpose.INTERVAL),
+        ("profiling-2026-01-01T00:00:00Z-1", "exploration", RescalePurpose.EXPLORATION),
+    ],
+)
+def test_the_purpose_of_a_rescale_is_its_field_and_else_its_id_of_an_earlier_version(
+    rescale_id: str, purpose: str, expected: RescalePurpose
+) -> None:
+    stored = profiles.RescaleRecord(
+        rescale_id, "2026-01-01T00:00:00Z", 1, 1, 1, 2, step="empty", purpose=purpose
+    )
+    record = unpack_rescale(stored, "ns/j", 1e10)
+    assert record is not None
+    assert record.purpose is expected
+    assert pack_rescale(record).purpose == expected
 
 
 def test_nothing_done_lies_in_the_future() -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from autoscaler.rescale.machine import (
-    NO_COUNTS,
     CheckpointSeen,
     EmitEvent,
     End,
@@ -33,7 +32,7 @@ from autoscaler.rescale.machine import (
     adopt,
     advance,
 )
-from optimus.jobs import Counts
+from optimus.jobs import NO_COUNTS, Counts
 from optimus.kube.contract import Phase
 
 CONFIG = RescaleConfig()

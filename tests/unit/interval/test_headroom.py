@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.headroom import Claim, room_now
 from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.headroom import Claim, headroom
 from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
@@ -51,7 +51,7 @@ def free_cpus(layout: CapacityPlan) -> dict[str, int]:
 
 
 def left(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
-    return free_cpus(room_now(snapshot, Theorem1(), claims))
+    return free_cpus(headroom(snapshot, Theorem1(), claims))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def left(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
             Claim(job("a"), Counts(1, 1)), {"n": 3}, id="what a smaller one leaves is not free yet"
         ),
         pytest.param(
-            Claim(job("a"), Counts(4, 4), insists=True),
+            Claim(job("a"), Counts(4, 4), is_stopped=True),
             {"n": 0},
             id="one that finds no room closes all",
         ),
@@ -89,28 +89,28 @@ def test_a_job_that_is_placed_anew(claim: Claim, free: dict[str, int], leaving: 
 )
 def test_a_job_whose_pods_stay(target: Counts, free: dict[str, int]) -> None:
     snapshot = cluster({"m": 2, "n": 4}, pods_of("a", "mm"))
-    claim = Claim(job("a"), target, stays=True, insists=True)
+    claim = Claim(job("a"), target, keeps_pods=True, is_stopped=True)
     assert left(snapshot, claim) == free
 
 
 def test_only_nodes_that_the_job_may_use_are_closed() -> None:
-    claim = Claim(job("a", zone="m"), Counts(3, 3), insists=True)
+    claim = Claim(job("a", zone="m"), Counts(3, 3), is_stopped=True)
     assert left(cluster({"m1": 2, "m2": 2, "n": 4}, []), claim) == {"m1": 0, "m2": 0, "n": 4}
 
 
 def test_the_room_of_ones_own_pods_is_nobody_elses() -> None:
     snapshot = cluster({"n": 4}, pods_of("a", "nnnn", leaving=True))
-    layout = room_now(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), insists=True)])
+    layout = headroom(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), is_stopped=True)])
     assert not layout.fits(job("b"), Counts(1, 1))
-    layout = room_now(snapshot, Theorem1(), [Claim(job("a"), Counts(1, 3), insists=True)])
+    layout = headroom(snapshot, Theorem1(), [Claim(job("a"), Counts(1, 3), is_stopped=True)])
     assert [held.node for held in layout.held["a"]] == ["n"] * 4
 
 
 def test_a_job_that_was_stopped_comes_before_one_that_trains() -> None:
     snapshot = cluster({"n": 4}, [])
-    claims = [Claim(job("a"), Counts(1, 2)), Claim(job("b"), Counts(1, 2), insists=True)]
+    claims = [Claim(job("a"), Counts(1, 2)), Claim(job("b"), Counts(1, 2), is_stopped=True)]
     for each in (claims, claims[::-1]):
-        assert list(room_now(snapshot, Theorem1(), each).held) == ["b"]
+        assert list(headroom(snapshot, Theorem1(), each).held) == ["b"]
 
 
 def test_a_pod_on_a_node_that_is_gone_is_passed_over() -> None:
@@ -148,7 +148,7 @@ def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
         for uid, ps, workers, stays, insists in asked
     }
     now = free_cpus(CapacityPlan.of(snapshot, Theorem1(), leaving_counts=True))
-    layout = room_now(snapshot, Theorem1(), list(claims.values()))
+    layout = headroom(snapshot, Theorem1(), list(claims.values()))
     for node, free in free_cpus(layout).items():
         assert free <= now[node]
         taken = 0
@@ -159,6 +159,6 @@ def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
                 if pod.node == node and pod.replica is not None and pod.replica.job_uid == uid
             ]
             kept = sum(held.node == node for held in layout.held.get(uid, ()))
-            stays = uid not in claims or claims[uid].stays
+            stays = uid not in claims or claims[uid].keeps_pods
             taken += sum(pod.leaving for pod in own) + kept if stays else max(len(own), kept)
         assert free in (0, max(cpus - taken, 0))

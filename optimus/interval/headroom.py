@@ -1,10 +1,10 @@
-"""The room that is free now: what begins at this moment may take no more.
+"""The room that is free now for a rescale that begins at this moment.
 
-1. Pods being deleted still take theirs.  2. A job in a rescale keeps room for its target, planned
-  as the extender plans
-it: on what is free and on what its own pods take until they have left.  3. Where a job that was
-stopped finds no such room, the nodes that it may use are closed to everybody else: it must not lose
-its place to a measurement, or to the growth of another job.
+1. Pods being deleted still take theirs.
+2. A job in a rescale keeps room for its target, planned as the extender plans it: on what is free
+   and on what its own pods take until they have left.
+3. Where a job that was stopped finds no such room, the nodes that it may use are closed to all
+   others: it must not lose its place to a profiling run or to the growth of another job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,26 +22,25 @@ from optimus.snapshot import BoundPod, ClusterSnapshot
 class Claim:
     """Room that is kept for a job at ``counts``.
 
-    ``stays``: beside the pods that it has; else it is placed anew, as a whole. ``insists``: it was
-    stopped for this."""
+    ``keeps_pods``: beside the pods that it has; else the whole job is placed anew. ``is_stopped``:
+    its training was stopped for this."""
 
     job: Job
     counts: Counts
-    stays: bool = False
-    insists: bool = False
+    keeps_pods: bool = False
+    is_stopped: bool = False
 
 
-def room_now(
+def headroom(
     snapshot: ClusterSnapshot, rule: PlacementRule, claims: Sequence[Claim]
 ) -> CapacityPlan:
-    """What is free of the cluster for whatever begins now; the claims that insist are served
-    first."""
+    """The cluster's free room less the claims; those of stopped jobs come first."""
     layout = CapacityPlan.of(snapshot, rule, leaving_counts=True)
     pods = _pods_of(snapshot, layout, {claim.job.uid for claim in claims})
-    in_order = sorted(claims, key=lambda claim: not claim.insists)
+    in_order = sorted(claims, key=lambda claim: not claim.is_stopped)
     lacking = [claim for claim in in_order if not _keep(layout, claim, pods.get(claim.job.uid, ()))]
     for claim in lacking:
-        if claim.insists:
+        if claim.is_stopped:
             _close(layout, claim.job)
     return layout
 
@@ -62,7 +61,7 @@ def _pods_of(
 
 def _keep(layout: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
     """Take the claim's room; false where there is none now, and nothing is taken."""
-    if claim.stays:
+    if claim.keeps_pods:
         return layout.complete(claim.job, claim.counts) is None
     uid, mark = claim.job.uid, layout.stock.mark()
     staying = layout.bound.get(uid)

@@ -1,0 +1,491 @@
+"""The loop around ``plan_interval``: what is decided when, and what begins when.
+
+One step, at any instant:
+1. Where an interval is due, decide all counts and make at most one exploratory move. It is due
+   after ``interval_seconds``, or earlier where something has changed that is worth it.
+2. Begin the decided rescales whose room is free: shrink first, then grow. Drop stale decisions.
+3. End the profiling runs that have measured enough and begin the next ones.
+The driver reads no clock and does no I/O. Its instructions are values, and the caller (the
+autoscaler on a cluster, the simulator on virtual time) carries each out before it asks for the
+next.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Protocol
+
+from optimus.allocation import NO_HISTORY, JobHistory
+from optimus.errors import NotReady
+from optimus.interval import (
+    Action,
+    Decision,
+    IntervalConfig,
+    IntervalInput,
+    IntervalPlan,
+    Strategies,
+    plan_interval,
+)
+from optimus.interval.after_profiling import may_skip_checkpoint, return_counts
+from optimus.interval.capacity_plan import CapacityPlan, Held
+from optimus.interval.headroom import Claim, headroom
+from optimus.interval.profiling import (
+    Measured,
+    ProfilingMove,
+    plan_exploration,
+    plan_profiling,
+    run_is_over,
+    why_not_profiled,
+)
+from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, RescaleRule
+from optimus.models.forecast import Forecast
+from optimus.nodes import Node
+from optimus.progress.types import TrainingProgress
+from optimus.snapshot import ClusterSnapshot
+
+
+class RescalePurpose(StrEnum):
+    """What a rescale is for.
+
+    ``after-profiling`` ends the profiling of a job whose log shows no checkpoints, ``take-back``
+    stops and resumes a gang of which only a part was placed, ``recovery`` ends a suspension of
+    which nothing else is recorded.
+    """
+
+    INTERVAL = "interval"
+    PROFILING = "profiling"
+    EXPLORATION = "exploration"
+    AFTER_PROFILING = "after-profiling"
+    TAKE_BACK = "take-back"
+    RECOVERY = "recovery"
+
+    def id_of(self, interval_id: str) -> str:
+        """The id of a rescale; it names a purpose of its own to whoever reads the annotation."""
+        return interval_id if self is RescalePurpose.INTERVAL else f"{self}-{interval_id}"
+
+    @property
+    def measures(self) -> bool:
+        """Whether the job is moved only to measure its speed."""
+        return self in {RescalePurpose.PROFILING, RescalePurpose.EXPLORATION}
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether a job that asks for it has to save a checkpoint first: not where as little is
+        lost as profiling may lose, or nothing has been trained."""
+        return self not in {
+            RescalePurpose.PROFILING,
+            RescalePurpose.AFTER_PROFILING,
+            RescalePurpose.TAKE_BACK,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverConfig:
+    """When intervals and profiling runs begin."""
+
+    interval: IntervalConfig = field(default_factory=IntervalConfig)
+
+    interval_seconds: float = 600.0
+    """Seconds between two intervals. Default: the paper's 10 minutes."""
+
+    early_interval_seconds: float = 60.0
+    """Least seconds between two intervals when something has changed."""
+
+    measures: bool = True
+    """Whether speeds are measured, by profiling runs and exploratory moves."""
+
+    ends_runs_first: bool = False
+    """Whether profiling runs end before an interval is decided. Then the end of any run brings an
+    interval forward; by default only that of a job's last run does."""
+
+
+class ManagedJob(Protocol):
+    """One managed job as its caller keeps it."""
+
+    @property
+    def job(self) -> Job:
+        """The job as it is now."""
+        ...
+
+    def progress(self, at: float, /) -> TrainingProgress:
+        """What its log tells of the training so far."""
+        ...
+
+    def history(self, at: float, /) -> JobHistory:
+        """What was done to it so far, instructions of this step included."""
+        ...
+
+
+class ManagedCluster(Protocol):
+    """What a step is taken on. All of it follows the instructions that were carried out."""
+
+    @property
+    def at(self) -> float:
+        """The instant, in seconds."""
+        ...
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes."""
+        ...
+
+    @property
+    def submitted(self) -> Iterable[Job]:
+        """All jobs, managed or not."""
+        ...
+
+    @property
+    def managed(self) -> Mapping[str, ManagedJob]:
+        """The managed jobs, by UID."""
+        ...
+
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster as it is."""
+        ...
+
+    def claims(self, snapshot: ClusterSnapshot, /) -> Iterable[Claim]:
+        """The room that is kept for rescales under way, beyond that of their pods."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalDecided:
+    """An interval was decided; its rescales begin by instructions of their own."""
+
+    plan: IntervalPlan
+
+
+@dataclass(frozen=True, slots=True)
+class EndProfilingRun:
+    """A profiling run is over; the job trains on where it is."""
+
+    uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginRescale:
+    """Begin to move a job to these counts; (0, 0) suspends it for good.
+
+    ``placement`` is where its replicas fit now, ``None`` where they only give up room.
+    ``own_counts``: those to remember as the user's, of a job that is moved to be measured.
+    """
+
+    uid: str
+    id: str
+    purpose: RescalePurpose
+    counts: Counts
+    reason: str
+    placement: tuple[Held, ...] | None = None
+    own_counts: Counts | None = None
+
+
+_Histories = dict[str, JobHistory]
+
+Instruction = IntervalDecided | EndProfilingRun | BeginRescale
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRescale:
+    """A decision that has not begun, and the job as it was decided on."""
+
+    interval_id: str
+    decision: Decision
+    job: Job
+
+
+@dataclass(slots=True)
+class DriverState:
+    """All that a driver remembers from one step to the next.
+
+    ``planned_at`` is when the last interval was planned, by the caller's timer; ``planned_for``
+    what it was planned on, to see whether something has changed. ``forecasts`` are its forecasts by
+    UID; ``awaiting_forecast`` the UIDs of jobs that were left where they were measured for one
+    interval more.
+    """
+
+    intervals: int = 0
+    planned_at: float | None = None
+    planned_for: object = None
+    pending: dict[str, PendingRescale] = field(default_factory=dict)
+    forecasts: dict[str, Forecast | NotReady] = field(default_factory=dict)
+    awaiting_forecast: set[str] = field(default_factory=set)
+
+
+class IntervalDriver:
+    """Decides what begins when. ``state`` is all of its memory; ``format_instant`` writes an
+    instant into the ids of intervals and rescales."""
+
+    def __init__(
+        self,
+        strategies: Strategies,
+        config: DriverConfig,
+        format_instant: Callable[[float], str] = "{:.0f}".format,
+    ) -> None:
+        self.state = DriverState()
+        self._strategies, self._config = strategies, config
+        self._format_instant = format_instant
+
+    def step(
+        self, cluster: ManagedCluster, timer: float, *, decides: bool = True
+    ) -> Iterator[Instruction]:
+        """All that is to be done now, one by one; ``timer`` is in seconds and never set back.
+
+        A step that does not decide only begins what was decided before.
+        """
+        histories = _histories(cluster)
+        for instruction in self._phases(cluster, timer, histories, decides=decides):
+            yield instruction
+            if not isinstance(instruction, IntervalDecided):
+                uid = instruction.uid
+                histories[uid] = cluster.managed[uid].history(cluster.at)
+
+    def has_changed(self, cluster: ManagedCluster) -> bool:
+        """Whether something has changed since the last interval that is worth an early one."""
+        return self._occasion(cluster, _histories(cluster)) != self.state.planned_for
+
+    def _phases(
+        self, cluster: ManagedCluster, timer: float, histories: _Histories, *, decides: bool
+    ) -> Iterator[Instruction]:
+        config = self._config
+        if decides and config.ends_runs_first:
+            yield from self._end_runs(cluster, histories)
+        if decides and self._is_due(cluster, timer, histories):
+            self.state.planned_at = timer
+            yield from self._decide(cluster, histories)
+        if self.state.pending:
+            yield from self._begin_pending(cluster, histories)
+        if decides and not config.ends_runs_first:
+            yield from self._end_runs(cluster, histories)
+        if decides and config.measures:
+            yield from self._profile(cluster, histories)
+
+    def _is_due(self, cluster: ManagedCluster, timer: float, histories: _Histories) -> bool:
+        config, planned_at = self._config, self.state.planned_at
+        if planned_at is None or timer - planned_at >= config.interval_seconds:
+            return True
+        if timer - planned_at < config.early_interval_seconds:
+            return False
+        return self._occasion(cluster, histories) != self.state.planned_for
+
+    def _occasion(self, cluster: ManagedCluster, histories: _Histories) -> object:
+        """What, when it changes, is worth an early interval: nodes, jobs, what their users ask for,
+        and which of them have been measured, have met their goal or may be moved again."""
+
+        def is_suspended(job: Job) -> bool:
+            history = histories.get(job.uid, NO_HISTORY)
+            return job.suspended and history.rescaling_to is None
+
+        jobs = tuple(
+            (job.uid, job.bounds, job.goal, is_suspended(job)) for job in cluster.submitted
+        )
+        readiness = tuple(
+            (uid, _is_measured(history), self._goal_met(uid), history.awaits_checkpoint)
+            for uid, history in histories.items()
+        )
+        return cluster.nodes, jobs, readiness
+
+    def _goal_met(self, uid: str) -> bool:
+        forecast = self.state.forecasts.get(uid)
+        return not isinstance(forecast, NotReady | None) and forecast.goal_met
+
+    def _decide(self, cluster: ManagedCluster, histories: _Histories) -> Iterator[Instruction]:
+        state = self.state
+        state.intervals += 1
+        progress = {uid: each.progress(cluster.at) for uid, each in cluster.managed.items()}
+        waited = {
+            uid: replace(histories[uid], forecast_awaited=True)
+            for uid in state.awaiting_forecast & histories.keys()
+        }
+        forecasts: dict[str, Forecast | NotReady] = {}
+
+        def forecast(job: Job, known: TrainingProgress, /) -> Forecast | NotReady:
+            return forecasts.setdefault(job.uid, self._strategies.forecast(job, known))
+
+        plan = plan_interval(
+            f"{self._format_instant(cluster.at)}-{state.intervals}",
+            IntervalInput(cluster.snapshot(), progress, {**histories, **waited}),
+            replace(self._strategies, forecast=forecast),
+            self._config.interval,
+        )
+        state.forecasts = forecasts
+        state.awaiting_forecast = {each.uid for each in plan.decisions if each.awaits_forecast}
+        state.pending = {
+            each.uid: PendingRescale(plan.interval_id, each, cluster.managed[each.uid].job)
+            for each in plan.decisions
+            if each.uid in histories and (each.rescales or each.action is Action.SUSPEND)
+        }
+        yield IntervalDecided(plan)
+        if self._config.measures:
+            yield from self._explore(cluster, Measured(progress, histories), plan.interval_id)
+        # Afterwards: the forecasts of this interval tell which goals are met.
+        state.planned_for = self._occasion(cluster, histories)
+
+    def _begin_pending(
+        self, cluster: ManagedCluster, histories: _Histories
+    ) -> Iterator[BeginRescale]:
+        """Begin what frees room at once, and what needs room once that is free."""
+        room, pending = self._room(cluster, histories), self.state.pending
+        for uid, each in list(pending.items()):
+            if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
+                del pending[uid]
+                continue
+            decision, managed = each.decision, cluster.managed[uid]
+            suspends = decision.action is Action.SUSPEND
+            # A job that waits frees nothing by asking for less: it, too, needs its room first.
+            frees = (suspends or decision.action is Action.SHRINK) and room.is_bound(uid)
+            placement = None if suspends else _take(room, managed.job, decision.counts)
+            if not frees and placement is None:
+                continue
+            del pending[uid]
+            purpose = RescalePurpose.INTERVAL
+            if not suspends and self._ends_profiling(cluster, uid, histories[uid]):
+                purpose = RescalePurpose.AFTER_PROFILING
+            yield BeginRescale(
+                uid=uid,
+                id=purpose.id_of(each.interval_id),
+                purpose=purpose,
+                counts=NO_COUNTS if suspends else decision.counts,
+                reason=decision.reason,
+                placement=placement,
+            )
+
+    def _ends_profiling(self, cluster: ManagedCluster, uid: str, history: JobHistory) -> bool:
+        managed, profiling = cluster.managed[uid], self._config.interval.profiling
+        progress = managed.progress(cluster.at)
+        return may_skip_checkpoint(managed.job, history, progress, cluster.at, profiling)
+
+    def _end_runs(
+        self, cluster: ManagedCluster, histories: _Histories
+    ) -> Iterator[EndProfilingRun]:
+        for uid, history in list(histories.items()):
+            if history.profiling_since is None or history.rescaling_to is not None:
+                continue
+            managed = cluster.managed[uid]
+            measured = Measured({uid: managed.progress(cluster.at)}, histories)
+            profiling = self._config.interval.profiling
+            reason = run_is_over(managed.job, cluster.at, measured, profiling)
+            if reason is not None:
+                yield EndProfilingRun(uid, reason)
+
+    def _profile(self, cluster: ManagedCluster, histories: _Histories) -> Iterator[BeginRescale]:
+        """Begin the next profiling runs. Of thousands of old jobs nothing but their history and
+        trained time is looked at."""
+        profiling = self._config.interval.profiling
+        progress = {
+            uid: cluster.managed[uid].progress(cluster.at)
+            for uid, history in histories.items()
+            if len(history.profiled) < profiling.runs
+        }
+        young = [
+            cluster.managed[uid].job
+            for uid, each in progress.items()
+            if each.trained_seconds < profiling.trained_limit_seconds
+            and histories[uid].rescaling_to is None
+        ]
+        if not young:
+            return
+        snapshot, measured = cluster.snapshot(), Measured(progress, histories)
+        if all(why_not_profiled(job, snapshot, measured, profiling) is not None for job in young):
+            return
+        room = self._room(cluster, histories)
+        for move in plan_profiling(snapshot, measured, room, profiling):
+            run = f"{self._format_instant(cluster.at)}-{len(histories[move.uid].profiled) + 1}"
+            yield from self._measure(cluster, move, room, RescalePurpose.PROFILING, run)
+
+    def _explore(
+        self, cluster: ManagedCluster, measured: Measured, interval_id: str
+    ) -> Iterator[BeginRescale]:
+        room = self._room(cluster, measured.history)
+        move = plan_exploration(cluster.snapshot(), measured, room, self._config.interval.profiling)
+        if move is not None and move.uid not in self.state.pending:
+            yield from self._measure(cluster, move, room, RescalePurpose.EXPLORATION, interval_id)
+
+    def _measure(
+        self,
+        cluster: ManagedCluster,
+        move: ProfilingMove,
+        room: CapacityPlan,
+        purpose: RescalePurpose,
+        name: str,
+    ) -> Iterator[BeginRescale]:
+        managed = cluster.managed[move.uid]
+        placement = _take(room, managed.job, move.counts)
+        if placement is None:
+            return
+        self.state.pending.pop(move.uid, None)
+        yield BeginRescale(
+            uid=move.uid,
+            id=purpose.id_of(name),
+            purpose=purpose,
+            counts=move.counts,
+            reason=move.reason,
+            placement=placement,
+            own_counts=managed.history(cluster.at).own_counts or managed.job.counts,
+        )
+
+    def _room(self, cluster: ManagedCluster, histories: Mapping[str, JobHistory]) -> CapacityPlan:
+        """The room that is free now for what begins."""
+        snapshot = cluster.snapshot()
+        returns = [
+            claim
+            for uid, history in histories.items()
+            if (claim := self._return_claim(cluster.managed[uid].job, history)) is not None
+        ]
+        claims = [*cluster.claims(snapshot), *returns]
+        return headroom(snapshot, self._strategies.placement, claims)
+
+    def _return_claim(self, job: Job, history: JobHistory) -> Claim | None:
+        """The room in which a job that is measured may return to its user's counts, as long as
+        there is no forecast by which to choose others."""
+        counts = return_counts(job, history)
+        has_forecast = not isinstance(self.state.forecasts.get(job.uid), NotReady | None)
+        if counts is None or has_forecast or history.rescaling_to is not None:
+            return None
+        larger = Counts(max(counts.ps, job.counts.ps), max(counts.workers, job.counts.workers))
+        return Claim(job, larger, keeps_pods=True)
+
+
+def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:
+    """Why a job is not to be moved to these counts any more, since its user wants something else by
+    now; ``None`` if nothing speaks against it."""
+    if not job.managed:
+        return job.left_alone or "its user has ended its management"
+    if job.rescale is RescaleRule.NEVER:
+        return "its rescale annotation says never by now"
+    if counts == NO_COUNTS:
+        stays = goal_changed or job.at_target is not AtTarget.SUSPEND
+        return "its user changed its goal, or what happens there" if stays else None
+    return None if job.bounds.allow(counts) else f"its bounds do not allow {counts} any more"
+
+
+def _is_stale(pending: PendingRescale, job: Job, history: JobHistory) -> bool:
+    """Whether what was decided is not to be done any more."""
+    decision = pending.decision
+    counts = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
+    if history.rescaling_to is not None or history.awaits_checkpoint:
+        return True
+    goal_changed = job.goal != pending.job.goal
+    unwanted = why_unwanted(job, counts, goal_changed=goal_changed) is not None
+    return job.counts != decision.current or unwanted
+
+
+def _take(room: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | None:
+    """Take the room of the whole job at these counts, if it is free; what its pods hold stays taken
+    until they have left."""
+    leaving = room.held.get(job.uid, ())
+    if room.move(job, counts) is not None:
+        return None
+    for _, node, resources in leaving:
+        room.take(node, resources)
+    return room.held[job.uid]
+
+
+def _is_measured(history: JobHistory) -> bool:
+    return (
+        bool(history.profiled) and history.profiling_since is None and history.rescaling_to is None
+    )
+
+
+def _histories(cluster: ManagedCluster) -> _Histories:
+    return {uid: each.history(cluster.at) for uid, each in cluster.managed.items()}
