@@ -1,29 +1,31 @@
-"""How many pods a second the extender decides:
+"""How many pods per second the extender decides:
 ``python -m benchmarks.extender_throughput [--nodes 5000]``.
 
 Gangs of 40 pods are filtered as kube-scheduler does it, one call per pod with the names of all
 nodes that have room, through the WSGI application (decode, decide, encode; the network is left
-out), and are shown to the placer as bound after each answer. A second round offers each pod its
-nominated node alone, as happens once a plan is told."""
+out), and the planner sees each pod bound after its answer. A second round offers each pod its
+nominated node alone, as happens once a plan is nominated."""
 
 import argparse
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
+from flask import Flask
 
-from extender.http.app import Endpoints, create_app
+from extender.http.app import Endpoints, Verbs, create_app
 from extender.metrics import Metrics
-from extender.placer import Placer
-from extender.planner import Rules
-from optimus.kube.pods import Pod, decode_pod
+from extender.planner import Planner
+from extender.settings import Settings
+from extender.state.event_handlers import EventHandlers
+from optimus.kube.pods import decode_pod
 from optimus.nodes import Node
 from optimus.resources import Resources
 
-SCHEDULER = "optimus-scheduler"
+SETTINGS = Settings()
 NODE = Resources(cpu=16_000, memory=64 << 30, pods=110)
 
 
@@ -37,7 +39,8 @@ def main() -> None:
     options = parser.parse_args()
     shape = options.ps, options.workers
     every, nominated = (
-        figures(options.nodes, options.gangs, shape, told=told) for told in (False, True)
+        figures(options.nodes, options.gangs, shape, nominated=nominated)
+        for nominated in (False, True)
     )
     found = {
         "nodes": options.nodes,
@@ -50,49 +53,51 @@ def main() -> None:
     print(json.dumps(found, indent=2))
 
 
-def figures(nodes: int, gangs: int, shape: tuple[int, int], *, told: bool) -> dict[str, float]:
-    """One round's rate and times; nobody waits in between."""
-    seconds = np.array(list(calls(nodes, gangs, shape, told=told)))
-    half, nearly_all, most = np.percentile(seconds, [50, 99, 100]) * 1000
+def figures(nodes: int, gangs: int, shape: tuple[int, int], *, nominated: bool) -> dict[str, float]:
+    """One round's rate and times, without pauses between calls."""
+    seconds = np.array(list(calls(nodes, gangs, shape, nominated=nominated)))
+    median, p99, longest = np.percentile(seconds, [50, 99, 100]) * 1000
     return {
         "calls_per_second": round(len(seconds) / float(seconds.sum()), 1),
-        "median_ms": round(float(half), 3),
-        "p99_ms": round(float(nearly_all), 3),
-        "max_ms": round(float(most), 3),
+        "median_ms": round(float(median), 3),
+        "p99_ms": round(float(p99), 3),
+        "max_ms": round(float(longest), 3),
     }
 
 
-def calls(nodes: int, gangs: int, shape: tuple[int, int], *, told: bool) -> Iterator[float]:
+def calls(nodes: int, gangs: int, shape: tuple[int, int], *, nominated: bool) -> Iterator[float]:
     """Seconds of each call."""
-    placer = Placer(Rules(scheduler_name=SCHEDULER))
+    planner = Planner(SETTINGS)
+    handlers = EventHandlers(planner)
     names = [f"node-{at:05}" for at in range(nodes)]
     for name in names:
-        placer.node_changed(name, Node(name, NODE))
-    app = create_app(Endpoints(placer, lambda: None, Metrics(), 1 << 30))
+        handlers.set_node(name, Node(name, NODE))
+    app = create_app(Endpoints(Verbs.of(planner), lambda: None, Metrics(), 1 << 30))
     for gang in range(gangs):
-        pods = [
-            (raw, decode_pod(raw))
-            for role, count in zip(("ps", "worker"), shape, strict=True)
-            for raw in (pod_json(f"job-{gang}", role, index, shape) for index in range(count))
-        ]
-        for _, pod in pods:
-            placer.pod_changed(None, pod)
-        if told:
-            placer.advance()
-        planned = {wish.pod.uid: wish.node for wish in placer.wishes()}
-        for raw, pod in pods:
-            offered = [planned[pod.uid]] if told else names
-            yield decide(app, placer, raw, pod, offered)
+        bodies = pod_bodies(f"job-{gang}", shape)
+        pods = [decode_pod(raw) for raw in bodies]
+        for pod in pods:
+            handlers.pod(None, pod)
+        if nominated:
+            planner.advance()
+        planned = {each.pod.uid: each.node for each in planner.pending_nominations()}
+        for raw, pod in zip(bodies, pods, strict=True):
+            offered = [planned[pod.uid]] if nominated else names
+            environ = filter_request(raw, offered)
+            began = time.perf_counter()
+            answer = call(app, environ)
+            yield time.perf_counter() - began
+            (node,) = msgspec.json.decode(answer)["NodeNames"]
+            handlers.pod(pod, msgspec.structs.replace(pod, node=node))
 
 
-def decide(app: object, placer: Placer, raw: bytes, pod: Pod, offered: list[str]) -> float:
-    """Filter one pod and bind it to the answer; returns the seconds of the call."""
+def filter_request(raw: bytes, offered: list[str]) -> dict[str, object]:
+    """The WSGI environment of a call to filter; of a single node as the pod's nominated one."""
     if len(offered) == 1:
-        raw = raw.replace(
-            b'"status":{', b'"status":{"nominatedNodeName":"%s",' % offered[0].encode()
-        )
+        nomination = b'"status":{"nominatedNodeName":"%s",' % offered[0].encode()
+        raw = raw.replace(b'"status":{', nomination)
     body = b'{"Pod":' + raw + b',"Nodes":null,"NodeNames":' + msgspec.json.encode(offered) + b"}"
-    environ = {
+    return {
         "REQUEST_METHOD": "POST",
         "PATH_INFO": "/filter",
         "SERVER_NAME": "127.0.0.1",
@@ -101,36 +106,41 @@ def decide(app: object, placer: Placer, raw: bytes, pod: Pod, offered: list[str]
         "wsgi.input": io.BytesIO(body),
         "CONTENT_LENGTH": str(len(body)),
     }
-    assert callable(app)
-    began = time.perf_counter()
-    answer = b"".join(app(environ, lambda *_: None))
-    taken = time.perf_counter() - began
-    (node,) = msgspec.json.decode(answer)["NodeNames"]
-    placer.pod_changed(pod, msgspec.structs.replace(pod, node=node))
-    return taken
 
 
-def pod_json(job: str, role: str, index: int, shape: tuple[int, int]) -> bytes:
-    """A pod as the API server stores it, TF_CONFIG and all."""
-    cluster = {
-        name: [f"{job}-{name}-{at}.ns.svc:2222" for at in range(count)]
-        for name, count in zip(("ps", "worker"), shape, strict=True)
+def call(app: Flask, environ: dict[str, object]) -> bytes:
+    """The body of the application's answer."""
+    return b"".join(app(environ, _start_response))
+
+
+def _start_response(*_: object) -> Callable[[bytes], object]:
+    return bytes  # WSGI's write function, which Flask does not use
+
+
+def pod_bodies(job: str, shape: tuple[int, int], resource_version: str = "") -> list[bytes]:
+    """The pods of a job as the API server stores them, TF_CONFIG and all."""
+    counts = dict(zip(("ps", "worker"), shape, strict=True))
+    addresses = {
+        role: [f"{job}-{role}-{index}.ns.svc:2222" for index in range(count)]
+        for role, count in counts.items()
     }
-    config = msgspec.json.encode(
-        {"cluster": cluster, "task": {"type": role, "index": index}}
-    ).decode()
+    return [
+        _pod_body(job, role, index, addresses, resource_version)
+        for role, count in counts.items()
+        for index in range(count)
+    ]
+
+
+def _pod_body(
+    job: str, role: str, index: int, addresses: dict[str, list[str]], resource_version: str
+) -> bytes:
+    config = {"cluster": addresses, "task": {"type": role, "index": index}}
     container = {
         "name": "tensorflow",
-        "env": [{"name": "TF_CONFIG", "value": config}],
+        "env": [{"name": "TF_CONFIG", "value": json.dumps(config, separators=(",", ":"))}],
         "resources": {"requests": {"cpu": "2", "memory": "4Gi"}},
     }
-    owner = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "name": job,
-        "uid": job,
-        "controller": True,
-    }
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job, "uid": job}
     labels = {
         "training.kubeflow.org/replica-type": role,
         "training.kubeflow.org/replica-index": str(index),
@@ -140,10 +150,11 @@ def pod_json(job: str, role: str, index: int, shape: tuple[int, int]) -> bytes:
         "name": name,
         "namespace": "ns",
         "uid": name,
+        "resourceVersion": resource_version,
         "labels": labels,
-        "ownerReferences": [owner],
+        "ownerReferences": [{**owner, "controller": True}],
     }
-    spec = {"schedulerName": SCHEDULER, "containers": [container]}
+    spec = {"schedulerName": SETTINGS.scheduler_name, "containers": [container]}
     return msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
 
 

@@ -24,7 +24,7 @@ def main() -> int:
         stream=sys.stderr,
     )
     try:
-        # The worker connects for itself, but what is wrong there would be told as a traceback.
+        # The worker connects for itself; what is wrong there would show as a traceback.
         connect(settings.kubeconfig, user_agent="optimus-extender").close()
         serve(settings)
     except KubeError as error:

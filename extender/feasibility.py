@@ -1,9 +1,8 @@
-"""Whether a gang that waits could ever fit, and on which nodes: on the cluster as it would be
-without training pods.
+"""Whether a waiting gang could ever fit, and on which nodes, were all training pods gone.
 
-Only such a gang may keep nodes closed to those behind it, and only those. What others' pods leave
-changes all the time, so what was found out holds for a minute or until a node changes; the room
-without training pods is worked out once for all gangs.
+Only such a gang may block nodes for those behind it, and only nodes that it could use. What other
+pods leave changes all the time, so an answer holds for a minute or until a node changes; the free
+room without training pods is computed once for all gangs.
 """
 
 from dataclasses import replace
@@ -17,9 +16,11 @@ from optimus.placement.gang import Gang, Placement
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE
 
-_LOOKS: Final = 8
-"""New gangs looked at in one call of kube-scheduler, which waits: the others keep their last
-answer, at first no."""
+_MAX_CHECKS: Final = 8
+"""New gangs checked in one call of kube-scheduler, which waits; others keep their last answer, at
+first no."""
+
+_Version = tuple[int, int]
 
 
 class Feasibility:
@@ -27,50 +28,43 @@ class Feasibility:
 
     def __init__(self, cluster: Cluster, rule: Theorem1) -> None:
         self._cluster, self._rule = cluster, rule
-        self._known: dict[str, tuple[tuple[int, int], bool]] = {}
-        self._emptied: tuple[tuple[int, int], FreeMatrix] | None = None
-        self._looks_left = _LOOKS
+        self._known: dict[str, tuple[_Version, bool]] = {}
+        self._emptied: tuple[_Version, FreeMatrix] | None = None
+        self._checks_left = _MAX_CHECKS
 
-    def begin(self) -> None:
-        """Another call begins."""
-        self._looks_left = _LOOKS
+    def begin_call(self) -> None:
+        """Allow the checks of another call."""
+        self._checks_left = _MAX_CHECKS
 
     def forget(self, job_uid: str) -> None:
         """A job has changed or is gone."""
         self._known.pop(job_uid, None)
 
-    def ever(self, gang: Gang, now: float) -> bool:
-        """Whether the gang fits once all other training is gone; ``now`` is monotonic, in
-        seconds."""
+    def could_fit(self, gang: Gang, now: float) -> bool:
+        """Whether the gang fits without all other training; ``now`` is monotonic, in seconds."""
         version = self._version(now)
         known = self._known.get(gang.job_uid)
-        if (known is None or known[0] != version) and self._looks_left > 0:
-            self._looks_left -= 1
-            alone = replace(
-                gang, members=tuple(replace(member, node=None) for member in gang.members)
-            )
-            answer = self._rule.place_in(alone, self._room(version))
+        if (known is None or known[0] != version) and self._checks_left > 0:
+            self._checks_left -= 1
+            unplaced = tuple(replace(member, node=None) for member in gang.members)
+            answer = self._rule.place_in(replace(gang, members=unplaced), self._free(version))
             known = self._known[gang.job_uid] = version, isinstance(answer, Placement)
         return known is not None and known[1]
 
-    def nodes_for(self, gang: Gang, now: float) -> Rows:
-        """The nodes, in order of names, that any of the gang's replicas could go to once all
-        training is gone."""
-        room = self._room(self._version(now))
-        rows = np.zeros(len(room.names), dtype=np.bool_)
+    def usable_nodes(self, gang: Gang, now: float) -> Rows:
+        """The nodes, in order of names, that any of the gang's replicas could use."""
+        free = self._free(self._version(now))
+        rows = np.zeros(len(free.names), dtype=np.bool_)
         for spec in {member.spec for member in gang.unbound}:
-            rows |= room.admits(spec.constraints) & room.holds(spec.resources)
+            rows |= free.admits(spec.constraints) & free.holds(spec.resources)
         return rows
 
-    def _version(self, now: float) -> tuple[int, int]:
+    def _version(self, now: float) -> _Version:
         return self._cluster.node_generation, int(now // 60)
 
-    def _room(self, version: tuple[int, int]) -> FreeMatrix:
+    def _free(self, version: _Version) -> FreeMatrix:
         if self._emptied is None or self._emptied[0] != version:
-            taken = self._cluster.training_room()
-            free = {
-                name: self._cluster.free(name) + taken.get(name, NONE)
-                for name in self._cluster.nodes
-            }
-            self._emptied = version, FreeMatrix(tuple(self._cluster.nodes.values()), free)
+            cluster, used = self._cluster, self._cluster.used_by_training()
+            free = {name: cluster.free(name) + used.get(name, NONE) for name in cluster.nodes}
+            self._emptied = version, FreeMatrix(tuple(cluster.nodes.values()), free)
         return self._emptied[1]

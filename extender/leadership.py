@@ -1,13 +1,13 @@
 """Whether the kube-scheduler beside this process leads, read from its Lease.
 
-kube-scheduler calls itself host name, underscore, a random part. Where several replicas run, only
-the leader's extender is asked, and only it may tell pods where they are planned.
+kube-scheduler's identity is the host name, an underscore and a random part. Where several replicas
+run, only the leader's extender is asked, and only it may nominate nodes.
 """
 
 import logging
 import threading
 import time
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,22 +15,6 @@ from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
 
 _LOG = logging.getLogger(__name__)
-
-
-class Leadership(Protocol):
-    """Whether this process decides."""
-
-    def leads(self) -> bool:
-        """Whether the kube-scheduler beside this process leads now."""
-        ...
-
-
-class Always:
-    """kube-scheduler runs once, without leader election."""
-
-    def leads(self) -> bool:
-        """Yes."""
-        return True
 
 
 class _Spec(msgspec.Struct):
@@ -42,8 +26,7 @@ class _Lease(msgspec.Struct):
 
 
 class LeaseReader:
-    """Reads the Lease at most every ``every_seconds``; what it said last holds while it cannot be
-    read."""
+    """Reads the Lease at most every ``every_seconds``; while it cannot be read, the last holds."""
 
     def __init__(
         self, client: Client, lease: str, identity: str, every_seconds: float = 2.0
@@ -81,8 +64,13 @@ class LeaseReader:
         leads = holder == self._identity or holder.startswith(f"{self._identity}_")
         if leads != self._leads:
             _LOG.info(
-                "kube-scheduler %s leads: plans are %s here",
+                "leader: kube-scheduler %s; this extender %s",
                 holder or "(none)",
-                "made" if leads else "not made",
+                "plans" if leads else "does not plan",
             )
         return leads
+
+
+def leadership(client: Client, lease: str, identity: str) -> Callable[[], bool]:
+    """Whether this process decides; without a Lease it always does: kube-scheduler runs once."""
+    return LeaseReader(client, lease, identity).leads if lease else lambda: True

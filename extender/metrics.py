@@ -1,4 +1,4 @@
-"""What the extender counts, in Prometheus' text format."""
+"""The extender's metrics, in Prometheus' text format."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,7 @@ class Metrics:
     """Counters of one process, in a registry of their own."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        registry = self._registry
+        self._registry = registry = CollectorRegistry()
         self.calls = Histogram(
             "optimus_extender_call_seconds",
             "Time taken by one call of kube-scheduler.",
@@ -47,7 +46,7 @@ class Metrics:
         )
         self.nominations = Counter(
             "optimus_extender_nominations_total",
-            "Pods told where they are planned.",
+            "Nominations and other writes to pods' status.",
             ["outcome"],
             registry=registry,
         )

@@ -1,21 +1,21 @@
-"""The background thread: plans gangs as the cluster changes, and tells their pods.
+"""The background thread: plans gangs as the cluster changes, and nominates nodes for their pods.
 
-A nomination wakes a refused pod, lets kube-scheduler look at that one node first, and is a
-reservation in its own books. kube-scheduler clears it whenever an attempt fails, so live plans are
-told again, at most once a second per pod; what is told and no longer planned is cleared. Everything
-holds without it, only later: pods are then requeued by an annotation.
+A nomination (``status.nominatedNodeName``) requeues a refused pod, makes kube-scheduler try that
+one node first, and reserves the room in kube-scheduler's own cache. kube-scheduler clears it when
+an attempt fails, so live plans are nominated again, at most once a second per pod; nominations
+without a plan are cleared. Without nominations everything holds, only later: pods are then requeued
+by an annotation.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
-from extender.leadership import Leadership
-from extender.results import PendingNomination
+from extender.planner import PendingNomination
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
@@ -24,14 +24,14 @@ from optimus.kube.store import Changes
 _LOG = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.02
-"""Between two looks: hundreds of events a second are looked at together, and filter is not kept
-waiting."""
+"""Between two runs: hundreds of events a second are handled together, and filter does not wait for
+the lock."""
 
-AGAIN_SECONDS = 1.0
-"""A pod is told at most this often."""
+RETRY_SECONDS = 1.0
+"""A pod is nominated again at most this often."""
 
 
-class Teller(Protocol):
+class PodStatusWriter(Protocol):
     """Writes to pending pods; ``optimus.kube.writer.PodWriter`` is one."""
 
     def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
@@ -44,58 +44,56 @@ class Teller(Protocol):
 
 
 class Plans(Protocol):
-    """Whose plans are told; ``extender.placer.Placer`` is one."""
+    """The plans that are nominated; ``extender.planner.Planner`` has them."""
 
     changes: Changes
 
     def advance(self) -> tuple[Pod, ...]:
-        """Plan what can be planned now; returns pods whose refusal should be told anew."""
+        """Plan what can be planned; returns pods whose refusal is out of date."""
         ...
 
-    def wishes(self) -> tuple[PendingNomination, ...]:
+    def pending_nominations(self) -> tuple[PendingNomination, ...]:
         """The pods that are planned and wait."""
         ...
 
-    def waiting(self, pod: Pod) -> Pod | None:
+    def find_waiting(self, pod: Pod) -> Pod | None:
         """The pod as it is now, if it still needs a node."""
         ...
 
-    def rebuild(self) -> tuple[Pod, ...]:
-        """Take plans over from an earlier process; returns the pods whose nominations are of no
-        use."""
+    def adopt_nominations(self) -> tuple[Pod, ...]:
+        """Take over an earlier process's plans; returns pods nominated without a plan."""
         ...
 
-    def let_go(self) -> None:
-        """Hold nothing: another process decides now."""
+    def release_all(self) -> None:
+        """Reserve nothing: another process leads now."""
         ...
 
 
-@dataclass(slots=True)
-class _Told:
+@dataclass(frozen=True, slots=True)
+class _Nominated:
     pod: Pod
     node: str
     at: float
 
 
 class Nominator:
-    """One thread. ``round`` is one look; ``start`` repeats it whenever something changed, at least
-    every second."""
+    """One thread, which calls ``run_once`` whenever something changed and at least every second."""
 
     def __init__(
         self,
         plans: Plans,
-        teller: Teller,
-        leadership: Leadership,
+        writer: PodStatusWriter,
+        leads: Callable[[], bool],
         *,
         nominate: bool,
-        told: Callable[[str], None] = lambda _: None,
+        count_write: Callable[[str], None] = lambda _: None,
         executor: Executor | None = None,
     ) -> None:
-        """``told`` is told each write's outcome; patches run on ``executor``, one after the other
-        without one."""
-        self._plans, self._teller, self._leadership = plans, teller, leadership
-        self._nominate, self._count, self._executor = nominate, told, executor
-        self._told: dict[str, _Told] = {}
+        """``leads`` is whether this process decides; ``count_write`` gets each write's outcome;
+        patches run on ``executor``, one after the other without one."""
+        self._plans, self._writer, self._leads = plans, writer, leads
+        self._nominate, self._count_write, self._executor = nominate, count_write, executor
+        self._nominated: dict[str, _Nominated] = {}
         self._led = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nominator", daemon=True)
@@ -112,86 +110,71 @@ class Nominator:
             self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
-        seen = -1
+        count = -1
         while not self._stopping.is_set():
-            seen = self._plans.changes.wait(seen, 1.0)
+            count = self._plans.changes.wait(count, 1.0)
             try:
-                self.round(time.monotonic())
-            except Exception:  # noqa: BLE001 - the thread goes on: the next look starts from what is there then
-                _LOG.exception("a look at the plans failed")
+                self.run_once(time.monotonic())
+            except Exception:  # noqa: BLE001 - the thread goes on: the next run starts from what is there then
+                _LOG.exception("planning or nominating failed")
             self._stopping.wait(PAUSE_SECONDS)
 
-    def round(self, now: float) -> None:
-        """Plan what waits and tell whom it concerns."""
-        if not self._leadership.leads():
+    def run_once(self, now: float) -> None:
+        """Plan what waits, nominate what is planned, clear what is not."""
+        if not self._leads():
             if self._led:
-                self._plans.let_go()
-                self._told.clear()
+                self._plans.release_all()
+                self._nominated.clear()
             self._led = False
             return
         if not self._led:
-            for pod in self._plans.rebuild():
-                self._withdraw(pod)
+            for pod in self._plans.adopt_nominations():
+                self._clear(pod)
             self._led = True
         for pod in self._plans.advance():
-            self._counted(
-                pod, self._teller.requeue(pod, f"its gang was looked at again at {now:.1f}")
-            )
-        wishes = {wish.pod.uid: wish for wish in self._plans.wishes()}
-        self._each([wish for wish in wishes.values() if self._is_due(wish, now)], now)
-        self._clear(wishes)
+            # Its status says that pods are missing: the next refusal says that room is.
+            self._record(pod, self._writer.requeue(pod, f"its gang was planned again at {now:.1f}"))
+        pending = {each.pod.uid: each for each in self._plans.pending_nominations()}
+        self._write_all([each for each in pending.values() if self._is_due(each, now)], now)
+        for uid, last in list(self._nominated.items()):
+            if uid not in pending:
+                waiting = self._plans.find_waiting(last.pod)
+                left = waiting if waiting and waiting.nominated_node == last.node else None
+                if left is None or self._clear(left):
+                    del self._nominated[uid]
 
-    def _is_due(self, wish: PendingNomination, now: float) -> bool:
-        told = self._told.get(wish.pod.uid)
-        if now - wish.answered_at < AGAIN_SECONDS or (
-            told is not None and now - told.at < AGAIN_SECONDS
-        ):
-            # kube-scheduler is busy with it, or it has just been told.
-            return told is not None and told.node != wish.node
-        return not self._nominate or wish.pod.nominated_node != wish.node
+    def _is_due(self, pending: PendingNomination, now: float) -> bool:
+        last = self._nominated.get(pending.pod.uid)
+        if now - pending.answered_at < RETRY_SECONDS or (last and now - last.at < RETRY_SECONDS):
+            # kube-scheduler may be binding it, or has just been told: only a new plan is urgent.
+            return last is not None and last.node != pending.node
+        return not self._nominate or pending.pod.nominated_node != pending.node
 
-    def _each(self, wishes: list[PendingNomination], now: float) -> None:
-        if self._executor is None:
-            outcomes = [self._tell(wish, now) for wish in wishes]
-        else:
-            outcomes = list(self._executor.map(lambda wish: self._tell(wish, now), wishes))
-        for wish, outcome in zip(wishes, outcomes, strict=True):
+    def _write_all(self, pending: list[PendingNomination], now: float) -> None:
+        write = self._executor.map if self._executor is not None else map
+        outcomes = list(write(lambda each: self._write(each, now), pending))
+        for each, outcome in zip(pending, outcomes, strict=True):
             if isinstance(outcome, Written) or outcome.kind is ErrorKind.TRANSIENT:
-                self._told[wish.pod.uid] = _Told(wish.pod, wish.node, now)
+                self._nominated[each.pod.uid] = _Nominated(each.pod, each.node, now)
 
-    def _tell(self, wish: PendingNomination, now: float) -> Written | Refused:
+    def _write(self, pending: PendingNomination, now: float) -> Written | Refused:
+        pod, node = pending.pod, pending.node
         if self._nominate:
-            outcome = self._teller.nominate(wish.pod, wish.node)
-        else:
-            outcome = self._teller.requeue(wish.pod, f"planned on {wish.node} at {now:.1f}")
-        return self._counted(wish.pod, outcome)
+            return self._record(pod, self._writer.nominate(pod, node))
+        return self._record(pod, self._writer.requeue(pod, f"planned on {node} at {now:.1f}"))
 
-    def _clear(self, wishes: Mapping[str, PendingNomination]) -> None:
-        """Take back what is told and no longer planned; forget pods that are bound or gone."""
-        for uid, told in list(self._told.items()):
-            if uid in wishes:
-                continue
-            pod = self._plans.waiting(told.pod)
-            if pod is None or pod.nominated_node != told.node or self._withdraw(pod):
-                del self._told[uid]
-
-    def _withdraw(self, pod: Pod) -> bool:
+    def _clear(self, pod: Pod) -> bool:
         """Clear a nomination; false where it has to be tried again."""
-        outcome = self._counted(pod, self._teller.nominate(pod, None))
+        outcome = self._record(pod, self._writer.nominate(pod, None))
         return isinstance(outcome, Written) or outcome.kind is not ErrorKind.TRANSIENT
 
-    def _counted(self, pod: Pod, outcome: Written | Refused) -> Written | Refused:
-        self._count("written" if isinstance(outcome, Written) else str(outcome.kind))
-        if isinstance(outcome, Refused):
-            # Bound, gone or made anew since it was looked at: nothing is wrong, the watch will
-            # tell.
-            moved_on = outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.CONFLICT)
-            level = logging.DEBUG if moved_on else logging.WARNING
-            _LOG.log(
-                level,
-                "pod %s/%s is not told its node: %s",
-                pod.namespace,
-                pod.name,
-                outcome.sentence,
-            )
+    def _record(self, pod: Pod, outcome: Written | Refused) -> Written | Refused:
+        if isinstance(outcome, Written):
+            self._count_write("written")
+            return outcome
+        self._count_write(str(outcome.kind))
+        # Bound, gone or created anew since it was read is nothing wrong: the watch will show it.
+        expected = outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.CONFLICT)
+        level = logging.DEBUG if expected else logging.WARNING
+        _LOG.log(level, "pod %s/%s: status not written: %s", pod.namespace, pod.name, outcome)
         return outcome

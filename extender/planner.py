@@ -1,79 +1,102 @@
-"""Which gang is planned when, and on what room: turns, and refusals that are remembered.
+"""Which gang is planned when, and on what room.
 
-One gang is planned at a time, whole, in the order of ``optimus.placement.queue_order``. A gang that
-has waited past the age limit, does not fit yet but could, keeps the nodes that it could use closed
-to those behind it, so that room gathers for it. A refusal is remembered until room can have grown:
-while a job waits, each of its pods asks again and again.
+One gang is planned at a time, whole, in the order of the queue. A gang that has waited past the age
+limit and does not fit yet, but could, blocks the nodes that it could use for those behind it, so
+that room gathers for it (conservative backfill). A refusal is remembered until room can have grown:
+while a job waits, kube-scheduler asks about each of its pods again and again.
+
+One lock guards cluster, reservations and plans together: a gang is all or nothing only where
+nothing changes between planning it and reserving its room.
 """
 
 import logging
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from extender.feasibility import Feasibility
-from extender.gang_queue import Turn, in_order, without
-from extender.gangs import Assembly, assemble
-from extender.rescales import RescaleHolds
-from extender.state.assumed import AssumedPods
+from extender.gang_membership import ObservedGang, gang_counts
+from extender.gang_queue import GangQueue, Instant, QueuedGang
+from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.exclusions import Exclusions
+from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
+from optimus.jobs import Role
 from optimus.kube.pods import Pod
-from optimus.placement.free_matrix import Rows
+from optimus.kube.store import Changes
+from optimus.placement.free_matrix import FreeMatrix, Rows
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.ledger import Reservation
-from optimus.placement.queue_order import is_entitled
+from optimus.placement.queue_order import blocks_others
 from optimus.placement.reasons import shape
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """How long things last, in seconds."""
-
-    scheduler_name: str
-    reservation_seconds: float = 60.0
-    barred_seconds: float = 60.0
-    rescale_hold_seconds: float = 600.0
-    age_limit_seconds: float = 600.0
+NEVER: Final = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
-    """One instant on both clocks: ``at`` is monotonic and times what is held, ``epoch`` tells the
-    age of pods."""
+class PendingNomination:
+    """A pod that is planned on a node and waits."""
 
-    at: float
-    epoch: float
+    pod: Pod
+    node: str
+    answered_at: float
+    """When kube-scheduler was last answered so (monotonic), or ``NEVER``."""
+
+
+def read_clocks() -> Instant:
+    """The present, on both clocks."""
+    return Instant(time.monotonic(), time.time())
 
 
 class Planner:
-    """Plans gangs on one cluster. Not thread-safe: the placer's lock guards it."""
+    """Plans gangs on one cluster. Callers hold ``lock``, but for the methods of the last section.
+
+    ``changes`` is notified of whatever may let the nominator plan or nominate."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        rules: Rules,
-        rule: Theorem1,
-        planned: Callable[[float], None] = lambda _: None,
+        settings: Settings,
+        *,
+        clock: Callable[[], Instant] = read_clocks,
+        observe_wait: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """``planned`` is told how many seconds a gang had waited when it got its plan."""
-        self.cluster, self.rules = cluster, rules
-        self.promises = Reservations(cluster)
-        self._rule, self._planned = rule, planned
-        self._bars = Exclusions()
+        """``observe_wait`` gets how many seconds a gang had waited when it got its plan."""
+        self.settings = settings
+        self.lock = threading.Lock()
+        self.changes = Changes()
+        self._clock, self._observe_wait, self._rule = clock, observe_wait, Theorem1()
+        self.cluster = Cluster()
+        self.reservations = Reservations(self.cluster)
+        self.exclusions = Exclusions()
+        self.rescales = RescaleReservations(
+            self.cluster, self.reservations, self._rule, settings.rescale_hold_seconds
+        )
+        self.queue = GangQueue(
+            self.cluster, self.reservations, self.rescales, self.exclusions, settings
+        )
+        self._feasibility = Feasibility(self.cluster, self._rule)
         self._growth = 0
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
-        self._could_fit = Feasibility(cluster, rule)
-        self._in_flight = AssumedPods()
-        self._waiting: dict[str, Turn | None] = {}
-        self._idle: set[str] = set()
-        self.rescales = RescaleHolds(
-            cluster, self.promises, rule, rules.rescale_hold_seconds, self._in_flight
-        )
+        self._answered_at: dict[str, float] = {}
+        self.told_incomplete: dict[str, Pod] = {}
+        """Pods, by UID, whose users read that the gang is not complete."""
+
+    @contextmanager
+    def locked(self) -> Iterator[Instant]:
+        """The lock for one event or call; gives the present."""
+        with self.lock:
+            yield self._clock()
+            if self.settings.check_invariants:
+                for node in self.reservations.overcommitted():
+                    _LOG.error("invariant broken: reservations on node %s exceed its room", node)
 
     # --- what has changed
 
@@ -84,242 +107,288 @@ class Planner:
     def job_changed(self, job_uid: str) -> None:
         """Forget what was found out about one job."""
         self._refusals.pop(job_uid, None)
-        self._could_fit.forget(job_uid)
-        self._waiting.pop(job_uid, None)
+        self._feasibility.forget(job_uid)
+        self.queue.cached.pop(job_uid, None)
 
-    def bar(self, replica: ReplicaId, node: str, now: Now) -> None:
-        """Keep a replica off a node for a while: kube-scheduler does not let it go there."""
-        self._bars.add(replica, node, now.at, self.rules.barred_seconds)
-        self.job_changed(replica.job_uid)
-
-    def unbar(self, node: str) -> None:
-        """A node has changed: whatever kept replicas off it may be gone."""
-        self._bars.node_changed(node)
-        self._waiting.clear()
+    def node_changed(self, node: str) -> None:
+        """A node has changed: whatever excluded replicas from it may have gone."""
+        self.exclusions.node_changed(node)
+        self.queue.cached.clear()
         self.room_grew()
 
-    def asked(self, job_uid: str) -> None:
-        """kube-scheduler asks about a job's pod, so nothing that it knows keeps the pod from every
-        node."""
-        self._idle.discard(job_uid)
+    def asked(self, pod: Pod, replica: ReplicaId) -> None:
+        """kube-scheduler asks about a pod: what it was answered before did not lead to a binding,
+        and nothing that it knows keeps the pod off every node."""
+        self.told_incomplete.pop(pod.uid, None)
+        self.queue.paused.discard(replica.job_uid)
+        self.settled(replica)
 
-    def is_refused(self, job_uid: str) -> bool:
-        """Whether the job's gang is whole and was found not to fit as things are."""
-        return self._known_refusal(job_uid) is not None
+    def answered(self, pod: Pod, now: Instant) -> None:
+        """kube-scheduler is answered with a pod's planned node."""
+        self._answered_at[pod.uid] = now.monotonic
+
+    def assume(self, pod: Pod, held: Reservation, now: Instant) -> None:
+        """kube-scheduler is answered with one node, which it will bind the pod to: the replica
+        counts as placed until it is asked about again, or is bound."""
+        self.answered(pod, now)
+        self.reservations.assumed[held.replica] = held.node
+        self.queue.cached.pop(held.replica.job_uid, None)
+
+    def settled(self, replica: ReplicaId) -> None:
+        """A replica is no longer assumed: it is bound, gone, or asked about again."""
+        if self.reservations.assumed.pop(replica, None) is not None:
+            self.queue.cached.pop(replica.job_uid, None)
+
+    def no_longer_waits(self, pod: Pod) -> None:
+        """A pod is bound or gone: forget what was answered about it."""
+        self._answered_at.pop(pod.uid, None)
+        self.told_incomplete.pop(pod.uid, None)
+
+    def exclude(self, held: Reservation, now: Instant) -> None:
+        """Exclude a replica's planned node for a while: kube-scheduler rules it out."""
+        self.exclusions.add(held.replica, held.node, now.monotonic, self.settings.exclusion_seconds)
+        self.job_changed(held.replica.job_uid)
+
+    def break_plan(self, job_uid: str, *, also_assumed: bool = False) -> None:
+        """What is reserved for a job is of no use any more; it is planned again in its turn.
+
+        What kube-scheduler is about to bind stays reserved, and the rest is planned around it,
+        unless ``also_assumed``."""
+        for held in self.reservations.ledger.of_job(job_uid):
+            if also_assumed:
+                self.settled(held.replica)
+            if held.replica not in self.reservations.assumed:
+                self.reservations.release(held.replica)
+                self.room_grew()
+        self.job_changed(job_uid)
+        self.rescales.plan_again(job_uid)
+
+    def fit_reservations(self, node: str) -> None:
+        """Break plans while a node has less than is reserved on it: others have taken room.
+
+        Assumed replicas go last: their binding may have failed, or it shows in the cluster soon."""
+        for also_assumed in (False, True):
+            for job_uid in self.reservations.ledger.jobs_on(node):
+                if not self.reservations.is_overcommitted(node):
+                    return
+                _LOG.info("node %s lacks room that is reserved: job %s is replanned", node, job_uid)
+                self.break_plan(job_uid, also_assumed=also_assumed)
+
+    def forget(self, job_uid: str) -> None:
+        """A job is gone."""
+        self.job_changed(job_uid)
+        self.exclusions.forget(job_uid)
+        self.queue.paused.discard(job_uid)
+        assumed = self.reservations.assumed
+        for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
+            del assumed[replica]
+        if self.reservations.release_job(job_uid):
+            self.room_grew()
+
+    def expire(self, now: Instant) -> None:
+        """End reservations and exclusions that have run out."""
+        at = now.monotonic
+        expired = self.reservations.expire(at)
+        if (at >= self.exclusions.next_end and self.exclusions.expire(at)) or expired:
+            self.queue.cached.clear()
+            self.room_grew()
+            self.changes.notify()
+        for held in expired:
+            self.settled(held.replica)
+            for pod in self.cluster.waiting_pods(held.replica.job_uid):
+                if pod.replica == held.replica and pod.uid in self._answered_at:
+                    # kube-scheduler asked, and yet did not bind it: elsewhere it may.
+                    self.exclude(held, now)
+        for job_uid in {held.replica.job_uid for held in expired}:
+            _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)
+            self.rescales.plan_again(job_uid)
+            # Perhaps kube-scheduler never asks (a volume is missing): then the job must not hold
+            # room again and again.
+            self.queue.paused.add(job_uid)
+
+    def update_rescales(self, now: Instant) -> None:
+        """Reserve room for the target counts of every job that is being rescaled."""
+        if self.rescales.update(now.monotonic):
+            self.room_grew()
+
+    # --- planning
+
+    def reservation_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
+        """The room that is reserved for a pod.
+
+        What is reserved for other counts (the job has been rescaled again) or for less than the pod
+        asks (another template) is not for it: that plan is broken."""
+        held = self.reservations.ledger.get(replica)
+        if held is None:
+            return None
+        fits = pod.resources.fits_in(held.resources)
+        rescale = self.cluster.rescales.get(replica.job_uid)
+        if rescale is not None:
+            counts = gang_counts(pod, self.cluster.jobs.get(replica.job_uid))
+            fits &= (counts.get(Role.PS, 0), counts.get(Role.WORKER, 0)) == rescale.target
+        if not fits:
+            self.break_plan(replica.job_uid)
+            return None
+        return held
+
+    def plan_queue(self, now: Instant, asker: ObservedGang | None = None) -> DoesNotFit | None:
+        """Plan the gangs that wait, in order, up to the asker's (all of them without one).
+
+        Returns the asker's refusal; ``None`` when its room is reserved.
+        """
+        known = None if asker is None else self._known_refusal(asker.gang.job_uid)
+        if known is not None:
+            return known
+        blocked: Rows | None = None
+        self._feasibility.begin_call()
+        for queued in self.queue.in_order(now, asker):
+            refused = self._try(queued, blocked, now)
+            if asker is not None and queued.job_uid == asker.gang.job_uid:
+                return refused
+            old = queued.waited_seconds(now) > self.settings.age_limit_seconds
+            gang = queued.observed.gang
+            # A gang that could never fit must not block anybody.
+            if refused is not None and old and self._feasibility.could_fit(gang, now.monotonic):
+                usable = self._feasibility.usable_nodes(gang, now.monotonic)
+                blocked = usable if blocked is None else blocked | usable
+        return None
 
     def _known_refusal(self, job_uid: str) -> DoesNotFit | None:
         growth, refused = self._refusals.get(job_uid, (None, None))
         return refused if growth == self._growth else None
 
-    def sent(self, held: Reservation) -> None:
-        """kube-scheduler was told to bind a replica: until it asks again or binds, the replica
-        counts as placed."""
-        self._in_flight.add(held.replica, held.node)
-        self._waiting.pop(held.replica.job_uid, None)
-
-    def landed(self, replica: ReplicaId) -> None:
-        """A replica is bound, gone, or asked about again."""
-        if self._in_flight.remove(replica):
-            self._waiting.pop(replica.job_uid, None)
-
-    def break_plan(self, job_uid: str, *, sent_too: bool = False) -> None:
-        """What is held for a job is of no use any more; it is planned again in its turn.
-
-        What kube-scheduler is about to bind stays held, and the rest is planned around it, unless
-        ``sent_too``."""
-        for held in self.promises.ledger.of_job(job_uid):
-            if sent_too:
-                self.landed(held.replica)
-            if held.replica not in self._in_flight:
-                self.promises.release(held.replica)
-                self.room_grew()
-        self.job_changed(job_uid)
-        self.rescales.plan_again(job_uid)
-
-    def forget(self, job_uid: str) -> None:
-        """A job is gone."""
-        self.job_changed(job_uid)
-        self._bars.forget(job_uid)
-        self._idle.discard(job_uid)
-        self._in_flight.forget(job_uid)
-        if self.promises.release_job(job_uid):
-            self.room_grew()
-
-    def expire(self, now: Now) -> tuple[Reservation, ...]:
-        """Let go of what has run out: reservations and bars."""
-        over = self.promises.expire(now.at)
-        if self._bars.expire(now.at) or over:
-            self._waiting.clear()
-            self.room_grew()
-        for reservation in over:
-            self.landed(reservation.replica)
-        for job_uid in {reservation.replica.job_uid for reservation in over}:
-            _LOG.warning("job %s: its pods did not bind in time, its room is free again", job_uid)
-            self.rescales.plan_again(job_uid)
-            # Perhaps kube-scheduler never will (a volume is missing): then it must not hold room
-            # again and again.
-            self._idle.add(job_uid)
-        return over
-
-    def hold_rescales(self, now: Now) -> None:
-        """Hold room for the target counts of every job that is being rescaled; let go where that
-        has ended."""
-        if self.rescales.update(now.at):
-            self.room_grew()
-
-    # --- gangs
-
-    def assemble(self, pod: Pod) -> Assembly:
-        """The gang of a pod, from the pods that are there."""
-        assert pod.replica is not None
-        job_uid = pod.replica.job_uid
-        others, job = self.cluster.pods_of(job_uid).values(), self.cluster.jobs.get(job_uid)
-        found = assemble(pod, others, job, self._bars.of_job(job_uid))
-        return replace(found, gang=self._in_flight.counted(found.gang))
-
-    def plan_in_turn(self, now: Now, asker: Assembly | None = None) -> DoesNotFit | None:
-        """Plan the gangs that wait, in order, up to the asker's (all of them without one).
-
-        Returns the asker's refusal; ``None`` when its room is held.
-        """
-        known = None if asker is None else self._known_refusal(asker.gang.job_uid)
+    def _try(self, queued: QueuedGang, blocked: Rows | None, now: Instant) -> DoesNotFit | None:
+        known = self._known_refusal(queued.job_uid)
         if known is not None:
             return known
-        closed: Rows | None = None
-        self._could_fit.begin()
-        for turn in self._turns(now, asker):
-            refused = self._try(turn, closed, now)
-            if asker is not None and turn.job_uid == asker.gang.job_uid:
-                return refused
-            if refused is not None and self._closes(turn, now):
-                its = self._could_fit.nodes_for(turn.assembly.gang, now.at)
-                closed = its if closed is None else closed | its
-        return None
-
-    def _turns(self, now: Now, asker: Assembly | None) -> list[Turn]:
-        turns = [] if asker is None else [self._with_past(Turn.of(asker))]
-        for job_uid in self.cluster.unplaced_jobs():
-            leaves = self.rescales.takes_away(job_uid, now.at)
-            if (
-                leaves
-                or job_uid in self._idle
-                or (asker is not None and job_uid == asker.gang.job_uid)
-            ):
-                continue
-            turn = self._turn_of(job_uid)
-            if turn is not None and turn.assembly.complete and not self._is_held(turn.assembly):
-                turns.append(self._with_past(turn))
-        if len(turns) < 2:
-            return turns
-        return in_order(
-            turns, self.promises.room().capacity, now.epoch, self.rules.age_limit_seconds
-        )
-
-    def _with_past(self, turn: Turn) -> Turn:
-        return turn.that_ran() if turn.job_uid in self.cluster.have_run else turn
-
-    def _turn_of(self, job_uid: str) -> Turn | None:
-        if job_uid not in self._waiting:
-            assembly = self._assemble_anew(job_uid)
-            self._waiting[job_uid] = None if assembly is None else Turn.of(assembly)
-        return self._waiting[job_uid]
-
-    def _assemble_anew(self, job_uid: str) -> Assembly | None:
-        ours = self.rules.scheduler_name
-        pods = [
-            pod
-            for pod in self.cluster.pods_of(job_uid).values()
-            if is_waiting(pod) and pod.scheduler_name == ours
-        ]
-        pods = [pod for pod in pods if self.cluster.knows_gang_of(pod)]
-        # The newest pod's list is that of the generation that waits.
-        newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
-        return None if newest is None else self.assemble(newest)
-
-    def _is_held(self, assembly: Assembly) -> bool:
-        job_uid = assembly.gang.job_uid
-        return all(
-            self.promises.ledger.get(ReplicaId(job_uid, member.role, member.index)) is not None
-            for member in assembly.gang.unbound
-        )
-
-    def _try(self, turn: Turn, closed: Rows | None, now: Now) -> DoesNotFit | None:
-        known = self._known_refusal(turn.job_uid)
-        if known is not None:
-            return known
-        refused = self._plan(turn.assembly.gang, closed, now)
+        refused = self._plan(queued.observed.gang, blocked, now)
         if refused is not None:
-            self._refusals[turn.job_uid] = self._growth, refused
+            self._refusals[queued.job_uid] = self._growth, refused
             return refused
-        self._planned(turn.waited_seconds(now.epoch))
-        if is_entitled(turn.waiting, now.epoch, self.rules.age_limit_seconds):
-            # What it kept closed is open again.
-            self.room_grew()
+        self._observe_wait(queued.waited_seconds(now))
+        if blocks_others(queued.waiting, now.epoch, self.settings.age_limit_seconds):
+            self.room_grew()  # what it blocked is open again
         return None
 
-    def _plan(self, gang: Gang, closed: Rows | None, now: Now) -> DoesNotFit | None:
-        room = self.promises.room_for(gang)
-        answer = self._rule.place_in(gang, room if closed is None else without(room, closed))
+    def _plan(self, gang: Gang, blocked: Rows | None, now: Instant) -> DoesNotFit | None:
+        free = self.reservations.free_for(gang)
+        answer = self._rule.place_in(gang, free if blocked is None else _without(free, blocked))
         if isinstance(answer, Placement):
             self._hold(gang, answer, now)
             return None
-        if closed is not None and isinstance(self._rule.place_in(gang, room), Placement):
+        if blocked is not None and isinstance(self._rule.place_in(gang, free), Placement):
             return DoesNotFit(
-                f"job {gang.key} ({shape(gang)}) waits its turn: a job that waits longer needs "
-                "the room"
+                f"job {gang.key} ({shape(gang)}) fits, but a job that has waited longer needs the "
+                "room"
             )
         return answer
 
-    def plan_apart(
-        self, assembly: Assembly, avoid: frozenset[str], replica: ReplicaId, now: Now
+    def plan_elsewhere(
+        self, pod: Pod, replica: ReplicaId, absent: frozenset[str], now: Instant
     ) -> bool:
-        """Plan a gang again at once, with one of its types kept off some nodes; returns whether it
-        fits so."""
-        gang = assembly.gang
+        """Plan a pod's gang again at once, this replica off some nodes; returns whether it fits."""
+        gang = self.queue.observe(pod).gang
         members = tuple(
-            replace(member, barred=member.barred | avoid)
+            replace(member, barred=member.barred | absent)
             if (member.role, member.index) == (replica.role, replica.index)
             else member
             for member in gang.members
         )
-        answer = self._rule.place_in(replace(gang, members=members), self.promises.room_for(gang))
+        free = self.reservations.free_for(gang)
+        answer = self._rule.place_in(replace(gang, members=members), free)
         if isinstance(answer, DoesNotFit):
             return False
         self._hold(gang, answer, now)
         return True
 
-    def _hold(self, gang: Gang, placement: Placement, now: Now) -> None:
-        self.promises.hold(gang, placement, now.at + self.rules.reservation_seconds)
+    def _hold(self, gang: Gang, placement: Placement, now: Instant) -> None:
+        expires_at = now.monotonic + self.settings.reservation_seconds
+        self.reservations.hold(gang, placement, expires_at)
         self.job_changed(gang.job_uid)
-        _LOG.info(
-            "job %s (%s) is planned on %s",
-            gang.key,
-            shape(gang),
-            ", ".join(sorted({*placement.nodes.values()})),
-        )
+        nodes = ", ".join(sorted({*placement.nodes.values()}))
+        _LOG.info("job %s (%s) is planned on %s", gang.key, shape(gang), nodes)
 
-    def adopt(self, job_uid: str, now: Now) -> tuple[Pod, ...]:
-        """Take over the plan that a gang's nominations tell of, if it is whole and there is room
-        for it.
+    # --- what the nominator calls, without the lock
 
-        Returns the pods whose nominations are of no use.
+    def advance(self) -> tuple[Pod, ...]:
+        """Reserve for rescales and plan every gang that waits; does nothing where nothing changed.
+
+        Returns pods whose users read that the gang is not complete, while by now it is and does not
+        fit; each once."""
+        with self.locked() as now:
+            self.expire(now)
+            self.update_rescales(now)
+            self.plan_queue(now)
+            outdated = [
+                pod
+                for pod in self.told_incomplete.values()
+                if pod.replica is not None and self._known_refusal(pod.replica.job_uid) is not None
+            ]
+            for pod in outdated:
+                del self.told_incomplete[pod.uid]
+            return tuple(outdated)
+
+    def pending_nominations(self) -> tuple[PendingNomination, ...]:
+        """The pods that are planned and wait, with their nodes."""
+        with self.locked() as now:
+            found: list[PendingNomination] = []
+            for job_uid in self.reservations.ledger.jobs():
+                if self.rescales.is_leaving(job_uid, now.monotonic):
+                    continue
+                pods = {pod.replica: pod for pod in self.cluster.waiting_pods(job_uid)}
+                for held in self.reservations.ledger.of_job(job_uid):
+                    pod = pods.get(held.replica)
+                    if pod is not None:
+                        answered_at = self._answered_at.get(pod.uid, NEVER)
+                        found.append(PendingNomination(pod, held.node, answered_at))
+            return tuple(found)
+
+    def find_waiting(self, pod: Pod) -> Pod | None:
+        """The pod as it is now, if it still needs a node."""
+        with self.lock:
+            job_uid = pod.replica.job_uid if pod.replica else ""
+            known = self.cluster.pods_of(job_uid).get(pod.uid)
+            return known if known is not None and is_waiting(known) else None
+
+    def adopt_nominations(self) -> tuple[Pod, ...]:
+        """Take over the plans of an earlier process: the nominations of complete gangs.
+
+        Returns the pods whose nominations belong to no plan.
         """
-        assembly = self._assemble_anew(job_uid)
-        if assembly is None or self._is_held(assembly):
+        with self.locked() as now:
+            self.update_rescales(now)
+            stale = (self._adopt(job_uid, now) for job_uid in sorted(self.cluster.waiting_jobs()))
+            return tuple(pod for pods in stale for pod in pods)
+
+    def _adopt(self, job_uid: str, now: Instant) -> tuple[Pod, ...]:
+        observed = self.queue.observe_waiting(job_uid)
+        if observed is None or self.queue.is_held(observed):
             return ()
-        told = {
+        nominated = {
             replica: pod.nominated_node
-            for replica, pod in assembly.pods.items()
+            for replica, pod in observed.pods.items()
             if pod.nominated_node is not None and is_waiting(pod)
         }
-        if assembly.complete and len(told) == len(assembly.gang.unbound):
-            self._hold(assembly.gang, Placement(job_uid, told), now)
-            if not any(self.promises.is_overdrawn(node) for node in {*told.values()}):
+        if observed.complete and len(nominated) == len(observed.gang.unbound):
+            self._hold(observed.gang, Placement(job_uid, nominated), now)
+            if not any(self.reservations.is_overcommitted(node) for node in nominated.values()):
                 return ()
             self.break_plan(job_uid)
-        return tuple(assembly.pods[replica] for replica in sorted(told))
+        return tuple(observed.pods[replica] for replica in sorted(nominated))
 
-    def _closes(self, turn: Turn, now: Now) -> bool:
-        """Whether those behind must leave the room that this gang waits for."""
-        old = turn.waited_seconds(now.epoch) > self.rules.age_limit_seconds
-        return old and self._could_fit.ever(turn.assembly.gang, now.at)
+    def release_all(self) -> None:
+        """Reserve nothing: another process leads now."""
+        with self.lock:
+            for job_uid in self.reservations.ledger.jobs():
+                self.break_plan(job_uid)
+
+    def reservation_count(self) -> int:
+        """How many replicas room is reserved for."""
+        with self.lock:
+            return len(self.reservations.ledger)
+
+
+def _without(free: FreeMatrix, blocked: Rows) -> FreeMatrix:
+    free = free.copy()
+    free.free[blocked] = 0
+    return free

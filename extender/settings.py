@@ -1,4 +1,4 @@
-"""What the extender can be told; see ``settings`` for how it is read."""
+"""The extender's settings, from flags and environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Settings:
     """Path of a kubeconfig. Default: the pod's own service account."""
 
     listen: str = "127.0.0.1:8888"
-    """Address and port of /filter and /prioritize. Loopback: whoever reaches it can hold the
+    """Address and port of /filter and /prioritize. Loopback: whoever reaches it can reserve the
     cluster's room."""
 
     health_listen: str = ""
@@ -31,7 +31,7 @@ class Settings:
     address."""
 
     scheduler_name: str = SCHEDULER_NAME
-    """Pods that name this scheduler are planned and told where they go."""
+    """Pods that name this scheduler are planned and nominated."""
 
     node_selector: str = ""
     """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: every
@@ -49,18 +49,18 @@ class Settings:
     Default: the host name."""
 
     reservation_seconds: float = 60.0
-    """How long room is held for planned pods that do not bind; every pod of the gang that binds
-    starts it anew."""
+    """How long room is reserved for planned pods that are not bound; every pod of the gang that is
+    bound starts it anew."""
 
-    barred_seconds: float = 60.0
-    """How long at most a replica is kept off a node that kube-scheduler did not let it go to: a
-    second the first time, then twice as long each time, until the node changes."""
+    exclusion_seconds: float = 60.0
+    """How long at most a node that kube-scheduler ruled out is excluded for a replica: a second the
+    first time, then twice as long each time, until the node changes."""
 
     rescale_hold_seconds: float = 600.0
-    """How long room is held at most for a job that is being rescaled."""
+    """How long room is reserved at most for a job that is being rescaled."""
 
     age_limit_seconds: float = 600.0
-    """A gang that has waited longer goes first, and nodes that it may use are kept for it."""
+    """A gang that has waited longer goes first, and blocks the nodes that it could use."""
 
     threads: int = 8
     """Requests served at the same time; kube-scheduler sends one, the others are for health and
@@ -73,7 +73,7 @@ class Settings:
     """One line per request: off, plain or json."""
 
     check_invariants: bool = False
-    """Check after every change that no node is promised more than it has, and log where one is."""
+    """Check after every change that reservations exceed no node's room, and log where they do."""
 
     log_level: str = "info"
     """debug, info, warning or error."""
@@ -100,11 +100,11 @@ def _contradictions(settings: Settings) -> list[str]:
         *not_positive(settings, *_POSITIVE),
         *not_an_address("listen", settings.listen),
         *(not_an_address("health_listen", health) if health else ()),
-        *_told(
+        *_unless(
             settings.listen != health,
             f"--health-listen {health!r}: an address other than that of --listen",
         ),
-        *_told(is_lease, f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing,"),
+        *_unless(is_lease, f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing,"),
         *not_a_selector("node_selector", settings.node_selector),
         *not_one_of("access_log", settings.access_log, ("off", "plain", "json")),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
@@ -113,7 +113,7 @@ def _contradictions(settings: Settings) -> list[str]:
 
 _POSITIVE = (
     "reservation_seconds",
-    "barred_seconds",
+    "exclusion_seconds",
     "rescale_hold_seconds",
     "age_limit_seconds",
     "threads",
@@ -121,5 +121,5 @@ _POSITIVE = (
 )
 
 
-def _told(holds: bool, expected: str) -> list[str]:
+def _unless(holds: bool, expected: str) -> list[str]:
     return [] if holds else [f"{expected} is expected"]

@@ -1,44 +1,45 @@
-"""HTTP: /filter and /prioritize for kube-scheduler, /healthz, /readyz and /metrics for whoever
-watches.
+"""HTTP: /filter and /prioritize for kube-scheduler; /healthz, /readyz and /metrics for monitoring.
 
 Whatever goes wrong is answered with 200 and a sentence in ``Error``: kube-scheduler shows that in
-the pod's Event, while it does not even read the body of any other code. Health and metrics have an
-application of their own, too."""
+the pod's Event, and does not read the body of any other status. Health and metrics also have an
+application of their own."""
 
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from functools import partial
 
 from flask import Flask, Request, Response, request
 from werkzeug.exceptions import HTTPException
 
+from extender.filter import FilterResult, filter_nodes
 from extender.http import wire
 from extender.metrics import Metrics
-from extender.results import FilterResult
+from extender.planner import Planner
+from extender.prioritize import score_nodes
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
 
 _LOG = logging.getLogger(__name__)
 _JSON = "application/json"
-_DRAINED_LIMITS = 8
+_DISCARDED_LIMITS = 8
 """Of a body that is too large, this many times the limit is read and thrown away."""
 
 
-class Decider(Protocol):
-    """Where pods may go; ``extender.placer.Placer`` is one."""
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """What decides; ``find_pod`` finds a pod that the watch has decoded already."""
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
-        """Which of the offered nodes the pod may go to."""
-        ...
+    filter: Callable[[Pod, Sequence[str]], FilterResult]
+    prioritize: Callable[[Pod, Sequence[str]], dict[str, int]]
+    find_pod: wire.FindPod
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
-        """0 to 10 for each offered node."""
-        ...
-
-
-Readiness = Callable[[], str | None]
-"""Whether decisions can be made: a sentence on what is missing, ``None`` where nothing is."""
+    @classmethod
+    def of(cls, planner: Planner) -> "Verbs":
+        """The verbs over one planner."""
+        filter_, prioritize = partial(filter_nodes, planner), partial(score_nodes, planner)
+        return cls(filter_, prioritize, planner.cluster.find_pod)
 
 
 class _Refusal(Exception):
@@ -46,13 +47,18 @@ class _Refusal(Exception):
 
 
 class Endpoints:
-    """The handlers, over one placer."""
+    """The handlers. ``why_not_ready`` is ``None`` once decisions can be made, and from then on."""
 
     def __init__(
-        self, decider: Decider, readiness: Readiness, metrics: Metrics, max_body_bytes: int
+        self,
+        verbs: Verbs,
+        why_not_ready: Callable[[], str | None],
+        metrics: Metrics,
+        max_body_bytes: int,
     ) -> None:
-        self._decider, self._readiness, self._metrics = decider, readiness, metrics
+        self._verbs, self._why_not_ready, self._metrics = verbs, why_not_ready, metrics
         self._max_body_bytes = max_body_bytes
+        self._ready = False
 
     def filter(self) -> Response:
         """POST /filter."""
@@ -66,40 +72,42 @@ class Endpoints:
         self, verb: str, decide: Callable[[], bytes], failed: Callable[[str], bytes]
     ) -> Response:
         began = time.perf_counter()
+        error = None
         try:
             body = decide()
         except (_Refusal, Malformed) as refusal:
-            self._metrics.errors.labels(verb).inc()
-            body = failed(str(refusal))
-        except HTTPException as error:
-            self._metrics.errors.labels(verb).inc()
-            body = failed(f"the request cannot be read: {error.description}")
+            error = str(refusal)
+        except HTTPException as fault:
+            error = f"the request cannot be read: {fault.description}"
         except Exception:  # noqa: BLE001 - one bad call must not become a 500, whose reason nobody would read
             _LOG.exception("%s failed", verb)
+            error = f"the extender failed on this {verb}; its log says why"
+        if error is not None:
             self._metrics.errors.labels(verb).inc()
-            body = failed(f"the extender failed on this {verb}; its log says why")
+            body = failed(error)
         self._metrics.calls.labels(verb).observe(time.perf_counter() - began)
         return Response(body, mimetype=_JSON)
 
     def _question(self) -> wire.Question:
-        missing = self._readiness()
-        question = wire.read_question(_body(request, self._max_body_bytes))
-        if missing is not None:
-            raise _Refusal(f"the extender is not ready: {missing}")
+        reason = None if self._ready else self._why_not_ready()
+        self._ready = reason is None
+        question = wire.read_question(_body(request, self._max_body_bytes), self._verbs.find_pod)
+        if reason is not None:
+            raise _Refusal(f"the extender is not ready: {reason}")
         return question
 
     def _filter(self) -> bytes:
         question = self._question()
-        verdict = self._decider.filter(question.pod, question.names)
+        result = self._verbs.filter(question.pod, question.names)
         self._metrics.nodes_in.inc(len(question.names))
-        self._metrics.nodes_out.inc(len(verdict.kept))
-        if not verdict.kept and verdict.cause:
-            self._metrics.refusals.labels(verdict.cause).inc()
-        return wire.filter_answer(question, verdict.kept, verdict.refused)
+        self._metrics.nodes_out.inc(len(result.kept))
+        if not result.kept and result.cause:
+            self._metrics.refusals.labels(result.cause).inc()
+        return wire.filter_answer(question, result.kept, result.refused)
 
     def _prioritize(self) -> bytes:
         question = self._question()
-        return wire.prioritize_answer(self._decider.prioritize(question.pod, question.names))
+        return wire.prioritize_answer(self._verbs.prioritize(question.pod, question.names))
 
     def healthz(self) -> Response:
         """GET /healthz: the process serves."""
@@ -107,20 +115,18 @@ class Endpoints:
 
     def readyz(self) -> Response:
         """GET /readyz: decisions can be made."""
-        missing = self._readiness()
-        return Response(
-            f"{missing or 'ok'}\n", status=200 if missing is None else 503, mimetype="text/plain"
-        )
+        reason = self._why_not_ready()
+        status = 200 if reason is None else 503
+        return Response(f"{reason or 'ok'}\n", status=status, mimetype="text/plain")
 
     def metrics(self) -> Response:
         """GET /metrics."""
-        return Response(
-            self._metrics.text(), content_type="text/plain; version=0.0.4; charset=utf-8"
-        )
+        content_type = "text/plain; version=0.0.4; charset=utf-8"
+        return Response(self._metrics.text(), content_type=content_type)
 
 
 def create_app(endpoints: Endpoints) -> Flask:
-    """The WSGI application for kube-scheduler, and for whoever looks from beside it."""
+    """The WSGI application for kube-scheduler and for whoever monitors it from beside it."""
     app = create_health_app(endpoints)
     app.add_url_rule("/filter", view_func=endpoints.filter, methods=["POST"])
     app.add_url_rule("/prioritize", view_func=endpoints.prioritize, methods=["POST"])
@@ -131,9 +137,8 @@ def create_app(endpoints: Endpoints) -> Flask:
 def create_health_app(endpoints: Endpoints) -> Flask:
     """The WSGI application for other pods and nodes: health and metrics alone."""
     app = Flask("extender")
-    app.add_url_rule("/healthz", view_func=endpoints.healthz)
-    app.add_url_rule("/readyz", view_func=endpoints.readyz)
-    app.add_url_rule("/metrics", view_func=endpoints.metrics)
+    for name in ("healthz", "readyz", "metrics"):
+        app.add_url_rule(f"/{name}", view_func=getattr(endpoints, name))
     app.register_error_handler(HTTPException, _only_health)
     return app
 
@@ -143,7 +148,7 @@ def _body(incoming: Request, limit: int) -> bytes:
     if len(body) <= limit:
         return body
     # A client that is still sending when the connection closes never reads why.
-    for _ in range(_DRAINED_LIMITS):
+    for _ in range(_DISCARDED_LIMITS):
         if not incoming.stream.read(limit):
             break
     raise _Refusal(
@@ -153,15 +158,10 @@ def _body(incoming: Request, limit: int) -> bytes:
 
 def _not_served(error: HTTPException) -> Response:
     served = "POST /filter, POST /prioritize, GET /healthz, GET /readyz and GET /metrics"
-    return _sentence(
-        error.code or 500, f"{request.method} {request.path} is not served, only {served}"
-    )
+    sentence = f"{request.method} {request.path} is not served, only {served}"
+    return Response(wire.prioritize_error(sentence), status=error.code or 500, mimetype=_JSON)
 
 
 def _only_health(error: HTTPException) -> Response:
     sentence = f"{request.path} is not served at this address, which is for health and metrics"
-    return _sentence(error.code or 500, sentence)
-
-
-def _sentence(status: int, sentence: str) -> Response:
-    return Response(wire.prioritize_error(sentence), status=status, mimetype=_JSON)
+    return Response(wire.prioritize_error(sentence), status=error.code or 500, mimetype=_JSON)

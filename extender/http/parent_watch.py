@@ -1,8 +1,7 @@
-"""A worker whose master was killed ends at once.
+"""Ends a worker whose master was killed, at once.
 
-gunicorn's own worker notices too, but later, and then gives calls that are under way ten seconds:
-all that time it holds the port that the next master needs, and plans from a ledger beside the next
-one's."""
+gunicorn's own worker notices too, but later, and then gives running calls ten seconds. All that
+time it would hold the port that the next master needs, and plan beside the next one's ledger."""
 
 import logging
 import os
@@ -12,26 +11,25 @@ from typing import Final
 
 _LOG = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.2
 
 
-def end_with(
+def end_with_parent(
     parent: int,
     *,
     parent_now: Callable[[], int] = os.getppid,
     end: Callable[[int], object] = os._exit,
-    look_seconds: float = LOOK_SECONDS,
+    poll_seconds: float = POLL_SECONDS,
 ) -> threading.Thread:
-    """End this process, from a thread, as soon as its parent is another than ``parent`` (a process
-    id)."""
+    """End this process, from a thread, once its parent is no longer the process ``parent``."""
 
     def watch() -> None:
         waiting = threading.Event()
         while parent_now() == parent:
-            waiting.wait(look_seconds)
-        _LOG.error("the process %d that started this one is gone: ending", parent)
+            waiting.wait(poll_seconds)
+        _LOG.error("the parent process %d is gone: ending", parent)
         end(1)
 
-    thread = threading.Thread(target=watch, name="orphan", daemon=True)
+    thread = threading.Thread(target=watch, name="parent-watch", daemon=True)
     thread.start()
     return thread

@@ -1,11 +1,11 @@
 """The v1 extender protocol in JSON, exactly as kube-scheduler speaks it.
 
-Keys are Go's field names. Of ``Nodes`` and ``NodeNames`` the one that is not used is ``null``; a
-reply must name its nodes explicitly (a missing list means no node, silently), none that was not
-offered, and a reason for every node that it drops. ``docs/extender-protocol.md`` tells the protocol
-whole."""
+Keys are Go's field names. Of ``Nodes`` and ``NodeNames`` the unused one is ``null``. A reply must
+name its nodes explicitly (a missing list means no node, silently), none that was not offered, and a
+reason for every node that it drops. ``docs/extender-protocol.md`` describes the whole protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -26,31 +26,42 @@ class _Arguments(msgspec.Struct):
     names: list[str] | None = msgspec.field(name="NodeNames", default=None)
 
 
-class _Named(msgspec.Struct):
+class _NodeMetadata(msgspec.Struct):
     name: str
 
 
 class _Node(msgspec.Struct):
-    metadata: _Named
+    metadata: _NodeMetadata
+
+
+class _PodMetadata(msgspec.Struct, rename="camel"):
+    uid: str
+    resource_version: str
+
+
+class _PodIdentity(msgspec.Struct):
+    metadata: _PodMetadata
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What kube-scheduler asks: the pod, and the nodes on offer.
-
-    ``whole_nodes`` holds the nodes' JSON where whole nodes were sent (``nodeCacheCapable: false``),
-    else ``None``."""
+    """What kube-scheduler asks: the pod, and the names of the nodes on offer."""
 
     pod: Pod
     names: tuple[str, ...]
     whole_nodes: Mapping[str, msgspec.Raw] | None = None
+    """The nodes' JSON by name, where whole nodes were sent (``nodeCacheCapable: false``)."""
 
 
 _ARGUMENTS = msgspec.json.Decoder(_Arguments)
 _NODE = msgspec.json.Decoder(_Node)
+_POD_IDENTITY = msgspec.json.Decoder(_PodIdentity)
+
+FindPod = Callable[[str, str], Pod | None]
+"""The pod with a UID and resource version, where it has been decoded before."""
 
 
-def read_question(body: bytes) -> Question:
+def read_question(body: bytes, find_pod: FindPod = lambda *_: None) -> Question:
     """The arguments of filter and prioritize.
 
     Raises:
@@ -61,16 +72,24 @@ def read_question(body: bytes) -> Question:
         if arguments.pod == _NULL:
             raise Malformed('the body names no "Pod"')
         if arguments.names is not None:
-            return Question(decode_pod(arguments.pod), tuple(arguments.names))
+            return Question(_read_pod(arguments.pod, find_pod), tuple(arguments.names))
         if arguments.nodes is not None:
-            whole = {
-                _NODE.decode(node).metadata.name: node.copy()
-                for node in arguments.nodes.items or ()
-            }
-            return Question(decode_pod(arguments.pod), tuple(whole), whole)
+            items = arguments.nodes.items or ()
+            whole = {_NODE.decode(node).metadata.name: node.copy() for node in items}
+            return Question(_read_pod(arguments.pod, find_pod), tuple(whole), whole)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed(f"the body is not the JSON of ExtenderArgs: {error}") from error
     raise Malformed('the body has neither "NodeNames" nor "Nodes"')
+
+
+def _read_pod(raw: msgspec.Raw, find_pod: FindPod) -> Pod:
+    """The watch has usually shown this very version of the pod: decoding takes most of a call."""
+    with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+        metadata = _POD_IDENTITY.decode(raw).metadata
+        known = find_pod(metadata.uid, metadata.resource_version)
+        if known is not None:
+            return known
+    return decode_pod(raw)
 
 
 class _WholeNodes(msgspec.Struct):
@@ -95,8 +114,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def filter_answer(question: Question, kept: tuple[str, ...], refused: Mapping[str, str]) -> bytes:
-    """The reply to filter. Every refusal is "unresolvable": evicting pods would not make the node
-    acceptable."""
+    """The reply to filter. Every refusal is unresolvable: no eviction makes the node acceptable."""
     if question.whole_nodes is None:
         return _ENCODER.encode(_FilterResult(None, list(kept), {}, refused, ""))
     nodes = _WholeNodes([question.whole_nodes[name] for name in kept])
@@ -104,8 +122,7 @@ def filter_answer(question: Question, kept: tuple[str, ...], refused: Mapping[st
 
 
 def filter_error(sentence: str) -> bytes:
-    """The reply to filter that fails the attempt; kube-scheduler shows the sentence in its log and
-    in an Event."""
+    """The reply to filter that fails the attempt; kube-scheduler logs it and writes an Event."""
     return _ENCODER.encode(_FilterResult(None, [], {}, {}, sentence))
 
 
@@ -115,5 +132,5 @@ def prioritize_answer(scores: Mapping[str, int]) -> bytes:
 
 
 def prioritize_error(sentence: str) -> bytes:
-    """No array: kube-scheduler logs that, and scores without us."""
+    """No array: kube-scheduler logs that, and scores without the extender."""
     return _ENCODER.encode({"Error": sentence})

@@ -1,10 +1,10 @@
-"""gunicorn, started from here: exactly one worker process, with threads.
+"""gunicorn with exactly one worker process, with threads.
 
-The ledger is memory of one process, so a second worker would promise the same room again. gunicorn
-can be told to run more by its environment or by a signal; neither is heeded, and a start-up check
-says so if that ever changes. Connections are kept for longer than kube-scheduler leaves them idle.
-Health and metrics are served by other threads, at an address of their own: every pod of the cluster
-can reach that one, and none may keep kube-scheduler waiting."""
+The ledger is memory of one process: a second worker would reserve the same room again. gunicorn's
+environment and signals can ask for more workers; both are ignored, and a start-up check fails if
+that ever changes. Connections are kept for longer than kube-scheduler leaves them idle. Health and
+metrics are served by other threads at their own address: every pod of the cluster can reach that
+one, and none may keep kube-scheduler waiting."""
 
 import logging
 import os
@@ -14,8 +14,8 @@ from typing import Any, Final
 from flask import Flask
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]  # gunicorn has no types
 
-from extender.http import parent_watch
-from extender.service import Service
+from extender.application import Application
+from extender.http.parent_watch import end_with_parent
 from extender.settings import Settings
 from optimus.runtime.settings import address
 
@@ -31,39 +31,37 @@ _PLAIN_LINE: Final = "%(h)s %(m)s %(U)s %(s)s %(b)s bytes %(D)s us"
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn around one ``Service``, which lives in the worker."""
+    """gunicorn around one ``Application``, which lives in the worker."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._service: Service | None = None
+        self._application: Application | None = None
         self._master = os.getpid()
         super().__init__()
 
     def load_config(self) -> None:
         """gunicorn's settings, from ours alone."""
-        for name, value in options(self._settings).items():
-            self.cfg.set(name, value)
         hooks = {
             "when_ready": self._check,
             "worker_exit": self._stop,
             "on_starting": _ignore_worker_signals,
         }
-        for name, hook in hooks.items():
-            self.cfg.set(name, hook)
+        for name, value in (options(self._settings) | hooks).items():
+            self.cfg.set(name, value)
 
     def load(self) -> Flask:
         """Called in the worker: threads do not survive a fork."""
-        parent_watch.end_with(self._master)
-        self._service = Service(self._settings)
-        self._service.start()
-        return self._service.app()
+        end_with_parent(self._master)
+        self._application = Application(self._settings)
+        self._application.start()
+        return self._application.wsgi()
 
     def _check(self, arbiter: Any) -> None:
         check_single(arbiter.num_workers, str(self.cfg.worker_class_str))
 
     def _stop(self, _arbiter: Any, _worker: Any) -> None:
-        if self._service is not None:
-            self._service.stop()
+        if self._application is not None:
+            self._application.stop()
 
 
 def options(settings: Settings) -> dict[str, object]:

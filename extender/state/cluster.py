@@ -1,11 +1,10 @@
-"""The cluster as the extender sees it: nodes, pods, jobs and rescales, kept up to date event by
-event.
+"""The cluster as the extender sees it: nodes, pods, jobs and rescales, corrected event by event.
 
-What a node has left is a sum that is corrected when a pod comes or goes, so that a call of
-kube-scheduler never walks over all pods. The placer's lock guards it together with the ledger.
+What a node has left is a running sum, so that a call of kube-scheduler never walks over all pods.
+The planner's lock guards it together with the reservations.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from optimus.jobs import Counts, Job
@@ -16,36 +15,37 @@ from optimus.resources import NONE, Resources
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """A rescale under way: room is held for ``target``. ``id`` tells one rescale of a job from the
-    next.
-
-    ``leaving`` means that the pods the job has now are about to go (phase Suspending).
-    """
+    """A rescale in progress; room is reserved for ``target``."""
 
     job_uid: str
     id: str
+    """Tells one rescale of a job from the next."""
+
     target: Counts
     leaving: bool
+    """Whether the pods that the job has now are about to be deleted (phase Suspending)."""
 
 
 class Cluster:
-    """Nodes and pods by identity, room by node. Not thread-safe."""
+    """Nodes and pods by identity, free room by node. Not thread-safe."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.jobs: dict[str, Job] = {}
-        self._unreadable: set[str] = set()
         self.rescales: dict[str, Rescale] = {}
         self.have_run: set[str] = set()
-        self._pods: dict[str, dict[str, Pod]] = {}
-        self._unbound: dict[str, int] = {}
-        self._used: dict[str, Resources] = {}
+        """The UIDs of jobs that have had a bound pod or a rescale."""
         self.node_generation = 0
-        self.touched: set[str] = set()
+        self.changed_nodes: set[str] = set()
+        """Nodes whose free room has changed since ``Reservations`` last cleared this."""
+        self._unreadable_jobs: set[str] = set()
+        self._pods_by_job: dict[str, dict[str, Pod]] = {}
+        self._pods: dict[str, Pod] = {}
+        self._waiting: dict[str, int] = {}
+        self._used: dict[str, Resources] = {}
 
     def set_node(self, name: str, node: Node | None) -> bool:
-        """Take over a node's state; ``None``: it is gone. Returns whether anything that matters has
-        changed."""
+        """Record a node, or its removal (``None``); returns whether anything relevant changed."""
         if self.nodes.get(name) == node:
             return False
         if node is None:
@@ -56,52 +56,51 @@ class Cluster:
         return True
 
     def set_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """Take over a pod's state; ``before`` is what was taken over last, ``None`` on either side:
-        not there."""
+        """Record a pod; ``before`` is what was recorded last, ``None`` on either side: absent."""
         if before is not None:
             self._count(before, -1)
         if after is not None:
             self._count(after, 1)
 
     def _count(self, pod: Pod, sign: int) -> None:
-        taken = pod.bound()
-        if taken is not None:
-            self._used[taken.node] = self._used.get(taken.node, NONE) + taken.resources * sign
-            self.touched.add(taken.node)
+        bound = pod.bound()
+        if bound is not None:
+            self._used[bound.node] = self._used.get(bound.node, NONE) + bound.resources * sign
+            self.changed_nodes.add(bound.node)
         if pod.replica is None:
             return
         job_uid = pod.replica.job_uid
-        of_job = self._pods.setdefault(job_uid, {})
+        of_job = self._pods_by_job.setdefault(job_uid, {})
         if sign > 0:
-            of_job[pod.uid] = pod
+            of_job[pod.uid] = self._pods[pod.uid] = pod
         else:
             of_job.pop(pod.uid, None)
+            self._pods.pop(pod.uid, None)
         if not of_job:
-            del self._pods[job_uid]
+            del self._pods_by_job[job_uid]
             if job_uid not in self.jobs:
                 self.have_run.discard(job_uid)
         if is_waiting(pod):
-            self._unbound[job_uid] = self._unbound.get(job_uid, 0) + sign
-            if not self._unbound[job_uid]:
-                del self._unbound[job_uid]
+            self._waiting[job_uid] = self._waiting.get(job_uid, 0) + sign
+            if not self._waiting[job_uid]:
+                del self._waiting[job_uid]
         if pod.node is not None and sign > 0:
             self.have_run.add(job_uid)
 
-    def set_job(self, uid: str, job: Job | None, *, is_there: bool = False) -> None:
-        """Take over a job's spec; ``None``: it is gone or has ended, or ``is_there`` and cannot be
-        read."""
-        self._unreadable.discard(uid)
+    def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
+        """Record a job's spec; ``None``: it is gone or over, or ``exists`` and is unreadable."""
+        self._unreadable_jobs.discard(uid)
         if job is not None:
             self.jobs[uid] = job
             return
-        if is_there:
-            self._unreadable.add(uid)
+        if exists:
+            self._unreadable_jobs.add(uid)
         self.jobs.pop(uid, None)
-        if uid not in self._pods:
+        if uid not in self._pods_by_job:
             self.have_run.discard(uid)
 
     def set_rescale(self, job_uid: str, rescale: Rescale | None) -> None:
-        """Take over where a job's rescale stands; ``None``: none is under way."""
+        """Record a job's rescale; ``None``: none is in progress."""
         if rescale is None:
             self.rescales.pop(job_uid, None)
         else:
@@ -109,31 +108,38 @@ class Cluster:
             self.have_run.add(job_uid)
 
     def knows_gang_of(self, pod: Pod) -> bool:
-        """Whether it can be told who belongs to the pod's gang: by its own list, or else by its
-        job.
+        """Whether the members of the pod's gang are known: from its own list, else from its job.
 
-        A pod without a list may be seen before its job is. A job that cannot be read has a gang of
-        what there is."""
+        A pod without a list may be seen before its job is. An unreadable job's gang is the pods
+        that exist."""
         job_uid = pod.replica.job_uid if pod.replica else ""
-        return bool(pod.gang) or job_uid in self.jobs or job_uid in self._unreadable
+        return bool(pod.gang) or job_uid in self.jobs or job_uid in self._unreadable_jobs
+
+    def find_pod(self, uid: str, resource_version: str) -> Pod | None:
+        """The replica with this UID, if the watch has shown this very version. Needs no lock."""
+        pod = self._pods.get(uid)
+        return pod if pod is not None and pod.resource_version == resource_version != "" else None
 
     def pods_of(self, job_uid: str) -> Mapping[str, Pod]:
         """The pods that a job controls, by UID."""
-        return self._pods.get(job_uid, {})
+        return self._pods_by_job.get(job_uid, {})
 
-    def unplaced_jobs(self) -> Iterable[str]:
+    def waiting_pods(self, job_uid: str) -> list[Pod]:
+        """The pods of a job that still need a node."""
+        return [pod for pod in self.pods_of(job_uid).values() if is_waiting(pod)]
+
+    def waiting_jobs(self) -> tuple[str, ...]:
         """The UIDs of the jobs that have pods without a node."""
-        return tuple(self._unbound)
+        return tuple(self._waiting)
 
-    def training_room(self) -> dict[str, Resources]:
-        """What each node's training pods take."""
-        taken: dict[str, Resources] = {}
-        for pods in self._pods.values():
-            for pod in pods.values():
-                bound = pod.bound()
-                if bound is not None:
-                    taken[bound.node] = taken.get(bound.node, NONE) + bound.resources
-        return taken
+    def used_by_training(self) -> dict[str, Resources]:
+        """What the training pods use on each node."""
+        used: dict[str, Resources] = {}
+        for pod in self._pods.values():
+            bound = pod.bound()
+            if bound is not None:
+                used[bound.node] = used.get(bound.node, NONE) + bound.resources
+        return used
 
     def free(self, node: str) -> Resources:
         """What bound pods leave of a node; below zero where others have overcommitted it."""

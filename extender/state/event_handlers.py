@@ -1,21 +1,22 @@
-"""From the caches to the placer: what each kind of event means for it."""
+"""What each event of the watches changes in the planner's state."""
 
 import logging
-from collections.abc import Mapping
 from typing import TypeAlias
 
-from extender.placer import Placer
-from extender.state.cluster import Rescale
-from optimus.jobs import Counts
+from extender.planner import Planner
+from extender.state.cluster import Rescale, is_waiting
+from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING, Phase
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.training_jobs import TrainingJob
+from optimus.nodes import Node
+from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
-_Name: TypeAlias = tuple[str, str, str]
+_JobName: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name of a job."""
 
 NO_COUNTS = Counts(0, 0)
@@ -23,93 +24,156 @@ NO_COUNTS = Counts(0, 0)
 
 
 class EventHandlers:
-    """Observers of the caches; each is called with an object before and after, ``None`` where it is
-    not there."""
+    """Observers of the watches; each gets an object before and after, ``None`` where absent."""
 
-    def __init__(self, placer: Placer) -> None:
-        self._placer = placer
-        self._jobs: dict[_Name, str] = {}
-        self._profiles: dict[_Name, TrainingProfile] = {}
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._job_uids: dict[_JobName, str] = {}
+        self._profiles: dict[_JobName, TrainingProfile] = {}
+
+    # --- nodes
 
     def node(self, before: ClusterNode | None, after: ClusterNode | None) -> None:
         """A node."""
         known = after or before
         assert known is not None
-        if (
-            after is not None
-            and after.problem
-            and (before is None or before.problem != after.problem)
-        ):
+        if after is not None and after.problem and (not before or before.problem != after.problem):
             _LOG.warning("%s", after.problem)
-        self._placer.node_changed(known.name, None if after is None else after.node)
+        self.set_node(known.name, None if after is None else after.node)
+
+    def set_node(self, name: str, node: Node | None) -> None:
+        """A node was added, changed (``node`` is its state now) or removed (``None``)."""
+        planner = self._planner
+        with planner.locked():
+            if not planner.cluster.set_node(name, node):
+                return
+            planner.node_changed(name)
+            planner.fit_reservations(name)
+        planner.changes.notify()
+
+    # --- pods
 
     def pod(self, before: Pod | None, after: Pod | None) -> None:
-        """A pod; one made anew under an old name is another pod."""
+        """A pod; one created anew under an old name is another pod."""
         if before is not None and after is not None and before.uid != after.uid:
-            self._placer.pod_changed(before, None)
+            self._set_pod(before, None)
             before = None
-        self._placer.pod_changed(before, after)
+        self._set_pod(before, after)
+
+    def _set_pod(self, before: Pod | None, after: Pod | None) -> None:
+        planner = self._planner
+        with planner.locked() as now:
+            planner.cluster.set_pod(before, after)
+            pod = after or before
+            assert pod is not None
+            if pod.replica is not None:
+                self._set_replica(pod.replica, before, after, now.monotonic)
+            if before is not None and before.bound() and (after is None or not after.bound()):
+                planner.room_grew()
+            if after is not None and after.node is not None:
+                planner.fit_reservations(after.node)
+        planner.changes.notify()
+
+    def _set_replica(
+        self, replica: ReplicaId, before: Pod | None, after: Pod | None, now: float
+    ) -> None:
+        planner, job_uid = self._planner, replica.job_uid
+        waited = before is not None and is_waiting(before)
+        waits = after is not None and is_waiting(after)
+        if before is None or after is None or waited != waits or before.leaving != after.leaving:
+            planner.job_changed(job_uid)
+        if not waits:
+            planner.settled(replica)
+        if waited and not waits and before is not None:
+            planner.no_longer_waits(before)
+        if after is not None and after.node is not None and (before is None or before.node is None):
+            rescale = planner.cluster.rescales.get(job_uid)
+            if after.leaving or (rescale is not None and rescale.leaving):
+                # A rescale deletes this pod: what is reserved is for its successor.
+                return
+            # Its room shows in the cluster now. The rest of its gang gets the time that it needs.
+            planner.reservations.release(replica)
+            planner.reservations.ledger.extend(job_uid, now + planner.settings.reservation_seconds)
+        elif waited and not waits and not planner.rescales.is_tracked(job_uid):
+            planner.reservations.release(replica)
+            planner.room_grew()
+
+    # --- jobs and their profiles
 
     def job(self, before: TrainingJob | None, after: TrainingJob | None) -> None:
         """A TFJob or MXJob."""
         if before is not None and (after is None or before.uid != after.uid):
-            self._jobs.pop((before.kind, before.namespace, before.name), None)
-            self._placer.rescale_changed(before.uid, None)
-            self._placer.job_changed(before.uid, None)
+            self._job_uids.pop((before.kind, before.namespace, before.name), None)
+            self.set_rescale(before.uid, None)
+            self.set_job(before.uid, None)
         if after is None:
             return
         if after.outcome is not None or after.deleted:
-            self._placer.job_changed(after.uid, None)
+            self.set_job(after.uid, None)
         else:
-            self._placer.job_changed(after.uid, after.job, is_there=True)
+            self.set_job(after.uid, after.job, exists=True)
         name = after.kind, after.namespace, after.name
-        if self._jobs.get(name) != after.uid:
-            self._jobs[name] = after.uid
-            self._tell(name)
+        if self._job_uids.get(name) != after.uid:
+            self._job_uids[name] = after.uid
+            self._apply_profile(name)
+
+    def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
+        """A job was added or changed; ``None``: it is gone or over, or ``exists`` and is
+        unreadable."""
+        planner = self._planner
+        with planner.locked():
+            if job is not None and planner.cluster.jobs.get(uid) == job:
+                return
+            planner.cluster.set_job(uid, job, exists=exists)
+            if job is None and not exists:
+                planner.forget(uid)
+            else:
+                planner.job_changed(uid)
+        planner.changes.notify()
 
     def profile(self, before: TrainingProfile | None, after: TrainingProfile | None) -> None:
         """A TrainingProfile: whether its job is being rescaled, and to what.
 
-        A UID in its spec is anybody's to write: it counts only where the job of that UID has the
+        Anybody may write a UID into its spec: it counts only where the job of that UID has the
         profile's name."""
-        if (
-            before is not None
-            and self._profiles.pop(_name(before), None) is not None
-            and _is_about(before, self._jobs)
-        ):
-            moved = after is None or (_name(before), before.job.uid) != (
-                _name(after),
-                after.job.uid,
+        if before is not None and self._profiles.pop(_job_name(before), None) is not None:
+            moved = (
+                after is None
+                or _job_name(before) != _job_name(after)
+                or before.job.uid != after.job.uid
             )
-            if moved:
-                self._placer.rescale_changed(before.job.uid, None)
+            if moved and self._job_uids.get(_job_name(before)) == before.job.uid:
+                self.set_rescale(before.job.uid, None)
         if after is not None:
-            self._profiles[_name(after)] = after
-            self._tell(_name(after))
+            self._profiles[_job_name(after)] = after
+            self._apply_profile(_job_name(after))
 
-    def _tell(self, name: _Name) -> None:
+    def _apply_profile(self, name: _JobName) -> None:
         profile = self._profiles.get(name)
-        if profile is not None and _is_about(profile, self._jobs):
-            self._placer.rescale_changed(
-                profile.job.uid, rescale_of(profile), has_run=has_run(profile)
-            )
+        if profile is not None and self._job_uids.get(name) == profile.job.uid:
+            self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
+
+    def set_rescale(self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False) -> None:
+        """A job's rescale began, went a step further, or ended (``None``)."""
+        planner = self._planner
+        with planner.locked() as now:
+            if has_run:
+                planner.cluster.have_run.add(job_uid)
+            planner.cluster.set_rescale(job_uid, rescale)
+            planner.update_rescales(now)
+        planner.changes.notify()
 
 
-def _name(profile: TrainingProfile) -> _Name:
+def _job_name(profile: TrainingProfile) -> _JobName:
     return profile.job.kind, profile.namespace, profile.name
 
 
-def _is_about(profile: TrainingProfile, jobs: Mapping[_Name, str]) -> bool:
-    return jobs.get(_name(profile)) == profile.job.uid
-
-
 def rescale_of(profile: TrainingProfile) -> Rescale | None:
-    """The rescale that room is held for; ``None`` where none is under way, or where the job is to
-    stay suspended."""
-    status = profile.status
+    """The rescale that room is reserved for; ``None``: none is in progress, or the job is to stay
+    suspended."""
+    status, record = profile.status, profile.status.rescale
     if status.phase not in RESCALING:
         return None
-    record = status.rescale
     if status.target_ps is not None and status.target_workers is not None:
         target = Counts(status.target_ps, status.target_workers)
     elif record is not None:

@@ -1,11 +1,16 @@
-"""What is promised of the cluster's room, and what is left of it.
+"""Room that is reserved on one cluster, and what is left of it.
 
-The ledger says what is held for whom; this adds what a rescale needs: while the old pods of a job
-are on their way out, what is held for its new ones rides on their room, so that it is not taken
-twice. ``room`` is the free room less every promise as a matrix, corrected node by node as pods and
-promises come and go."""
+The ledger holds what is reserved for whom; this adds what only the extender knows:
 
-from collections.abc import Iterable, Mapping
+* ``assumed`` replicas (kube-scheduler's term): it was told to bind them, and they are not seen
+  bound yet. They count as placed, so that the rest of a gang is planned around them.
+* overlaps: while a rescaled job's old pods leave, what is reserved for its new ones overlaps the
+  room of the old ones, and must not be subtracted twice.
+* ``free``: the room left as a matrix, corrected node by node as pods and reservations change.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from extender.state.cluster import Cluster
 from optimus.placement.free_matrix import FreeMatrix
@@ -21,55 +26,49 @@ class Reservations:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.ledger = Ledger()
-        self._riders: dict[str, dict[str, Resources]] = {}
-        self._room: FreeMatrix | None = None
-        self._room_generation = -1
-        self._touched: set[str] = set()
+        self.assumed: dict[ReplicaId, str] = {}
+        self._overlaps: dict[str, dict[str, Resources]] = {}
+        self._free: FreeMatrix | None = None
+        self._free_generation = -1
+        self._changed_nodes: set[str] = set()
 
-    def room(self) -> FreeMatrix:
-        """What is free and promised to no one. Not to be changed by the caller."""
-        cluster = self._cluster
-        touched = cluster.touched | self._touched
-        cluster.touched, self._touched = set(), set()
-        known = self._room
+    def free(self) -> FreeMatrix:
+        """What is neither bound nor reserved. The caller must not change it."""
+        cluster, free = self._cluster, self._free
+        changed = (cluster.changed_nodes | self._changed_nodes) & cluster.nodes.keys()
+        cluster.changed_nodes, self._changed_nodes = set(), set()
         if (
-            known is not None
-            and self._room_generation == cluster.node_generation
-            and all(
-                known.set_free(node, self.left(node)) for node in touched if node in cluster.nodes
-            )
+            free is None
+            or self._free_generation != cluster.node_generation
+            or not all(free.set_free(node, self.left(node)) for node in changed)
         ):
-            return known
-        self._room = FreeMatrix(
-            tuple(cluster.nodes.values()), {node: self.left(node) for node in cluster.nodes}
-        )
-        self._room_generation = cluster.node_generation
-        return self._room
+            left = {node: self.left(node) for node in cluster.nodes}
+            self._free = free = FreeMatrix(tuple(cluster.nodes.values()), left)
+            self._free_generation = cluster.node_generation
+        return free
 
-    def room_for(self, gang: Gang, leaving: Mapping[str, Resources] | None = None) -> FreeMatrix:
-        """The room as one gang may use it: with what is held for its unplaced replicas, and what
-        its job is leaving."""
-        room, leaving = self.room(), leaving or {}
+    def free_for(self, gang: Gang, leaving: Mapping[str, Resources] | None = None) -> FreeMatrix:
+        """The room that one gang may use: also what is reserved for its own unplaced replicas, and
+        what its job's pods are leaving, by node."""
+        free, leaving = self.free(), leaving or {}
         own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
-        if not own:
-            return room
-        kept = self._kept(gang)
-        nodes = [node for node in own if node in self._cluster.nodes]
+        kept = self._of_placed(gang)
         amounts = {
             node: self.left(node, besides=gang.job_uid)
             + leaving.get(node, NONE)
             - total(held.resources for held in kept if held.node == node)
-            for node in nodes
+            for node in own & self._cluster.nodes.keys()
         }
-        room = room.copy()
-        if all(room.set_free(node, amount) for node, amount in amounts.items()):
-            return room
+        if not amounts:
+            return free
+        free = free.copy()
+        if all(free.set_free(node, amount) for node, amount in amounts.items()):
+            return free
         everything = {node: self.left(node) for node in self._cluster.nodes} | amounts
         return FreeMatrix(tuple(self._cluster.nodes.values()), everything)
 
-    def _kept(self, gang: Gang) -> list[Reservation]:
-        """What stays held whatever is planned: room of members that count as placed and are not
-        bound yet."""
+    def _of_placed(self, gang: Gang) -> list[Reservation]:
+        """The reservations of members that count as placed and are not bound yet: they stay."""
         placed = {
             ReplicaId(gang.job_uid, member.role, member.index)
             for member in gang.members
@@ -78,21 +77,43 @@ class Reservations:
         return [held for held in self.ledger.of_job(gang.job_uid) if held.replica in placed]
 
     def left(self, node: str, besides: str | None = None) -> Resources:
-        """What is free on a node and promised to no one, or to no one but one job."""
-        return self._cluster.free(node) - self.promised(node, besides)
+        """What is free on a node and not reserved, or reserved for the one job ``besides``."""
+        return self._cluster.free(node) - self.reserved(node, besides)
 
-    def promised(self, node: str, besides: str | None = None) -> Resources:
-        """What is promised on a node beyond what its bound pods take."""
-        promised = self.ledger.held_on(node)
+    def reserved(self, node: str, besides: str | None = None) -> Resources:
+        """What is reserved on a node beyond what its bound pods take."""
+        reserved = self.ledger.held_on(node)
         if besides is not None:
-            promised -= self._held(besides, node)
-        for job_uid, riders in self._riders.items():
-            if job_uid != besides and node in riders:
-                promised -= _overlap(self._held(job_uid, node), riders[node])
-        return promised
+            reserved -= self._held(besides, node)
+        for job_uid, leaving in self._overlaps.items():
+            if job_uid != besides and node in leaving:
+                held = self._held(job_uid, node)
+                reserved -= Resources(
+                    {name: min(amount, leaving[node][name]) for name, amount in held.items()}
+                )
+        return reserved
 
     def _held(self, job_uid: str, node: str) -> Resources:
         return total(held.resources for held in self.ledger.of_job(job_uid) if held.node == node)
+
+    def nodes_too_full(self, resources: Resources, names: Sequence[str]) -> set[str]:
+        """Of these nodes, those with reservations that leave less than ``resources``."""
+        held = self.ledger.held_by_node().keys() & self._cluster.nodes.keys()
+        return {name for name in names if name in held and not resources.fits_in(self.left(name))}
+
+    def with_assumed(self, gang: Gang) -> Gang:
+        """The gang with its assumed replicas as placed."""
+        if not self.assumed:
+            return gang
+        members = tuple(
+            replace(
+                member, node=self.assumed.get(ReplicaId(gang.job_uid, member.role, member.index))
+            )
+            if member.node is None
+            else member
+            for member in gang.members
+        )
+        return replace(gang, members=members)
 
     def hold(
         self,
@@ -101,71 +122,59 @@ class Reservations:
         expires_at: float,
         leaving: Mapping[str, Resources] | None = None,
     ) -> None:
-        """Hold a planned gang's room instead of whatever was held for the job's unplaced
-        replicas."""
-        kept = self._kept(gang)
+        """Reserve a planned gang's room, instead of what was reserved for its unplaced replicas."""
+        kept = self._of_placed(gang)
         self.release_job(gang.job_uid)
-        asked = {
+        requests = {
             ReplicaId(gang.job_uid, member.role, member.index): member.spec.resources
             for member in gang.unbound
         }
-        reservations = [
-            Reservation(replica, node, asked[replica], expires_at)
+        planned = [
+            Reservation(replica, node, requests[replica], expires_at)
             for replica, node in placement.nodes.items()
         ]
-        self.ledger.hold_gang(gang.job_uid, [*kept, *reservations])
+        self.ledger.hold_gang(gang.job_uid, [*kept, *planned])
         if leaving:
-            self._riders[gang.job_uid] = dict(leaving)
-        self._touch([*kept, *reservations])
+            self._overlaps[gang.job_uid] = dict(leaving)
+        self._changed_nodes |= {held.node for held in (*kept, *planned)}
 
-    def ride(self, job_uid: str, leaving: Mapping[str, Resources]) -> None:
-        """Correct what the job's old pods still take: as they go, their room is held outright."""
-        before = self._riders.get(job_uid)
-        if before is None or before == leaving:
-            return
-        self._touched |= before.keys() | leaving.keys()
-        if leaving:
-            self._riders[job_uid] = dict(leaving)
-        else:
-            del self._riders[job_uid]
+    def set_leaving(self, job_uid: str, leaving: Mapping[str, Resources]) -> None:
+        """Correct what the job's old pods still take, by node: as they go, the overlap shrinks."""
+        before = self._overlaps.get(job_uid)
+        if before is not None and before != leaving:
+            self._changed_nodes |= before.keys() | leaving.keys()
+            self._overlaps[job_uid] = dict(leaving)
 
-    def release(self, replica: ReplicaId) -> Reservation | None:
-        """Let go of what is held for one replica."""
+    def release(self, replica: ReplicaId) -> None:
+        """Release what is reserved for one replica."""
         released = self.ledger.release(replica)
-        if released is not None:
-            self._touch([released])
-            if not self.ledger.of_job(replica.job_uid):
-                self._touched |= self._riders.pop(replica.job_uid, {}).keys()
-        return released
+        self._released(() if released is None else (released,))
 
-    def release_job(self, job_uid: str) -> tuple[Reservation, ...]:
-        """Let go of everything held for a job."""
-        self._touch(self.ledger.of_job(job_uid))
-        self._touched |= self._riders.pop(job_uid, {}).keys()
-        return self.ledger.release_job(job_uid)
+    def release_job(self, job_uid: str) -> bool:
+        """Release everything reserved for a job; returns whether there was anything."""
+        released = self.ledger.release_job(job_uid)
+        self._released(released)
+        return bool(released)
 
     def expire(self, now: float) -> tuple[Reservation, ...]:
-        """Let go of what has run out, and return it."""
-        over = self.ledger.expire(now)
-        self._touch(over)
-        for job_uid in {reservation.replica.job_uid for reservation in over}:
-            if not self.ledger.of_job(job_uid):
-                self._touched |= self._riders.pop(job_uid, {}).keys()
-        return over
+        """Release what has run out, and return it."""
+        expired = self.ledger.expire(now)
+        self._released(expired)
+        return expired
 
-    def is_overdrawn(self, node: str) -> bool:
-        """Whether a node is promised more than it has; what others overcommit without us does not
-        count."""
+    def _released(self, released: Iterable[Reservation]) -> None:
+        for held in released:
+            self._changed_nodes.add(held.node)
+            if not self.ledger.of_job(held.replica.job_uid):
+                self._changed_nodes |= self._overlaps.pop(held.replica.job_uid, {}).keys()
+
+    def is_overcommitted(self, node: str) -> bool:
+        """Whether reservations exceed what a node has; what others overcommit does not count."""
         free = self._cluster.free(node) if node in self._cluster.nodes else NONE
-        return any(amount > max(free[name], 0) for name, amount in self.promised(node).items())
+        return any(amount > max(free[name], 0) for name, amount in self.reserved(node).items())
 
-    def overdrawn(self) -> tuple[str, ...]:
-        """Every node that is promised more than it has; there must be none."""
-        return tuple(node for node in sorted(self.ledger.held_by_node()) if self.is_overdrawn(node))
-
-    def _touch(self, reservations: Iterable[Reservation]) -> None:
-        self._touched |= {reservation.node for reservation in reservations}
-
-
-def _overlap(left: Resources, right: Resources) -> Resources:
-    return Resources({name: min(amount, right[name]) for name, amount in left.items()})
+    def overcommitted(self) -> tuple[str, ...]:
+        """Every node whose reservations exceed what it has; there must be none."""
+        return tuple(
+            node for node in sorted(self.ledger.held_by_node()) if self.is_overcommitted(node)
+        )

@@ -53,6 +53,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     nominated_node: str | None = None
     gang: Mapping[Role, int] | None = None
     log_container: str = ""
+    resource_version: str = ""
 
     @property
     def job_key(self) -> JobKey | None:
@@ -90,6 +91,7 @@ class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     namespace: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    resource_version: str | None = None
     labels: dict[str, str] | None = None
     owner_references: list[_OwnerReference] | None = None
 
@@ -144,6 +146,7 @@ def _view(raw: _RawPod) -> Pod:
         nominated_node=status.nominated_node_name or None,
         gang=gang_of(containers) if owner else None,
         log_container=log_container(containers),
+        resource_version=metadata.resource_version or "",
     )
 
 

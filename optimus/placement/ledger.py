@@ -1,8 +1,8 @@
-"""The book of reservations: room held for replicas that are planned and not bound yet.
+"""The ledger of reservations: room held for replicas that are planned and not bound yet.
 
 A gang is held whole: holding it again replaces what was held for it, and never adds. Time is an
-argument: any clock will do that never goes back. The ledger knows no cluster: it says what is
-promised, and whoever plans subtracts that from what is free.
+argument, of any clock that never goes back. The ledger knows no cluster: the planner subtracts what
+is held from what is free.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,7 @@ from optimus.snapshot import ReplicaId
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room held on ``node`` for one replica until ``expires_at`` (seconds, on the caller's
-    clock)."""
+    """Room on ``node`` for one replica until ``expires_at`` (seconds, on the caller's clock)."""
 
     replica: ReplicaId
     node: str
@@ -24,12 +23,12 @@ class Reservation:
 
 
 class Ledger:
-    """Reservations by replica. Not thread-safe: one lock of its owner guards it together with the
-    cluster's state."""
+    """Reservations by replica. Not thread-safe."""
 
     def __init__(self) -> None:
         self._by_job: dict[str, dict[ReplicaId, Reservation]] = {}
         self._held: dict[str, Resources] = {}
+        self._next_expiry = float("inf")  # nothing expires before: most calls need not look
 
     def __len__(self) -> int:
         return sum(len(held) for held in self._by_job.values())
@@ -38,7 +37,11 @@ class Ledger:
         """Hold exactly these reservations for the job, instead of whatever was held for it."""
         self.release_job(job_uid)
         for reservation in reservations:
-            self._put(reservation)
+            node, replica = reservation.node, reservation.replica
+            self.release(replica)
+            self._by_job.setdefault(replica.job_uid, {})[replica] = reservation
+            self._held[node] = self.held_on(node) + reservation.resources
+            self._next_expiry = min(self._next_expiry, reservation.expires_at)
 
     def get(self, replica: ReplicaId) -> Reservation | None:
         """What is held for a replica."""
@@ -62,56 +65,49 @@ class Ledger:
         )
 
     def held_by_node(self) -> Mapping[str, Resources]:
-        """What is promised on each node, in all."""
+        """What is held on each node, in all."""
         return dict(self._held)
 
     def held_on(self, node: str) -> Resources:
-        """What is promised on one node."""
+        """What is held on one node, in all."""
         return self._held.get(node, NONE)
 
     def expire(self, now: float) -> tuple[Reservation, ...]:
         """Release what has run out, and return it."""
-        over = [
-            held for job in self._by_job.values() for held in job.values() if held.expires_at <= now
-        ]
-        for reservation in over:
+        if now < self._next_expiry:
+            return ()
+        every = [held for job in self._by_job.values() for held in job.values()]
+        expired = [held for held in every if held.expires_at <= now]
+        for reservation in expired:
             self.release(reservation.replica)
-        return tuple(sorted(over, key=lambda reservation: reservation.replica))
+        later = (held.expires_at for held in every if held.expires_at > now)
+        self._next_expiry = min(later, default=float("inf"))
+        return tuple(sorted(expired, key=lambda reservation: reservation.replica))
 
     def extend(self, job_uid: str, expires_at: float) -> None:
         """Let what is held for a job last at least until then."""
-        for reservation in self.of_job(job_uid):
-            if reservation.expires_at < expires_at:
-                self._by_job[job_uid][reservation.replica] = replace(
-                    reservation, expires_at=expires_at
-                )
+        for replica, held in self._by_job.get(job_uid, {}).items():
+            if held.expires_at < expires_at:
+                self._by_job[job_uid][replica] = replace(held, expires_at=expires_at)
 
     def release(self, replica: ReplicaId) -> Reservation | None:
-        """Let go of what is held for a replica, bound by now or given up; ``None`` when nothing was
-        held."""
-        held = self._by_job.get(replica.job_uid, {})
-        reservation = held.pop(replica, None)
-        if not held:
-            self._by_job.pop(replica.job_uid, None)
-        if reservation is not None:
-            self._give_back(reservation)
-        return reservation
-
-    def release_job(self, job_uid: str) -> tuple[Reservation, ...]:
-        """Let go of everything held for a job, and return it."""
-        released = self.of_job(job_uid)
-        for reservation in released:
-            self.release(reservation.replica)
-        return released
-
-    def _put(self, reservation: Reservation) -> None:
-        self.release(reservation.replica)
-        self._by_job.setdefault(reservation.replica.job_uid, {})[reservation.replica] = reservation
-        self._held[reservation.node] = self.held_on(reservation.node) + reservation.resources
-
-    def _give_back(self, reservation: Reservation) -> None:
+        """Release what is held for a replica, and return it."""
+        of_job = self._by_job.get(replica.job_uid, {})
+        reservation = of_job.pop(replica, None)
+        if reservation is None:
+            return None
+        if not of_job:
+            del self._by_job[replica.job_uid]
         left = self.held_on(reservation.node) - reservation.resources
         if left:
             self._held[reservation.node] = left
         else:
             self._held.pop(reservation.node, None)
+        return reservation
+
+    def release_job(self, job_uid: str) -> tuple[Reservation, ...]:
+        """Release everything held for a job, and return it."""
+        released = self.of_job(job_uid)
+        for reservation in released:
+            self.release(reservation.replica)
+        return released

@@ -1,9 +1,9 @@
-"""Which gang is placed first: the order that keeps a rescaled job its place and lets no job starve.
+"""The order in which waiting gangs are placed.
 
 Optimus, section 4.2, places jobs in ascending demand, small ones first. Two additions: a job that
-has run before comes before one that has not, so that a rescale does not cost a job its place; and a
-gang that has waited longer than the age limit comes before all that have not run, the oldest first,
-so that small gangs that keep arriving cannot starve a large one.
+has run before comes before one that has not, so that a rescale does not cost it its place; a gang
+that has waited past the age limit comes before all that have not run, the oldest first, so that
+small gangs that keep arriving cannot starve a large one.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,15 @@ AGE_LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class WaitingGang:
-    """A gang that waits: ``since`` is when that began, in seconds; ``ran_before`` if its job has
-    ever been placed."""
+    """A gang that waits to be placed."""
 
     job_uid: str
     demand: Resources
     since: float
+    """When the wait began, in seconds."""
+
     ran_before: bool = False
+    """Whether its job has ever been placed."""
 
 
 OrderKey = tuple[int, float, float, str]
@@ -31,7 +33,7 @@ OrderKey = tuple[int, float, float, str]
 def order_key(
     gang: WaitingGang, capacity: Resources, now: float, age_limit_seconds: float
 ) -> OrderKey:
-    """Sorts first what is placed first; UIDs break ties, so the order is total."""
+    """Sorts what is placed first to the front; UIDs break ties, so the order is total."""
     _, share = gang.demand.dominant(capacity)
     if gang.ran_before:
         return 0, gang.since, share, gang.job_uid
@@ -40,6 +42,6 @@ def order_key(
     return 2, share, gang.since, gang.job_uid
 
 
-def is_entitled(gang: WaitingGang, now: float, age_limit_seconds: float) -> bool:
-    """Whether the gang holds back those behind it even though it does not fit yet."""
+def blocks_others(gang: WaitingGang, now: float, age_limit_seconds: float) -> bool:
+    """Whether the gang blocks those behind it although it does not fit yet."""
     return gang.ran_before or now - gang.since > age_limit_seconds

@@ -6,24 +6,19 @@ then those with most of the dominant resource free: what Theorem 1 would do one 
 
 from collections.abc import Mapping, Sequence
 
-MOST = 10
+MAX_SCORE = 10
 
 
 def planned_scores(names: Sequence[str], planned: str) -> dict[str, int]:
-    """10 for the planned node, 0 for every other."""
-    return {name: MOST if name == planned else 0 for name in names}
+    """The highest score for the planned node, 0 for every other."""
+    return {name: MAX_SCORE if name == planned else 0 for name in names}
 
 
-def room_scores(
-    names: Sequence[str], free: Mapping[str, int], together: frozenset[str] = frozenset()
+def free_room_scores(
+    names: Sequence[str], free: Mapping[str, int], own: frozenset[str] = frozenset()
 ) -> dict[str, int]:
-    """By what is free of one resource, usually the dominant one; ``together`` names nodes that hold
-    the same job."""
+    """By what is free of one resource; ``own`` are nodes that hold replicas of the same job."""
     most = max((free.get(name, 0) for name in names), default=0)
-    top = MOST - 1 if together else MOST
-    return {
-        name: MOST
-        if name in together
-        else (max(free.get(name, 0), 0) * top // most if most > 0 else 0)
-        for name in names
-    }
+    top = MAX_SCORE - 1 if own else MAX_SCORE
+    scores = {name: max(free.get(name, 0), 0) * top // most if most > 0 else 0 for name in names}
+    return scores | {name: MAX_SCORE for name in names if name in own}

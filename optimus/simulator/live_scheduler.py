@@ -32,7 +32,7 @@ from optimus.interval.profiling import (
     run_is_over,
 )
 from optimus.jobs import Counts
-from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, is_entitled, order_key
+from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.simulator.cluster import JobState, Phase, Seats, SimulatedCluster
 from optimus.simulator.forecast_log import Guess, Noting, guesses
 from optimus.simulator.speeds import EmptyCluster
@@ -116,7 +116,7 @@ class Online:
             gangs, key=lambda each: order_key(each, capacity, cluster.now, AGE_LIMIT_SECONDS)
         ):
             state = gangs[gang]
-            if not _move(cluster, room, state, state.job.counts) and is_entitled(
+            if not _move(cluster, room, state, state.job.counts) and blocks_others(
                 gang, cluster.now, AGE_LIMIT_SECONDS
             ):
                 return

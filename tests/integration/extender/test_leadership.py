@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from extender.leadership import Always, LeaseReader
+from extender.leadership import LeaseReader, leadership
 from optimus.kube.client import Client, connect
 
 pytestmark = pytest.mark.integration
@@ -74,5 +74,5 @@ def test_the_lease_is_not_read_at_every_question(httpserver: HTTPServer, client:
     assert [asked.leads() for _ in range(3)] == [True] * 3
 
 
-def test_without_leader_election_there_is_one_only() -> None:
-    assert Always().leads()
+def test_without_leader_election_there_is_one_only(client: Client) -> None:
+    assert leadership(client, "", "host-1")()

@@ -16,7 +16,7 @@ import autoscaler.metrics
 import autoscaler.settings
 import extender.settings
 from autoscaler.rescale.machine import Outcome
-from extender.service import Service
+from extender.application import Application
 from optimus.cli import job_table, speed_table
 from optimus.interval.plan import Action
 from optimus.jobs import Counts
@@ -147,12 +147,12 @@ def _metrics(tmp_path: Path) -> dict[str, str]:
             }
         )
     )
-    service = Service(extender.settings.Settings(kubeconfig=kubeconfig))
+    application = Application(extender.settings.Settings(kubeconfig=kubeconfig))
     text = (
-        service.metrics.text().decode()
+        application.metrics.text().decode()
         + generate_latest(autoscaler.metrics.Metrics().registry).decode()
     )
-    service.stop()
+    application.stop()
     found = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     return {name: kind for name, kind in found.items() if not name.endswith("_created")}
 

@@ -11,29 +11,30 @@ from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.http.app import Endpoints, create_app, create_health_app
+from extender.filter import FilterResult
+from extender.http.app import Endpoints, Verbs, create_app, create_health_app
 from extender.metrics import Metrics
-from extender.results import FilterResult
 from optimus.kube.pods import Pod
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
 LIMIT = 20_000
 
 
-class Decider:
-    """Keeps the first node; fails when the pod is called "bad"."""
+def keep_first(pod: Pod, names: Sequence[str]) -> FilterResult:
+    if pod.name == "bad":
+        raise RuntimeError("broken")
+    return FilterResult(
+        tuple(names[:1]), dict.fromkeys(names[1:], "not the first"), "" if names else "none"
+    )
 
-    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
-        if pod.name == "bad":
-            raise RuntimeError("broken")
-        return FilterResult(
-            tuple(names[:1]), dict.fromkeys(names[1:], "not the first"), "" if names else "none"
-        )
 
-    def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
-        if pod.name == "bad":
-            raise RuntimeError("broken")
-        return dict.fromkeys(names, 3)
+def score_three(pod: Pod, names: Sequence[str]) -> dict[str, int]:
+    if pod.name == "bad":
+        raise RuntimeError("broken")
+    return dict.fromkeys(names, 3)
+
+
+VERBS = Verbs(keep_first, score_three, lambda *_: None)
 
 
 class Ready:
@@ -51,7 +52,7 @@ def ready() -> Ready:
 
 @pytest.fixture(scope="module")
 def browser(ready: Ready) -> FlaskClient:
-    return create_app(Endpoints(Decider(), ready, Metrics(), LIMIT)).test_client()
+    return create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)).test_client()
 
 
 def body(**arguments: object) -> bytes:
@@ -151,20 +152,20 @@ def test_any_pod_gets_an_answer(
     assert answer.get_json()["Error"] or set(answer.get_json()["NodeNames"]) <= set(names)
 
 
-def test_until_the_caches_are_filled_every_filter_is_refused(
-    browser: FlaskClient, ready: Ready
-) -> None:
+def test_until_the_caches_are_filled_every_filter_is_refused() -> None:
+    ready = Ready()
+    browser = create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)).test_client()
     ready.missing = "pods not read yet"
-    try:
+    for _ in range(2):
         assert browser.post("/filter", data=body()).get_json()["Error"] == (
             "the extender is not ready: pods not read yet"
         )
         assert browser.get("/readyz").status_code == 503
         assert browser.get("/readyz").text == "pods not read yet\n"
         assert browser.get("/healthz").status_code == 200
-    finally:
-        ready.missing = None
+    ready.missing = None
     assert browser.get("/readyz").status_code == 200
+    assert browser.post("/filter", data=body()).get_json()["Error"] == ""
 
 
 def test_metrics(browser: FlaskClient) -> None:
@@ -198,7 +199,7 @@ def test_what_is_not_served_says_what_is(browser: FlaskClient, method: str, path
 def test_the_health_address_serves_health_alone(
     ready: Ready, method: str, path: str, status: int
 ) -> None:
-    app = create_health_app(Endpoints(Decider(), ready, Metrics(), LIMIT))
+    app = create_health_app(Endpoints(VERBS, ready, Metrics(), LIMIT))
     answer = app.test_client().open(path, method=method, data=body() if method == "POST" else None)
     assert answer.status_code == status
     assert status == 200 or "is for health and metrics" in answer.get_json()["Error"]

@@ -1,4 +1,4 @@
-"""Flags, environment and what is said about wrong ones."""
+"""Flags, environment and the messages about wrong values."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_flags_win_over_the_environment() -> None:
     assert settings == expected
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         parse(
             [

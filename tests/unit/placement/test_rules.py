@@ -6,8 +6,8 @@ from optimus.nodes import Node
 from optimus.placement.baselines.pack import Pack
 from optimus.placement.baselines.spread import Spread
 from optimus.placement.gang import DoesNotFit, Placement
-from optimus.placement.queue_order import WaitingGang, is_entitled, order_key
-from optimus.placement.scoring import planned_scores, room_scores
+from optimus.placement.queue_order import WaitingGang, blocks_others, order_key
+from optimus.placement.scoring import free_room_scores, planned_scores
 from optimus.resources import Resources
 from tests.unit.placement.oracle import gang_of, overfull, spread_of
 
@@ -68,14 +68,14 @@ def test_order_of_gangs(first: WaitingGang, second: WaitingGang) -> None:
 
 
 def test_who_holds_back_those_behind() -> None:
-    assert is_entitled(waiting("a", 1, 99, ran_before=True), 100, 60)
-    assert is_entitled(waiting("a", 1, 10), 100, 60)
-    assert not is_entitled(waiting("a", 1, 99), 100, 60)
+    assert blocks_others(waiting("a", 1, 99, ran_before=True), 100, 60)
+    assert blocks_others(waiting("a", 1, 10), 100, 60)
+    assert not blocks_others(waiting("a", 1, 99), 100, 60)
 
 
 def test_scores() -> None:
     assert planned_scores(["a", "b"], "b") == {"a": 0, "b": 10}
     free = {"a": 4, "b": 3, "c": 1, "d": -1}
-    assert room_scores(["a", "b", "c", "d"], free) == {"a": 10, "b": 7, "c": 2, "d": 0}
-    assert room_scores(["a", "b", "c"], free, frozenset({"c"})) == {"a": 9, "b": 6, "c": 10}
-    assert room_scores(["a", "unknown"], {}) == {"a": 0, "unknown": 0}
+    assert free_room_scores(["a", "b", "c", "d"], free) == {"a": 10, "b": 7, "c": 2, "d": 0}
+    assert free_room_scores(["a", "b", "c"], free, frozenset({"c"})) == {"a": 9, "b": 6, "c": 10}
+    assert free_room_scores(["a", "unknown"], {}) == {"a": 0, "unknown": 0}

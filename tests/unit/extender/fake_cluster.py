@@ -1,26 +1,29 @@
-"""A cluster without Kubernetes: pods come and go, and a scheduler asks the placer as kube-scheduler
-does."""
+"""A cluster without Kubernetes: pods come and go, and the extender is asked as kube-scheduler does
+it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from extender.placer import Placer
-from extender.planner import Now, Rules
-from extender.results import FilterResult
+from extender.filter import FilterResult, filter_nodes
+from extender.gang_queue import Instant
+from extender.planner import Planner
+from extender.prioritize import score_nodes
+from extender.settings import Settings
 from extender.state.cluster import Rescale
+from extender.state.event_handlers import EventHandlers
 from optimus.jobs import Counts, FixedRole, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.kube.pods import Owner, Pod
 from optimus.nodes import Node
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 
-SCHEDULER = "optimus-scheduler"
+SETTINGS = Settings()
 
 
 @dataclass
-class World:
+class FakeCluster:
     """Nodes by CPU, pods by name. Everything one CPU large unless said otherwise."""
 
     nodes: dict[str, int]
@@ -29,21 +32,22 @@ class World:
     waits: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.placer = Placer(
-            Rules(scheduler_name=SCHEDULER),
-            clock=lambda: Now(self.now, self.now),
-            planned=self.waits.append,
+        self.planner = Planner(
+            SETTINGS,
+            clock=lambda: Instant(self.now, self.now),
+            observe_wait=self.waits.append,
         )
+        self.handlers = EventHandlers(self.planner)
         for name, cpu in list(self.nodes.items()):
             self.node(name, cpu)
 
     def node(self, name: str, cpu: int, **labels: str) -> None:
         self.nodes[name] = cpu
-        self.placer.node_changed(name, Node(name, Resources(cpu=cpu, pods=110), labels))
+        self.handlers.set_node(name, Node(name, Resources(cpu=cpu, pods=110), labels))
 
     def lose_node(self, name: str) -> None:
         del self.nodes[name]
-        self.placer.node_changed(name, None)
+        self.handlers.set_node(name, None)
 
     def pod(
         self, job: str, role: Role, index: int, gang: Counts | None, cpu: int = 1, **fields: object
@@ -58,7 +62,7 @@ class World:
             replica=ReplicaId(f"uid-{job}", role, index),
             resources=Resources(cpu=cpu, pods=1),
             constraints=NodeConstraints(),
-            scheduler_name=SCHEDULER,
+            scheduler_name=SETTINGS.scheduler_name,
             gang=None if gang is None else {Role.PS: gang.ps, Role.WORKER: gang.workers},
         )
         return self.change(msgspec.structs.replace(made, **fields))
@@ -67,7 +71,7 @@ class World:
         """A pod as the watch shows it from now on."""
         before, after = self.pods.get(pod.name), msgspec.structs.replace(pod, **fields)
         self.pods[pod.name] = after
-        self.placer.pod_changed(before, after)
+        self.handlers.pod(before, after)
         return after
 
     def job(self, name: str, ps: int, workers: int, cpu: int = 1) -> list[str]:
@@ -90,7 +94,7 @@ class World:
             worker=spec,
             fixed=fixed,
         )
-        self.placer.job_changed(job.uid, job)
+        self.handlers.set_job(job.uid, job)
 
     def other(self, name: str, cpu: int, node: str | None = None) -> Pod:
         """A pod that no training job controls."""
@@ -109,7 +113,13 @@ class World:
         """Filter, as kube-scheduler calls it: with the nominated node first, else with every node
         that has room."""
         pod = self.pods[name]
-        return self.placer.filter(pod, self.fitting(pod) if offered is None else offered)
+        return self.filter(pod, self.fitting(pod) if offered is None else offered)
+
+    def filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
+        return filter_nodes(self.planner, pod, names)
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
+        return score_nodes(self.planner, pod, names)
 
     def fitting(self, pod: Pod) -> list[str]:
         return [node for node in sorted(self.nodes) if pod.resources["cpu"] <= self.free(node)]
@@ -129,32 +139,32 @@ class World:
 
     def place(self, name: str) -> str | None:
         """Ask, and bind to the one node that is left; ``None`` when the pod is refused."""
-        verdict = self.ask(name)
-        if not verdict.kept:
+        result = self.ask(name)
+        if not result.kept:
             return None
-        (node,) = verdict.kept
+        (node,) = result.kept
         self.bind(name, node)
         return node
 
     def delete(self, *names: str) -> None:
         for name in names:
-            self.placer.pod_changed(self.pods.pop(name), None)
+            self.handlers.pod(self.pods.pop(name), None)
 
     def rescale(self, job: str, ps: int, workers: int, *, leaving: bool) -> None:
         target = Rescale(f"uid-{job}", "i1", Counts(ps, workers), leaving)
-        self.placer.rescale_changed(f"uid-{job}", target)
+        self.handlers.set_rescale(f"uid-{job}", target)
 
-    def wishes(self) -> dict[str, str]:
+    def planned_nodes(self) -> dict[str, str]:
         """Planned node by pod, of the pods that wait."""
-        return {wish.pod.name: wish.node for wish in self.placer.wishes()}
+        return {each.pod.name: each.node for each in self.planner.pending_nominations()}
 
-    def assert_sound(self) -> None:
-        """No node is promised more than it has."""
-        assert self.placer._promises.overdrawn() == ()
+    def assert_not_overcommitted(self) -> None:
+        """Reservations exceed no node's room."""
+        assert self.planner.reservations.overcommitted() == ()
 
 
-def reasons(world: World, name: str, *offered: str) -> set[str]:
+def reasons(cluster: FakeCluster, name: str, *offered: str) -> set[str]:
     """Why a pod is refused, on all nodes that are offered."""
-    verdict = world.ask(name, offered or None)
-    assert verdict.kept == ()
-    return set(verdict.refused.values())
+    result = cluster.ask(name, offered or None)
+    assert result.kept == ()
+    return set(result.refused.values())

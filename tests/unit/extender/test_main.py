@@ -1,4 +1,4 @@
-"""How the extender is started: what cannot work is told in a line, before anything is served."""
+"""Start-up errors: one line, before anything is served."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from extender.__main__ import main
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "expected"),
     [
         pytest.param(
             ["--kubeconfig=none"],
@@ -19,10 +19,10 @@ from extender.__main__ import main
         pytest.param(["--threads=many"], 2, "extender: ", id="a setting that cannot be"),
     ],
 )
-def test_what_cannot_work_is_one_line(
+def test_a_start_up_error_is_one_line(
     arguments: list[str],
     status: int,
-    said: str,
+    expected: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -31,5 +31,5 @@ def test_what_cannot_work_is_one_line(
     monkeypatch.setattr("sys.argv", ["extender", *arguments])
     assert main() == status
     line = capsys.readouterr().err
-    assert line.startswith(said)
+    assert line.startswith(expected)
     assert line.count("\n") == 1

@@ -1,4 +1,4 @@
-"""What each kind of event means for the placer."""
+"""What each kind of event changes in the planner."""
 
 import json
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.placer import Placer
-from extender.planner import Rules
+from extender.planner import Planner
+from extender.settings import Settings
 from extender.state.cluster import Rescale
 from extender.state.event_handlers import EventHandlers, has_run, rescale_of
 from optimus.jobs import Counts
@@ -57,7 +57,7 @@ def profile(**status: object) -> TrainingProfile:
             id="without a record the interval's name",
         ),
         pytest.param(
-            profile(phase=Phase.SUSPENDING), None, id="without either nothing can be held"
+            profile(phase=Phase.SUSPENDING), None, id="without either nothing can be reserved"
         ),
         pytest.param(
             profile(phase=Phase.SUSPENDING, rescale=RECORD, target_ps=0, target_workers=0),
@@ -66,7 +66,7 @@ def profile(**status: object) -> TrainingProfile:
         ),
     ],
 )
-def test_which_rescale_a_profile_tells_of(given: TrainingProfile, rescale: Rescale | None) -> None:
+def test_the_rescale_that_a_profile_shows(given: TrainingProfile, rescale: Rescale | None) -> None:
     assert rescale_of(given) == rescale
 
 
@@ -135,31 +135,31 @@ NODE = decode_node(
 
 
 def test_from_events_to_a_plan_and_back() -> None:
-    placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = EventHandlers(placer)
-    feed.node(None, NODE)
-    feed.job(None, job())
-    feed.pod(None, pod("u1", 0))
-    feed.pod(None, pod("u2", 1))
-    placer.advance()
-    assert {wish.pod.name for wish in placer.wishes()} == {"j-ps-0", "j-worker-0"}
+    planner = Planner(Settings())
+    handlers = EventHandlers(planner)
+    handlers.node(None, NODE)
+    handlers.job(None, job())
+    handlers.pod(None, pod("u1", 0))
+    handlers.pod(None, pod("u2", 1))
+    planner.advance()
+    assert {each.pod.name for each in planner.pending_nominations()} == {"j-ps-0", "j-worker-0"}
     # Made anew under its old name, bound, gone.
-    feed.pod(pod("u2", 1), pod("u3", 1))
-    placer.advance()
-    assert {wish.pod.uid for wish in placer.wishes()} == {"u1", "u3"}
-    feed.pod(pod("u1", 0), pod("u1", 0, "n"))
-    assert {wish.pod.uid for wish in placer.wishes()} == {"u3"}
-    feed.node(NODE, None)
-    assert placer.reservations() == 0
+    handlers.pod(pod("u2", 1), pod("u3", 1))
+    planner.advance()
+    assert {each.pod.uid for each in planner.pending_nominations()} == {"u1", "u3"}
+    handlers.pod(pod("u1", 0), pod("u1", 0, "n"))
+    assert {each.pod.uid for each in planner.pending_nominations()} == {"u3"}
+    handlers.node(NODE, None)
+    assert planner.reservation_count() == 0
 
 
-def test_a_node_that_cannot_be_used_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    feed = EventHandlers(Placer(Rules(scheduler_name="optimus-scheduler")))
+def test_an_unusable_node_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = EventHandlers(Planner(Settings()))
     bare = decode_node(b'{"metadata":{"name":"bare","uid":"b"},"status":{}}')
     assert bare.problem
-    feed.node(None, NODE)
-    feed.node(None, bare)
-    feed.node(bare, bare)
+    handlers.node(None, NODE)
+    handlers.node(None, bare)
+    handlers.node(bare, bare)
     assert [record.getMessage() for record in caplog.records] == [bare.problem]
 
 
@@ -175,40 +175,40 @@ SUSPENDING = RescaleRecord("i", "", 1, 1, 1, 1)
         pytest.param({"job": JobRef("TFJob", "j", "uid-k")}, id="of a job that is gone"),
     ],
 )
-def test_a_profile_that_is_not_the_jobs_own_says_nothing(change: dict[str, Any]) -> None:
-    placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = EventHandlers(placer)
-    feed.node(None, NODE)
-    feed.job(None, job())
+def test_a_profile_that_is_not_the_jobs_own_is_ignored(change: dict[str, Any]) -> None:
+    planner = Planner(Settings())
+    handlers = EventHandlers(planner)
+    handlers.node(None, NODE)
+    handlers.job(None, job())
     foreign = msgspec.structs.replace(profile(phase=Phase.RESIZING, rescale=SUSPENDING), **change)
     own = profile(phase=Phase.RESIZING, rescale=SUSPENDING)
-    feed.profile(None, foreign)
-    assert placer.reservations() == 0
+    handlers.profile(None, foreign)
+    assert planner.reservation_count() == 0
     if (foreign.namespace, foreign.name, foreign.job.kind) == (
         own.namespace,
         own.name,
         own.job.kind,
     ):
-        feed.profile(foreign, own)  # one name holds one profile
+        handlers.profile(foreign, own)  # one name holds one profile
     else:
-        feed.profile(None, own)
-        feed.profile(foreign, None)
-    assert placer.reservations() == 2
-    feed.profile(own, None)
-    assert placer.reservations() == 0
+        handlers.profile(None, own)
+        handlers.profile(foreign, None)
+    assert planner.reservation_count() == 2
+    handlers.profile(own, None)
+    assert planner.reservation_count() == 0
 
 
 def test_a_profile_may_be_seen_before_its_job() -> None:
-    placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = EventHandlers(placer)
-    feed.node(None, NODE)
-    feed.profile(None, profile(phase=Phase.RESIZING, rescale=SUSPENDING))
-    assert placer.reservations() == 0
-    feed.job(None, job())
-    placer.advance()
-    assert placer.reservations() == 2
-    feed.job(job(), None)
-    assert placer.reservations() == 0
+    planner = Planner(Settings())
+    handlers = EventHandlers(planner)
+    handlers.node(None, NODE)
+    handlers.profile(None, profile(phase=Phase.RESIZING, rescale=SUSPENDING))
+    assert planner.reservation_count() == 0
+    handlers.job(None, job())
+    planner.advance()
+    assert planner.reservation_count() == 2
+    handlers.job(job(), None)
+    assert planner.reservation_count() == 0
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,14 @@ def test_a_profile_may_be_seen_before_its_job() -> None:
         pytest.param(job(conditions=[{"type": "Succeeded", "status": "True"}]), id="succeeded"),
     ],
 )
-def test_a_job_that_ends_lets_its_room_go(after: TrainingJob | None) -> None:
-    placer = Placer(Rules(scheduler_name="optimus-scheduler"))
-    feed = EventHandlers(placer)
-    feed.node(None, NODE)
-    feed.job(None, job())
-    feed.profile(None, profile(phase=Phase.RESIZING, rescale=RescaleRecord("i", "", 1, 1, 1, 1)))
-    assert placer.reservations() == 2
-    feed.job(job(), after)
-    assert placer.reservations() == 0
+def test_a_job_that_ends_releases_its_reservations(after: TrainingJob | None) -> None:
+    planner = Planner(Settings())
+    handlers = EventHandlers(planner)
+    handlers.node(None, NODE)
+    handlers.job(None, job())
+    handlers.profile(
+        None, profile(phase=Phase.RESIZING, rescale=RescaleRecord("i", "", 1, 1, 1, 1))
+    )
+    assert planner.reservation_count() == 2
+    handlers.job(job(), after)
+    assert planner.reservation_count() == 0

@@ -1,0 +1,108 @@
+"""The application: caches, planner, nominator and endpoints of the one worker process, wired."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from flask import Flask
+
+from extender.http.app import Endpoints, Verbs, create_app, create_health_app
+from extender.leadership import leadership
+from extender.metrics import Metrics
+from extender.nominator import Nominator
+from extender.planner import Planner
+from extender.settings import Settings
+from extender.state.event_handlers import EventHandlers
+from optimus.kube.client import Client, connect
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.nodes import watched_nodes
+from optimus.kube.pods import watched_pods
+from optimus.kube.profiles import watched_profiles
+from optimus.kube.reflector import Reflector, why_not_synced
+from optimus.kube.training_jobs import watched_training_jobs
+from optimus.kube.writer import PodWriter
+from optimus.runtime.health import HealthServer
+from optimus.runtime.settings import address
+
+_WRITERS: Final = 8
+"""Patches to pods at the same time: a gang of 40 is nominated in some tens of milliseconds."""
+
+
+class Application:
+    """``start`` and ``stop`` are called once each."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.metrics = Metrics()
+        self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
+        planner = Planner(settings, observe_wait=self.metrics.gang_wait.observe)
+        self._caches = _caches(self._client, settings, EventHandlers(planner))
+        self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
+        identity = settings.leader_identity or socket.gethostname()
+        self._lease_held = leadership(self._client, settings.leader_lease, identity)
+        self._nominator = Nominator(
+            planner,
+            PodWriter(self._client),
+            self._leads,
+            nominate=settings.nominate,
+            count_write=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
+            executor=self._executor,
+        )
+        self._endpoints = Endpoints(
+            Verbs.of(planner), self._why_not_ready, self.metrics, settings.max_body_bytes
+        )
+        self._health = None
+        if settings.health_listen:
+            self._health = HealthServer(
+                create_health_app(self._endpoints), *address(settings.health_listen)
+            )
+        self.metrics.watch(
+            "reservations", "Replicas that room is reserved for.", planner.reservation_count
+        )
+        self.metrics.watch(
+            "cache_age_seconds",
+            "Since the API server was last heard of, in the oldest cache.",
+            lambda: max((cache.silent_seconds or 0.0 for cache in self._caches), default=0.0),
+        )
+
+    def wsgi(self) -> Flask:
+        """The WSGI application for kube-scheduler."""
+        return create_app(self._endpoints)
+
+    def start(self) -> None:
+        """Begin to watch; gangs are planned once all caches are filled."""
+        if self._health is not None:
+            self._health.start()
+        for cache in self._caches:
+            cache.start()
+        self._nominator.start()
+
+    def stop(self) -> None:
+        """End every thread."""
+        if self._health is not None:
+            self._health.stop()
+        self._nominator.stop()
+        for cache in self._caches:
+            cache.stop()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
+    def _why_not_ready(self) -> str | None:
+        return why_not_synced(self._caches)
+
+    def _leads(self) -> bool:
+        # On caches that are half full, a gang could be planned onto room that is taken.
+        return self._why_not_ready() is None and self._lease_held()
+
+
+def _caches(
+    client: Client, settings: Settings, handlers: EventHandlers
+) -> tuple[Reflector[Any], ...]:
+    config = EligibilityConfig(scheduler_name=settings.scheduler_name)
+    jobs = (watched_training_jobs(kind, config) for kind in JOB_KINDS)
+    return (
+        Reflector(client, watched_nodes(settings.node_selector), observer=handlers.node),
+        Reflector(client, watched_pods(), observer=handlers.pod),
+        *(Reflector(client, kind, observer=handlers.job) for kind in jobs),
+        Reflector(client, watched_profiles(), observer=handlers.profile),
+    )

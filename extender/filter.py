@@ -1,0 +1,135 @@
+"""POST /filter: the nodes that a pod may go to.
+
+kube-scheduler asks about one pod at a time; the answer is always a part of a plan for the pod's
+whole gang, or a refusal. ``filter_nodes`` is the decision, in numbered phases.
+
+A refusal is a constant sentence. kube-scheduler writes it into the pod's status where it has
+changed, and that write makes it try the pod again: with a text that varied, for ever. Refused nodes
+are answered as unresolvable (``extender.http.wire``): with evictions, kube-scheduler could make
+room for one pod, which would not make its gang fit.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.gang_queue import Instant
+from extender.planner import Planner
+from optimus.kube.pods import Pod
+from optimus.placement.ledger import Reservation
+from optimus.snapshot import ReplicaId
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """The nodes that a pod may go to, and the reason for each other one."""
+
+    kept: tuple[str, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    cause: str = ""
+    """The refusal in one or two words, for a metric."""
+
+
+def refuse(names: Sequence[str], reason: str, cause: str) -> FilterResult:
+    """No node, for one reason."""
+    return FilterResult((), dict.fromkeys(names, reason), cause)
+
+
+def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult:
+    """Exactly one of the offered nodes for a planned pod, none for a pod that has to wait."""
+    with planner.locked() as now:
+        # 1. What has run out is released, so that no answer rests on it.
+        planner.expire(now)
+
+        # 2. A pod of no training job passes, but for nodes whose free room is reserved.
+        replica = pod.replica
+        if replica is None:
+            return _pass_through(planner, pod, names)
+
+        # A pod that needs no place: kube-scheduler's copy or the job's counts are out of date.
+        planner.asked(pod, replica)
+        known = planner.cluster.pods_of(replica.job_uid).get(pod.uid)
+        if known is not None and known.node is not None:
+            return refuse(names, "the pod has been bound already", "bound")
+        rescaling = replica.job_uid in planner.cluster.rescales
+        if rescaling and planner.rescales.is_leaving(replica.job_uid, now.monotonic):
+            reason = f"job {_job(pod)} is being suspended, to resume with other counts"
+            return refuse(names, reason, "rescaling")
+
+        # 3. Room is reserved for the pod: its node, where that is offered.
+        held = planner.reservation_for(pod, replica)
+        if held is not None and held.node in names:
+            return _accept(planner, pod, held, names, now)
+
+        # 4. A probe offers the nominated node alone. It is refused, and never planned again on:
+        # the other nodes are missing from the list for no reason of the pod's. kube-scheduler
+        # offers all nodes next, in the same attempt.
+        if list(names) == [pod.nominated_node]:
+            reason = f"the plan of job {_job(pod)} has changed since the pod was nominated"
+            result = refuse(names, reason, "probe")
+        else:
+            if held is not None:
+                _LOG.info(
+                    "pod %s/%s: its planned node %s is not offered; its gang is planned again",
+                    pod.namespace,
+                    pod.name,
+                    held.node,
+                )
+                planner.exclude(held, now)
+                planner.break_plan(replica.job_uid)
+            result = _plan_gang(planner, pod, replica, names, now)
+    planner.changes.notify()
+    return result
+
+
+def _pass_through(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult:
+    full = planner.reservations.nodes_too_full(pod.resources, names)
+    kept = tuple(name for name in names if name not in full)
+    refused = dict.fromkeys(full, "room is reserved for a training job")
+    return FilterResult(kept, refused, "reserved" if full else "")
+
+
+def _plan_gang(
+    planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
+) -> FilterResult:
+    # 5. A gang waits until all its pods exist: before, their requests and nodes are not known.
+    if not planner.cluster.knows_gang_of(pod):
+        return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
+    observed = planner.queue.observe(pod)
+    if not observed.complete:
+        planner.told_incomplete[pod.uid] = pod
+        return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
+
+    # 6. The whole gang is planned in its turn, and its room is reserved.
+    refused = planner.plan_queue(now, observed)
+    if refused is not None:
+        return refuse(names, refused.reason, "no room")
+    held = planner.reservations.ledger.get(replica)
+    assert held is not None
+    if held.node not in names:
+        # kube-scheduler knows reasons that a plan cannot know (ports, volumes): plan on its offer.
+        planner.exclude(held, now)
+        planner.break_plan(replica.job_uid)
+        absent = frozenset(planner.cluster.nodes) - frozenset(names)
+        if not planner.plan_elsewhere(pod, replica, absent, now):
+            reason = f"job {_job(pod)} does not fit as a whole on the nodes offered"
+            return refuse(names, reason, "not offered")
+        held = planner.reservations.ledger.get(replica)
+        assert held is not None
+    return _accept(planner, pod, held, names, now)
+
+
+def _accept(
+    planner: Planner, pod: Pod, held: Reservation, names: Sequence[str], now: Instant
+) -> FilterResult:
+    # 7. The planned node, and a reason for every other one.
+    planner.assume(pod, held, now)
+    refused = dict.fromkeys(names, f"job {_job(pod)} is planned on other nodes for this replica")
+    del refused[held.node]
+    return FilterResult((held.node,), refused)
+
+
+def _job(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.owner.name if pod.owner else ''}"

@@ -1,0 +1,85 @@
+"""Who belongs to a gang: the replicas that a pod's own TF_CONFIG or MX_CONFIG lists.
+
+The list is fixed when a pod is made, so it tells the pod's generation; the job's spec may be ahead
+of the pods or behind them. The spec is used where a pod carries no list (a single replica, dynamic
+workers), and for TensorFlow's Evaluators, which no list names.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from optimus.jobs import Job, JobKey, ReplicaSpec, Role
+from optimus.kube.pods import Pod
+from optimus.placement.gang import Gang, Member
+from optimus.snapshot import ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedGang:
+    """A gang, and as many of its pods as exist."""
+
+    gang: Gang
+    pods: Mapping[ReplicaId, Pod]
+    complete: bool
+    """Whether every replica has its pod."""
+
+    specs_known: bool
+    """Whether what the replicas without a pod ask for is known all the same."""
+
+
+def observe_gang(
+    pod: Pod,
+    others: Iterable[Pod],
+    job: Job | None,
+    excluded: Mapping[ReplicaId, frozenset[str]],
+) -> ObservedGang:
+    """The gang of ``pod``. Replicas without a pod get the specification of their type, if known."""
+    assert pod.replica is not None
+    assert pod.job_key is not None
+    job_uid = pod.replica.job_uid
+    pods = {
+        other.replica: other for other in others if other.replica is not None and not other.leaving
+    }
+    pods[pod.replica] = pod
+    complete = specs_known = True
+    members: list[Member] = []
+    for role, count in sorted(gang_counts(pod, job).items()):
+        template = _template(role, pods, job)
+        for index in range(count):
+            replica = ReplicaId(job_uid, role, index)
+            found = pods.get(replica)
+            if found is None:
+                complete = False
+                specs_known &= template is not None
+                spec, node = template or ReplicaSpec(), None
+            else:
+                spec, node = ReplicaSpec(found.resources, found.constraints), found.node
+            members.append(Member(role, index, spec, node, excluded.get(replica, frozenset())))
+    gang = Gang(JobKey(*pod.job_key), job_uid, tuple(members))
+    return ObservedGang(gang, pods, complete, specs_known)
+
+
+def gang_counts(pod: Pod, job: Job | None) -> dict[Role, int]:
+    """How many replicas of each role the pod's gang has; the pod itself always counts."""
+    assert pod.replica is not None
+    counts = dict(pod.gang or {})
+    if job is not None and not counts:
+        counts = {Role.PS: job.counts.ps, Role.WORKER: job.counts.workers}
+        counts |= {fixed.role: fixed.count for fixed in job.fixed}
+    elif job is not None:
+        evaluators = sum(fixed.count for fixed in job.fixed if fixed.role is Role.EVALUATOR)
+        counts[Role.EVALUATOR] = max(evaluators, counts.get(Role.EVALUATOR, 0))
+    role, index = pod.replica.role, pod.replica.index
+    counts[role] = max(counts.get(role, 0), index + 1)
+    return {role: count for role, count in counts.items() if count}
+
+
+def _template(role: Role, pods: Mapping[ReplicaId, Pod], job: Job | None) -> ReplicaSpec | None:
+    """What a replica of a role asks for: as its first pod does, else as the job's template does."""
+    first = min((replica for replica in pods if replica.role is role), default=None)
+    if first is not None:
+        return ReplicaSpec(pods[first].resources, pods[first].constraints)
+    if job is None:
+        return None
+    specs = {Role.PS: job.ps, Role.WORKER: job.worker}
+    return (specs | {fixed.role: fixed.spec for fixed in job.fixed}).get(role)

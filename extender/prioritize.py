@@ -1,0 +1,43 @@
+"""POST /prioritize: 0 to 10 for each offered node, 10 for the planned one.
+
+This matters where filter leaves more than one node: for pods of no training job, and under
+``scheduler-config/advisory.yaml``, where there is no filter and a gang is planned with its first
+pod.
+"""
+
+from collections.abc import Sequence
+
+from extender.planner import Planner
+from optimus.kube.pods import Pod
+from optimus.placement.scoring import MAX_SCORE, free_room_scores, planned_scores
+
+
+def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, int]:
+    """The score of each offered node."""
+    with planner.locked() as now:
+        planner.expire(now)
+        replica = pod.replica
+        if replica is None:
+            full = planner.reservations.nodes_too_full(pod.resources, names)
+            return {name: 0 if name in full else MAX_SCORE for name in names}
+        planner.queue.paused.discard(replica.job_uid)
+        held = planner.reservation_for(pod, replica)
+        if held is None and planner.cluster.knows_gang_of(pod):
+            observed = planner.queue.observe(pod)
+            if observed.specs_known and planner.plan_queue(now, observed) is None:
+                held = planner.reservations.ledger.get(replica)
+        if held is not None and held.node in names:
+            planner.answered(pod, now)
+            return planned_scores(names, held.node)
+        return _scores_without_plan(planner, pod, replica.job_uid, names)
+
+
+def _scores_without_plan(
+    planner: Planner, pod: Pod, job_uid: str, names: Sequence[str]
+) -> dict[str, int]:
+    """Nodes of the pod's own job first, then those with most of its dominant resource free."""
+    matrix = planner.reservations.free()
+    dominant, _ = pod.resources.dominant(matrix.capacity)
+    free = dict(zip(matrix.names, matrix.column(dominant).tolist(), strict=True))
+    own = {other.node for other in planner.cluster.pods_of(job_uid).values() if other.node}
+    return free_room_scores(names, free, frozenset(own & set(names)))

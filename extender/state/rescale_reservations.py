@@ -1,0 +1,149 @@
+"""Room for jobs that are being rescaled, so that a waiting job cannot take their place.
+
+From the first step of a rescale until its pods are bound, room is reserved for the job's target
+counts, planned on what is free and on what the job's own pods are about to leave; for
+``--rescale-hold-seconds`` at most.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from extender.state.cluster import Cluster, Rescale
+from extender.state.reservations import Reservations
+from optimus.jobs import ReplicaSpec
+from optimus.placement.gang import DoesNotFit, Gang
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import NONE, Resources
+from optimus.snapshot import ReplicaId
+
+_LOG = logging.getLogger(__name__)
+_SUSPENSION_SECONDS: Final = 30.0
+"""From the phase in the profile to the suspension of the job it takes a call or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracked:
+    rescale: Rescale
+    since: float
+    held: bool
+
+
+class RescaleReservations:
+    """What is reserved for rescales. Not thread-safe."""
+
+    def __init__(
+        self, cluster: Cluster, reservations: Reservations, rule: Theorem1, max_seconds: float
+    ) -> None:
+        self._cluster, self._reservations, self._rule = cluster, reservations, rule
+        self._max_seconds = max_seconds
+        self._tracked: dict[str, _Tracked] = {}
+
+    def update(self, now: float) -> bool:
+        """Reserve for rescales in progress, release for ended ones; returns whether room grew."""
+        ended = [job_uid for job_uid in self._tracked if job_uid not in self._cluster.rescales]
+        grew = False
+        for job_uid in ended:
+            del self._tracked[job_uid]
+            grew |= self._release_unused(job_uid)
+        for job_uid, rescale in sorted(self._cluster.rescales.items()):
+            grew |= self._update_one(job_uid, rescale, now)
+        return grew
+
+    def is_tracked(self, job_uid: str) -> bool:
+        """Whether room may be reserved for counts whose pods need not exist yet."""
+        return job_uid in self._tracked
+
+    def is_leaving(self, job_uid: str, now: float) -> bool:
+        """Whether the job's pods are about to be deleted: they are of the counts that it leaves.
+
+        A profile may stay at that for ever, its autoscaler gone: so not for longer than room is
+        held, and not much longer than a suspension takes where the job is not suspended.
+        """
+        tracked = self._tracked.get(job_uid)
+        if tracked is None or not tracked.rescale.leaving:
+            return False
+        job = self._cluster.jobs.get(job_uid)
+        limit = self._max_seconds
+        if job is not None and not job.suspended:
+            limit = min(_SUSPENSION_SECONDS, limit)
+        return now - tracked.since <= limit
+
+    def plan_again(self, job_uid: str) -> None:
+        """What was reserved for a job is of no use any more."""
+        if job_uid in self._tracked:
+            self._tracked[job_uid] = replace(self._tracked[job_uid], held=False)
+
+    def _update_one(self, job_uid: str, rescale: Rescale, now: float) -> bool:
+        tracked = self._tracked.get(job_uid)
+        if tracked is None or (tracked.rescale.id, tracked.rescale.target) != (
+            rescale.id,
+            rescale.target,
+        ):
+            tracked = _Tracked(rescale, now, held=False)
+        held = tracked.held
+        over = now - tracked.since > self._max_seconds
+        if not over:
+            leaving = self._leaving(rescale)
+            if held:
+                self._reservations.set_leaving(job_uid, leaving)
+            held = held or self._hold(rescale, leaving, tracked.since)
+        self._tracked[job_uid] = _Tracked(rescale, tracked.since, held)
+        return over and self._release_unused(job_uid)
+
+    def _leaving(self, rescale: Rescale) -> Mapping[str, Resources]:
+        """What the job's old pods still take of each node."""
+        leaving: dict[str, Resources] = {}
+        for pod in self._cluster.pods_of(rescale.job_uid).values():
+            bound = pod.bound()
+            if bound is not None and (rescale.leaving or pod.leaving):
+                leaving[bound.node] = leaving.get(bound.node, NONE) + bound.resources
+        return leaving
+
+    def _hold(self, rescale: Rescale, leaving: Mapping[str, Resources], since: float) -> bool:
+        job = self._cluster.jobs.get(rescale.job_uid)
+        if job is None:
+            return False
+        gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=not rescale.leaving)
+        if not rescale.leaving:
+            gang = self._reservations.with_assumed(gang)
+        answer = self._rule.place_in(gang, self._reservations.free_for(gang, leaving))
+        if isinstance(answer, DoesNotFit):
+            return False
+        self._reservations.hold(gang, answer, since + self._max_seconds, leaving)
+        _LOG.info("job %s: room is reserved for its rescale to %s", job.key, rescale.target)
+        return True
+
+    def _as_observed(self, gang: Gang, *, with_nodes: bool) -> Gang:
+        """Each replica asks for what a pod of its role does: admission may have raised requests.
+
+        New pods count before old ones. ``with_nodes`` counts new pods as placed where they are
+        bound; until the old ones go, none of the new ones exists."""
+        pods = sorted(
+            self._cluster.pods_of(gang.job_uid).values(), key=lambda pod: (not pod.leaving, pod.uid)
+        )
+        specs = {
+            pod.replica.role: ReplicaSpec(pod.resources, pod.constraints)
+            for pod in pods
+            if pod.replica
+        }
+        nodes = {pod.replica: pod.node for pod in pods if with_nodes and not pod.leaving}
+        members = tuple(
+            replace(
+                member,
+                spec=specs.get(member.role, member.spec),
+                node=nodes.get(ReplicaId(gang.job_uid, member.role, member.index)),
+            )
+            for member in gang.members
+        )
+        return replace(gang, members=members)
+
+    def _release_unused(self, job_uid: str) -> bool:
+        """Release what is reserved for replicas that have no waiting pod."""
+        waiting = {pod.replica for pod in self._cluster.waiting_pods(job_uid)}
+        held = self._reservations.ledger.of_job(job_uid)
+        unused = [each.replica for each in held if each.replica not in waiting]
+        for replica in unused:
+            self._reservations.release(replica)
+        return bool(unused)

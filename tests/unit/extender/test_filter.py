@@ -1,0 +1,216 @@
+"""The answers of filter, scenario by scenario."""
+
+from collections import Counter
+
+import pytest
+
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
+
+
+def test_each_pod_of_a_gang_gets_exactly_its_planned_node() -> None:
+    cluster = FakeCluster({"a": 3, "b": 3, "c": 3})
+    pods = cluster.job("j", 2, 4)
+    for name in pods:
+        result = cluster.ask(name)
+        assert len(result.kept) == 1
+        assert {*result.kept, *result.refused} == {*cluster.fitting(cluster.pods[name])}
+        assert set(result.refused.values()) <= {
+            "job ns/j is planned on other nodes for this replica"
+        }
+        cluster.bind(name, result.kept[0])
+        cluster.assert_not_overcommitted()
+    assert Counter(pod.node for pod in cluster.pods.values()) == {"a": 3, "b": 3}
+    assert cluster.planner.reservation_count() == 0
+
+
+def test_a_gang_that_does_not_fit_waits_as_a_whole_until_room_appears() -> None:
+    cluster = FakeCluster({"a": 3, "b": 2})
+    other = cluster.other("o", 2, "b")
+    first = cluster.job("j", 1, 3)[0]
+    assert reasons(cluster, first) == {"job ns/j (1 PS + 3 workers) does not fit as a whole"}
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    cluster.delete(other.name)
+    cluster.planner.advance()
+    assert len(cluster.planned_nodes()) == 4
+
+
+def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    one, two = cluster.job("one", 1, 2), cluster.job("two", 1, 2)
+    for name in [pod for pair in zip(one, two, strict=True) for pod in pair]:
+        cluster.place(name)
+        bound = {pod.owner.name for pod in cluster.pods.values() if pod.node and pod.owner}
+        assert len(bound) <= 1
+    assert sum(pod.node is not None for pod in cluster.pods.values()) == 3
+
+
+def test_pods_of_others_may_use_all_room_but_what_is_reserved() -> None:
+    cluster = FakeCluster({"a": 3, "b": 1})
+    names = cluster.job("j", 1, 1)
+    cluster.ask(names[0])
+    assert cluster.ask(cluster.other("small", 1).name).kept == ("a", "b")
+    large = cluster.other("large", 2)
+    result = cluster.filter(large, ["a"])
+    assert result.kept == ()
+    assert dict(result.refused) == {"a": "room is reserved for a training job"}
+
+
+def test_a_probe_gets_the_planned_node_and_never_a_new_plan() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    node = cluster.ask(names[0]).kept[0]
+    elsewhere = "b" if node == "a" else "a"
+    nominated = cluster.change(cluster.pods[names[1]], nominated_node=node)
+    assert cluster.ask(nominated.name, [node]).kept == (node,)
+    cluster.change(nominated, nominated_node=elsewhere)
+    assert reasons(cluster, nominated.name, elsewhere) == {
+        "the plan of job ns/j has changed since the pod was nominated"
+    }
+    assert cluster.planned_nodes()[nominated.name] == node
+
+
+def test_a_probe_without_any_plan_is_refused() -> None:
+    cluster = FakeCluster({"a": 9, "b": 9})
+    name = cluster.job("j", 1, 1)[0]
+    cluster.change(cluster.pods[name], nominated_node="a")
+    assert cluster.ask(name, ["a"]).kept == ()
+    assert cluster.planner.reservation_count() == 0
+
+
+def test_a_planned_node_that_is_not_offered_is_excluded_and_the_gang_is_planned_elsewhere() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    assert cluster.ask(names[0]).kept == ("a",)
+    assert cluster.ask(names[0], ["b"]).kept == ("b",)
+    assert cluster.planned_nodes() == {"j-ps-0": "b", "j-worker-0": "b"}
+
+
+@pytest.mark.parametrize(
+    "node_changes",
+    [pytest.param(True, id="the node changes"), pytest.param(False, id="its time passes")],
+)
+def test_an_excluded_node_is_tried_again(node_changes: bool) -> None:
+    cluster = FakeCluster({"a": 3, "b": 1})
+    names = cluster.job("j", 2, 1)
+    assert reasons(cluster, names[0], "b") == {
+        "job ns/j does not fit as a whole on the nodes offered"
+    }
+    assert reasons(cluster, names[0], "b") == {"job ns/j (2 PS + 1 worker) does not fit as a whole"}
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    if node_changes:
+        cluster.node("a", 4)
+    else:
+        cluster.now += 61
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == dict.fromkeys(names, "a")
+
+
+def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_again() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2, "c": 2})
+    names = cluster.job("j", 2, 2)
+    sent = cluster.ask(names[0]).kept[0]
+    stuck = cluster.planned_nodes()[names[3]]
+    assert stuck != sent
+    other = next(node for node in "abc" if node not in (sent, stuck))
+    assert cluster.ask(names[3], [node for node in "abc" if node != stuck]).kept == (other,)
+    cluster.bind(names[0], sent)
+    cluster.assert_not_overcommitted()
+    for name in names[1:]:
+        assert cluster.place(name) is not None
+    assert Counter(pod.node for pod in cluster.pods.values()) == {sent: 2, other: 2}
+
+
+def test_a_half_bound_gang_is_completed_around_its_bound_pods() -> None:
+    cluster = FakeCluster({"a": 3, "b": 3})
+    names = cluster.job("j", 2, 4)
+    first = cluster.place(names[0])
+    cluster.now += 1000
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    cluster.place(names[1])
+    cluster.assert_not_overcommitted()
+    assert len(cluster.planned_nodes()) == 4
+    for name in names[2:]:
+        cluster.place(name)
+    assert Counter(pod.node for pod in cluster.pods.values()) == {"a": 3, "b": 3}
+    assert cluster.pods[names[0]].node == first
+
+
+def test_a_pod_that_is_already_bound_is_refused() -> None:
+    cluster = FakeCluster({"a": 2})
+    names = cluster.job("j", 1, 1)
+    asked = cluster.pods[names[0]]
+    cluster.place(names[0])
+    assert set(cluster.filter(asked, ["a"]).refused.values()) == {"the pod has been bound already"}
+
+
+def test_reservations_of_pods_that_are_not_bound_in_time_expire() -> None:
+    cluster = FakeCluster({"a": 2})
+    names = cluster.job("slow", 1, 1)
+    cluster.ask(names[0])
+    others = cluster.job("other", 1, 1)
+    assert cluster.ask(others[0]).kept == ()
+    cluster.now += 61
+    assert cluster.ask(others[0]).kept == ("a",)
+
+
+def test_a_job_that_kube_scheduler_never_asks_about_does_not_reserve_room_twice() -> None:
+    cluster = FakeCluster({"a": 2})
+    stuck = cluster.job("stuck", 1, 1)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(stuck)
+    cluster.now += 61
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    other = cluster.job("other", 1, 1)
+    assert [cluster.place(name) for name in other] == ["a", "a"]
+    cluster.delete(*other)
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    cluster.ask(stuck[0])
+    assert set(cluster.planned_nodes()) == set(stuck)
+
+
+def test_a_deleted_job_releases_its_reservations() -> None:
+    cluster = FakeCluster({"a": 2})
+    names = cluster.job("j", 1, 1)
+    cluster.ask(names[0])
+    assert cluster.planner.reservation_count() == 2
+    cluster.delete(*names)
+    cluster.handlers.set_job("uid-j", None)
+    assert cluster.planner.reservation_count() == 0
+    assert cluster.place(cluster.job("k", 1, 1)[0]) == "a"
+
+
+def test_a_gang_is_planned_again_when_others_take_its_reserved_room() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes().values()) == {"a"}
+    cluster.other("intruder", 1, "a")
+    cluster.assert_not_overcommitted()
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
+
+
+def test_gangs_planned_on_a_lost_node_are_planned_again() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    cluster.lose_node("a")
+    cluster.assert_not_overcommitted()
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
+
+
+def test_the_wait_of_a_planned_gang_is_observed() -> None:
+    cluster = FakeCluster({"a": 2})
+    holder = cluster.other("o", 2, "a")
+    names = cluster.job("j", 1, 1)
+    cluster.ask(names[0], ["a"])
+    cluster.now += 7
+    cluster.delete(holder.name)
+    cluster.planner.advance()
+    assert cluster.waits == [7.0]

@@ -1,0 +1,89 @@
+"""Who belongs to a gang, and that it waits for all of them."""
+
+from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role
+from optimus.resources import Resources
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
+
+
+def test_a_gang_waits_until_all_its_pods_exist_and_is_planned_by_its_last() -> None:
+    cluster = FakeCluster({"a": 9})
+    counts = Counts(1, 2)
+    first = cluster.pod("j", Role.PS, 0, counts).name
+    cluster.pod("j", Role.WORKER, 0, counts)
+    assert reasons(cluster, first) == {"waiting for all pods of job ns/j"}
+    assert cluster.planner.reservation_count() == 0
+    last = cluster.pod("j", Role.WORKER, 1, counts).name
+    assert cluster.ask(last).kept == ("a",)
+    assert cluster.planned_nodes() == {"j-ps-0": "a", "j-worker-0": "a", "j-worker-1": "a"}
+
+
+def test_a_refusal_as_incomplete_is_out_of_date_once_room_is_lacking() -> None:
+    cluster = FakeCluster({"a": 1})
+    counts = Counts(1, 1)
+    first = cluster.pod("j", Role.PS, 0, counts)
+    cluster.ask(first.name)
+    assert cluster.planner.advance() == ()
+    cluster.pod("j", Role.WORKER, 0, counts)
+    assert cluster.planner.advance() == (first,)
+    assert cluster.planner.advance() == ()
+
+
+def test_a_gang_is_planned_by_the_thread_when_its_last_pod_is_seen_after_it_asked() -> None:
+    cluster = FakeCluster({"a": 9})
+    names = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(names)
+
+
+def test_a_pod_that_is_asked_about_before_the_watch_shows_it_counts() -> None:
+    cluster = FakeCluster({"a": 9})
+    counts = Counts(1, 1)
+    cluster.pod("j", Role.PS, 0, counts)
+    unseen = cluster.pod("j", Role.WORKER, 0, counts)
+    cluster.delete(unseen.name)
+    assert cluster.filter(unseen, ["a"]).kept == ("a",)
+
+
+def test_pods_being_deleted_do_not_count() -> None:
+    cluster = FakeCluster({"a": 9})
+    names = cluster.job("j", 1, 1)
+    cluster.change(cluster.pods[names[1]], leaving=True)
+    assert reasons(cluster, names[0]) == {"waiting for all pods of job ns/j"}
+
+
+def test_without_a_list_of_its_own_a_pods_gang_is_the_jobs() -> None:
+    cluster = FakeCluster({"a": 9})
+    name = cluster.pod("j", Role.WORKER, 0, None).name
+    cluster.spec("j", 1, 1)
+    assert reasons(cluster, name) == {"waiting for all pods of job ns/j"}
+    cluster.pod("j", Role.PS, 0, None)
+    assert cluster.ask(name).kept == ("a",)
+
+
+def test_evaluators_belong_to_the_gang_though_no_list_names_them() -> None:
+    cluster = FakeCluster({"a": 9})
+    cluster.spec("j", 1, 1, FixedRole(Role.EVALUATOR, 1, ReplicaSpec(Resources(cpu=1, pods=1))))
+    names = cluster.job("j", 1, 1)
+    assert reasons(cluster, names[0]) == {"waiting for all pods of job ns/j"}
+    cluster.pod("j", Role.EVALUATOR, 0, Counts(1, 1))
+    assert cluster.ask(names[0]).kept == ("a",)
+
+
+def test_a_pod_without_a_list_waits_until_its_job_is_seen() -> None:
+    cluster = FakeCluster({"a": 9})
+    name = cluster.pod("j", Role.WORKER, 0, None).name
+    assert reasons(cluster, name) == {"job ns/j itself has not been seen yet"}
+    cluster.planner.advance()
+    assert cluster.prioritize(cluster.pods[name], ["a"]) == {"a": 10}
+    assert cluster.planner.reservation_count() == 0
+    cluster.spec("j", 0, 2)
+    assert reasons(cluster, name) == {"waiting for all pods of job ns/j"}
+    cluster.pod("j", Role.WORKER, 1, None)
+    assert cluster.ask(name).kept == ("a",)
+
+
+def test_a_single_pod_of_a_job_that_cannot_be_read_is_a_gang_of_its_own() -> None:
+    cluster = FakeCluster({"a": 9})
+    name = cluster.pod("j", Role.WORKER, 0, None).name
+    cluster.handlers.set_job("uid-j", None, exists=True)
+    assert cluster.ask(name).kept == ("a",)

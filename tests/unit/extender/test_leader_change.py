@@ -1,0 +1,34 @@
+"""Plans at a change of leaders: adopted by the new one, released by the old one."""
+
+from optimus.kube.pods import Pod
+from tests.unit.extender.fake_cluster import FakeCluster
+
+
+def nominated(cluster: FakeCluster, **nodes: str) -> list[Pod]:
+    names = cluster.job("j", 1, 1)
+    return [
+        cluster.change(cluster.pods[name], nominated_node=nodes[name.split("-")[1]])
+        for name in names
+    ]
+
+
+def test_a_new_process_adopts_the_plans_of_complete_gangs_from_nominations() -> None:
+    cluster = FakeCluster({"a": 1, "b": 1})
+    nominated(cluster, ps="b", worker="a")
+    assert cluster.planner.adopt_nominations() == ()
+    assert cluster.planned_nodes() == {"j-ps-0": "b", "j-worker-0": "a"}
+
+
+def test_nominations_without_room_are_returned_to_be_cleared() -> None:
+    cluster = FakeCluster({"a": 1, "b": 1})
+    pods = nominated(cluster, ps="a", worker="a")
+    assert list(cluster.planner.adopt_nominations()) == pods
+    assert cluster.planner.reservation_count() == 0
+
+
+def test_a_process_that_no_longer_leads_reserves_nothing() -> None:
+    cluster = FakeCluster({"a": 2})
+    cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    cluster.planner.release_all()
+    assert cluster.planner.reservation_count() == 0
