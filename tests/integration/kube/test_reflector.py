@@ -295,7 +295,7 @@ def test_a_watch_that_falls_silent_is_opened_again(
 
     def pieces() -> Iterator[bytes]:
         yield b"\n"
-        script.over.wait(1.0)
+        script.over.wait(WAIT_SECONDS)  # the reader gives up long before
 
     impatient = ReflectorConfig(
         watch_seconds=0.1, grace_seconds=0.1, backoff=BackoffConfig(0.01, 0.05)
