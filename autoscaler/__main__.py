@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from autoscaler.clocks import Clocks
 from autoscaler.cluster import Caches
-from autoscaler.controller import Components, Controller, Timing
+from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
@@ -136,7 +135,7 @@ def _print(plan: IntervalPlan) -> None:
 def _controller(
     settings: Settings, client: Client, caches: Caches, logs: LogPoller, metrics: Metrics
 ) -> Controller:
-    clocks = Clocks()
+    clock = Clock()
     reporting = ProfileRecorder(
         ProfileWriter(client),
         EventWriter(client, "optimus-autoscaler"),
@@ -153,7 +152,7 @@ def _controller(
         tick_seconds=settings.tick_seconds,
         half_bound_seconds=settings.start_timeout_seconds,
     )
-    return Controller(parts, timing, clocks, dry_run=settings.dry_run)
+    return Controller(parts, timing, clock, dry_run=settings.dry_run)
 
 
 def _job_rules(settings: Settings) -> EligibilityConfig:

@@ -1,26 +1,79 @@
-"""The real cluster behind the controller's seams: copies of what it watches."""
+"""Observes the cluster: watch caches, frozen into one ``Observation`` for each tick.
 
-import logging
+The caches of jobs and of pods may be of slightly different ages; no decision on an observation may
+rely on them agreeing. What must be certain (that no pod of a job is left) a rescale reads from the
+API server itself.
+"""
+
 import time
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from autoscaler.observation import Observation
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS
-from optimus.kube.nodes import watched_nodes
-from optimus.kube.pods import watched_pods
-from optimus.kube.profiles import watched_profiles
+from optimus.kube.nodes import ClusterNode, watched_nodes
+from optimus.kube.pods import Pod, watched_pods
+from optimus.kube.profiles import TrainingProfile, watched_profiles
 from optimus.kube.reflector import Reflector, why_not_synced
-from optimus.kube.training_jobs import watched_training_jobs
+from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
+from optimus.snapshot import ClusterSnapshot
 
-_LOG = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The cluster at ``at`` (seconds since the epoch, UTC); mappings are by job UID."""
+
+    at: float
+    snapshot: ClusterSnapshot
+    jobs: Mapping[str, TrainingJob]
+    pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
+    profiles: Mapping[str, TrainingProfile] = field(default_factory=dict)
+    node_kinds: Mapping[str, str] = field(default_factory=dict)
+    """By a node's name; nodes without the label of kinds are left out."""
+
+    @classmethod
+    def of(
+        cls,
+        at: float,
+        jobs: Sequence[TrainingJob],
+        nodes: Sequence[ClusterNode],
+        pods: Sequence[Pod],
+        profiles: Sequence[TrainingProfile],
+        node_kind_label: str = "",
+    ) -> Self:
+        """Freeze what the caches hold."""
+        snapshot = ClusterSnapshot.of(
+            at,
+            (job.active for job in jobs if job.active is not None),
+            (node.node for node in nodes),
+            (bound for pod in pods if (bound := pod.bound()) is not None),
+        )
+        by_job: dict[str, list[Pod]] = {}
+        for pod in sorted(pods, key=lambda pod: pod.name):
+            if pod.owner is not None:
+                by_job.setdefault(pod.owner.uid, []).append(pod)
+        by_uid = {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)}
+        own = [each for each in profiles if _is_of(each, by_uid.get(each.job.uid))]
+        return cls(
+            at,
+            snapshot,
+            by_uid,
+            {uid: tuple(found) for uid, found in by_job.items()},
+            {profile.job.uid: profile for profile in own},
+            {node.name: kind for node in nodes if (kind := node.node.labels.get(node_kind_label))},
+        )
+
+
+def _is_of(profile: TrainingProfile, job: TrainingJob | None) -> bool:
+    """Whether a profile is the job's own; anybody may write its UID into some profile's spec."""
+    holder = (profile.namespace, profile.name, profile.job.kind)
+    return job is not None and holder == (job.namespace, job.name, job.kind)
 
 
 class Caches:
-    """Copies of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
+    """Watch caches of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
 
     def __init__(
         self, client: Client, rules: EligibilityConfig, node_selector: str, node_kind_label: str
@@ -33,7 +86,7 @@ class Caches:
 
     @property
     def all(self) -> Sequence[Reflector[Any]]:
-        """Every copy."""
+        """Every cache."""
         return *self._jobs, self._nodes, self._pods, self._profiles
 
     def __enter__(self) -> Self:
@@ -41,17 +94,12 @@ class Caches:
             cache.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for cache in self.all:
             cache.stop()
 
     def wait_synced(self, timeout_seconds: float) -> bool:
-        """Wait until every copy has been filled once."""
+        """Wait until every cache has been filled once."""
         end = time.monotonic() + timeout_seconds
         return all(cache.wait_synced(max(end - time.monotonic(), 0.0)) for cache in self.all)
 
@@ -60,7 +108,7 @@ class Caches:
         return why_not_synced(self.all)
 
     def observe(self, at: float) -> Observation:
-        """The cluster as the copies have it."""
+        """The cluster as the caches have it."""
         jobs = tuple(job for reflector in self._jobs for job in reflector.items())
         nodes, pods, profiles = self._nodes.items(), self._pods.items(), self._profiles.items()
         return Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)

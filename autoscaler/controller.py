@@ -1,33 +1,64 @@
-"""The autoscaler's loop: observe, read logs, move rescales, decide, report; one tick every two
-seconds.
+"""The autoscaler's loop: observe, read logs, advance rescales, decide, report; every two seconds.
 
-Each tick works on one frozen observation. What concerns a single job is guarded, so that a fault
-there costs that job one tick and nobody else anything.
+Each tick works on one frozen observation. What concerns a single job is guarded: a fault there
+costs that job one tick and affects no other.
 """
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final, Protocol
 
-from autoscaler.clocks import Clocks
+from autoscaler.cluster import Observation
 from autoscaler.decide import Decider
-from autoscaler.job_state import JobState
 from autoscaler.logs.poller import LogPoller, run_of
-from autoscaler.managed_jobs import ManagedJobs
+from autoscaler.managed_jobs import JobState, ManagedJobs
 from autoscaler.metrics import Metrics
-from autoscaler.observation import Observation, Observer
-from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.profile.status import phase_of
+from autoscaler.profile.recorder import ProfileRecorder, phase_of
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.interval import IntervalPlan
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, RescaleRule
-from optimus.models.forecast import Forecast
+from optimus.kube.contract import Phase
 
 _LOG = logging.getLogger(__name__)
+_MOST_SLEW: Final = 0.1
+
+
+class Clock:
+    """The time of day, seconds since the epoch, UTC, without jumps; ``timer`` is monotonic.
+
+    A wall clock that is set is followed at most a tenth faster or slower than time passes: what is
+    waited for takes as long as it should, and stored instants are right again in the end.
+    """
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall = wall
+        self.timer = timer
+        self._now, self._timed_at = wall(), timer()
+
+    def now(self) -> float:
+        """The time of day."""
+        timed_at = self.timer()
+        passed_seconds, self._timed_at = timed_at - self._timed_at, timed_at
+        self._now += passed_seconds
+        most = _MOST_SLEW * passed_seconds
+        self._now += min(max(self._wall() - self._now, -most), most)
+        return self._now
+
+
+class Observer(Protocol):
+    """Observes the cluster; ``autoscaler.cluster.Caches`` does."""
+
+    def observe(self, at: float) -> Observation:
+        """The cluster as it is known now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,45 +78,48 @@ class Components:
     logs: LogPoller
     decider: Decider
     rescales: RescaleExecutor
-    reporting: ProfileRecorder
+    recorder: ProfileRecorder
     metrics: Metrics
 
 
 class Controller:
     """Runs the loop; ``tick`` is one turn of it, for tests and one-shot runs."""
 
-    def __init__(self, parts: Components, timing: Timing, clocks: Clocks, *, dry_run: bool) -> None:
+    def __init__(
+        self, components: Components, timing: Timing, clock: Clock, *, dry_run: bool
+    ) -> None:
         self.managed = ManagedJobs(self._guard, dry_run=dry_run)
         self.last_tick_at: float | None = None
-        self._components = parts
+        self._components = components
         self._timing = timing
         self._dry_run = dry_run
-        self._clocks = clocks
+        self._clock = clock
         self._unmanaged_since: dict[str, float] = {}
 
     def run(self, stopping: Callable[[float], bool]) -> None:
-        """Tick until ``stopping``, which waits for the given seconds, says so."""
-        self.last_tick_at = time.monotonic()  # a loop of which no turn ever ends well is stuck, too
+        """Tick until ``stopping``, which waits for the given seconds, returns true."""
+        self._alive()  # a loop of which no tick ever ends well is stuck, too
         while not stopping(self._timing.tick_seconds):
             with self._guard("tick"), self._components.metrics.tick_seconds.time():
                 self.tick()
 
     def tick(self, *, decides: bool = True) -> IntervalPlan | None:
-        """One turn; returns the plan where an interval was due. One that ``decides`` not only
-        carries on."""
-        now = self._clocks.now()
+        """One turn; returns the plan where an interval was due. One that does not ``decide`` only
+        continues what was decided."""
+        now = self._clock.now()
         observation = self._components.observer.observe(now)
-        leaving = self.managed.look(observation)
+        leaving = self.managed.update(observation)
         with self._guard("logs"):
             self._read_logs()
-        self._move_rescales(observation, now)
+        self._advance_rescales(observation, now)
         plan = None
         with self._guard("decisions"):
-            timer = self._clocks.timer()
+            timer = self._clock.timer()
             plan = self._components.decider.step(
                 self.managed.states, observation, timer, decides=decides, alive=self._alive
             )
-        self._report([*leaving, *self.managed], observation, now)
+        if not self._dry_run:
+            self._report([*leaving, *self.managed], observation, now)
         self._alive()
         return plan
 
@@ -105,61 +139,54 @@ class Controller:
     def _read_logs(self) -> None:
         runs = [(state.log, state.run) for state in self.managed if state.run is not None]
         self._components.logs.poll(
-            runs, self._clocks.now(), patience_seconds=self._timing.tick_seconds
+            runs, self._clock.now(), patience_seconds=self._timing.tick_seconds
         )
 
-    def _move_rescales(self, observation: Observation, now: float) -> None:
+    def _advance_rescales(self, observation: Observation, now: float) -> None:
+        if self._dry_run:
+            return
         for state in self.managed:
             with self._guard("rescale", state):
                 self._take_back_if_half_bound(state, now)
-                if state.rescale is not None and not self._dry_run:
+                if state.rescale is not None:
                     self._components.rescales.advance(state, observation, now)
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
         since, limit_seconds = state.half_bound_since, self._timing.half_bound_seconds
-        if (
-            self._dry_run
-            or since is None
-            or state.rescale is not None
-            or now - since < limit_seconds
-        ):
+        if since is None or state.rescale is not None or now - since < limit_seconds:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
         if state.was_whole or trained_at > since or state.job.rescale is RescaleRule.NEVER:
-            # What has trained may train on with the pods it has, whether its log tells or not.
-            self._components.reporting.half_bound(
+            # A job that has trained may train on with the pods it has, readable log or not.
+            self._components.recorder.half_bound(
                 state.seen, limit_seconds, runs=state.run is not None
             )
             return
-        counts = state.job.counts
         why = f"only some of its pods could be placed for {now - since:.0f} s"
-        purpose = RescalePurpose.TAKE_BACK
-        step, rescale_id = Step.CHECKPOINT, purpose.id_of(f"{now:.0f}")
+        purpose, counts, step = RescalePurpose.TAKE_BACK, state.job.counts, Step.CHECKPOINT
+        rescale_id = purpose.id_of(f"{now:.0f}")
         state.begin(RescaleRecord(rescale_id, now, counts, counts, why, step, now, purpose=purpose))
 
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
-        if self._dry_run:
-            return
-        reporting, metrics = self._components.reporting, self._components.metrics
+        recorder, metrics = self._components.recorder, self._components.metrics
         began = time.monotonic()
         for state in sorted(states, key=_longest_unwritten):
             if time.monotonic() - began > self._timing.tick_seconds:
-                # an API server that hangs must not keep rescales waiting; the others are written
-                # next time
+                # An API server that hangs must not delay rescales; the others are written at the
+                # next tick.
                 break
             with self._guard("report", state):
-                reporting.report(state, now)
+                recorder.report(state, now)
         with self._guard("report"):
             moving = {state.job.uid for state in states}
-            metrics.left_alone.set(reporting.left_alone(observation, moving))
+            metrics.left_alone.set(recorder.left_alone(observation, moving))
             self._report_half_bound(observation, now)
-        metrics.count_phases(
-            phase_of(state, state.forecast if isinstance(state.forecast, Forecast) else None)
-            for state in self.managed
-        )
+        phases = Counter(phase_of(state) for state in self.managed)
+        for phase in Phase:
+            metrics.jobs.labels(phase.value).set(phases[phase])
 
     def _report_half_bound(self, observation: Observation, now: float) -> None:
-        """Jobs that are not managed are not touched; their users are told."""
+        """Jobs that are not managed are not changed; their users get an Event."""
         since: dict[str, float] = {}
         for uid, pods in observation.pods.items():
             seen = observation.jobs.get(uid)
@@ -171,7 +198,7 @@ class Controller:
             since[uid] = self._unmanaged_since.get(uid, now)
             if now - since[uid] >= self._timing.half_bound_seconds:
                 runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
-                self._components.reporting.half_bound(
+                self._components.recorder.half_bound(
                     seen, self._timing.half_bound_seconds, runs=runs
                 )
         self._unmanaged_since = since
@@ -180,11 +207,11 @@ class Controller:
     def _guard(self, where: str, state: JobState | None = None) -> Iterator[None]:
         try:
             yield
-        except Exception:  # noqa: BLE001 - a fault of our own is told with its trace, counted and tried again
+        except Exception:  # noqa: BLE001 - a fault of our own is logged, counted and retried
             self._components.metrics.faults.labels(where).inc()
             _LOG.exception("%s failed%s", where, f" for job {state.job.key}" if state else "")
 
 
 def _longest_unwritten(state: JobState) -> tuple[bool, float]:
-    """Jobs that have ended come first: there is no next time for them."""
+    """Jobs that have ended come first: there is no next tick for them."""
     return state.seen.outcome is None, state.stored_at or 0.0

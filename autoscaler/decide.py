@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from autoscaler.job_state import FRESH_SECONDS, JobState
+from autoscaler.cluster import Observation
+from autoscaler.managed_jobs import FRESH_SECONDS, JobState
 from autoscaler.metrics import Metrics
-from autoscaler.observation import Observation
 from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.allocation import AllocationPolicy
 from optimus.errors import NotReady

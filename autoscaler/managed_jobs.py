@@ -1,23 +1,258 @@
-"""The managed jobs, as they come and go."""
+"""The managed jobs and what is known about each between two observations of the cluster."""
 
 import logging
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
 
-from autoscaler.job_state import JobState
-from autoscaler.observation import Observation
-from autoscaler.rescale.machine import ObservedJob, adopt
+from autoscaler.cluster import Observation
+from autoscaler.logs.poller import Run, run_of
+from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
+from autoscaler.rescale.machine import (
+    End,
+    ObservedJob,
+    Outcome,
+    Rescale,
+    RescaleRecord,
+    adopt,
+)
+from optimus.allocation import JobHistory, PlacementFailure
 from optimus.allocation.placement_failures import kept
+from optimus.errors import NotReady
+from optimus.interval import Decision
+from optimus.interval.driver import RescalePurpose, why_unwanted
+from optimus.jobs import Counts, Job, RescaleRule
 from optimus.kube.contract import Phase
-from optimus.kube.profiles import TrainingProfile
+from optimus.kube.pods import Pod
+from optimus.kube.profiles import ProfileStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
+from optimus.progress.log import ProgressLog
+from optimus.progress.options import LogFormatOptions
+from optimus.progress.types import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
 
+FRESH_SECONDS: Final = 90.0
+"""So long after a job's checkpoint was seen, an interval may begin to move it: the least time
+between two intervals, and a few reads of the log."""
+
+_MOST_GANG_UIDS: Final = 16
+"""So many UIDs of a gang are kept: enough to recognise it when it has lost some pods."""
+
+_LAST_PHASES: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
+
+
+@dataclass(slots=True)
+class JobState:
+    """One managed job."""
+
+    seen: TrainingJob
+    """The job as last observed."""
+
+    job: Job
+    """The valid part of it."""
+
+    log: ProgressLog
+    record: JobRecord = field(default_factory=JobRecord)
+    rescale: Rescale | None = None
+    run: Run | None = None
+    profile: TrainingProfile | None = None
+    stored: ProfileStatus | None = None
+    """What the profile shows, without the saved state."""
+
+    stored_at: float | None = None
+    decision: Decision | None = None
+    """The last interval's, made at ``decided_at`` under ``interval_id``."""
+
+    interval_id: str = ""
+    decided_at: float | None = None
+    forecast: Forecast | NotReady | None = None
+    half_bound_since: float | None = None
+    """Since when some of its pods have a node, but not all."""
+
+    was_whole: bool = False
+    """Whether all pods of this run had a node at some time."""
+
+    name_taken_at: float | None = None
+    """When another job's profile was last found to hold the name."""
+
+    goal_changed: bool = False
+    """Whether its user has set another goal since the rescale under way began."""
+
+    checkpoint_at: float | None = None
+    """The last checkpoint of a job that waited for one in vain, by the kubelet's clock; minus
+    infinity before its first."""
+
+    checkpoint_seen_at: float | None = None
+
+    @classmethod
+    def first_seen(
+        cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
+    ) -> Self:
+        """The state of a job that is new to this process, from what its profile has stored."""
+        options = LogFormatOptions.of(job)
+        if profile is None:
+            return cls(seen, job, ProgressLog(options))
+        saved = unpack(profile.status.state, job.key, at)
+        state = cls(seen, job, ProgressLog.from_state(options, saved.log), saved.record)
+        state.profile, state.stored = profile, profile.status
+        record = unpack_rescale(profile.status.rescale, job.key, at)
+        if record is not None:
+            state.rescale = Rescale(record, needs_checkpoint=True, written=True)
+        return state
+
+    def update(self, observation: Observation) -> None:
+        """Take in what the caches show of the job now."""
+        self.refresh(observation.jobs[self.job.uid])
+        self.record = replace(self.record, setbacks=kept(self.record.setbacks, observation.at))
+        self._update_checkpoint(observation.at)
+        pods = observation.pods.get(self.job.uid, ())
+        self.run = run_of(pods, self.job.counts, observation.node_kinds)
+        self._update_gang(
+            [pod for pod in pods if not pod.leaving and not pod.finished], observation.at
+        )
+
+    def refresh(self, seen: TrainingJob) -> None:
+        """Take in the job as it is stored now."""
+        self.seen = seen
+        if seen.active is None:
+            return
+        if seen.active != self.job:
+            self.log.options = LogFormatOptions.of(seen.active)
+        if seen.active.goal != self.job.goal:
+            # Another goal is not met yet: a job that was suspended at the old one may be resumed.
+            self.record = replace(self.record, suspended_at_target=False)
+            self.goal_changed = True
+        self.job = seen.active
+
+    def _update_gang(self, pods: Sequence[Pod], at: float) -> None:
+        bound = [pod.node is not None for pod in pods]
+        is_half_bound = any(bound) and not all(bound)
+        self.half_bound_since = (self.half_bound_since or at) if is_half_bound else None
+        wanted = sum(self.job.counts) + sum(role.count for role in self.job.fixed)
+        gang = tuple(pod.uid for pod in pods)[:_MOST_GANG_UIDS]
+        if all(bound) and len(pods) >= wanted and gang != self.record.whole:
+            self.record = replace(self.record, whole=gang)
+        self.was_whole = any(pod.uid in self.record.whole for pod in pods)
+
+    def _update_checkpoint(self, at: float) -> None:
+        if not self.record.waited_in_vain:
+            return
+        latest = self.progress(at).checkpoint_at or -math.inf
+        if self.checkpoint_at is not None and latest > self.checkpoint_at:
+            self.checkpoint_seen_at = at
+        self.checkpoint_at = latest
+
+    def must_wait_for_checkpoint(self, record: RescaleRecord, at: float) -> bool:
+        """Whether this rescale has to wait for a checkpoint now.
+
+        Not where there is nothing to lose, or no log in which one could show. Nor when it only
+        measures a young job's speed or ends that, or takes back a gang that never became whole.
+        """
+        if self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
+            return False
+        return record.purpose.needs_checkpoint
+
+    def awaits_checkpoint(self, at: float) -> bool:
+        """Whether the job is not moved before its next checkpoint: one was waited for in vain.
+
+        Room that is held for a job that never prints such a line would be lost to all others."""
+        if (
+            not self.record.waited_in_vain
+            or self.job.rescale is not RescaleRule.CHECKPOINT
+            or not self._may_train(at)
+        ):
+            return False
+        return self.checkpoint_seen_at is None or at - self.checkpoint_seen_at > FRESH_SECONDS
+
+    def _may_train(self, at: float) -> bool:
+        """Whether its pods may train; a part of a gang that never was whole must have shown it."""
+        if self.run is None:
+            return False
+        if self.half_bound_since is None or self.was_whole:
+            return True
+        made_at = min(pod.created_at for pod in self.run.pods)
+        return any(sample.at > made_at for sample in self.progress(at).samples)
+
+    def why_unwanted(self, before: Counts, target: Counts) -> str | None:
+        """Why a rescale is not what the job's user wants now, as a sentence; ``None`` if it may be.
+
+        Where the counts stay there is nothing to undo.
+        """
+        if before == target:
+            return None
+        return why_unwanted(self.job, target, goal_changed=self.goal_changed)
+
+    @property
+    def saved(self) -> SavedState:
+        """What the next autoscaler needs to continue."""
+        return SavedState(self.log.to_state(), self.record)
+
+    @property
+    def rescaling_to(self) -> Counts | None:
+        """The target of the rescale under way."""
+        return None if self.rescale is None else self.rescale.record.current_target
+
+    def history(self, at: float) -> JobHistory:
+        """What was done to the job, as decisions need it at an instant."""
+        return JobHistory(
+            rescales=self.record.rescales,
+            last_rescaled_at=self.record.last_rescaled_at,
+            rescaling_to=self.rescaling_to,
+            profiling_since=self.record.profiling_since,
+            profiled=self.record.profiled,
+            measures=self.rescale is not None
+            and self.rescale.record.purpose is RescalePurpose.PROFILING,
+            setbacks=self.record.setbacks,
+            own_counts=self.record.own_counts if self.job.counts in self.record.profiled else None,
+            awaits_checkpoint=self.awaits_checkpoint(at),
+            suspended_at_target=self.record.suspended_at_target,
+            measured_at=self.record.measured_at,
+        )
+
+    def progress(self, now: float) -> TrainingProgress:
+        """What the log tells of the training so far."""
+        return self.log.progress(now)
+
+    def begin(self, record: RescaleRecord) -> None:
+        """Begin a rescale."""
+        self.goal_changed = False
+        self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, record.started_at))
+
+    def placement_failed(self, waited_seconds: float, at: float) -> None:
+        """Record that the target of the rescale under way was not placed in time."""
+        if self.rescale is not None:
+            record = self.rescale.record
+            failure = PlacementFailure(record.target, record.before, at, waited_seconds)
+            self.record = replace(self.record, setbacks=kept((*self.record.setbacks, failure), at))
+
+    def rescale_ended(self, end: End, at: float) -> None:
+        """Record how a rescale ended."""
+        self.rescale = None
+        happened = end.outcome in (Outcome.REACHED, Outcome.ROLLED_BACK, Outcome.SUSPENDED)
+        is_profiling = end.record.purpose is RescalePurpose.PROFILING
+        reached = end.outcome is Outcome.REACHED
+        settles = reached and not end.record.purpose.measures
+        record = self.record
+        self.record = replace(
+            record,
+            # Profiling runs have a limit of their own and do not count against that of rescales.
+            rescales=record.rescales + (happened and not is_profiling),
+            last_rescaled_at=at if happened and not is_profiling else record.last_rescaled_at,
+            profiling_since=at if is_profiling and reached else None,
+            measured_at=at if is_profiling and happened else record.measured_at,
+            own_counts=None if settles else record.own_counts,
+            waited_in_vain=record.waited_in_vain and not happened,
+            suspended_at_target=record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
+        )
+
+
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
-"""Keeps a fault that concerns one job from everything else."""
+"""Contains a fault that concerns one job."""
 
 
 class ManagedJobs:
@@ -32,26 +267,25 @@ class ManagedJobs:
     def __iter__(self) -> Iterator[JobState]:
         return iter(list(self.states.values()))
 
-    def look(self, observation: Observation) -> list[JobState]:
-        """Take in what is there now; returns the jobs that have ended or are managed no longer, to
-        be reported last."""
+    def update(self, observation: Observation) -> list[JobState]:
+        """Take in an observation; returns the jobs that have ended or are no longer managed, to be
+        reported a last time."""
         for uid in self.states.keys() - observation.jobs.keys():
             _LOG.info("job %s is gone", self.states.pop(uid).job.key)
         for seen in observation.jobs.values():
             if seen.uid not in self.states and _concerns_us(
                 seen, observation.profiles.get(seen.uid)
             ):
-                with self._guard("look", None):
+                with self._guard("observe", None):
                     self._add(seen, observation)
         nodes_changed = self._nodes not in (None, observation.snapshot.nodes)
         self._nodes = observation.snapshot.nodes
         for state in self:
-            with self._guard("look", state):
-                state.look(observation)
+            with self._guard("observe", state):
+                state.update(observation)
             if nodes_changed:
-                state.record = replace(
-                    state.record, setbacks=kept(state.record.setbacks, observation.at, lifted=True)
-                )
+                failures = kept(state.record.setbacks, observation.at, lifted=True)
+                state.record = replace(state.record, setbacks=failures)
             self._adopt(state, observation.at)
         leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]
         for state in leaving:
@@ -60,30 +294,26 @@ class ManagedJobs:
 
     def _add(self, seen: TrainingJob, observation: Observation) -> None:
         assert seen.job is not None
-        state = JobState.first_seen(
-            seen, seen.job, observation.profiles.get(seen.uid), observation.at
-        )
-        self.states[seen.uid] = state
-        known = "new" if state.profile is None else "known from its profile"
-        _LOG.info("job %s is looked after (%s), at %s", seen.key, known, seen.job.counts)
+        profile = observation.profiles.get(seen.uid)
+        self.states[seen.uid] = JobState.first_seen(seen, seen.job, profile, observation.at)
+        known = "new" if profile is None else "known from its profile"
+        _LOG.info("job %s is managed (%s), at %s", seen.key, known, seen.job.counts)
 
     def _adopt(self, state: JobState, at: float) -> None:
         if self._dry_run or state.rescale is not None or state.seen.active is None:
             return
         if state.record.suspended_at_target and state.seen.suspended:
-            # for good; once its user has resumed it, the mark must not make the next suspension
-            # look like ours
-            return
+            return  # suspended for good: the annotation stays until its user resumes it
         state.rescale = adopt(ObservedJob.of(state.seen), at)
         if state.rescale is not None:
             _LOG.warning(
-                "job %s was suspended by this software and nothing is recorded of it", state.job.key
+                "job %s: annotated as suspended by the autoscaler, without a record of a rescale",
+                state.job.key,
             )
 
 
 def _concerns_us(seen: TrainingJob, profile: TrainingProfile | None) -> bool:
-    """Whether a job is managed, or something that an earlier process began with it is still to be
-    ended."""
+    """Whether a job is managed, or an earlier process left something to be ended with it."""
     if _is_managed(seen):
         return True
     if profile is None or seen.job is None or seen.deleted:
@@ -91,9 +321,6 @@ def _concerns_us(seen: TrainingJob, profile: TrainingProfile | None) -> bool:
     if seen.outcome is not None:
         return profile.status.phase not in _LAST_PHASES
     return seen.suspended_by is not None and profile.status.rescale is not None
-
-
-_LAST_PHASES = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
 
 
 def _is_managed(seen: TrainingJob) -> bool:

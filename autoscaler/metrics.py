@@ -1,11 +1,6 @@
 """What the autoscaler counts and measures, for Prometheus."""
 
-from collections import Counter as Tally
-from collections.abc import Iterable
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
-from optimus.kube.contract import Phase
 
 
 class Metrics:
@@ -53,9 +48,3 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-
-    def count_phases(self, phases: Iterable[Phase]) -> None:
-        """Set how many jobs are in each phase."""
-        tally = Tally(phases)
-        for phase in Phase:
-            self.jobs.labels(phase.value).set(tally[phase])

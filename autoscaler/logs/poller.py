@@ -1,11 +1,10 @@
-"""Reads training logs a little at a time, from a bounded pool of readers.
+"""Polls training logs through the API server, with a bounded pool of readers.
 
 Polled, not followed: a stream per pod would hold thousands of connections open for a line every few
-seconds. Of each job the pod that leads is read (its Chief, else worker 0) and a few workers beside
-it, enough to know a speed that adds up over workers. A pod that has ended, or is about to go, is
-read once more: what it printed last is the loss and the checkpoint that its job ends with. Those
-that have waited longest are read first; whose turn it is on which node,
-``log_turns`` says, so that no read that hangs holds up the others, nor the loop.
+seconds. Of each job the leading pod is read (its Chief, else worker 0) and a few workers beside it,
+enough for a speed that adds up over workers. A pod that has ended, or is about to, is read once
+more: its last lines hold the loss and the checkpoint that its job ends with. Pods that have waited
+longest are read first; ``NodeThrottle`` keeps a read that hangs from delaying all others.
 """
 
 import logging
@@ -14,9 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol
 
-from autoscaler.logs.throttle import Turns, node_of
 from optimus.jobs import Counts, Role
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -27,20 +25,29 @@ from optimus.progress.types import LogLine, PodRun
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
+_MOST_READS_PER_NODE: Final = 2
+_LONGEST_BACKOFF: Final = 4
+"""Times the usual pause: a node that answers again is soon read again."""
+
 _LAST_READ_SECONDS: Final = 1.0
 """So long, over all jobs, one tick waits for the last lines of jobs that are to be suspended."""
-_LAST_LOOKS: Final = 3
-"""After so many ticks a suspension goes on without the lines that have not come."""
+
+_LAST_READ_TICKS: Final = 3
+"""After so many ticks a suspension goes ahead without the lines that have not come."""
+
 _LAST_READERS: Final = 16
-_LAST_CHANCE_SECONDS: Final = 60.0
+_ENDED_SECONDS: Final = 60.0
 """A pod that has ended is read within this time, or its last lines are given up."""
-_MOST_KINDS: Final = 8
-"""Workers on more kinds of nodes than these say nothing about any of them."""
-_LEADS: Final = (Role.CHIEF, Role.MASTER)
+
+_MOST_NODE_KINDS: Final = 8
+"""Workers on more kinds of nodes than these are evidence of none of them."""
+
+_LEADERS: Final = (Role.CHIEF, Role.MASTER)
+_NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 
 
 class PodLogs(Protocol):
-    """Where logs come from; ``optimus.kube.logs.LogReader`` is one."""
+    """Reads logs; ``optimus.kube.logs.LogReader`` is one."""
 
     def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
         """The whole lines from ``since`` on."""
@@ -49,17 +56,12 @@ class PodLogs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One incarnation of a job's pods: which of them are read, at which counts they train, on which
-    kind of nodes."""
+    """One incarnation of a job's pods: those that are read, and the counts that they train at."""
 
     name: str
     counts: Counts
     pods: tuple[Pod, ...]
     node_kind: str | None = None
-
-
-_Followed: TypeAlias = tuple[ProgressLog, Run, Pod]
-_Lines: TypeAlias = Future[list[LogLine] | Refused]
 
 
 def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -> Run | None:
@@ -68,47 +70,140 @@ def run_of(pods: Sequence[Pod], counts: Counts, node_kinds: Mapping[str, str]) -
     The counts are those that the pods were made with, which the job's spec may have left behind
     already. ``node_kinds`` are by the names of nodes.
     """
-    leads = [pod for pod in pods if _role(pod) in _LEADS]
-    workers = sorted((pod for pod in pods if _role(pod) is Role.WORKER), key=_index)
-    read = tuple(pod for pod in (*leads, *workers[:_SAMPLED_WORKERS]) if pod.running)
+    roles = {pod.uid: pod.replica.role if pod.replica else None for pod in pods}
+    leaders = [pod for pod in pods if roles[pod.uid] in _LEADERS]
+    workers = sorted((pod for pod in pods if roles[pod.uid] is Role.WORKER), key=_index)
+    read = tuple(pod for pod in (*leaders, *workers[:_SAMPLED_WORKERS]) if pod.running)
     if not read:
         return None
     gang = read[0].gang
     made_with = counts if gang is None else Counts(gang.get(Role.PS, 0), gang.get(Role.WORKER, 0))
-    return Run((leads or workers)[0].uid, made_with, read, _kind_of(workers or leads, node_kinds))
+    node_kind = _node_kind(workers or leaders, node_kinds)
+    return Run((leaders or workers)[0].uid, made_with, read, node_kind)
 
 
-def _kind_of(trainers: Sequence[Pod], node_kinds: Mapping[str, str]) -> str:
-    """The kind of the nodes that these pods are on, or several as one; empty where that is unknown,
-    or too many."""
+def _node_kind(trainers: Sequence[Pod], node_kinds: Mapping[str, str]) -> str:
+    """The kind of nodes that these pods are on, several as one; empty where unknown or too many."""
     nodes = [pod.node for pod in trainers if pod.node is not None and not pod.leaving]
     found = Counter(node_kinds.get(node, "") for node in nodes)
-    return mixed_kind(found) if 0 < len(found) <= _MOST_KINDS else ""
-
-
-def _role(pod: Pod) -> Role | None:
-    return pod.replica.role if pod.replica else None
+    return mixed_kind(found) if 0 < len(found) <= _MOST_NODE_KINDS else ""
 
 
 def _index(pod: Pod) -> int:
     return pod.replica.index if pod.replica else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A read under way: of whose log, and when it began."""
+def _node_of(pod: Pod) -> str:
+    """The node that a pod's log comes from; a pod without one counts as a node of its own."""
+    return pod.node or pod.uid
 
-    of: _Followed
+
+class _Backoff(NamedTuple):
+    pause_seconds: float
+    until: float
+
+
+class NodeThrottle:
+    """Decides which logs may be read now; a node that does not answer costs the others nothing.
+
+    1. At most two reads are under way on one node. 2. A node on which a read has not come back
+    since the last poll gets no more. 3. A pod whose read failed, and a node that did not answer,
+    back off, twice as long after each failure. 4. At most half of all readers are given to nodes
+    that did not answer last.
+    """
+
+    def __init__(self, readers: int, pause_seconds: float) -> None:
+        self._readers = readers
+        self._pause_seconds = pause_seconds
+        self._backoffs: dict[str, _Backoff] = {}
+        """By the UID of a pod or the name of a node."""
+        self._under_way: Counter[str] = Counter()
+        self._slow: frozenset[str] = frozenset()
+
+    def begin_poll(self) -> None:
+        """A new poll: the nodes of reads that are still under way are slow."""
+        self._slow = frozenset(self._under_way)
+
+    @property
+    def all_taken(self) -> bool:
+        """Whether no reader is free."""
+        return self._under_way.total() >= self._readers
+
+    def is_silent(self, node: str) -> bool:
+        """Whether a node did not answer the last read, or has not answered it yet."""
+        return node in self._backoffs or node in self._slow
+
+    def is_backing_off(self, pod: Pod, now: float) -> bool:
+        """Whether a pod, or its node, is not read yet after failures."""
+        backoffs = (self._backoffs.get(pod.uid), self._backoffs.get(_node_of(pod)))
+        return any(backoff is not None and now < backoff.until for backoff in backoffs)
+
+    def may_begin(self, pod: Pod) -> bool:
+        """Whether a read of this pod's log may begin now."""
+        node = _node_of(pod)
+        if self.all_taken or node in self._slow or self._under_way[node] >= _MOST_READS_PER_NODE:
+            return False
+        if node not in self._backoffs:
+            return True
+        silent = sum(count for each, count in self._under_way.items() if self.is_silent(each))
+        return silent < max(self._readers // 2, 1) and not self._under_way[node]
+
+    def began(self, pod: Pod) -> None:
+        """A read began."""
+        self._under_way[_node_of(pod)] += 1
+
+    def ended(self, pod: Pod) -> None:
+        """A read came back, with or without an answer."""
+        node = _node_of(pod)
+        self._under_way[node] -= 1
+        if self._under_way[node] <= 0:
+            del self._under_way[node]
+            self._slow -= {node}
+
+    def answered(self, pod: Pod) -> None:
+        """The pod's log was read."""
+        self._backoffs.pop(pod.uid, None)
+        self._backoffs.pop(_node_of(pod), None)
+
+    def failed(self, pod: Pod, now: float, *, silent: bool) -> None:
+        """The pod's log could not be read; ``silent``: since its node did not answer."""
+        for key in (pod.uid, _node_of(pod)) if silent else (pod.uid,):
+            before, pause_seconds = self._backoffs.get(key), self._pause_seconds
+            if before is not None and now < before.until and key != pod.uid:
+                continue  # two reads of one failure
+            if before is not None:
+                longest = _LONGEST_BACKOFF * self._pause_seconds
+                pause_seconds = min(2 * before.pause_seconds, longest)
+            self._backoffs[key] = _Backoff(pause_seconds, now + pause_seconds)
+
+    def forget_all_but(self, pods: Iterable[Pod]) -> None:
+        """Keep the back-offs of these pods and their nodes only."""
+        kept = {key for pod in pods for key in (pod.uid, _node_of(pod))}
+        self._backoffs = {key: each for key, each in self._backoffs.items() if key in kept}
+
+
+class _Source(NamedTuple):
+    """One pod's log, and where its lines go."""
+
+    log: ProgressLog
+    run: Run
+    pod: Pod
+
+
+class _Read(NamedTuple):
+    """A read under way, and when it began."""
+
+    source: _Source
     at: float
-    lines: _Lines
+    lines: Future[list[LogLine] | Refused]
 
 
 @dataclass(slots=True)
 class _LastReads:
-    """The last reads of a run that is about to end, and how often they were looked at."""
+    """The last reads of a run that is about to end."""
 
-    left: list[_Read]
-    looks: int = 0
+    pending: list[_Read]
+    ticks: int = 0
 
 
 class LogPoller:
@@ -126,12 +221,12 @@ class LogPoller:
         self._poll_seconds = poll_seconds
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="logs")
         self._last_pool = ThreadPoolExecutor(_LAST_READERS, thread_name_prefix="last-logs")
-        self._turns = Turns(readers, poll_seconds)
+        self._throttle = NodeThrottle(readers, poll_seconds)
         self._read_at: dict[str, float] = {}
-        self._alive: dict[str, _Followed] = {}
-        self._holders: dict[tuple[str, str], str] = {}
+        self._running: dict[str, _Source] = {}
+        self._uids: dict[tuple[str, str], str] = {}
         """By namespace and name, the UID of the pod that has it now."""
-        self._ended: dict[str, tuple[_Followed, float]] = {}
+        self._ended: dict[str, tuple[_Source, float]] = {}
         self._under_way: dict[str, _Read] = {}
         self._last: dict[str, _LastReads] = {}
         self._hanging: list[_Read] = []
@@ -147,9 +242,11 @@ class LogPoller:
         What takes longer is taken in at a later poll, and is not waited for again.
         """
         self._now, self._last_seconds_left = now, self._last_read_seconds
-        self._follow({pod.uid: (log, run, pod) for log, run in runs for pod in run.pods})
+        self._update_sources(
+            {pod.uid: _Source(log, run, pod) for log, run in runs for pod in run.pods}
+        )
         self._take_done()
-        self._turns.begin()
+        self._throttle.begin_poll()
         due, begun = self._due(), set[str]()
         until = time.monotonic() + patience_seconds
         while True:
@@ -157,120 +254,115 @@ class LogPoller:
             left_seconds = until - time.monotonic()
             if left_seconds <= 0 or not self._awaits(begun):
                 return
-            wait(
-                [read.lines for read in self._under_way.values()],
-                left_seconds,
-                return_when=FIRST_COMPLETED,
-            )
+            reads = [read.lines for read in self._under_way.values()]
+            wait(reads, left_seconds, return_when=FIRST_COMPLETED)
             self._take_done()
 
-    def _follow(self, alive: dict[str, _Followed]) -> None:
-        """Take note of who runs and who has ended, unless another pod has its name: that stands for
-        that one's log."""
-        for uid, each in self._alive.items():
-            if uid not in alive:
-                self._ended[uid] = (each, self._now)
-        self._holders = {(pod.namespace, pod.name): uid for uid, (_, _, pod) in alive.items()}
+    def _update_sources(self, running: dict[str, _Source]) -> None:
+        """Note which pods run and which have ended.
+
+        A pod whose name another one has by now is dropped: the API server reads that one's log.
+        """
+        for uid, source in self._running.items():
+            if uid not in running:
+                self._ended[uid] = (source, self._now)
+        self._uids = {(pod.namespace, pod.name): uid for uid, (_, _, pod) in running.items()}
         self._ended = {
-            uid: (each, ended_at)
-            for uid, (each, ended_at) in self._ended.items()
-            if uid not in alive
-            and (each[2].namespace, each[2].name) not in self._holders
-            and self._now - ended_at <= _LAST_CHANCE_SECONDS
+            uid: (source, ended_at)
+            for uid, (source, ended_at) in self._ended.items()
+            if uid not in running
+            and (source.pod.namespace, source.pod.name) not in self._uids
+            and self._now - ended_at <= _ENDED_SECONDS
         }
-        self._alive = alive
-        pods = [each[2] for each in (*alive.values(), *(each for each, _ in self._ended.values()))]
-        self._turns.forget_all_but({pod.uid for pod in pods}, {node_of(pod) for pod in pods})
-        self._read_at = {uid: at for uid, at in self._read_at.items() if uid in alive}
-        names = {run.name for _, run, _ in alive.values()}
+        self._running = running
+        ended = (source for source, _ in self._ended.values())
+        self._throttle.forget_all_but([source.pod for source in (*running.values(), *ended)])
+        self._read_at = {uid: at for uid, at in self._read_at.items() if uid in running}
+        names = {source.run.name for source in running.values()}
         for name in [name for name in self._last if name not in names]:
-            self._hanging += self._last.pop(name).left
+            self._hanging += self._last.pop(name).pending
         self._hanging = [read for read in self._hanging if not read.lines.done()]
 
-    def _due(self) -> list[_Followed]:
-        """Whose log is to be read: first those that will not be there for long, then who has waited
-        longest."""
-        first = [each for uid, (each, _) in self._ended.items() if uid not in self._under_way]
+    def _due(self) -> list[_Source]:
+        """What is to be read: first pods that will soon be gone, then those that waited longest."""
+        ended = [source for uid, (source, _) in self._ended.items() if uid not in self._under_way]
         never, due = float("-inf"), self._now - self._poll_seconds
         waiting = [
-            each
-            for uid, each in self._alive.items()
+            source
+            for uid, source in self._running.items()
             if uid not in self._under_way and self._read_at.get(uid, never) <= due
         ]
-        return first + sorted(waiting, key=lambda each: self._read_at.get(each[2].uid, never))
+        return ended + sorted(waiting, key=lambda each: self._read_at.get(each.pod.uid, never))
 
-    def _begin(self, due: list[_Followed], begun: set[str]) -> list[_Followed]:
-        """Begin what may begin, and note the pods' UIDs; returns the rest."""
-        rest: list[_Followed] = []
-        for index, each in enumerate(due):
-            if self._turns.all_taken:
+    def _begin(self, due: list[_Source], begun: set[str]) -> list[_Source]:
+        """Begin the reads that may begin, and note the pods' UIDs; returns the rest."""
+        rest: list[_Source] = []
+        for index, source in enumerate(due):
+            pod = source.pod
+            if self._throttle.all_taken:
                 return rest + due[index:]
-            if self._turns.is_paused(each[2], self._now):
+            if self._throttle.is_backing_off(pod, self._now):
                 continue
-            if self._turns.may_begin(each[2]):
-                self._begin_one(each)
-                begun.add(each[2].uid)
-            else:
-                rest.append(each)
+            if not self._throttle.may_begin(pod):
+                rest.append(source)
+                continue
+            self._throttle.began(pod)
+            self._read_at[pod.uid] = self._now
+            self._ended.pop(pod.uid, None)
+            self._under_way[pod.uid] = self._submit(self._pool, source)
+            begun.add(pod.uid)
         return rest
 
-    def _begin_one(self, of: _Followed) -> None:
-        log, _, pod = of
-        self._turns.began(pod)
-        self._read_at[pod.uid] = self._now
-        self._ended.pop(pod.uid, None)
-        lines = self._pool.submit(self._logs.read, pod, since=log.next_since(pod.name))
-        self._under_way[pod.uid] = _Read(of, self._now, lines)
+    def _submit(self, pool: ThreadPoolExecutor, source: _Source) -> _Read:
+        since = source.log.next_since(source.pod.name)
+        return _Read(source, self._now, pool.submit(self._logs.read, source.pod, since=since))
 
     def _awaits(self, begun: set[str]) -> bool:
         """Whether a read that this poll began is under way on a node that answers."""
-        pods = (read.of[2] for uid, read in self._under_way.items() if uid in begun)
-        return any(not self._turns.is_silent(node_of(pod)) for pod in pods)
+        pods = (read.source.pod for uid, read in self._under_way.items() if uid in begun)
+        return any(not self._throttle.is_silent(_node_of(pod)) for pod in pods)
 
     def _take_done(self) -> None:
-        for uid, read in [
-            (uid, read) for uid, read in self._under_way.items() if read.lines.done()
-        ]:
+        done = [(uid, read) for uid, read in self._under_way.items() if read.lines.done()]
+        for uid, read in done:
             del self._under_way[uid]
-            pod = read.of[2]
-            self._turns.ended(pod)
-            if self._holders.get((pod.namespace, pod.name), uid) == uid:
+            pod = read.source.pod
+            self._throttle.ended(pod)
+            if self._uids.get((pod.namespace, pod.name), uid) == uid:
                 self._take(read)
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
-        """Read a whole run's logs at once, apart from the queue: its pods are about to go, and
+        """Read a run's logs at once, apart from the queue: its pods are about to be deleted, and
         their logs with them.
 
-        To be called at each tick until it is true: all was read, or has been waited for long
-        enough. All jobs of one tick together are waited for a second at most; nodes that are known
-        not to answer are passed over."""
+        To be called at each tick until it returns true: all was read, or waited for long enough.
+        All jobs of one tick together are waited for a second at most; nodes that are known not to
+        answer are passed over.
+        """
         last = self._last.get(run.name)
         if last is None:
             last = self._last[run.name] = _LastReads(self._begin_last(log, run))
         began = time.monotonic()
-        wait([read.lines for read in last.left], max(self._last_seconds_left, 0.0))
+        wait([read.lines for read in last.pending], max(self._last_seconds_left, 0.0))
         self._last_seconds_left -= time.monotonic() - began
-        for read in [read for read in last.left if read.lines.done()]:
-            last.left.remove(read)
+        for read in [read for read in last.pending if read.lines.done()]:
+            last.pending.remove(read)
             self._take(read)
-        last.looks += 1
-        if last.left and last.looks < _LAST_LOOKS:
+        last.ticks += 1
+        if last.pending and last.ticks < _LAST_READ_TICKS:
             return False
-        self._hanging += last.left
+        self._hanging += last.pending
         del self._last[run.name]
         return True
 
     def _begin_last(self, log: ProgressLog, run: Run) -> list[_Read]:
-        hanging = {node_of(read.of[2]) for last in self._last.values() for read in last.left}
-        hanging |= {node_of(read.of[2]) for read in self._hanging if not read.lines.done()}
+        pending = [read for last in self._last.values() for read in last.pending]
+        pending += [read for read in self._hanging if not read.lines.done()]
+        hanging = {_node_of(read.source.pod) for read in pending}
         return [
-            _Read(
-                (log, run, pod),
-                self._now,
-                self._last_pool.submit(self._logs.read, pod, since=log.next_since(pod.name)),
-            )
+            self._submit(self._last_pool, _Source(log, run, pod))
             for pod in run.pods
-            if node_of(pod) not in hanging and not self._turns.is_silent(node_of(pod))
+            if _node_of(pod) not in hanging and not self._throttle.is_silent(_node_of(pod))
         ]
 
     def close(self) -> None:
@@ -279,20 +371,17 @@ class LogPoller:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, read: _Read) -> None:
-        log, run, pod = read.of
+        log, run, pod = read.source
         try:
             lines = read.lines.result()
             if isinstance(lines, Refused):
                 _LOG.debug("%s", lines)
-                self._turns.failed(pod, self._now, silent=lines.kind in _NO_ANSWER)
+                self._throttle.failed(pod, self._now, silent=lines.kind in _NO_ANSWER)
                 return
-            self._turns.answered(pod)
+            self._throttle.answered(pod)
             if pod.replica is not None:
                 look = PodRun(run.name, run.node_kind, read.at)
                 log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, look)
-        except Exception:  # noqa: BLE001 - told with its trace below; the other logs are read all the same
-            self._turns.failed(pod, self._now, silent=False)
+        except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
+            self._throttle.failed(pod, self._now, silent=False)
             _LOG.exception("the log of %s/%s could not be read", pod.namespace, pod.name)
-
-
-_NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)

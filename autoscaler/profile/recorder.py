@@ -1,4 +1,4 @@
-"""EmitEvent: profiles are written when they say something new, Events when a user should know."""
+"""Records jobs for their users: profiles when they show something new, Events, one line per end."""
 
 import logging
 import time
@@ -8,34 +8,37 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 from cachetools import TTLCache
 
-from autoscaler.job_state import JobState
+from autoscaler.cluster import Observation
+from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
-from autoscaler.observation import Observation
-from autoscaler.profile.codec import pack
-from autoscaler.profile.status import status_of
-from autoscaler.rescale.machine import EmitEvent, End, Outcome
+from autoscaler.profile.codec import pack, pack_rescale
+from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step
+from optimus.errors import NotReady
+from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
 from optimus.kube.profiles import NameTaken, ProfileStatus, TrainingProfile
 from optimus.kube.results import Refused, Written
+from optimus.kube.times import format_instant, format_second
 from optimus.kube.training_jobs import TrainingJob
+from optimus.models.forecast import Forecast, current_loss
+from optimus.progress.types import TrainingProgress
 
 _LOG = logging.getLogger(__name__)
-
-
 _REFUSED_SECONDS: Final = 30.0
 """What the API server refused is not asked for again for so long."""
+
 _MOST_REFUSED: Final = 10_000
 _NAME_TAKEN_SECONDS: Final = 30.0
-"""So long another job's profile of the same name is left in peace before it is asked about
-again."""
-_Told: TypeAlias = tuple[str, str]
-"""Of which job (its UID) for which reason a user was told."""
+"""Back-off before a name that another job's profile holds is asked for again."""
+
+_EventKey: TypeAlias = tuple[str, str]
+"""A job's UID and the reason of an Event."""
 
 
 class Profiles(Protocol):
-    """Where profiles are written; ``optimus.kube.profiles.ProfileWriter`` is one."""
+    """Writes profiles; ``optimus.kube.profiles.ProfileWriter`` is one."""
 
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
         """The job's profile, made now if it was not there."""
@@ -51,17 +54,17 @@ class Profiles(Protocol):
 
 
 class Events(Protocol):
-    """Where Events are written; ``optimus.kube.events.EventWriter`` is one."""
+    """Writes Events; ``optimus.kube.events.EventWriter`` is one."""
 
     def emit(
         self, job: Subject, kind: EventType, reason: str, message: str
     ) -> Written | Refused | None:
-        """EmitEvent the job's user."""
+        """Put an Event on the job."""
         ...
 
 
 class ProfileRecorder:
-    """Writes profiles and Events."""
+    """Writes profiles and Events; ``timer`` times the back-off after a refusal."""
 
     def __init__(
         self,
@@ -72,32 +75,30 @@ class ProfileRecorder:
         spacing_seconds: float,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timer`` times how long what was refused is left in peace."""
         self._profiles = profiles
         self._events = events
         self._metrics = metrics
         self._spacing_seconds = spacing_seconds
-        self._living: Collection[str] | None = None
-        """The UIDs of all jobs; unknown before the first look."""
-        self._told: dict[_Told, str] = {}
-        self._refused_lately: TTLCache[str | _Told, None] = TTLCache(
+        self._job_uids: Collection[str] | None = None
+        """Of all jobs; unknown before the first observation."""
+        self._warned: dict[_EventKey, str] = {}
+        self._refused_lately: TTLCache[str | _EventKey, None] = TTLCache(
             _MOST_REFUSED, _REFUSED_SECONDS, timer=timer
         )
 
     def report(self, state: JobState, now: float) -> None:
-        """Write the job's profile if that says something new to its user, or is old; tell of a log
-        of no use."""
+        """Write the job's profile if it shows something new or is old; warn of an unusable log."""
         status = status_of(state, now)
         if status.complaint:
-            self._tell_once(state.seen, "LogNotUnderstood", status.complaint)
+            self._warn_once(state.seen, "LogNotUnderstood", status.complaint)
         if state.stored is not None and state.stored_at is not None:
             is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
-            if not is_old and _news(status) == _news(state.stored):
+            if not is_old and _urgent(status) == _urgent(state.stored):
                 return
         self.store(state, now, status)
 
     def store(self, state: JobState, now: float, status: ProfileStatus | None = None) -> bool:
-        """Write the job's profile now; tells whether it is written."""
+        """Write the job's profile now; returns whether it is written."""
         if state.job.uid in self._refused_lately:
             return False
         status = status or status_of(state, now)
@@ -106,7 +107,7 @@ class ProfileRecorder:
         if profile is None:
             return False
         state.profile = profile
-        # The saved state is copied only now: it is by far the largest part, and most looks write
+        # The saved state is packed only now: it is by far the largest part, and most ticks write
         # nothing.
         outcome = self._profiles.write_status(
             profile, msgspec.structs.replace(status, state=pack(state.saved))
@@ -129,17 +130,17 @@ class ProfileRecorder:
             return created
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
-            if state.name_taken_at is not None and not self._clear(created):
+            if state.name_taken_at is not None and not self._delete_leftover(created):
                 until = "this job is left alone until that one is gone"
-                self._tell_once(state.seen, "ProfileNameTaken", f"{created}; {until}")
+                self._warn_once(state.seen, "ProfileNameTaken", f"{created}; {until}")
             state.name_taken_at = now
         else:
             self._refused(created)
         return None
 
-    def _clear(self, taken: NameTaken) -> bool:
-        """Take away what a job that is gone left under the name; false where that job lives."""
-        if self._living is None or taken.holder.job.uid in self._living:
+    def _delete_leftover(self, taken: NameTaken) -> bool:
+        """Delete the profile of a job that is gone; false where that job exists."""
+        if self._job_uids is None or taken.holder.job.uid in self._job_uids:
             return False
         outcome = self._profiles.delete(taken.holder)
         if isinstance(outcome, Refused):
@@ -147,105 +148,85 @@ class ProfileRecorder:
             return False
         return True
 
-    def emit(self, state: JobState, message: EmitEvent) -> None:
-        """An Event that a rescale asks for."""
-        self._emit(
-            state.seen,
-            EventType.WARNING if message.warning else EventType.NORMAL,
-            message.reason,
-            message.message,
-        )
+    def emit(self, state: JobState, event: EmitEvent) -> None:
+        """Write the Event that a rescale asks for."""
+        kind = EventType.WARNING if event.warning else EventType.NORMAL
+        self._emit(state.seen, kind, event.reason, event.message)
 
     def rescale_ended(self, state: JobState, end: End) -> None:
-        """EmitEvent how a rescale ended."""
+        """Count, log and tell the user how a rescale ended."""
         self._metrics.rescales.labels(end.outcome.value).inc()
-        _LOG.info(
-            "job %s: rescale %s ended: %s (%s)",
-            state.job.key,
-            end.record.id,
-            end.outcome.value,
-            end.reason,
-        )
+        ending = f"{end.outcome.value} ({end.reason})"
+        _LOG.info("job %s: rescale %s ended: %s", state.job.key, end.record.id, ending)
         if end.outcome is Outcome.REACHED:
             message = f"{end.record.change}: {end.reason}"
             self._emit(state.seen, EventType.NORMAL, "Rescaled", message)
         elif end.outcome is Outcome.SUSPENDED:
-            resume = "to let it go on all the same, set runPolicy.suspend to false"
-            self._emit(
-                state.seen, EventType.NORMAL, "SuspendedAtTarget", f"its goal is met; {resume}"
-            )
+            message = "its goal is met; to train on all the same, set runPolicy.suspend to false"
+            self._emit(state.seen, EventType.NORMAL, "SuspendedAtTarget", message)
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.seen, EventType.NORMAL, "RescaleEnded", end.reason)
 
     def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
-        """EmitEvent the users of jobs that are left alone why; returns how many there are.
+        """Tell the users of jobs that are left alone why; returns how many there are.
 
         ``moving`` are jobs in a rescale that must be ended first: their profiles are not touched.
         """
-        self._living = observation.jobs.keys()
-        alone = [
-            seen
-            for seen in observation.jobs.values()
-            if seen.left_alone and not seen.outcome and not seen.deleted and seen.uid not in moving
-        ]
-        for seen in alone:
-            assert seen.left_alone is not None
-            if self._tell_once(seen, "LeftAlone", seen.left_alone):
-                self._write_left_alone(seen, observation.profiles.get(seen.uid))
+        self._job_uids = observation.jobs.keys()
+        alone = 0
         for seen in observation.jobs.values():
-            if seen.hints and not seen.outcome:
-                self._tell_once(
-                    seen, "UnknownAnnotation", "; ".join(str(hint) for hint in seen.hints)
-                )
-        self._told = {
-            key: message for key, message in self._told.items() if key[0] in observation.jobs
+            if seen.outcome:
+                continue
+            if seen.left_alone and not seen.deleted and seen.uid not in moving:
+                alone += 1
+                if self._warn_once(seen, "LeftAlone", seen.left_alone):
+                    self._write_left_alone(
+                        seen, seen.left_alone, observation.profiles.get(seen.uid)
+                    )
+            if seen.hints:
+                hints = "; ".join(str(hint) for hint in seen.hints)
+                self._warn_once(seen, "UnknownAnnotation", hints)
+        self._warned = {
+            key: message for key, message in self._warned.items() if key[0] in observation.jobs
         }
-        return len(alone)
+        return alone
 
-    def _write_left_alone(self, seen: TrainingJob, known: TrainingProfile | None) -> None:
+    def _write_left_alone(
+        self, seen: TrainingJob, reason: str, known: TrainingProfile | None
+    ) -> None:
         profile = known or self._profiles.create(seen)
-        if not isinstance(profile, TrainingProfile):
-            if isinstance(profile, Refused):
-                self._refused(profile)
-            self._again_later((seen.uid, "LeftAlone"))
-            return
-        status = msgspec.structs.replace(
-            profile.status, phase=Phase.LEFT_ALONE, reason=seen.left_alone or ""
-        )
-        outcome = self._profiles.write_status(profile, status)
+        outcome: object = profile
+        if isinstance(profile, TrainingProfile):
+            status = msgspec.structs.replace(profile.status, phase=Phase.LEFT_ALONE, reason=reason)
+            outcome = self._profiles.write_status(profile, status)
         if isinstance(outcome, Refused):
             self._refused(outcome)
-            self._again_later((seen.uid, "LeftAlone"))
+        if not isinstance(outcome, Written):
+            self._retry_later((seen.uid, "LeftAlone"))
 
     def half_bound(self, seen: TrainingJob, waited_seconds: float, *, runs: bool) -> None:
-        """Warn of a job that holds only a part of its gang; ``runs``: some pod of it that trains
-        does."""
-        what = (
-            (
-                "those run on: make room for the others, or suspend and resume the job once it has "
-                "saved a checkpoint"
-            )
+        """Warn of a job that holds only a part of its gang; ``runs``: a pod that trains does."""
+        advice = (
+            "those run on: make room for the others, or suspend and resume the job once it has "
+            "saved a checkpoint"
             if runs
             else "hold it while it does not train: make room, or delete the job"
         )
-        self._tell_once(
-            seen,
-            "HalfPlaced",
-            f"for {waited_seconds:.0f} s only some of its pods have a node, and {what}",
-        )
+        message = f"for {waited_seconds:.0f} s only some of its pods have a node, and {advice}"
+        self._warn_once(seen, "HalfPlaced", message)
 
-    def _tell_once(self, seen: TrainingJob, reason: str, message: str) -> bool:
+    def _warn_once(self, seen: TrainingJob, reason: str, message: str) -> bool:
         key = (seen.uid, reason)
-        if self._told.get(key) == message or key in self._refused_lately:
+        if self._warned.get(key) == message or key in self._refused_lately:
             return False
         if not self._emit(seen, EventType.WARNING, reason, message):
-            self._again_later(key)
+            self._retry_later(key)
             return False
-        self._told[key] = message
+        self._warned[key] = message
         return True
 
-    def _again_later(self, key: _Told) -> None:
-        self._told.pop(key, None)
+    def _retry_later(self, key: _EventKey) -> None:
+        self._warned.pop(key, None)
         self._refused_lately[key] = None
 
     def _emit(self, seen: TrainingJob, kind: EventType, reason: str, message: str) -> bool:
@@ -262,7 +243,37 @@ class ProfileRecorder:
         _LOG.warning("%s", outcome)
 
 
-def _news(status: ProfileStatus) -> tuple[object, ...]:
+def status_of(state: JobState, now: float) -> ProfileStatus:
+    """What the profile of a managed job shows at ``now``, without the saved state."""
+    progress = state.progress(now)
+    forecast = state.forecast if isinstance(state.forecast, Forecast) else None
+    target, record = state.rescaling_to, state.record
+    saved_at = progress.checkpoint_at
+    return ProfileStatus(
+        phase=phase_of(state),
+        reason=_reason(state),
+        interval_id=state.interval_id,
+        decided_at=_second(state.decided_at),
+        ps=state.job.counts.ps,
+        workers=state.job.counts.workers,
+        target_ps=target.ps if target else None,
+        target_workers=target.workers if target else None,
+        loss=_significant(current_loss(progress)),
+        goal=goal_text(state.job.goal),
+        progress_percent=None if forecast is None else _percent(forecast),
+        steps_per_second=_significant(_present_speed(state, progress)),
+        remaining_seconds=_remaining_seconds(state, forecast),
+        rescales=record.rescales,
+        last_rescaled_at=_second(record.last_rescaled_at),
+        rescale=None if state.rescale is None else pack_rescale(state.rescale.record),
+        checkpoint_step=progress.checkpoint_step,
+        checkpointed_at=None if saved_at is None else format_instant(saved_at),
+        trained_seconds=round(progress.trained_seconds, 1),
+        complaint=progress.diagnostic or "",
+    )
+
+
+def _urgent(status: ProfileStatus) -> tuple[object, ...]:
     """What a user should see at once; everything else can wait for the next regular write."""
     return (
         status.phase,
@@ -277,3 +288,79 @@ def _news(status: ProfileStatus) -> tuple[object, ...]:
         status.complaint,
         status.goal,
     )
+
+
+def phase_of(state: JobState) -> Phase:
+    """The phase that the job's profile shows."""
+    if state.seen.outcome is not None:
+        return Phase.COMPLETED if state.seen.outcome == "Succeeded" else Phase.FAILED
+    if state.rescale is not None and not _is_about_to_begin(state.rescale):
+        return state.rescale.record.phase
+    if state.seen.suspended:
+        return Phase.SUSPENDED
+    if state.run is None:
+        return Phase.WAITING
+    if isinstance(state.forecast, Forecast) and state.forecast.goal_met:
+        return Phase.AT_TARGET
+    return Phase.TRAINING if state.record.profiling_since is None else Phase.PROFILING
+
+
+def _is_about_to_begin(rescale: Rescale) -> bool:
+    """Decided, not begun, and with no checkpoint to wait for: the next tick begins it."""
+    return rescale.record.step is Step.CHECKPOINT and not rescale.needs_checkpoint
+
+
+def _reason(state: JobState) -> str:
+    if state.seen.outcome is not None:
+        return state.seen.message
+    if state.rescale is not None:
+        record = state.rescale.record
+        why = f"{record.change}: {record.why}"
+        return f"going back to {record.before} ({why})" if record.rolling_back else why
+    if state.seen.suspended:
+        # A job that we suspended carries our annotation; one that its user resumed and suspended
+        # again does not.
+        is_ours = state.record.suspended_at_target and state.seen.suspended_by is not None
+        return "suspended: its goal is met" if is_ours else "suspended by its user"
+    if state.run is not None and state.record.profiling_since is not None:
+        return f"measuring its speed at {state.job.counts}"
+    if state.decision is not None:
+        return state.decision.reason
+    return str(state.forecast) if isinstance(state.forecast, NotReady) else ""
+
+
+def goal_text(goal: Goal | None) -> str:
+    """A goal as users read it."""
+    match goal:
+        case TargetLoss(loss=loss):
+            return f"loss <= {loss:g}"
+        case ConvergenceThreshold(fraction=fraction):
+            return f"falls < {100 * fraction:g} %"
+        case None:
+            return ""
+
+
+def _present_speed(state: JobState, progress: TrainingProgress) -> float | None:
+    here = [sample for sample in progress.samples if sample.counts == state.job.counts]
+    return max(here, key=lambda sample: sample.at).steps_per_second if here else None
+
+
+def _remaining_seconds(state: JobState, forecast: Forecast | None) -> int | None:
+    if forecast is None:
+        return None
+    seconds = forecast.at(state.job.counts)
+    return round(seconds) if seconds < float("inf") else None
+
+
+def _percent(forecast: Forecast) -> int:
+    """Rounded, but 100 only once the goal is met."""
+    return 100 if forecast.goal_met else min(round(100 * forecast.progress_fraction), 99)
+
+
+def _significant(value: float | None) -> float | None:
+    """Four digits: more would be noise, and would change the profile at every tick."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _second(instant: float | None) -> str | None:
+    return None if instant is None else format_second(instant)

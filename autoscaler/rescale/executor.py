@@ -7,9 +7,9 @@ import logging
 from collections import deque
 from typing import Protocol
 
-from autoscaler.job_state import JobState
+from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run
-from autoscaler.observation import Observation
+from autoscaler.managed_jobs import JobState
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.machine import (
     CheckpointSeen,
@@ -163,7 +163,7 @@ class RescaleExecutor:
             return None
         if job.uid != state.seen.uid:
             return JobGone()
-        state.renew(job)
+        state.refresh(job)
         return Observed(at, ObservedJob.of(job), _observed_pods(pods, state))
 
     def _patch(self, state: JobState, instruction: Patch, at: float) -> Event | None:

@@ -1,7 +1,6 @@
 """An autoscaler that rules a cluster."""
 
-from autoscaler.clocks import Clocks
-from autoscaler.controller import Components, Controller, Timing
+from autoscaler.controller import Clock, Components, Controller, Timing
 from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
@@ -59,7 +58,7 @@ class ControllerHarness:
         self.controller = Controller(
             parts,
             self._timing,
-            Clocks(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
+            Clock(lambda: cluster.at + cluster.day_offset, lambda: cluster.at),
             dry_run=self._dry_run,
         )
 

@@ -7,7 +7,7 @@ Everything the controller reads is made from the JSON that a real API server wou
 import json
 from dataclasses import dataclass, field
 
-from autoscaler.observation import Observation
+from autoscaler.cluster import Observation
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject

@@ -7,8 +7,8 @@ from itertools import repeat
 
 import pytest
 
-from autoscaler.job_state import JobState
 from autoscaler.logs.poller import Run
+from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
@@ -29,7 +29,7 @@ def moving(rescale: str) -> tuple[FakeCluster, JobState]:
     seen = observation.jobs["uid-a"]
     assert seen.active is not None
     state = JobState.first_seen(seen, seen.active, None, cluster.at)
-    state.look(observation)
+    state.update(observation)
     state.begin(
         RescaleRecord(
             "i", cluster.at, Counts(1, 1), Counts(1, 2), "why", Step.CHECKPOINT, cluster.at

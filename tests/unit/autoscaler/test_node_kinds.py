@@ -2,9 +2,9 @@
 
 import pytest
 
+from autoscaler.cluster import Observation
 from autoscaler.logs import poller
 from autoscaler.logs.poller import LogPoller, Run
-from autoscaler.observation import Observation
 from optimus.jobs import Counts, Role
 from optimus.kube.nodes import ClusterNode
 from optimus.nodes import Node

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autoscaler.job_state import JobState
-from autoscaler.profile.status import goal_text, status_of
+from autoscaler.managed_jobs import JobState
+from autoscaler.profile.recorder import goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.models.forecast import Forecast, NoWorkLeft
 from tests.unit.autoscaler.fake_job import BEGINNING, tf_job

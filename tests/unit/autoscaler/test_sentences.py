@@ -25,7 +25,7 @@ def test_while_its_speed_is_measured_it_says_at_which_counts(
 ) -> None:
     job = measured(cluster)
     status = harness.run_until("a", "Profiling")
-    assert status.reason == f"measures its speed at {job.counts}"
+    assert status.reason == f"measuring its speed at {job.counts}"
 
 
 def test_a_move_is_told_as_it_begins_and_once_all_pods_run(
