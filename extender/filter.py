@@ -99,7 +99,7 @@ def _plan_gang(
         return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
     observed = planner.queue.observe(pod)
     if not observed.complete:
-        planner.told_incomplete[pod.uid] = pod
+        planner.refused_incomplete[pod.uid] = pod
         return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
 
     # 6. The whole gang is planned in its turn, and its room is reserved.

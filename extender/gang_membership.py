@@ -28,10 +28,7 @@ class ObservedGang:
 
 
 def observe_gang(
-    pod: Pod,
-    others: Iterable[Pod],
-    job: Job | None,
-    excluded: Mapping[ReplicaId, frozenset[str]],
+    pod: Pod, others: Iterable[Pod], job: Job | None, excluded: Mapping[ReplicaId, frozenset[str]]
 ) -> ObservedGang:
     """The gang of ``pod``. Replicas without a pod get the specification of their type, if known."""
     assert pod.replica is not None

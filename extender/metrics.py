@@ -1,6 +1,6 @@
 """The extender's metrics, in Prometheus' text format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -12,44 +12,27 @@ class Metrics:
     """Counters of one process, in a registry of their own."""
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
-        self.calls = Histogram(
-            "optimus_extender_call_seconds",
-            "Time taken by one call of kube-scheduler.",
-            ["verb"],
-            buckets=_CALL_SECONDS,
-            registry=registry,
+        self._registry = CollectorRegistry()
+        self.calls = self._histogram(
+            "call_seconds", "Time taken by one call of kube-scheduler.", _CALL_SECONDS, "verb"
         )
-        self.errors = Counter(
-            "optimus_extender_errors_total",
-            "Calls that were answered with an error.",
-            ["verb"],
-            registry=registry,
+        self.errors = self._counter("errors", "Calls that were answered with an error.", "verb")
+        self.nodes_in = self._counter("nodes_offered", "Nodes offered to filter.")
+        self.nodes_out = self._counter("nodes_kept", "Nodes left by filter.")
+        self.refusals = self._counter("refusals", "Pods refused by filter, by cause.", "cause")
+        self.gang_wait = self._histogram(
+            "gang_wait_seconds", "From a gang's last pod to its plan.", _WAIT_SECONDS
         )
-        self.nodes_in = Counter(
-            "optimus_extender_nodes_offered_total", "Nodes offered to filter.", registry=registry
+        self.nominations = self._counter(
+            "nominations", "Nominations and other writes to pods' status.", "outcome"
         )
-        self.nodes_out = Counter(
-            "optimus_extender_nodes_kept_total", "Nodes left by filter.", registry=registry
-        )
-        self.refusals = Counter(
-            "optimus_extender_refusals_total",
-            "Pods refused by filter, by cause.",
-            ["cause"],
-            registry=registry,
-        )
-        self.gang_wait = Histogram(
-            "optimus_extender_gang_wait_seconds",
-            "From a gang's last pod to its plan.",
-            buckets=_WAIT_SECONDS,
-            registry=registry,
-        )
-        self.nominations = Counter(
-            "optimus_extender_nominations_total",
-            "Nominations and other writes to pods' status.",
-            ["outcome"],
-            registry=registry,
-        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"optimus_extender_{name}_total", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        name = f"optimus_extender_{name}"
+        return Histogram(name, text, labels, buckets=buckets, registry=self._registry)
 
     def watch(self, name: str, text: str, read: Callable[[], float]) -> None:
         """A figure that is read whenever the metrics are."""

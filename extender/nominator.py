@@ -24,49 +24,29 @@ from optimus.kube.store import Changes
 _LOG = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.02
-"""Between two runs: hundreds of events a second are handled together, and filter does not wait for
-the lock."""
+"""Between two runs: many events are handled together, and filter does not wait for the lock."""
 
 RETRY_SECONDS = 1.0
 """A pod is nominated again at most this often."""
 
 
-class PodStatusWriter(Protocol):
-    """Writes to pending pods; ``optimus.kube.writer.PodWriter`` is one."""
+class _PodWriter(Protocol):
+    """The part of ``optimus.kube.writer.PodWriter`` that is needed; see there."""
 
-    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
-        """Set the pod's nominated node, or clear it."""
-        ...
-
-    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
-        """Make kube-scheduler try the pod again."""
-        ...
+    def nominate(self, pod: Pod, node: str | None) -> Written | Refused: ...
+    def requeue(self, pod: Pod, reason: str) -> Written | Refused: ...
 
 
-class Plans(Protocol):
-    """The plans that are nominated; ``extender.planner.Planner`` has them."""
+class _Plans(Protocol):
+    """The part of ``extender.planner.Planner`` that is needed; see there."""
 
     changes: Changes
 
-    def advance(self) -> tuple[Pod, ...]:
-        """Plan what can be planned; returns pods whose refusal is out of date."""
-        ...
-
-    def pending_nominations(self) -> tuple[PendingNomination, ...]:
-        """The pods that are planned and wait."""
-        ...
-
-    def find_waiting(self, pod: Pod) -> Pod | None:
-        """The pod as it is now, if it still needs a node."""
-        ...
-
-    def adopt_nominations(self) -> tuple[Pod, ...]:
-        """Take over an earlier process's plans; returns pods nominated without a plan."""
-        ...
-
-    def release_all(self) -> None:
-        """Reserve nothing: another process leads now."""
-        ...
+    def advance(self) -> tuple[Pod, ...]: ...
+    def pending_nominations(self) -> tuple[PendingNomination, ...]: ...
+    def find_waiting(self, pod: Pod) -> Pod | None: ...
+    def adopt_nominations(self) -> tuple[Pod, ...]: ...
+    def release_all(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +61,8 @@ class Nominator:
 
     def __init__(
         self,
-        plans: Plans,
-        writer: PodStatusWriter,
+        plans: _Plans,
+        writer: _PodWriter,
         leads: Callable[[], bool],
         *,
         nominate: bool,

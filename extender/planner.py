@@ -86,7 +86,7 @@ class Planner:
         self._growth = 0
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
         self._answered_at: dict[str, float] = {}
-        self.told_incomplete: dict[str, Pod] = {}
+        self.refused_incomplete: dict[str, Pod] = {}
         """Pods, by UID, whose users read that the gang is not complete."""
 
     @contextmanager
@@ -111,15 +111,15 @@ class Planner:
         self.queue.cached.pop(job_uid, None)
 
     def node_changed(self, node: str) -> None:
-        """A node has changed: whatever excluded replicas from it may have gone."""
-        self.exclusions.node_changed(node)
+        """A node has changed: so may have what kube-scheduler ruled it out for."""
+        self.exclusions.end(node=node)
         self.queue.cached.clear()
         self.room_grew()
 
     def asked(self, pod: Pod, replica: ReplicaId) -> None:
         """kube-scheduler asks about a pod: what it was answered before did not lead to a binding,
         and nothing that it knows keeps the pod off every node."""
-        self.told_incomplete.pop(pod.uid, None)
+        self.refused_incomplete.pop(pod.uid, None)
         self.queue.paused.discard(replica.job_uid)
         self.settled(replica)
 
@@ -139,10 +139,11 @@ class Planner:
         if self.reservations.assumed.pop(replica, None) is not None:
             self.queue.cached.pop(replica.job_uid, None)
 
-    def no_longer_waits(self, pod: Pod) -> None:
+    def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
         """A pod is bound or gone: forget what was answered about it."""
+        self.settled(replica)
         self._answered_at.pop(pod.uid, None)
-        self.told_incomplete.pop(pod.uid, None)
+        self.refused_incomplete.pop(pod.uid, None)
 
     def exclude(self, held: Reservation, now: Instant) -> None:
         """Exclude a replica's planned node for a while: kube-scheduler rules it out."""
@@ -177,7 +178,7 @@ class Planner:
     def forget(self, job_uid: str) -> None:
         """A job is gone."""
         self.job_changed(job_uid)
-        self.exclusions.forget(job_uid)
+        self.exclusions.end(job_uid=job_uid)
         self.queue.paused.discard(job_uid)
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
@@ -321,11 +322,11 @@ class Planner:
             self.plan_queue(now)
             outdated = [
                 pod
-                for pod in self.told_incomplete.values()
+                for pod in self.refused_incomplete.values()
                 if pod.replica is not None and self._known_refusal(pod.replica.job_uid) is not None
             ]
             for pod in outdated:
-                del self.told_incomplete[pod.uid]
+                del self.refused_incomplete[pod.uid]
             return tuple(outdated)
 
     def pending_nominations(self) -> tuple[PendingNomination, ...]:

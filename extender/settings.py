@@ -88,38 +88,26 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     description = (
         "The kube-scheduler extender of Optimus: which node each pod of a training job goes to."
     )
-    return Program(
+    program = Program(
         "python -m extender", description, Settings, "OPTIMUS_EXTENDER_", _contradictions
-    ).parse(arguments, environment)
+    )
+    return program.parse(arguments, environment)
+
+
+_SECONDS = ("reservation_seconds", "exclusion_seconds", "rescale_hold_seconds", "age_limit_seconds")
 
 
 def _contradictions(settings: Settings) -> list[str]:
     health, lease = settings.health_listen, settings.leader_lease
-    is_lease = not lease or (lease.count("/") == 1 and all(lease.split("/")))
-    return [
-        *not_positive(settings, *_POSITIVE),
-        *not_an_address("listen", settings.listen),
-        *(not_an_address("health_listen", health) if health else ()),
-        *_unless(
-            settings.listen != health,
-            f"--health-listen {health!r}: an address other than that of --listen",
-        ),
-        *_unless(is_lease, f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing,"),
-        *not_a_selector("node_selector", settings.node_selector),
-        *not_one_of("access_log", settings.access_log, ("off", "plain", "json")),
-        *not_one_of("log_level", settings.log_level, LOG_LEVELS),
-    ]
-
-
-_POSITIVE = (
-    "reservation_seconds",
-    "exclusion_seconds",
-    "rescale_hold_seconds",
-    "age_limit_seconds",
-    "threads",
-    "max_body_bytes",
-)
-
-
-def _unless(holds: bool, expected: str) -> list[str]:
-    return [] if holds else [f"{expected} is expected"]
+    problems = not_positive(settings, *_SECONDS, "threads", "max_body_bytes")
+    problems += not_an_address("listen", settings.listen)
+    if health:
+        problems += not_an_address("health_listen", health)
+    if health == settings.listen:
+        expected = "an address other than that of --listen"
+        problems.append(f"--health-listen {health!r}: {expected} is expected")
+    if lease and (lease.count("/") != 1 or not all(lease.split("/"))):
+        problems.append(f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing, is expected")
+    problems += not_a_selector("node_selector", settings.node_selector)
+    problems += not_one_of("access_log", settings.access_log, ("off", "plain", "json"))
+    return problems + not_one_of("log_level", settings.log_level, LOG_LEVELS)

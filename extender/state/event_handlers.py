@@ -35,11 +35,13 @@ class EventHandlers:
 
     def node(self, before: ClusterNode | None, after: ClusterNode | None) -> None:
         """A node."""
-        known = after or before
-        assert known is not None
-        if after is not None and after.problem and (not before or before.problem != after.problem):
+        if after is None:
+            assert before is not None
+            self.set_node(before.name, None)
+            return
+        if after.problem and (before is None or before.problem != after.problem):
             _LOG.warning("%s", after.problem)
-        self.set_node(known.name, None if after is None else after.node)
+        self.set_node(after.name, after.node)
 
     def set_node(self, name: str, node: Node | None) -> None:
         """A node was added, changed (``node`` is its state now) or removed (``None``)."""
@@ -55,48 +57,43 @@ class EventHandlers:
 
     def pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod; one created anew under an old name is another pod."""
-        if before is not None and after is not None and before.uid != after.uid:
-            self._set_pod(before, None)
+        if before is not None and (after is None or before.uid != after.uid):
+            self._set_pod(before, before, None)
             before = None
-        self._set_pod(before, after)
+        if after is not None:
+            self._set_pod(after, before, after)
 
-    def _set_pod(self, before: Pod | None, after: Pod | None) -> None:
-        planner = self._planner
+    def _set_pod(self, pod: Pod, before: Pod | None, after: Pod | None) -> None:
+        planner, replica = self._planner, pod.replica
         with planner.locked() as now:
             planner.cluster.set_pod(before, after)
-            pod = after or before
-            assert pod is not None
-            if pod.replica is not None:
-                self._set_replica(pod.replica, before, after, now.monotonic)
+            if replica is not None:
+                waited = before is not None and is_waiting(before)
+                waits = after is not None and is_waiting(after)
+                if waited != waits or not before or not after or before.leaving != after.leaving:
+                    planner.job_changed(replica.job_uid)
+                if not waits:
+                    planner.no_longer_waits(pod, replica)
+                if pod is after and pod.node is not None and (not before or before.node is None):
+                    self._release_bound(pod, replica, now.monotonic)
+                elif waited and not waits and not planner.rescales.is_tracked(replica.job_uid):
+                    planner.reservations.release(replica)
+                    planner.room_grew()
             if before is not None and before.bound() and (after is None or not after.bound()):
                 planner.room_grew()
             if after is not None and after.node is not None:
                 planner.fit_reservations(after.node)
         planner.changes.notify()
 
-    def _set_replica(
-        self, replica: ReplicaId, before: Pod | None, after: Pod | None, now: float
-    ) -> None:
-        planner, job_uid = self._planner, replica.job_uid
-        waited = before is not None and is_waiting(before)
-        waits = after is not None and is_waiting(after)
-        if before is None or after is None or waited != waits or before.leaving != after.leaving:
-            planner.job_changed(job_uid)
-        if not waits:
-            planner.settled(replica)
-        if waited and not waits and before is not None:
-            planner.no_longer_waits(before)
-        if after is not None and after.node is not None and (before is None or before.node is None):
-            rescale = planner.cluster.rescales.get(job_uid)
-            if after.leaving or (rescale is not None and rescale.leaving):
-                # A rescale deletes this pod: what is reserved is for its successor.
-                return
-            # Its room shows in the cluster now. The rest of its gang gets the time that it needs.
-            planner.reservations.release(replica)
-            planner.reservations.ledger.extend(job_uid, now + planner.settings.reservation_seconds)
-        elif waited and not waits and not planner.rescales.is_tracked(job_uid):
-            planner.reservations.release(replica)
-            planner.room_grew()
+    def _release_bound(self, pod: Pod, replica: ReplicaId, now: float) -> None:
+        planner = self._planner
+        rescale = planner.cluster.rescales.get(replica.job_uid)
+        if pod.leaving or (rescale is not None and rescale.leaving):
+            return  # a rescale deletes this pod: what is reserved is for its successor
+        # Its room shows in the cluster now. The rest of its gang gets the time that it needs.
+        planner.reservations.release(replica)
+        until = now + planner.settings.reservation_seconds
+        planner.reservations.ledger.extend(replica.job_uid, until)
 
     # --- jobs and their profiles
 

@@ -37,18 +37,12 @@ class Exclusions:
                 nodes[replica] = nodes.get(replica, frozenset()) | {node}
         return nodes
 
-    def node_changed(self, node: str) -> None:
-        """End a node's exclusions: their reasons may have gone."""
-        self._remove([key for key in self._times if key[1] == node])
-
-    def forget(self, job_uid: str) -> None:
-        """End a job's exclusions: it is gone."""
-        self._remove([key for key in self._times if key[0].job_uid == job_uid])
-
-    def _remove(self, keys: list[tuple[ReplicaId, str]]) -> None:
-        for key in keys:
-            del self._times[key]
-            self._until.pop(key, None)
+    def end(self, *, node: str | None = None, job_uid: str | None = None) -> None:
+        """End the exclusions of a node that has changed, or of a job that is gone."""
+        for key in list(self._times):
+            if key[1] == node or key[0].job_uid == job_uid:
+                del self._times[key]
+                self._until.pop(key, None)
 
     def expire(self, now: float) -> bool:
         """End the exclusions that are over; returns whether there were any."""

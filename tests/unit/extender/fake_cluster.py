@@ -33,9 +33,7 @@ class FakeCluster:
 
     def __post_init__(self) -> None:
         self.planner = Planner(
-            SETTINGS,
-            clock=lambda: Instant(self.now, self.now),
-            observe_wait=self.waits.append,
+            SETTINGS, clock=lambda: Instant(self.now, self.now), observe_wait=self.waits.append
         )
         self.handlers = EventHandlers(self.planner)
         for name, cpu in list(self.nodes.items()):

@@ -18,9 +18,7 @@ def is_excluded(exclusions: Exclusions, now: float) -> bool:
     ("before", "seconds"),
     [
         pytest.param(
-            0,
-            1,
-            id="the first lasts a second: kube-scheduler may not have seen the room yet",
+            0, 1, id="the first lasts a second: kube-scheduler may not have seen the room yet"
         ),
         pytest.param(1, 2, id="the second time for two"),
         pytest.param(5, 32, id="the sixth time for 32"),
@@ -39,8 +37,8 @@ def test_each_exclusion_of_the_same_node_lasts_twice_as_long(before: int, second
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda exclusions: exclusions.node_changed("n"), id="the node changes"),
-        pytest.param(lambda exclusions: exclusions.forget("uid"), id="the job is gone"),
+        pytest.param(lambda exclusions: exclusions.end(node="n"), id="the node changes"),
+        pytest.param(lambda exclusions: exclusions.end(job_uid="uid"), id="the job is gone"),
     ],
 )
 def test_an_exclusion_and_its_length_end_when(change) -> None:  # type: ignore[no-untyped-def]  # pytest's lambdas

@@ -60,9 +60,7 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one() -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_the_pods_requests_are_reserved_not_the_jobs_template(
-    restarts: bool,
-) -> None:
+def test_the_pods_requests_are_reserved_not_the_jobs_template(restarts: bool) -> None:
     cluster = FakeCluster({"a": 8})
     old = bound_job(cluster, 1, 2, cpu=2)
     waiting = cluster.job("waiting", 1, 1)
