@@ -27,7 +27,7 @@ from optimus.cli.convergence_evaluation import (
     unreachable,
 )
 from optimus.cli.training_log import read_training_log
-from optimus.models.convergence.rates import rate_drops
+from optimus.models.convergence.series import learning_rate_drops
 from optimus.progress.types import LossPoint
 
 PARTS, TARGETS, AFTER_DROP, UNREACHABLE = (0.3, 0.5), (0.6, 0.75, 0.9), 5, 0.8
@@ -93,7 +93,7 @@ def judge(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
     asked: dict[str, list[tuple[Run, Question]]] = {}
     for run in runs:
         losses = [point.loss for point in run]
-        drops = "before drops, from " if rate_drops(run) else "from "
+        drops = "before drops, from " if learning_rate_drops(run) else "from "
         questions = list(questions_at(losses, PARTS, TARGETS))
         for question in (*questions, *unreachable(questions, losses, UNREACHABLE)):
             asked.setdefault(drops + question.origin, []).append((run, question))

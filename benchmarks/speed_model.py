@@ -25,7 +25,8 @@ from optimus.cli.speed_evaluation import Judgement, Score, judge
 from optimus.cli.speed_table import SpeedTable, read_speed_tables
 from optimus.errors import NotReady
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.speed.model import SpeedForm, SpeedModel
+from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
 BUDGETS = (5, 10)

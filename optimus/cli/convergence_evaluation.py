@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimus.errors import NotReady
 from optimus.jobs import TargetLoss
 from optimus.models.convergence import LossCurve, PublishedCurve, TimeToGoal
-from optimus.models.convergence.rates import rate_drops
+from optimus.models.convergence.series import learning_rate_drops
 from optimus.progress.types import LossPoint
 
 _ROUNDING: Final = 1e-9
@@ -95,7 +95,7 @@ def questions_after_drops(
     """From so many epochs after each drop of the learning rate: targets inside the segment until
     the next one."""
     losses = np.array([point.loss for point in points])
-    starts = [drop.index for drop in rate_drops(points)]
+    starts = [drop.index for drop in learning_rate_drops(points)]
     for start, end in pairwise([*starts, len(points)]):
         lowest = np.minimum.accumulate(losses[start:end])
         for at in targets:

@@ -14,7 +14,8 @@ from optimus.cli.speed_plot import draw_predictions
 from optimus.cli.speed_table import SpeedTable, SpeedTables, read_speed_tables
 from optimus.errors import NotReady
 from optimus.jobs import TrainingMode
-from optimus.models.speed.model import NEEDED_COUNTS, SpeedForm
+from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.model import NEEDED_COUNTS
 
 Judgements = Mapping[TrainingMode, Mapping[int, Sequence[Judgement]]]
 

@@ -16,7 +16,7 @@ from optimus.cli.training_log import TrainingLog, read_training_log
 from optimus.errors import NotReady
 from optimus.jobs import TargetLoss
 from optimus.models.convergence import MEDIAN_OF, LossCurve, LossSeries, TimeToGoal
-from optimus.models.convergence.rates import rate_drops
+from optimus.models.convergence.series import learning_rate_drops
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +42,7 @@ class LogForecast:
         series = LossSeries.of(log.points)
         curve = LossCurve.fit(log.points)
         time_to_goal = curve if isinstance(curve, NotReady) else curve.until(TargetLoss(target))
-        starts = [log.points[drop.index] for drop in rate_drops(log.points)]
+        starts = [log.points[drop.index] for drop in learning_rate_drops(log.points)]
         places = [point.epoch if series.in_epochs else point.step for point in starts]
         drops = tuple(float(math.ceil(place) - 1) for place in places if place is not None)
         return cls(log, series, target, curve, time_to_goal, _met(series, target), drops)

@@ -15,9 +15,10 @@ import numpy as np
 from optimus.cli.speed_table import SpeedTable
 from optimus.errors import NotReady
 from optimus.jobs import Counts
+from optimus.models import Vector
 from optimus.models.experiment_design import next_sample
-from optimus.models.nnls import Vector
-from optimus.models.speed.model import SpeedForm, SpeedModel
+from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
 _RUN_SECONDS: Final = 60.0

@@ -15,8 +15,8 @@ from optimus.allocation.placement_failures import why_barred, why_resting
 from optimus.jobs import Counts, Job, JobKey, RescaleRule
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import goal_is_met
-from optimus.models.speed.model import Measured as SpeedMeasured
 from optimus.models.speed.model import needed_counts, why_not_ready
+from optimus.models.speed.samples import Measured as SpeedMeasured
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 

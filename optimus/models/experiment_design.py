@@ -1,10 +1,10 @@
-"""Which counts to measure next: the sample that says most about the speed model.
+"""Experiment design: which counts to measure next, the sample most informative on the speed model.
 
-Sequential design for the linear model of Optimus, section 3.2: of the counts allowed, the one at
-which the prediction made from the samples so far varies most. That is x' A^-1 x with rows relative
-to the predicted time (D-optimal), plus how far the shapes of the curve are apart there, plus how
-far the truth may lie beside them so far from any sample. Terms that the fit has set to zero stay
-in. Counts with p = w alone cannot identify the model: one off them is forced."""
+Sequential design for the linear model of Optimus, section 3.2: of the counts allowed, the one with
+the largest variance of the prediction from the samples so far. That is x' A^-1 x with rows relative
+to the predicted time (D-optimal), plus the variance between the shapes of the curve, plus that of
+the deviation from them. Terms that the fit has set to zero stay in. Counts with p = w alone cannot
+identify the model: one off the diagonal is forced."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,20 +12,17 @@ from typing import Final
 import numpy as np
 
 from optimus.jobs import Batch, Counts, TrainingMode
-from optimus.models.nnls import Vector
-from optimus.models.speed.curve import Curve
-from optimus.models.speed.deviation import Deviation
-from optimus.models.speed.node_factors import KindFactors
+from optimus.models import Vector
+from optimus.models.speed.curve import SpeedForm, SpeedTerms, StepTimeCurve
+from optimus.models.speed.model import Deviation, NodeFactors
 from optimus.models.speed.samples import Measured
-from optimus.models.speed.terms import SpeedForm, SpeedTerms
 from optimus.progress.types import SpeedSample
 
-_PRIOR: Final = 1e-3
+_RIDGE: Final = 1e-3
 _ERROR: Final = 0.1
-"""Relative error of a sample, against which all else counts: a cautious one, which goes to the
-corners first."""
-_BESIDE: Final = 0.05
-"""How far the truth lies beside every shape, relatively, where nothing was measured."""
+"""Relative error of a sample: a cautious one, which makes the design go to the corners first."""
+_DEVIATION: Final = 0.05
+"""Relative deviation of the truth from every shape where nothing was measured."""
 
 
 def next_sample(
@@ -37,8 +34,7 @@ def next_sample(
 ) -> Counts | None:
     """The counts among ``allowed`` to measure next, or ``None`` where all of them are measured.
 
-    Without a sample it is the smallest one allowed. Ties go to the smaller counts.
-    """
+    Without a sample it is the smallest one allowed. Ties go to the smaller counts."""
     measured = Measured.of(samples)
     open_counts = sorted(
         set(allowed) - set(measured.counts), key=lambda counts: (sum(counts), counts)
@@ -54,24 +50,21 @@ def next_sample(
 
 def _variances(measured: Measured, candidates: Sequence[Counts], terms: SpeedTerms) -> Vector:
     """The relative variance of the prediction at each candidate."""
-    curve = Curve.fit(measured, terms, KindFactors.fit(measured, terms).each(measured))
+    curve = StepTimeCurve.fit(measured, terms, NodeFactors.fit(measured, terms).each(measured))
     ps, workers = np.array(candidates, dtype=np.float64).T
-    columns, seen = terms.columns(ps, workers), terms.columns(measured.ps, measured.workers)
+    columns, known = terms.columns(ps, workers), terms.columns(measured.ps, measured.workers)
     times = np.einsum("snk,sk->sn", columns, curve.coefficients)
     rows = columns / times[..., np.newaxis]
-    seen_rows = seen / np.einsum("snk,sk->sn", seen, curve.coefficients)[..., np.newaxis]
-    scale = np.sqrt(np.mean(np.concatenate([rows, seen_rows], axis=1) ** 2, axis=1))[:, np.newaxis]
-    rows, seen_rows = rows / scale, seen_rows / scale
-    information = np.einsum("sni,snj->sij", seen_rows, seen_rows) + _PRIOR * np.eye(rows.shape[-1])
-    within = np.einsum(
-        "s,sni,sij,snj->n", curve.weights, rows, np.linalg.inv(information), rows, optimize=True
-    )
-    mean = curve.weights @ times
-    between = curve.weights @ (times / mean - 1) ** 2
-    beside = np.zeros(len(ps))
+    known_rows = known / np.einsum("snk,sk->sn", known, curve.coefficients)[..., np.newaxis]
+    scale = np.sqrt(np.mean(np.concatenate([rows, known_rows], axis=1) ** 2, axis=1))
+    rows, known_rows = rows / scale[:, np.newaxis], known_rows / scale[:, np.newaxis]
+    information = np.einsum("sni,snj->sij", known_rows, known_rows)
+    inverse = np.linalg.inv(information + _RIDGE * np.eye(rows.shape[-1]))
+    within = np.einsum("s,sni,sij,snj->n", curve.weights, rows, inverse, rows, optimize=True)
+    between = curve.weights @ (times / (curve.weights @ times) - 1) ** 2
+    deviation = np.zeros(len(ps))
     if terms.form is SpeedForm.BLEND:
         none = np.zeros(len(measured.counts))
-        beside = Deviation.of(measured.ps, measured.workers, none, measured.variance).unknown(
-            ps, workers
-        )
-    return np.asarray(_ERROR**2 * within + between + _BESIDE**2 * beside, dtype=np.float64)
+        process = Deviation.of(measured.ps, measured.workers, none, measured.variance)
+        deviation = process.variance(ps, workers)
+    return np.asarray(_ERROR**2 * within + between + _DEVIATION**2 * deviation, dtype=np.float64)

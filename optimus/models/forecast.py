@@ -24,14 +24,9 @@ from optimus.models.convergence import (
     PublishedCurve,
     TimeToGoal,
 )
-from optimus.models.speed.model import (
-    Measured,
-    SpeedForm,
-    SpeedModel,
-    SpeedTerms,
-    needed_counts,
-    why_not_ready,
-)
+from optimus.models.speed.curve import SpeedForm, SpeedTerms
+from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
+from optimus.models.speed.samples import Measured
 from optimus.progress.loss_series import epoch_index
 from optimus.progress.types import LossPoint, TrainingProgress
 
@@ -230,9 +225,9 @@ def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
     if refusal is not None:
         return refusal
     model = SpeedModel.of(measured, SpeedTerms(job.mode, job.batch, SpeedForm.BLEND))
-    newest = measured.newest_at(job.counts, kind)
-    if newest is not None:
-        model = model.on(newest.node_kind).anchored(job.counts, newest.steps_per_second)
+    latest = measured.latest_at(job.counts, kind)
+    if latest is not None:
+        model = model.on(latest.node_kind).anchored(job.counts, latest.steps_per_second)
     return model if kind is None else model.on(kind)
 
 

@@ -4,9 +4,8 @@
 paper's, as published. Both take losses in training order and give a ``TimeToGoal``, or the reason
 why there is none."""
 
-from optimus.models.convergence.curve import LossCurve
+from optimus.models.convergence.curve import LossCurve, TimeToGoal
 from optimus.models.convergence.paper_curve import PublishedCurve
 from optimus.models.convergence.series import MEDIAN_OF, QUIET_EPOCHS, LossSeries
-from optimus.models.convergence.time_to_goal import TimeToGoal
 
 __all__ = ["MEDIAN_OF", "QUIET_EPOCHS", "LossCurve", "LossSeries", "PublishedCurve", "TimeToGoal"]

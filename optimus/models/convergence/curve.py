@@ -1,11 +1,18 @@
-"""The product's convergence model: a Bayesian average over a family of decays, and when a goal is
-met under it.
+"""The product's convergence model: a Bayesian average over decays, and when a goal is met under it.
 
-Optimus, section 3.1, with its one form replaced by many (module ``family``), weighted by what the
-losses say (``posterior``). After a drop of the learning rate only the points since then count, and
-the descent before it tells of the one to come (``steady``). About its course the log of a loss
-scatters; the goal is met by the first epoch whose mean meets it, which is sooner than the course
-does: each epoch ahead meets it with a probability, and those multiply up."""
+Optimus, section 3.1, with its one form replaced by a family, weighted by the losses (module
+``posterior``). After a drop of the learning rate only the points since then count, together with
+what the descent before it lets one expect (``PostDropPrior``).
+
+The log of the loss scatters about its course, and the goal is met by the first epoch whose mean
+meets it, which is sooner than the course does: each epoch ahead meets it with a probability, and
+those multiply up. The distribution over k is then blurred, since no decay holds exactly and its
+errors grow with the distance, and moved away, since most errors are of being late.
+
+Whoever sets a goal expects the run to meet it, and a run of which k epochs are seen lasts to epoch
+n with the density k / n^2 (the run is observed at a uniformly random moment: Gott 1993). The median
+and the interval are taken under that weight, the probability to meet the goal by a given k is
+not."""
 
 import math
 from collections.abc import Sequence
@@ -18,60 +25,133 @@ from scipy.special import ndtr
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
-from optimus.models.convergence.family import PAST_BINS, family
-from optimus.models.convergence.noise import NOISE_LOOK_BACK, noise_of, pooled
-from optimus.models.convergence.post_drop_prior import SteadyDescent
-from optimus.models.convergence.posterior import INEXACT, Posterior, binned, posterior
-from optimus.models.convergence.rates import Drop, since_last_drop
-from optimus.models.convergence.series import MEDIAN_OF, NEEDED_POINTS, QUIET_EPOCHS, LossSeries
-from optimus.models.convergence.time_to_goal import TimeToGoal
-from optimus.models.nnls import Matrix, Vector
+from optimus.models import Matrix, Vector
+from optimus.models.convergence.posterior import (
+    INEXACT,
+    PAST_BINS,
+    PostDropPrior,
+    Posterior,
+    binned,
+    decay_tables,
+    posterior,
+)
+from optimus.models.convergence.series import (
+    MEDIAN_OF,
+    NEEDED_POINTS,
+    NOISE_LOOK_BACK,
+    QUIET_EPOCHS,
+    Drop,
+    LossSeries,
+    estimate_noise,
+    pooled_noise,
+    since_last_drop,
+)
 from optimus.progress.types import LossPoint
 
 HORIZON: Final = 20.0
-"""How far ahead is looked, in times the training seen."""
+"""How far ahead the model looks, in times the training seen."""
 UNLIKELY: Final = 0.02
-"""A goal that is met before the run ends with less than this probability is not reachable at this
-rate."""
+"""A goal that is met before the run ends with less than this probability is not reachable."""
+NO_EPOCHS: Final = NotReady(
+    "a convergence threshold needs epochs: the annotation optimus.dl/steps-per-epoch tells them"
+)
 _SOON: Final = 0.7
-"""How far ahead, in epochs, the table's first place may lie: the next epoch's mean comes at 1."""
+"""The least distance ahead of the first place, in epochs: the next epoch's mean comes at 1."""
 _FAR: Final = 10.0
-"""How far ahead, in times the training seen, a refusal tells the loss."""
-_STEADY_SHARE: Final = 1 / 3
-"""The probability that after a drop the descent from before it, slowed, says more than the points
-since."""
+"""For how far ahead a refusal states the loss, in times the training seen."""
+_PRIOR_WEIGHT: Final = 1 / 3
+"""After a drop, the probability of ``PostDropPrior`` against the fit to the points since."""
 _MEDIAN_NOISE: Final = float(np.sqrt(np.pi / 2))
 """The standard deviation of a median over that of a mean."""
-_TRUST: Final = 2.0
-"""So many missed meetings that were expected halve the trust in how often a law expects one."""
+_GAMMA_SHAPE: Final = 2.0
+"""Shape of the prior of (true / expected) frequency at which the goal is met."""
 _SURE: Final = 1 - 1e-12
-_MOST_SIGMAS: Final = 8.0
+_MAX_SIGMAS: Final = 8.0
+
+BLUR: Final = 0.4
+"""Standard deviation of the log of (true / predicted) time ahead."""
+SLOWER: Final = 0.25
+"""Mean of that log: training slows down more often than any decay predicts."""
+_DURATION_POWER: Final = 2.0
+"""The weight of meeting the goal at k falls with this power of k."""
+_LOW, _HIGH = 0.1, 0.9
+_NEVER: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimeToGoal:
+    """When a goal is met, as a distribution over epochs (steps) from the start of training."""
+
+    point: float
+    """The median; ``low`` and ``high`` bound 80 %."""
+    low: float
+    high: float
+    k: Vector
+    cdf: Vector
+    """The probability that the goal is met by each ``k`` if training goes on, both (places,)."""
+    in_run: float
+    """The probability that it is met before the run ends, as long as runs last."""
+
+    @classmethod
+    def at(cls, k: float) -> "TimeToGoal":
+        """The goal is met at k with certainty."""
+        return cls(k, k, k, np.array([k]), np.array([1.0]), 1.0)
+
+    @classmethod
+    def of(cls, seen: float, ahead: Vector, cdf: Vector, least: float) -> "TimeToGoal | None":
+        """From the decays' probabilities at ``ahead`` of ``seen`` (geometric); ``None``: never met.
+
+        A goal that is not met yet is met no sooner than ``least`` ahead."""
+        cdf = _blurred(ahead, cdf)
+        k = seen + ahead
+        lasts = seen / k
+        parts = np.diff(cdf, prepend=0.0) * lasts
+        in_run = float(parts.sum())
+        parts *= lasts ** (_DURATION_POWER - 1)
+        if parts.sum() < _NEVER:
+            return None
+        shares = np.concatenate([[0.0], np.cumsum(parts) / parts.sum()])
+        shares += _NEVER * np.arange(len(k) + 1)  # strictly rising, for the interpolation
+        places = np.concatenate([[seen], k])
+        low, point, high = np.maximum(np.interp([_LOW, 0.5, _HIGH], shares, places), seen + least)
+        return cls(float(point), float(low), float(high), k, cdf, in_run)
+
+    def probability_by(self, k: float) -> float:
+        """The probability that the goal is met by k, if training goes on until then."""
+        return float(np.interp(k, self.k, self.cdf, left=0.0))
+
+
+def _blurred(ahead: Vector, cdf: Vector) -> Vector:
+    """The distribution with a normal error about ``SLOWER`` added to the log of the time ahead."""
+    step = float(np.log(ahead[1] / ahead[0]))
+    reach = int(np.ceil((3 * BLUR + SLOWER) / step))
+    kernel = np.exp(-(((np.arange(-reach, reach + 1) * step - SLOWER) / BLUR) ** 2) / 2)
+    padded = np.concatenate([np.full(reach, cdf[0]), cdf, np.full(reach, cdf[-1])])
+    return np.convolve(padded, kernel / kernel.sum(), "valid")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossCurve:
-    """The laws that a job's losses may follow, with their weights; k counts epochs, or steps where
-    these are unknown.
+    """A posterior over the decays of a job's losses; k counts epochs, or steps where unknown."""
 
-    ``start`` is the k from which the laws count: 0, or where the learning rate dropped last;
-    ``seen`` is the k up to which the losses are known, ``spacing`` that between two of them.
-    ``noise`` is the standard deviation of the log of a loss about its course, ``largest`` the
-    largest loss, ``steady`` the descent known from before a drop."""
-
-    laws: Posterior
+    decays: Posterior
     noise: float
+    """Standard deviation of the log of a loss about its course."""
     largest: float
+    """The largest loss."""
     start: float
+    """The k from which the decays count: 0, or where the learning rate dropped last."""
     seen: float
+    """The k up to which the losses are known."""
     spacing: float
+    """The k between two losses."""
     in_epochs: bool
     points: int
-    steady: SteadyDescent | None = None
+    prior: PostDropPrior | None = None
 
     @classmethod
     def fit(cls, points: Sequence[LossPoint]) -> "LossCurve | NotReady":
-        """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these
-        are known)."""
+        """Fit to losses in training order; not ready with fewer than 5 points (or epochs)."""
         segment = since_last_drop(points)
         if isinstance(segment, NotReady):
             return segment
@@ -79,159 +159,133 @@ class LossCurve:
         log_loss, spacing = series.log_loss, series.spacing
         start, seen = float(series.k[0]) - spacing, float(series.k[-1])
         start = start if drops else min(start, 0.0)
-        laws = posterior(
-            binned((series.k - spacing / 2 - start) / (seen - start), log_loss), len(log_loss)
-        )
-        noise, largest, steady = noise_of(log_loss), float(series.loss.max()), None
+        x = (series.k - spacing / 2 - start) / (seen - start)
+        decays = posterior(binned(x, log_loss), len(log_loss))
+        noise, largest, prior = estimate_noise(log_loss), float(series.loss.max()), None
         if drops:
             largest = max(largest, *(point.loss for point in points))
-            noise, steady = _from_before(points, drops, log_loss, noise)
-        return cls(
-            laws, noise, largest, start, seen, spacing, series.in_epochs, len(log_loss), steady
-        )
+            noise, prior = _from_before(points, drops, log_loss, noise)
+        in_epochs, count = series.in_epochs, len(log_loss)
+        return cls(decays, noise, largest, start, seen, spacing, in_epochs, count, prior)
 
     def predict(self, k: ArrayLike) -> Vector:
-        """The loss after k epochs (steps, where epochs are unknown): the laws' weighted median."""
+        """The loss after k epochs (steps, where epochs are unknown): the posterior median."""
         (middle,) = self._quantiles(k, 0.5)
         return np.asarray(np.exp(middle), dtype=np.float64)
 
     def band(self, k: ArrayLike, probability: float = 0.8) -> tuple[Vector, Vector]:
-        """Between which losses an epoch's mean after k epochs lies with that probability, each
-        (places,)."""
+        """The interval of an epoch's mean after k epochs with that probability, each (places,)."""
         noise = math.hypot(self.noise, INEXACT)
         low, high = self._quantiles(k, (1 - probability) / 2, (1 + probability) / 2)
         return np.exp(low - noise), np.exp(high + noise)
 
     def until(self, goal: Goal) -> TimeToGoal | NotReady:
-        """When the goal is met, if it is not met yet; not ready where that is unlikely before the
-        run ends."""
+        """When the goal, not met yet, is met; not ready where that is unlikely within the run."""
         if isinstance(goal, ConvergenceThreshold) and not self.in_epochs:
-            return NotReady(
-                "a convergence threshold needs epochs: the annotation optimus.dl/steps-per-epoch "
-                "tells them"
-            )
-        time_to_goal = self.time_to_goal(goal)
-        if time_to_goal is None or time_to_goal.in_run < UNLIKELY:
-            return NotReady(
-                f"{_words(goal)} is not reachable at this rate: {self._far(time_to_goal)}"
-            )
-        return time_to_goal
+            return NO_EPOCHS
+        found = self.time_to_goal(goal)
+        if found is not None and found.in_run >= UNLIKELY:
+            return found
+        what = (
+            f"a loss of {goal.loss:g}"
+            if isinstance(goal, TargetLoss)
+            else f"a fall below {goal.fraction:g} an epoch"
+        )
+        end, unit = _FAR * self.seen, "epochs" if self.in_epochs else "steps"
+        probability = 0.0 if found is None else found.probability_by(end)
+        loss = float(self.predict(end)[0])
+        return NotReady(
+            f"{what} is not reachable at this rate: it is met within {end:.4g} {unit} with a "
+            f"probability of {probability:.0%}, the loss being near {loss:.4g}"
+        )
 
     def time_to_goal(self, goal: Goal) -> TimeToGoal | None:
-        """When the goal is met, however unlikely that is; ``None`` where it never is. A threshold
-        needs epochs."""
-        tables, span = family(), self.seen - self.start
+        """When the goal is met, however unlikely; ``None``: never. A threshold needs epochs."""
+        tables, span = decay_tables(), self.seen - self.start
         ahead = tables.ahead * span
-        first = int(np.searchsorted(ahead, _SOON * self.spacing))
-        places = slice(
-            max(first - 1, 0), int(np.searchsorted(ahead, HORIZON * max(self.seen, span))) + 1
-        )
+        first = max(int(np.searchsorted(ahead, _SOON * self.spacing)) - 1, 0)
+        end = int(np.searchsorted(ahead, HORIZON * max(self.seen, span))) + 1
+        places = slice(first, end)
         ahead = ahead[places]
-        courses = tables.future[self.laws.rows, places] + self.laws.levels[:, np.newaxis]
+        courses = tables.future[self.decays.rows, places] + self.decays.levels[:, np.newaxis]
         if isinstance(goal, TargetLoss):
-            return TimeToGoal.of(
-                self.seen, ahead, self._chance_of_target(goal.loss, courses, ahead), self.spacing
-            )
-        falls = tables.future_steepness[self.laws.rows, places] / span
-        chance = self.laws.weights @ self._chance(self._quiet(goal.fraction, courses, falls), ahead)
-        return TimeToGoal.of(self.seen, ahead + QUIET_EPOCHS - 1, chance, QUIET_EPOCHS)
+            cdf = self._target_cdf(goal.loss, courses, ahead)
+            return TimeToGoal.of(self.seen, ahead, cdf, self.spacing)
+        falls = tables.future_steepness[self.decays.rows, places] / span
+        quiet = self._quiet_streak(goal.fraction, courses, falls)
+        cdf = self.decays.weights @ self._met_by(quiet, ahead)
+        return TimeToGoal.of(self.seen, ahead + QUIET_EPOCHS - 1, cdf, QUIET_EPOCHS)
 
-    def _chance_of_target(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
+    def _target_cdf(self, loss: float, courses: Matrix, ahead: Vector) -> Vector:
         """The probability that the target is met by each place ahead, (places,)."""
-        past = family().past[self.laws.rows] + self.laws.levels[:, np.newaxis]
-        looks = self._looks(self.seen - self.start) / PAST_BINS
-        missed = _hazard(self._at_most(loss, past)).sum(axis=1) * looks
-        chance = self.laws.weights @ self._chance(self._at_most(loss, courses), ahead, missed)
-        if self.steady is None:
-            return chance
-        others, weights = self.steady.log_course(ahead)
-        steadily = weights @ self._chance(
-            self._at_most(loss, others), ahead, self.laws.weights @ missed
+        past = decay_tables().past[self.decays.rows] + self.decays.levels[:, np.newaxis]
+        checks = self._checks(self.seen - self.start) / PAST_BINS
+        missed = _hazard(self._at_most(loss, past)).sum(axis=1) * checks
+        cdf = self.decays.weights @ self._met_by(self._at_most(loss, courses), ahead, missed)
+        if self.prior is None:
+            return cdf
+        prior_courses, weights = self.prior.log_course(ahead)
+        prior_cdf = weights @ self._met_by(
+            self._at_most(loss, prior_courses), ahead, self.decays.weights @ missed
         )
-        return np.asarray((1 - _STEADY_SHARE) * chance + _STEADY_SHARE * steadily, dtype=np.float64)
+        return np.asarray((1 - _PRIOR_WEIGHT) * cdf + _PRIOR_WEIGHT * prior_cdf, dtype=np.float64)
 
     def _quantiles(self, k: ArrayLike, *shares: float) -> list[Vector]:
-        """The logs of the loss below which the laws are with these probabilities, (places,)
-        each."""
+        """Quantiles of the decays' log loss at k, (places,) for each share."""
         x = (np.atleast_1d(np.asarray(k, dtype=np.float64)) - self.start) / (self.seen - self.start)
-        courses = (
-            family().laws[self.laws.rows].log_course(np.maximum(x, 0.0))
-            + self.laws.levels[:, np.newaxis]
-        )
+        decays = decay_tables().decays[self.decays.rows]
+        courses = decays.log_course(np.maximum(x, 0.0)) + self.decays.levels[:, np.newaxis]
         order = np.argsort(courses, axis=0)
-        below = np.cumsum(self.laws.weights[order], axis=0)
+        below = np.cumsum(self.decays.weights[order], axis=0)
         rows = (np.minimum((below < share).sum(axis=0), len(order) - 1) for share in shares)
         places = np.arange(courses.shape[1])
         return [courses[order[row, places], places] for row in rows]
 
     def _at_most(self, loss: float, courses: Matrix) -> Matrix:
-        """The probability that one look at the loss finds it at most that, (laws, places)."""
+        """The probability that one check finds the loss at most that, (decays, places)."""
         noise = self.noise if self.in_epochs else self.noise * _MEDIAN_NOISE / np.sqrt(MEDIAN_OF)
-        sigmas = (np.log(loss) if loss > 0 else -np.inf) - courses
-        return np.asarray(
-            ndtr(np.clip(sigmas / noise, -_MOST_SIGMAS, _MOST_SIGMAS)), dtype=np.float64
-        )
+        sigmas = ((np.log(loss) if loss > 0 else -np.inf) - courses) / noise
+        return np.asarray(ndtr(np.clip(sigmas, -_MAX_SIGMAS, _MAX_SIGMAS)), dtype=np.float64)
 
-    def _quiet(self, fraction: float, courses: Matrix, falls: Matrix) -> Matrix:
-        """The probability that several quiet epochs in a row end with one, where the last did
-        not."""
+    def _quiet_streak(self, fraction: float, courses: Matrix, falls: Matrix) -> Matrix:
+        """The probability per epoch that the third quiet epoch in a row is reached."""
         loss = np.exp(courses)
         sigmas = (fraction * self.largest / loss - falls) / (np.sqrt(2) * self.noise)
-        quiet = np.maximum(ndtr(np.clip(sigmas, -_MOST_SIGMAS, _MOST_SIGMAS)), 1e-30)
+        quiet = np.maximum(ndtr(np.clip(sigmas, -_MAX_SIGMAS, _MAX_SIGMAS)), 1e-30)
         # The mean wait for three successes in a row is (1 + p + p^2) / p^3; two of the epochs are
         # no wait.
-        return np.asarray(
-            1 / ((1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)), dtype=np.float64
-        )
+        wait = (1 + quiet + quiet**2) / quiet**3 - (QUIET_EPOCHS - 1)
+        return np.asarray(1 / wait, dtype=np.float64)
 
-    def _looks(self, ahead: ArrayLike) -> Vector:
-        """How many looks at the loss so much training has."""
-        return np.asarray(ahead, dtype=np.float64) / (
-            self.spacing if self.in_epochs else self.spacing * MEDIAN_OF
-        )
+    def _checks(self, ahead: ArrayLike) -> Vector:
+        """How often the loss is compared with the target in so much training."""
+        spacing = self.spacing if self.in_epochs else self.spacing * MEDIAN_OF
+        return np.asarray(ahead, dtype=np.float64) / spacing
 
-    def _chance(self, each: Matrix, ahead: Vector, missed: ArrayLike = 0.0) -> Matrix:
-        """From the probability at each look to that of having met the goal by then.
+    def _met_by(self, each: Matrix, ahead: Vector, missed: ArrayLike = 0.0) -> Matrix:
+        """From the probability at each check to that of having met the goal by then.
 
-        ``missed`` is how often it should have been met so far, and was not. The true frequency is
-        the expected one times a factor with a gamma prior of mean 1; what was missed lowers it.
-        """
-        expected = np.cumsum(_hazard(each) * np.diff(self._looks(ahead), prepend=0.0), axis=1)
-        trust = _TRUST + np.asarray(missed, dtype=np.float64)[..., np.newaxis]
-        return np.asarray(1 - (trust / (trust + expected)) ** _TRUST, dtype=np.float64)
-
-    def _far(self, time_to_goal: TimeToGoal | None) -> str:
-        end = _FAR * self.seen
-        unit, loss = "epochs" if self.in_epochs else "steps", float(self.predict(end)[0])
-        chance = 0.0 if time_to_goal is None else time_to_goal.probability_by(end)
-        return (
-            f"it is met within {end:.4g} {unit} with a probability of {chance:.0%}, the loss "
-            f"being near {loss:.4g}"
-        )
+        The true frequency is the expected one times a factor with a gamma prior of mean 1;
+        ``missed``, how often the goal should have been met so far and was not, lowers it."""
+        expected = np.cumsum(_hazard(each) * np.diff(self._checks(ahead), prepend=0.0), axis=1)
+        rate = _GAMMA_SHAPE + np.asarray(missed, dtype=np.float64)[..., np.newaxis]
+        return np.asarray(1 - (rate / (rate + expected)) ** _GAMMA_SHAPE, dtype=np.float64)
 
 
 def _hazard(probability: Matrix) -> Matrix:
     return np.asarray(-np.log1p(-np.minimum(probability, _SURE)), dtype=np.float64)
 
 
-def _words(goal: Goal) -> str:
-    return (
-        f"a loss of {goal.loss:g}"
-        if isinstance(goal, TargetLoss)
-        else f"a fall below {goal.fraction:g} an epoch"
-    )
-
-
 def _from_before(
     points: Sequence[LossPoint], drops: Sequence[Drop], log_loss: Vector, noise: float
-) -> tuple[float, SteadyDescent | None]:
-    """What the training between the last drop and the one before tells of the noise, and of the
-    descent since."""
+) -> tuple[float, PostDropPrior | None]:
+    """The noise pooled with that from before the last drop, and the prior of the course since."""
     former = drops[-2].index if len(drops) > 1 else 0
     before = LossSeries.of(points[former : drops[-1].index]).rising
     if not before.in_epochs or (before.loss < 0).any() or not (before.loss > 0).any():
         return noise, None
     log_before = before.log_loss
     if len(log_before) >= NEEDED_POINTS:
-        noise = pooled(noise, len(log_loss), noise_of(log_before[-NOISE_LOOK_BACK:]))
-    return noise, SteadyDescent.of(log_before, log_loss, drops[-1].ratio, noise)
+        former_noise = estimate_noise(log_before[-NOISE_LOOK_BACK:])
+        noise = pooled_noise(noise, len(log_loss), former_noise)
+    return noise, PostDropPrior.of(log_before, log_loss, drops[-1].ratio, noise)

@@ -1,13 +1,12 @@
-"""The training loss as a function of epochs or steps: Optimus, section 3.1, equation 1, l = 1/(b0 k
-+ b1) + b2.
+"""The paper's loss curve as published: Optimus, section 3.1, equation 1, l = 1/(b0 k + b1) + b2.
 
-After a drop of the learning rate training counts as a new job: only the points since then, from
-there, are fitted. Outliers are replaced by the mean of their neighbours, losses divided by the
-largest. For a fixed b2 the equation is linear, 1/(l - b2) = b0 k + b1, a non-negative least squares
-problem of two coefficients with weights (l - b2)^2, which make its residuals nearly those of l. b2
-is searched for the smallest residuals of l itself: a grid over [0, smallest loss), then finer ones
-around the best. This is the paper's model as it is published, kept as the baseline of the product's
-own (module ``curve``)."""
+1. After a drop of the learning rate training counts as a new job: only the points since then.
+2. Outliers are replaced by the mean of their neighbours, losses divided by the largest.
+3. For a fixed b2 the equation is linear, 1/(l - b2) = b0 k + b1: non-negative least squares of two
+   coefficients with weights (l - b2)^2, which make its residuals nearly those of l.
+4. b2 minimises the residuals of l itself: a grid over [0, smallest loss), then finer ones.
+
+It is kept as the baseline of the product's own model (module ``curve``)."""
 
 import math
 from collections.abc import Sequence
@@ -19,18 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
-from optimus.models.convergence.rates import since_last_drop
-from optimus.models.convergence.series import QUIET_EPOCHS
-from optimus.models.convergence.time_to_goal import TimeToGoal
-from optimus.models.nnls import Vector
+from optimus.models import Vector
+from optimus.models.convergence.curve import NO_EPOCHS, TimeToGoal
+from optimus.models.convergence.series import QUIET_EPOCHS, since_last_drop
 from optimus.progress.types import LossPoint
 
 _HORIZON: Final = 100
 """A goal further off than so many times the training seen is not called reachable."""
 _NEIGHBOURS: Final = 5
 _LEAST: Final = 1e-12
-"""Losses further below the largest are all the same: their fourth powers are beyond what numbers
-hold."""
+"""Losses further below the largest count as this: their fourth powers would underflow."""
 _GRID: Final = 61
 _REFINEMENTS: Final = 9
 
@@ -45,27 +42,25 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublishedCurve:
-    """A fitted loss curve, of losses divided by ``largest``; k counts epochs, or steps where epochs
-    are unknown.
-
-    ``start`` is the k from which the curve counts: 0, or where the learning rate dropped last.
-    ``seen`` is the k up to which the losses are known, ``error`` the root mean square of the
-    residuals."""
+    """A fitted loss curve; k counts epochs, or steps where epochs are unknown."""
 
     b0: float
     b1: float
     b2: float
     largest: float
+    """The largest loss, by which all are divided."""
     seen: float
+    """The k up to which the losses are known."""
     in_epochs: bool
     points: int
     error: float
+    """Root mean square of the residuals."""
     start: float = 0.0
+    """The k from which the curve counts: 0, or where the learning rate dropped last."""
 
     @classmethod
     def fit(cls, points: Sequence[LossPoint]) -> "PublishedCurve | NotReady":
-        """Fit to losses in training order; not ready with fewer than 5 of them (epochs, where these
-        are known)."""
+        """Fit to losses in training order; not ready with fewer than 5 points (or epochs)."""
         segment = since_last_drop(points)
         if isinstance(segment, NotReady):
             return segment
@@ -74,8 +69,7 @@ class PublishedCurve:
         start = float(series.k[0]) - series.spacing if drops else 0.0
         best = fit_hyperbola(series.k - start, np.maximum(loss / largest, _LEAST))
         curve = cls(*best, largest, float(series.k[-1]), series.in_epochs, len(loss), 0.0, start)
-        # As parts of the largest: the squares of losses of a training that diverged are beyond what
-        # numbers hold.
+        # As parts of the largest: squares of the losses of a diverged training would overflow.
         residuals = (curve.predict(series.k) - loss) / largest
         return replace(curve, error=largest * float(np.sqrt(np.mean(residuals**2))))
 
@@ -86,8 +80,7 @@ class PublishedCurve:
             return np.asarray(self.largest * (1 / at + self.b2), dtype=np.float64)
 
     def until(self, goal: Goal) -> TimeToGoal | NotReady:
-        """When the curve meets the goal, counted from the start of training; that may lie in the
-        past."""
+        """When the curve meets the goal, from the start of training; may lie in the past."""
         k = self._until_target(goal) if isinstance(goal, TargetLoss) else self._until_quiet(goal)
         if isinstance(k, NotReady):
             return k
@@ -110,10 +103,7 @@ class PublishedCurve:
 
     def _until_quiet(self, goal: ConvergenceThreshold) -> float | NotReady:
         if not self.in_epochs:
-            return NotReady(
-                "a convergence threshold needs epochs: the annotation optimus.dl/steps-per-epoch "
-                "tells them"
-            )
+            return NO_EPOCHS
         if self.b0 <= 0:
             return self.seen
         # The fall from k to k+1 is b0 / (u (u + b0)) with u = b0 k + b1; it is the threshold at
@@ -123,11 +113,9 @@ class PublishedCurve:
 
 
 def without_outliers(loss: Vector) -> Vector:
-    """Replace each loss that lies below all of the next 5 or above all of the 5 before by its
-    neighbours' mean.
+    """Replace each loss below all of the next 5 or above all of the last 5 by its neighbours' mean.
 
-    The paper's rule, with the last points, which have no next ones, and the first, left as they
-    are."""
+    The paper's rule; the first and the last point are left as they are."""
     cleaned = loss.copy()
     for n in range(1, len(loss) - 1):
         following = loss[n + 1 : n + 1 + _NEIGHBOURS]
@@ -138,8 +126,7 @@ def without_outliers(loss: Vector) -> Vector:
 
 
 def fit_hyperbola(k: Vector, loss: Vector) -> Coefficients:
-    """Equation 1 by least squares on the loss, all coefficients >= 0; arrays (points,), losses >
-    0."""
+    """Equation 1 by least squares on the loss > 0, coefficients >= 0; arrays (points,)."""
     unit = float(np.abs(k).max()) or 1.0
     k = k / unit
     low, high = 0.0, float(loss.min()) * (1 - 1e-9)
@@ -149,18 +136,15 @@ def fit_hyperbola(k: Vector, loss: Vector) -> Coefficients:
         b0, b1, cost = _fit_floors(k, loss, floors)
         n = int(np.argmin(cost))
         if cost[n] <= least:
-            best, least = (
-                Coefficients(float(b0[n]) / unit, float(b1[n]), float(floors[n])),
-                float(cost[n]),
-            )
+            best = Coefficients(float(b0[n]) / unit, float(b1[n]), float(floors[n]))
+            least = float(cost[n])
         step = floors[1] - floors[0]
         floors = np.linspace(max(floors[n] - step, low), min(floors[n] + step, high), _GRID)
     return best
 
 
 def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector, Vector]:
-    """For each b2 in ``floors``: b0 and b1 >= 0 in closed form, and the sum of squared residuals of
-    the loss.
+    """For each b2 in ``floors``: b0 and b1 >= 0 in closed form, and the squared error of the loss.
 
     The weighted residuals of the linear problem would not do: their weights vanish as b2 nears the
     smallest loss."""
@@ -168,13 +152,11 @@ def _fit_floors(k: Vector, loss: Vector, floors: Vector) -> tuple[Vector, Vector
     weights, target = above**4, 1 / above
     w = weights.sum(axis=1)
     mean_k, mean_y = weights @ k / w, (weights * target).sum(axis=1) / w
-    # About the means: the plain normal equations lose all their digits where the losses span a few
-    # powers of ten.
+    # About the means: the plain normal equations cancel where the losses span powers of ten.
     off = k[np.newaxis, :] - mean_k[:, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore"):
-        b0 = (weights * off * (target - mean_y[:, np.newaxis])).sum(axis=1) / (
-            weights * off**2
-        ).sum(axis=1)
+        covariance = (weights * off * (target - mean_y[:, np.newaxis])).sum(axis=1)
+        b0 = covariance / (weights * off**2).sum(axis=1)
         b1 = mean_y - b0 * mean_k
         through_origin = b1 < 0
         b0 = np.where(through_origin, (weights * target) @ k / (weights @ k**2), b0)

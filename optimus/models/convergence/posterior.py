@@ -1,80 +1,174 @@
-"""Which laws of the family the losses so far speak for: Bayes' rule over the tables, a few matrix
-products per curve.
+"""The posterior over a family of decays, given the losses so far.
 
-For each law the level comes in closed form: the mean of log loss - course. What is left over has a
-mean square s; with an unknown scale its likelihood is (s + s0)^(-n/2), s0 the square of how exactly
-any law can hold. n is far smaller than the number of points: a residual is much like its neighbour.
-The past is taken twice, from 40 % and from 70 % of it on, as the beginning of a run follows laws of
-its own; the two answers count half each."""
+    y(k) = Y (f + (1 - f) g(x) / g(1)), g(x) = (1 + q c x)^(-1/q), x = (k - start) / (seen - start)
 
+Y is the level now (x = 1), f the part of it that is floor (the paper's b2), c how fast the loss
+falls, q the form: q = 1 is the paper's hyperbola (Optimus, section 3.1, equation 1), q -> 0 the
+exponential, q > 1 slower powers of k, q = -1 a straight line, which ends at its floor. As x counts
+the training seen as 1, the decays' tables are the same for every curve.
+
+Bayes' rule over the tables costs a few matrix products per curve. For each decay the level comes in
+closed form: the mean of log loss - course. The residuals have a mean square s; with an unknown
+scale their likelihood is (s + s0)^(-n/2), s0 the square of how exactly any decay can hold. n is far
+smaller than the number of points, as residuals are autocorrelated. The past is taken twice, from
+40 % and from 70 % of it on, since the beginning of a run follows another course; the two posteriors
+count half each."""
+
+from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.models.convergence.family import PAST_BINS, family
-from optimus.models.nnls import Vector
+from optimus.models import Matrix, Vector
+
+_FORMS: Final = (-1.0, -0.5, -0.2, 0.02, 0.33, 0.66, 1.0, 1.5, 2.5, 4.0)
+_SPEEDS: Final = tuple(np.geomspace(0.03, 200.0, 18))
+_FLOORS: Final = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97)
+_NO_FLOOR: Final = 0.5
+"""Prior probability of no floor: a few noisy points never show the absence of one."""
+_FORM_SPREAD: Final = (1.0, 3.0)
+"""The prior of q is normal about the exponential, with these standard deviations below and above
+it: few losses end at their floor."""
+PAST_BINS: Final = 48
+_AHEAD: Final = (1e-3, 2e3, 100)
+"""The places ahead in the tables: from, to (in parts of the training seen), number; geometric."""
+_GONE: Final = 1e-9
+_LEAST_LOG: Final = -40.0
 
 _WINDOWS: Final = (0.4, 0.7)
 _FEW: Final = 8
 """With fewer points all of them are fitted, the later ones weighing more."""
 _FIRST_WEIGHT: Final = 0.3
 _TEMPER: Final = 0.15
-"""How many independent residuals a point is worth."""
-_LEAST_WORTH: Final = 2.0
+"""How many independent residuals a point counts for."""
+_LEAST_RESIDUALS: Final = 2.0
 INEXACT: Final = 0.003
-"""No law describes a loss more exactly than this, relatively."""
+"""No decay describes a loss more exactly than this, relatively."""
 LEAST_WEIGHT: Final = 0.01
-"""Laws below this part of the likeliest one's weight are left out."""
+"""Decays below this part of the largest posterior weight are left out."""
+
+_SLOPE_EPOCHS: Final = 12
+_TRANSIENT: Final = 3
+_NEEDED: Final = 4
+_SLOPE_SPREAD: Final = 0.5
+"""Standard deviation of the log of the slope after a drop, for a known ratio of the rates."""
+_USUAL_RATIO: Final = 0.13
+_RATIO_SPREAD: Final = 0.3
+_MAX_RELATIVE_ERROR: Final = 2.0
+_SLOPE_NODES: Final = np.array([-1.5, -0.9, -0.45, 0.0, 0.45, 0.9, 1.5])
+_LEVEL_NODES: Final = np.array([-1.22, 0.0, 1.22])
 
 
-class Posterior(NamedTuple):
-    """The laws that count: ``rows`` in the family, weights that sum to 1, and levels, the logs of
-    the loss at x = 1."""
+@dataclass(frozen=True, slots=True)
+class Decays:
+    """Decays, one per row: their form q, speed c and floor f, each (decays, 1)."""
 
-    rows: NDArray[np.intp]
-    weights: Vector
-    levels: Vector
+    form: Matrix
+    speed: Matrix
+    floor: Matrix
+
+    def log_course(self, x: Vector) -> Matrix:
+        """log y(x) - log Y for each decay and each x (places,); shape (decays, places)."""
+        above = (1 - self.floor) * np.exp(self._log_decay(x))
+        return np.asarray(np.log(self.floor + above), dtype=np.float64)
+
+    def steepness(self, x: Vector) -> Matrix:
+        """The fall of log y for each unit of x, (decays, places)."""
+        above = (1 - self.floor) * np.exp(self._log_decay(x))
+        inner = 1 + self.form * self.speed * x
+        rate = np.where(inner > _GONE, self.speed / np.maximum(inner, _GONE), 0.0)
+        return np.asarray(rate * above / (self.floor + above), dtype=np.float64)
+
+    def _log_decay(self, x: Vector) -> Matrix:
+        inner, now = 1 + self.form * self.speed * x, 1 + self.form * self.speed
+        return np.maximum(-np.log(np.maximum(inner, _GONE) / now) / self.form, _LEAST_LOG)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> "Decays":
+        return Decays(self.form[rows], self.speed[rows], self.floor[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class DecayTables:
+    """The whole family with its prior, and the decays' courses over the past and the time ahead."""
+
+    decays: Decays
+    log_prior: Vector
+    past_edges: Vector
+    """Edges of the bins of x, (49,)."""
+    past: Matrix
+    """(decays, 48); ``past_squared`` likewise."""
+    past_squared: Matrix
+    ahead: Vector
+    """Time ahead in parts of the training seen, (100,)."""
+    future: Matrix
+    """(decays, 100); ``future_steepness`` likewise."""
+    future_steepness: Matrix
+
+
+@cache
+def decay_tables() -> DecayTables:
+    """The family's tables, built on the first call."""
+    form, speed, floor = (
+        each.ravel() for each in np.meshgrid(_FORMS, _SPEEDS, _FLOORS, indexing="ij")
+    )
+    # A line that has reached its floor is no course of a loss that is still falling.
+    running = 1 + 1.02 * form * speed > 0
+    form, speed, floor = form[running], speed[running], floor[running]
+    with_floor = (1 - _NO_FLOOR) / (len(_FLOORS) - 1)
+    spread = np.where(form < 0, *_FORM_SPREAD)
+    log_prior = np.log(np.where(floor > 0, with_floor, _NO_FLOOR)) - (form / spread) ** 2 / 2
+    decays = Decays(form[:, np.newaxis], speed[:, np.newaxis], floor[:, np.newaxis])
+    edges = np.linspace(0.0, 1.0, PAST_BINS + 1)
+    past, ahead = decays.log_course((edges[1:] + edges[:-1]) / 2), np.geomspace(*_AHEAD)
+    future, steepness = decays.log_course(1 + ahead), decays.steepness(1 + ahead)
+    return DecayTables(decays, log_prior, edges, past, past**2, ahead, future, steepness)
 
 
 class Binned(NamedTuple):
-    """The logs of the losses on the family's bins of x; ``known`` is 1 for bins that the points
-    cover, else 0."""
+    """The logs of the losses on the tables' bins of x."""
 
     log_loss: Vector
     known: Vector
+    """1 for bins that the points cover, else 0."""
 
 
 def binned(x: Vector, log_loss: Vector) -> Binned:
-    """Points at rising ``x`` in (0, 1] brought onto the bins: interpolated between few, averaged of
-    many."""
-    edges = family().past_edges
+    """Points at rising ``x`` in (0, 1], interpolated onto the bins if few, averaged if many."""
+    edges = decay_tables().past_edges
     if len(x) <= 2 * PAST_BINS:
         centres = (edges[1:] + edges[:-1]) / 2
         covered = (centres >= x[0] - 0.5 / PAST_BINS) & (centres <= x[-1] + 0.5 / PAST_BINS)
         return Binned(np.interp(centres, x, log_loss), covered.astype(np.float64))
-    places = np.clip((x * PAST_BINS).astype(np.intp), 0, PAST_BINS - 1)
-    counts = np.bincount(places, minlength=PAST_BINS)
-    sums = np.bincount(places, log_loss, minlength=PAST_BINS)
+    bins = np.clip((x * PAST_BINS).astype(np.intp), 0, PAST_BINS - 1)
+    counts = np.bincount(bins, minlength=PAST_BINS)
+    sums = np.bincount(bins, log_loss, minlength=PAST_BINS)
     return Binned(sums / np.maximum(counts, 1), (counts > 0).astype(np.float64))
 
 
+class Posterior(NamedTuple):
+    """The decays of any weight: weights sum to 1, levels are the logs of the loss at x = 1."""
+
+    rows: NDArray[np.intp]
+    """Of the tables."""
+    weights: Vector
+    levels: Vector
+
+
 def posterior(past: Binned, points: int, least: float = LEAST_WEIGHT) -> Posterior:
-    """The laws' posterior, of losses known at so many points, without those of less than ``least``
-    of the most."""
-    windows = [_weights(past, begin, points) for begin in _WINDOWS]
+    """The posterior of losses at so many points, without weights below ``least`` of the largest."""
+    windows = [_bin_weights(past, begin, points) for begin in _WINDOWS]
     found = [_of_window(past.log_loss, weights, points * share) for weights, share in windows]
     weights = np.concatenate([each / len(found) for each, _ in found])
     levels = np.concatenate([each for _, each in found])
     kept = np.flatnonzero(weights >= least * weights.max())
-    return Posterior(
-        kept % len(family().log_prior), weights[kept] / weights[kept].sum(), levels[kept]
-    )
+    rows = kept % len(decay_tables().log_prior)
+    return Posterior(rows, weights[kept] / weights[kept].sum(), levels[kept])
 
 
-def _weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]:
-    """Each bin's weight in the window that begins there, and the part of all points that lie in
-    it."""
+def _bin_weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]:
+    """Each bin's weight in the window that begins there, and the share of all points in it."""
     centres = (np.arange(PAST_BINS) + 0.5) / PAST_BINS
     if points <= _FEW:
         return past.known * (_FIRST_WEIGHT + (1 - _FIRST_WEIGHT) * centres), 1.0
@@ -84,20 +178,67 @@ def _weights(past: Binned, begin: float, points: int) -> tuple[Vector, float]:
 
 
 def _of_window(log_loss: Vector, weights: Vector, points: float) -> tuple[Vector, Vector]:
-    tables = family()
+    """Posterior weight and level of each decay in one window."""
+    tables = decay_tables()
     weights = weights / weights.sum()
-    weighted = weights * log_loss
-    mean = float(weighted.sum())
+    mean = float((weights * log_loss).sum())
     levels = mean - tables.past @ weights
     centred = log_loss - mean  # the products below would lose their digits to a mean far from 0
     products = tables.past @ (weights * centred)
-    square = (
-        float(weights @ centred**2)
-        - 2 * products
-        + tables.past_squared @ weights
-        - (levels - mean) ** 2
-    )
-    worth = max(_TEMPER * points, _LEAST_WORTH)
-    log_weights = tables.log_prior - worth / 2 * np.log(np.maximum(square, 0) + INEXACT**2)
-    likelihood = np.exp(log_weights - log_weights.max())
-    return likelihood / likelihood.sum(), levels
+    total = float(weights @ centred**2)
+    square = total - 2 * products + tables.past_squared @ weights - (levels - mean) ** 2
+    residuals = max(_TEMPER * points, _LEAST_RESIDUALS)
+    log_weights = tables.log_prior - residuals / 2 * np.log(np.maximum(square, 0) + INEXACT**2)
+    posterior_weights = np.exp(log_weights - log_weights.max())
+    return posterior_weights / posterior_weights.sum(), levels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PostDropPrior:
+    """The course after a drop of the learning rate as the descent before it lets one expect.
+
+    Right after a drop the loss falls fast for a few epochs, as the noise of the steps does, and a
+    handful of points shows only that. Then the former descent goes on in smaller steps: the slope
+    of the log of the loss, times the ratio of the rates. Where the ratio is unknown, it is taken as
+    that of common schedules (0.1 to 0.2), with more variance."""
+
+    slopes: Vector
+    """Falls of the log of the loss per epoch, as quadrature nodes with ``slope_weights``."""
+    slope_weights: Vector
+    levels: Vector
+    """Logs of the loss now, likewise."""
+    level_weights: Vector
+
+    @classmethod
+    def of(
+        cls, log_before: Vector, log_since: Vector, ratio: float | None, noise: float
+    ) -> "PostDropPrior | None":
+        """From the logs of epoch means before the drop (back to the one before it) and since."""
+        skipped = min(_TRANSIENT, len(log_before))
+        recent = log_before[max(len(log_before) - _SLOPE_EPOCHS, skipped) :]
+        if len(recent) < _NEEDED:
+            return None
+        slope, error = _slope(recent)
+        slope = max(slope, error / 2, 1e-9)
+        variance = _SLOPE_SPREAD**2 + min(error / slope, _MAX_RELATIVE_ERROR) ** 2
+        spread = np.sqrt(variance + (0 if ratio else _RATIO_SPREAD**2))
+        slopes = slope * (ratio or _USUAL_RATIO) * np.exp(_SLOPE_NODES * spread)
+        weights = np.exp(-(_SLOPE_NODES**2) / 2)
+        last = log_since[-_TRANSIENT:]
+        levels = float(last.mean()) + _LEVEL_NODES * noise / np.sqrt(len(last))
+        return cls(slopes, weights / weights.sum(), levels, np.array([0.25, 0.5, 0.25]))
+
+    def log_course(self, ahead: Vector) -> tuple[Matrix, Vector]:
+        """The log of the loss so many epochs ahead, (cases, places), and the cases' weights."""
+        # The level is the mean of the last three epochs: it lies one before the last of them.
+        course = self.levels[:, np.newaxis, np.newaxis] - self.slopes[:, np.newaxis] * (ahead + 1)
+        weights = self.level_weights[:, np.newaxis] * self.slope_weights
+        return course.reshape(-1, len(ahead)), weights.ravel()
+
+
+def _slope(log_loss: Vector) -> tuple[float, float]:
+    """The fall per epoch by least squares, and its standard error."""
+    at = np.arange(len(log_loss)) - (len(log_loss) - 1) / 2
+    slope = -float(at @ log_loss) / float(at @ at)
+    residuals = log_loss - log_loss.mean() + slope * at
+    return slope, float(np.sqrt(residuals @ residuals / max(len(log_loss) - 2, 1) / (at @ at)))

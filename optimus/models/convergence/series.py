@@ -1,41 +1,76 @@
-"""The losses of a training run as the convergence models take them: a mean per epoch, or the points
-at their steps."""
+"""The losses of a training run as the convergence models take them.
+
+1. Losses become a mean per epoch, or the points at their steps.
+2. The learning rate's drops cut them: Optimus, section 3.1, "treat the training after the
+   adjustment as a new job".
+3. Their noise is estimated from differences of neighbours.
+
+Drops: where the log has the learning rate, a fall to at most 0.6 of it. A log that names the rate
+only when it changes (MXNet's schedulers) leaves the first one unknown: its first change counts as a
+drop unless the next one shows a smooth decay. Where the log never has it, a sudden fall of the
+loss: the medians of three epochs before and after differ by more than noise and the slope before
+explain, and by 10 % at least. A drop that only slows training down leaves no such mark.
+
+Noise: a second difference of independent noise of standard deviation s has sqrt(6) s, a third one
+sqrt(20) s, and hardly anything of a smooth course; the smaller estimate is the one that the course
+disturbs less. The median of absolute values is robust to outliers; with few points their mean
+square is mixed in."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from optimus.errors import NotReady
-from optimus.models.nnls import Vector
+from optimus.models import Vector
 from optimus.progress.loss_series import epoch_indexes
 from optimus.progress.types import LossPoint
 
 NEEDED_POINTS: Final = 5
 QUIET_EPOCHS: Final = 3
-"""So many epochs in a row the loss must fall by less than the threshold (the paper: "for several
-epochs")."""
+"""For so many epochs in a row the loss must fall by less than the threshold (the paper: "for
+several epochs")."""
 MEDIAN_OF: Final = 20
 """Without epochs a target is compared with the median of so many points."""
 _LEAST_LOSS: Final = 1e-300
 _NEARLY: Final = 0.1
-"""An epoch whose last loss comes so close to its end (a part of an epoch) counts as complete."""
+"""An epoch whose last loss is this close to its end (a part of an epoch) counts as complete."""
+
+_RATE_DROP: Final = 0.6
+"""A learning rate that falls to this part of the last one at once is a drop, not a smooth decay."""
+_BEFORE: Final = 8
+_MEDIAN_WINDOW: Final = 3
+_LEAST_FALL: Final = 0.1
+_TIMES_SLOPE: Final = 6.0
+_TIMES_NOISE: Final = 8.0
+
+LEAST_NOISE: Final = 1e-4
+"""No log prints its losses more exactly than this."""
+NOISE_LOOK_BACK: Final = 20
+"""So many epochs before a drop are used for its noise."""
+_SIGMAS_OF_MEDIAN: Final = 1.4826
+"""The standard deviation of a normal distribution over the median of its absolute values."""
+_FEW: Final = 9
+_DIFFERENCES: Final = ((2, np.sqrt(6)), (3, np.sqrt(20)))
+_USUAL_NOISE: Final = 0.01
+_NOISE_RATIO: Final = 0.8
+"""The noise after a drop of the learning rate as a part of that before it."""
+_NOISE_PRIOR_POINTS: Final = 4.0
+"""So many points after a drop weigh as much as the noise from before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossSeries:
-    """Losses to fit: one mean per completed epoch at k = epochs done, or one per point at k =
-    steps.
-
-    Not ``complete``: the first epoch is still running, and the one mean is of its beginning.
-    """
+    """Losses to fit: a mean per completed epoch at k = epochs done, or each point at k = steps."""
 
     k: Vector
     loss: Vector
     in_epochs: bool
     complete: bool = True
+    """False: the first epoch is still running, and the one mean is of its beginning."""
 
     @property
     def complete_loss(self) -> Vector:
@@ -44,7 +79,7 @@ class LossSeries:
 
     @property
     def unit(self) -> str:
-        """What k counts, for sentences."""
+        """What k counts, for messages."""
         return "epochs" if self.in_epochs else "steps"
 
     @property
@@ -56,13 +91,11 @@ class LossSeries:
     def log_loss(self) -> Vector:
         """The logarithms; a loss that was printed as 0 counts as half of the smallest other."""
         least = float(self.loss[self.loss > 0].min())
-        return np.asarray(
-            np.log(np.maximum(self.loss, max(least / 2, _LEAST_LOSS))), dtype=np.float64
-        )
+        return np.asarray(np.log(np.maximum(self.loss, max(least / 2, _LEAST_LOSS))), np.float64)
 
     @property
     def rising(self) -> "LossSeries":
-        """Without what comes after a later k: a log may be out of order."""
+        """Without points that come after one of a later k: a log may be out of order."""
         rises = self.k > np.concatenate([[-math.inf], np.maximum.accumulate(self.k)[:-1]])
         return self if rises.all() else replace(self, k=self.k[rises], loss=self.loss[rises])
 
@@ -79,17 +112,13 @@ class LossSeries:
 
     @classmethod
     def of(cls, points: Sequence[LossPoint]) -> "LossSeries":
-        """Means per epoch where the points know their epochs, else the points at their steps, else
-        in their order."""
+        """Means per epoch where all points have epochs, else the points by step, else by order."""
         if points and all(point.epoch is not None for point in points):
             return cls._per_epoch(points)
         known = [point for point in points if point.step is not None]
-        steps = [float(point.step or 0) for point in known] or [
-            float(n) for n in range(1, len(points) + 1)
-        ]
-        return cls(
-            np.array(steps), np.array([point.loss for point in known or points]), in_epochs=False
-        )
+        steps = [float(point.step or 0) for point in known] or list(range(1, len(points) + 1))
+        loss = np.array([point.loss for point in known or points])
+        return cls(np.array(steps, dtype=np.float64), loss, in_epochs=False)
 
     @classmethod
     def _per_epoch(cls, points: Sequence[LossPoint]) -> "LossSeries":
@@ -99,14 +128,122 @@ class LossSeries:
         index = epoch_indexes(epoch)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(index)) + 1])
         means = np.add.reduceat(loss * weight, starts) / np.add.reduceat(weight, starts)
-        k, complete = index[starts] + 1, bool(index[0] != index[-1]) or _completes_epoch(epoch[-1])
-        if len(starts) > 1 and not _completes_epoch(epoch[-1]):
-            k, means = (
-                k[:-1],
-                means[:-1],
-            )  # the beginning of an epoch is no fair sample of it: the loss falls within
+        ended = bool(epoch[-1] > math.ceil(epoch[-1]) - _NEARLY)
+        k, complete = index[starts] + 1, bool(index[0] != index[-1]) or ended
+        if len(starts) > 1 and not ended:
+            # The beginning of an epoch is no fair sample of it: the loss falls within.
+            k, means = k[:-1], means[:-1]
         return cls(k, means, in_epochs=True, complete=complete)
 
 
-def _completes_epoch(epoch: float) -> bool:
-    return epoch > math.ceil(epoch) - _NEARLY
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A drop of the learning rate before the point at ``index``."""
+
+    index: int
+    ratio: float | None = None
+    """New rate / old rate, ``None`` where unknown."""
+
+
+class Segment(NamedTuple):
+    """The ``series`` of losses since the learning rate last dropped, the end of the ``whole``."""
+
+    series: LossSeries
+    whole: LossSeries
+    drops: Sequence[Drop]
+
+
+def since_last_drop(points: Sequence[LossPoint]) -> Segment | NotReady:
+    """What a curve is fitted to; not ready with fewer than 5 points (complete epochs)."""
+    whole = LossSeries.of(points)
+    drops = learning_rate_drops(points, whole)
+    series = (LossSeries.of(points[drops[-1].index :]) if drops else whole).rising
+    return series.refusal(since_drop=bool(drops)) or Segment(series, whole, drops)
+
+
+def learning_rate_drops(
+    points: Sequence[LossPoint], series: LossSeries | None = None
+) -> list[Drop]:
+    """The drops of the learning rate among points in training order, by its values or the losses.
+
+    ``series`` are the losses of these points, where they are at hand."""
+    rates = [
+        (n, each.learning_rate) for n, each in enumerate(points) if each.learning_rate is not None
+    ]
+    if not rates:
+        return _drops_of_loss(points, series or LossSeries.of(points))
+    changes = rates[:1] + [new for old, new in pairwise(rates) if new[1] != old[1]]
+    first = changes[0][0]
+    always_named = len(rates) == len(points) - first
+    decays_smoothly = len(changes) > 1 and changes[1][1] > _RATE_DROP * changes[0][1]
+    drops = [Drop(first)] if first > 0 and always_named and not decays_smoothly else []
+    return drops + [
+        Drop(n, rate / former)
+        for (_, former), (n, rate) in pairwise(changes)
+        if former > 0 and rate <= _RATE_DROP * former
+    ]
+
+
+def _drops_of_loss(points: Sequence[LossPoint], series: LossSeries) -> list[Drop]:
+    """Drops of the learning rate that the epoch means alone show; none without epochs."""
+    few = len(series.complete_loss) < _BEFORE + _MEDIAN_WINDOW
+    if not series.in_epochs or few or not (series.loss > 0).all():
+        return []
+    epochs = [series.k[start] for start in sudden_falls(np.log(series.loss))]
+    return [
+        Drop(next(n for n, p in enumerate(points) if p.epoch is not None and p.epoch > k - 1))
+        for k in epochs
+    ]
+
+
+def sudden_falls(log_loss: Vector) -> list[int]:
+    """The indexes at which the logs of epoch means fall suddenly to another level."""
+    window = _MEDIAN_WINDOW
+    if len(log_loss) < _BEFORE + window:
+        return []
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(log_loss, window), axis=1)
+    at = np.arange(_BEFORE, len(log_loss) - window + 1)
+    level, earlier, earliest = medians[at - window], medians[at - 2 * window], medians[at - _BEFORE]
+    slope = np.maximum(
+        np.maximum(earliest - level, 0) / (_BEFORE - window), (earlier - level) / window
+    )
+    fall = level - medians[at] - window * slope
+    noise = sliding_noise(log_loss, _BEFORE)[at - _BEFORE]
+    needed = np.maximum(np.maximum(_TIMES_NOISE * noise, _LEAST_FALL), _TIMES_SLOPE * slope)
+    starts: list[int] = []
+    for n in at[fall > needed]:
+        if not starts or n >= starts[-1] + _BEFORE:
+            nearby = np.arange(n - 1, min(n + window, len(log_loss)))
+            starts.append(int(nearby[np.argmax(log_loss[nearby - 1] - log_loss[nearby])]))
+    return starts
+
+
+def estimate_noise(log_loss: Vector) -> float:
+    """The standard deviation of the logs of epoch means about their course; at least 1e-4."""
+    if len(log_loss) < 4:
+        return _USUAL_NOISE
+    found = (_scatter(np.diff(log_loss, order) / norm) for order, norm in _DIFFERENCES)
+    return max(min(found), LEAST_NOISE)
+
+
+def _scatter(differences: Vector) -> float:
+    robust = _SIGMAS_OF_MEDIAN * float(np.median(np.abs(differences)))
+    if len(differences) > _FEW:
+        return robust
+    return float(np.sqrt((robust**2 + float(np.mean(differences**2))) / 2))
+
+
+def pooled_noise(noise: float, points: int, before: float) -> float:
+    """The noise of ``points`` after a drop, pooled with the noise from before it (in logs)."""
+    share = max(points - 2, 0) / (max(points - 2, 0) + _NOISE_PRIOR_POINTS)
+    expected = max(_NOISE_RATIO * before, LEAST_NOISE)
+    return float(np.exp(share * np.log(noise) + (1 - share) * np.log(expected)))
+
+
+def sliding_noise(log_loss: Vector, window: int) -> Vector:
+    """The noise of each stretch of ``window`` points, which is short; (points - window + 1,)."""
+    second = (log_loss[2:] - 2 * log_loss[1:-1] + log_loss[:-2]) / np.sqrt(6)
+    stretches = np.lib.stride_tricks.sliding_window_view(np.abs(second), window - 2)
+    median, square = np.median(stretches, axis=1), np.mean(stretches**2, axis=1)
+    noise = np.sqrt(((_SIGMAS_OF_MEDIAN * median) ** 2 + square) / 2)
+    return np.maximum(np.asarray(noise, dtype=np.float64), LEAST_NOISE)

@@ -1,90 +1,247 @@
-"""The curve of the time per step through what was measured: each shape fitted, then averaged
-(Optimus, section 3.2).
+"""The time of a training step by counts: its terms, and the curve through measured speeds.
 
-For each shape of the PSs' term non-negative least squares on the relative error gives its
-coefficients. Its weight is its odds times how likely its residuals are when their scale is unknown:
-about 3 %, far less if they are no accident. The average of the curves is again a curve of the same
-terms. Few samples leave it near the odds, many decide. What the curve is uncertain of is what each
-shape is uncertain of, and how far the shapes are apart."""
+Optimus, section 3.2, equations 3 and 4:
 
+Sync:   1/f = t0 * M/w + t1 + t2 * s(p, w) + t3 * w + t4 * p
+Async:  w/f = t0 + t1 * s(p, w) + t2 * w + t3 * p
+
+s is the time of the PSs and the links: w/p in the paper. A shape with knee r and update cost u is
+max((w + u)/p, r (1 + u)): below the knee something other than the PSs limits, usually the worker's
+own link (r = the ratio of the two bandwidths); u is the work of a PS once per step, in units of its
+work for each worker (sync training: the update). Where workers share cores, each of more than c
+becomes slower: M/w becomes M max(1/w, 1/c), w becomes max(w, c).
+
+For each shape non-negative least squares on the relative error gives the coefficients. Its
+posterior weight is its prior times the likelihood of its residuals under an unknown scale: about
+3 %, possibly much smaller. The weighted average of the shapes is again a curve of the same terms;
+few samples leave the weights near the prior."""
+
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 
-from optimus.models.nnls import Matrix, Vector, fit_each_relative
+from optimus.jobs import Batch, BatchScope, TrainingMode
+from optimus.models import Matrix, Vector
 from optimus.models.speed.samples import Measured
-from optimus.models.speed.terms import SpeedTerms
+
+_Key = TypeVar("_Key")
 
 _USUAL_ERROR: Final = 0.03
-_USUAL_WORTH: Final = 2.0
-"""Relative error of a curve around its samples, and how many samples that guess is worth."""
+_USUAL_SAMPLES: Final = 2.0
+"""Relative error of a curve around its samples a priori, and how many samples that counts for."""
 _SMALLER_ERRORS: Final = np.array([1.0, 1 / 30, 1e-3, 1 / 30e3])
-_SMALLER_ODDS: Final = np.array([1.0, 0.01, 0.01, 0.01])
-"""Perhaps the error is much smaller than usual. That shows only where there are more samples than
-coefficients."""
-_PRIOR: Final = 1e-3
+_SMALLER_PRIOR: Final = np.array([1.0, 0.01, 0.01, 0.01])
+"""The error may be much smaller than usual; that shows only with more samples than coefficients."""
+_RIDGE: Final = 1e-3
 _LEAST_ERROR: Final = 0.05
-_LEAST_WORTH: Final = 4.0
-"""For the uncertainty: what the error is taken for, and for how many samples that counts, as a few
-prove little."""
+_LEAST_SAMPLES: Final = 4.0
+"""For the uncertainty: the error a priori, and how many samples that counts for."""
+_NNLS_ROUNDS: Final = 100
+"""Iterations per column, at most; a few are usual, and giving up would be an exception."""
+
+
+class SpeedForm(StrEnum):
+    """Which shapes the PSs' term may have."""
+
+    PAPER = "paper"
+    """w/p alone."""
+    KNEE = "knee"
+    """max(w/p, 1) alone: workers and PSs have links of one bandwidth."""
+    BLEND = "blend"
+    """Several shapes, averaged by how well they explain the samples."""
+
+
+class Shape(NamedTuple):
+    """One shape of the terms."""
+
+    knee: float
+    update: float = 0.0
+    prior: float = 1.0
+    """Prior weight, up to a common factor."""
+    cores: float = 0.0
+    """Workers beyond which they share cores; 0: never."""
+
+
+_KNEES: Final = (0.35, 0.7, 1.0, 1.4, 2.8)
+_KNEE_SPREAD: Final = 0.8
+"""Prior standard deviation of log(knee) around 0: two thirds of clusters are in 0.45 to 2.2."""
+_NO_KNEE_PRIOR: Final = 0.15
+_UPDATE: Final = 4.0
+_UPDATE_KNEES: Final = (0.25, 1.0)
+_UPDATE_PRIOR: Final = 0.5
+_CORES: Final = (2.0, 3.0, 5.0)
+_CORES_KNEES: Final = (0.7, 1.4)
+_CORES_PRIOR: Final = 0.2
+
+
+def _knee_prior(knee: float) -> float:
+    return math.exp(-((math.log(knee) / _KNEE_SPREAD) ** 2) / 2)
+
+
+_BLEND_ASYNC: Final = (
+    Shape(0.0, 0.0, _NO_KNEE_PRIOR),
+    *(Shape(knee, 0.0, _knee_prior(knee)) for knee in _KNEES),
+    *(
+        Shape(knee, 0.0, _CORES_PRIOR * _knee_prior(knee), cores)
+        for cores in _CORES
+        for knee in _CORES_KNEES
+    ),
+)
+_BLEND_SYNC: Final = (
+    *_BLEND_ASYNC,
+    *(Shape(knee, _UPDATE, _UPDATE_PRIOR * _knee_prior(knee)) for knee in _UPDATE_KNEES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedTerms:
+    """The terms of the linear model for one kind of job."""
+
+    mode: TrainingMode
+    batch: Batch | None = None
+    form: SpeedForm = SpeedForm.BLEND
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes that the PSs' term may have."""
+        if self.form is not SpeedForm.BLEND:
+            return (Shape(0.0 if self.form is SpeedForm.PAPER else 1.0),)
+        return _BLEND_SYNC if self.mode is TrainingMode.SYNC else _BLEND_ASYNC
+
+    def columns(self, ps: ArrayLike, workers: ArrayLike) -> Matrix:
+        """Columns of each shape at each pair of counts (broadcast): (shapes, ..., terms)."""
+        p, w = np.broadcast_arrays(
+            np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
+        )
+        knees, updates, _, cores = np.array(self.shapes).T.reshape(4, -1, *(1,) * p.ndim)
+        shaped = np.maximum((w + updates) / p, knees * (1 + updates))
+        columns: tuple[ArrayLike, ...]
+        if self._batch_is_shared:
+            least = np.divide(1.0, cores, where=cores > 0, out=np.zeros_like(cores))
+            columns = (self._examples * np.maximum(1 / w, least), 1.0, shaped, w, p)
+        else:
+            columns = (1.0, shaped, np.maximum(w, cores), p)
+        stacked = np.empty((*shaped.shape, len(columns)))
+        for index, column in enumerate(columns):
+            stacked[..., index] = column
+        return stacked
+
+    def total(self, ps: ArrayLike, workers: ArrayLike, coefficients: Matrix) -> NDArray[np.float64]:
+        """Sum over shapes and terms of coefficient (shapes, terms) times column, at each counts.
+
+        ``columns`` would hold them all at once: at 1,000 by 1,000 counts half a gigabyte."""
+        p, w = np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
+        *parts, constant, shaped, linear, servers = coefficients.T
+        total = constant.sum() + servers.sum() * p + np.zeros_like(w)
+        knees = ((each.knee, each.update) for each in self.shapes)
+        for (knee, update), factor in _summed(knees, shaped):
+            total = total + factor * np.maximum((w + update) / p, knee * (1 + update))
+        cores = [each.cores for each in self.shapes]
+        if not parts:
+            slowed = sum(factor * np.maximum(w, most) for most, factor in _summed(cores, linear))
+            return np.asarray(total + slowed)
+        for most, factor in _summed(cores, parts[0]):
+            part = np.maximum(1 / w, 1 / most if most else 0.0)
+            total = total + self._examples * factor * part
+        return np.asarray(total + linear.sum() * w)
+
+    def steps(self, workers: ArrayLike) -> Vector:
+        """Steps in the modelled time: 1 (sync: of all workers) or w (async: one of each)."""
+        w = np.asarray(workers, dtype=np.float64)
+        return w if self.mode is TrainingMode.ASYNC else np.ones_like(w)
+
+    @property
+    def _examples(self) -> int:
+        return self.batch.size if self.batch else 1
+
+    @property
+    def _batch_is_shared(self) -> bool:
+        """Whether more workers make each one's part smaller; assumed possible if unknown."""
+        own = self.batch is not None and self.batch.scope is BatchScope.WORKER
+        return self.mode is TrainingMode.SYNC and not own
+
+
+def _summed(keys: Iterable[_Key], factors: Vector) -> Iterable[tuple[_Key, float]]:
+    """The sum of the factors of each key, where it is not 0."""
+    sums: dict[_Key, float] = {}
+    for key, factor in zip(keys, factors.tolist(), strict=True):
+        sums[key] = sums.get(key, 0.0) + factor
+    return [(key, factor) for key, factor in sums.items() if factor]
+
+
+def fit_relative(columns: Matrix, target: Vector, weights: Vector) -> Matrix:
+    """Coefficients >= 0 that minimise the weighted sum of squared relative errors.
+
+    ``columns`` is (sets, rows, coefficients), ``target`` (rows,) and > 0, ``weights`` (rows,) and
+    >= 0; each set is fitted alone: (sets, coefficients). Lawson and Hanson's algorithm. Columns are
+    scaled to unit norm, so that the order in which they enter does not depend on their units."""
+    roots = np.sqrt(weights)
+    scaled = columns * (roots / target)[:, np.newaxis]
+    norms = np.sqrt(np.einsum("sij,sij->sj", scaled, scaled))
+    norms = np.where(norms > 0, norms, 1.0)
+    scaled /= norms[:, np.newaxis]
+    solutions = [nnls(each, roots, maxiter=_NNLS_ROUNDS * each.shape[1])[0] for each in scaled]
+    return np.asarray(np.array(solutions) / norms, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """Seconds per step, as an average over shapes: ``weights`` (shapes,), ``coefficients`` (shapes,
-    terms).
-
-    ``error`` is the relative error of the samples around it. ``information`` is what the samples
-    say of the coefficients, (shapes, terms, terms): X'WX of rows relative to the time, with columns
-    divided by ``scale``."""
+class StepTimeCurve:
+    """Seconds per step, as a weighted average over shapes."""
 
     terms: SpeedTerms
     weights: Vector
+    """Posterior weights, (shapes,)."""
     coefficients: Matrix
+    """(shapes, terms)."""
     error: float
+    """Relative error of the samples around the curve."""
     information: Matrix
+    """X'WX of rows relative to the time, with columns divided by ``scale``, (shapes, terms,
+    terms)."""
     scale: Matrix
 
     @classmethod
-    def fit(cls, measured: Measured, terms: SpeedTerms, factors: Vector | None = None) -> "Curve":
-        """Fit to all entries; ``factors`` are those of their nodes, by which their speeds are
-        divided first."""
+    def fit(
+        cls, measured: Measured, terms: SpeedTerms, factors: Vector | None = None
+    ) -> "StepTimeCurve":
+        """Fit to all entries; their speeds are divided by their nodes' ``factors`` first."""
         columns = terms.columns(measured.ps, measured.workers)
         speed = (
             measured.steps_per_second if factors is None else measured.steps_per_second / factors
         )
-        target, worth = terms.work(measured.workers) / speed, measured.worth
-        coefficients = fit_each_relative(columns, target, worth)
+        target, fit_weights = terms.steps(measured.workers) / speed, measured.fit_weights
+        coefficients = fit_relative(columns, target, fit_weights)
         errors = np.einsum("snk,sk->sn", columns, coefficients) / target - 1
-        weights = _likely(errors**2 @ worth, worth, columns.shape[-1], terms)
+        weights = _posterior_weights(errors**2 @ fit_weights, fit_weights, columns.shape[-1], terms)
         freedom = max(len(target) - columns.shape[-1], 0)
-        squares = worth @ (weights @ errors) ** 2
-        error = np.sqrt((_LEAST_WORTH * _LEAST_ERROR**2 + squares) / (_LEAST_WORTH + freedom))
+        squares = fit_weights @ (weights @ errors) ** 2
+        error = np.sqrt((_LEAST_SAMPLES * _LEAST_ERROR**2 + squares) / (_LEAST_SAMPLES + freedom))
         rows = columns / target[:, np.newaxis]
         scale = np.sqrt(np.mean(rows**2, axis=1))
         scaled = rows / scale[:, np.newaxis]
-        information = np.einsum("sni,n,snj->sij", scaled, worth, scaled)
+        information = np.einsum("sni,n,snj->sij", scaled, fit_weights, scaled)
         return cls(terms, weights, coefficients, float(error), information, scale)
 
     def seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """Seconds of a step of all workers (sync) or of one step of each (async), arrays
-        broadcast."""
+        """Seconds of one step of all workers (sync) or of each (async), arrays broadcast."""
         return self.terms.total(ps, workers, self.weights[:, np.newaxis] * self.coefficients)
 
     def variances(
         self, ps: ArrayLike, workers: ArrayLike
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Relative variance of the time at each pair of counts: within the shapes per squared
-        error, and between them.
+        """Relative variance of the time: within the shapes per squared error, and between them.
 
-        The first is x'A^-1 x with A the information and a weak prior, averaged over the shapes.
-        """
+        The first is x'A^-1 x with A the information and a weak prior, averaged over the shapes."""
         columns = self.terms.columns(ps, workers)
         each = np.einsum("s...k,sk->s...", columns, self.coefficients)
         mean = np.tensordot(self.weights, each, 1)
-        inverse = np.linalg.inv(self.information + _PRIOR * np.eye(columns.shape[-1]))
+        inverse = np.linalg.inv(self.information + _RIDGE * np.eye(columns.shape[-1]))
         lead = (slice(None), *(np.newaxis,) * np.ndim(mean), slice(None))
         rows = columns / mean[..., np.newaxis] / self.scale[lead]
         within = np.einsum(
@@ -94,20 +251,18 @@ class Curve:
         return np.asarray(within), np.asarray(between)
 
 
-def _likely(squares: Vector, worth: Vector, coefficients: int, terms: SpeedTerms) -> Vector:
-    """How likely each shape is, given the weighted sum of its squared relative errors; sums to
-    1."""
-    odds = np.array([shape.odds for shape in terms.shapes])
-    if len(odds) == 1:
+def _posterior_weights(
+    squares: Vector, fit_weights: Vector, coefficients: int, terms: SpeedTerms
+) -> Vector:
+    """The shapes' posterior weights from their weighted sums of squared relative errors."""
+    prior = np.array([shape.prior for shape in terms.shapes])
+    if len(prior) == 1:
         return np.ones(1)
-    spare = max(len(worth) - coefficients, 0)
-    scales = _USUAL_WORTH * (_USUAL_ERROR * _SMALLER_ERRORS) ** 2
-    exponent = -(_USUAL_WORTH + worth.sum()) / 2
-    powers = (
-        np.log(_SMALLER_ODDS)
-        - spare * np.log(_SMALLER_ERRORS)
-        + exponent * np.log1p(squares[:, None] / scales)
-    )
-    logs = np.log(odds) + np.logaddexp.reduce(powers, axis=1)
+    spare = max(len(fit_weights) - coefficients, 0)
+    scales = _USUAL_SAMPLES * (_USUAL_ERROR * _SMALLER_ERRORS) ** 2
+    exponent = -(_USUAL_SAMPLES + fit_weights.sum()) / 2
+    log_likelihoods = exponent * np.log1p(squares[:, None] / scales)
+    log_scales = np.log(_SMALLER_PRIOR) - spare * np.log(_SMALLER_ERRORS)
+    logs = np.log(prior) + np.logaddexp.reduce(log_scales + log_likelihoods, axis=1)
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())

@@ -1,56 +1,162 @@
-"""Speed as a function of the counts of PSs and workers (Optimus, section 3.2, equations 3 and 4).
+"""The speed model: steps per second by counts of PSs and workers (Optimus, section 3.2).
 
-Samples are weighed and repeats put together (``speed_samples``); the curve of the time per step is
-fitted by non-negative least squares on the relative error, averaged over shapes of the PSs' term
-(``speed_curve``,
-``speed_terms``); where a measured value lies beside it, the curve gives way smoothly
-(``speed_deviation``); a factor tells kinds of nodes apart (``speed_kinds``). One fit answers all
-queries of an interval, arrays at once."""
+1. Samples are weighted and repeats merged (``samples``).
+2. A factor for each class of nodes and a curve of the time per step (``curve``) are fitted in
+   turns: the curve to speeds divided by the factors, then each factor as the mean of measured /
+   curve, shrunk towards 1 by a prior (its log has a standard deviation of 0.3).
+3. Beside the curve, a Gaussian process over (log2 PSs, log2 workers) models the deviation: about
+   4 % at any counts, correlated within a factor of two of both, observed at the samples through
+   their noise. Its mean is part of every prediction, so that a gain is never the difference of a
+   measured and a fitted value, and one noisy sample moves its neighbours only part of the way.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+One fit answers all queries of an interval, arrays at once."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.errors import NotReady
 from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
-from optimus.models.speed.curve import Curve
-from optimus.models.speed.deviation import Deviation
-from optimus.models.speed.node_factors import KindFactors
+from optimus.models import Matrix, Vector
+from optimus.models.speed.curve import SpeedForm, SpeedTerms, StepTimeCurve, fit_relative
 from optimus.models.speed.samples import Measured
-from optimus.models.speed.terms import SpeedForm, SpeedTerms
 from optimus.progress.types import SpeedSample
 
-__all__ = [
-    "NEEDED_COUNTS",
-    "Measured",
-    "SpeedForm",
-    "SpeedModel",
-    "SpeedTerms",
-    "needed_counts",
-    "why_not_ready",
-]
-
 NEEDED_COUNTS: Final = 3
+_FACTOR_SPREAD: Final = 0.3
+_SAMPLE_ERROR: Final = 0.05
+"""Relative error of a sample around the curve."""
+_PRIOR_SAMPLES: Final = (_SAMPLE_ERROR / _FACTOR_SPREAD) ** 2
+_ROUNDS: Final = 30
+_CLOSE: Final = 1e-3
+_DEVIATION_SPREAD: Final = 0.04
+_LENGTH_SCALE: Final = 1.0
+"""In doublings of a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFactors:
+    """The factor of each class of nodes on the curve's speed; 1 for an unknown one."""
+
+    mode: TrainingMode
+    factors: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def fit(cls, measured: Measured, terms: SpeedTerms) -> "NodeFactors":
+        """Fit to entries of several classes; those of mixed nodes only shape the curve."""
+        kinds = sorted({kind for kind in measured.kinds if kind and "*" not in kind})
+        fitted = cls(terms.mode)
+        if len(set(measured.kinds)) < 2 or not kinds:
+            return fitted
+        # One shape is enough to tell classes apart.
+        form = SpeedForm.KNEE if terms.form is SpeedForm.BLEND else terms.form
+        plain = SpeedTerms(terms.mode, terms.batch, form)
+        columns = plain.columns(measured.ps, measured.workers)
+        steps, fit_weights = terms.steps(measured.workers), measured.fit_weights
+        for _ in range(_ROUNDS):
+            seconds = steps / measured.steps_per_second * fitted.each(measured)
+            (coefficients,) = fit_relative(columns, seconds, fit_weights)
+            logs = np.log(measured.steps_per_second * (columns[0] @ coefficients) / steps)
+            factors = {}
+            for kind in kinds:
+                here = np.array([each == kind for each in measured.kinds])
+                weights = fit_weights[here]
+                mean = weights @ logs[here] / (weights.sum() + _PRIOR_SAMPLES)
+                factors[kind] = float(np.exp(mean))
+            former, fitted = fitted, cls(terms.mode, MappingProxyType(factors))
+            if max(abs(math.log(fitted.of(k) / former.of(k))) for k in kinds) < _CLOSE:
+                break
+        return fitted
+
+    def of(self, kind: str) -> float:
+        """The factor of one class, or of several as ``mixed_kind`` writes them.
+
+        Sync training is as fast as the slowest worker's nodes, async training sums."""
+        if "*" not in kind:
+            return self.factors.get(kind, 1.0)
+        parts = [part.rpartition("*") for part in kind.split(",")]
+        factors = [self.factors.get(name, 1.0) for name, _, _ in parts]
+        if self.mode is TrainingMode.SYNC:
+            return min(factors)
+        counts = [float(count) if count.isdecimal() else 1.0 for _, _, count in parts]
+        return float(np.average(factors, weights=counts)) if any(counts) else 1.0
+
+    def each(self, measured: Measured) -> Vector:
+        """The factor of each entry."""
+        return np.array([self.of(kind) for kind in measured.kinds], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deviation:
+    """The log of (true time / time of the curve) given the samples: a Gaussian process."""
+
+    log_counts: Matrix
+    """Of the samples, (samples, 2)."""
+    alpha: Vector
+    """Precision times observations, (samples,)."""
+    precision: Matrix
+    """The inverse of the samples' covariance, in units of the prior variance."""
+
+    @classmethod
+    def of(cls, ps: Vector, workers: Vector, logs: Vector, variance: Vector) -> Self:
+        """From the logs of measured time / the curve's time, and the variance of their noise."""
+        log_counts = _log_counts(ps, workers)
+        covariance = _kernel(log_counts, log_counts) + np.diag(variance / _DEVIATION_SPREAD**2)
+        precision = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+        return cls(log_counts, precision @ logs, precision)
+
+    def mean(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The mean log of the factor on the curve's time at each pair of counts (broadcast)."""
+        # The kernel is a product of one along each count, so a grid needs no row for each of its
+        # pairs and samples.
+        along_ps, along_workers = (
+            _kernel(_log_counts(each), self.log_counts[:, [n]])
+            for n, each in enumerate((ps, workers))
+        )
+        return np.asarray(np.einsum("...i,...i,i->...", along_ps, along_workers, self.alpha))
+
+    def variance(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """The posterior part of the deviation's variance at each pair of counts.
+
+        It also grows with the square of the distance to the nearest sample: a curve errs more in
+        extrapolation than between its samples."""
+        log_counts = _log_counts(ps, workers)
+        near = _kernel(log_counts, self.log_counts)
+        known = np.einsum("...i,ij,...j->...", near, self.precision, near, optimize=True)
+        apart = np.linalg.norm(log_counts[..., np.newaxis, :] - self.log_counts, axis=-1)
+        return np.asarray(np.maximum(1 - known, 0.0) * (1 + apart.min(axis=-1)) ** 2)
+
+
+def _log_counts(*counts: ArrayLike) -> Matrix:
+    """The logs of the counts, as the last axis."""
+    each = np.broadcast_arrays(*(np.asarray(count, dtype=np.float64) for count in counts))
+    return np.stack([np.log2(one) for one in each], axis=-1)
+
+
+def _kernel(points: Matrix, others: Matrix) -> Matrix:
+    apart = (points[..., np.newaxis, :] - others) / _LENGTH_SCALE
+    return np.asarray(np.exp(-np.sum(apart**2, axis=-1) / 2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpeedModel:
     """A fitted speed: implements ``models.forecast.Speed``.
 
-    Every value comes from the same function, also where a speed was measured: a difference between
-    a measured and a fitted value is mostly the error of the fit, and would be taken for a gain.
-    ``anchored`` multiplies the whole function, so that it meets a measured value and all its ratios
-    stay. ``samples`` is how many different counts (on different kinds of nodes) stand behind it.
-    """
+    Every value comes from the same function, also where a speed was measured: the difference of a
+    measured and a fitted value is mostly the error of the fit, and would be taken for a gain."""
 
-    curve: Curve
+    curve: StepTimeCurve
     deviation: Deviation
-    kinds: KindFactors
+    nodes: NodeFactors
     samples: int
+    """Entries that were fitted: different counts on different classes of nodes."""
     factor: float = 1.0
+    """Multiplies the whole function, so that ``anchored`` keeps its ratios."""
     node_factor: float = 1.0
 
     @classmethod
@@ -62,32 +168,25 @@ class SpeedModel:
         form: SpeedForm = SpeedForm.BLEND,
         needed: int = NEEDED_COUNTS,
     ) -> "SpeedModel | NotReady":
-        """Fit to samples; not ready with fewer than ``needed`` different counts, or only such as
-        have p = w.
+        """Fit to samples; not ready with fewer than ``needed`` different counts, or all p = w.
 
-        On the diagonal the terms 1 and w/p, and w and p, are the same, and the answer would be
-        arbitrary."""
+        With p = w the terms 1 and w/p, and w and p, are the same: the fit would be arbitrary."""
         measured = Measured.of(samples)
         return why_not_ready(measured, needed) or cls.of(measured, SpeedTerms(mode, batch, form))
 
     @classmethod
     def of(cls, measured: Measured, terms: SpeedTerms) -> "SpeedModel":
-        """Fit to samples that are put together already, few though they may be; at least one."""
-        kinds = KindFactors.fit(measured, terms)
-        factors = kinds.each(measured)
-        curve = Curve.fit(measured, terms, factors)
+        """Fit to merged samples, at least one."""
+        nodes = NodeFactors.fit(measured, terms)
+        factors = nodes.each(measured)
+        curve = StepTimeCurve.fit(measured, terms, factors)
         ps, workers = measured.ps, measured.workers
         logs = np.zeros(len(ps))
         if terms.form is SpeedForm.BLEND:
-            logs = np.log(
-                terms.work(workers)
-                / measured.steps_per_second
-                * factors
-                / curve.seconds(ps, workers)
-            )
-        return cls(
-            curve, Deviation.of(ps, workers, logs, measured.variance), kinds, len(measured.counts)
-        )
+            seconds = terms.steps(workers) / measured.steps_per_second * factors
+            logs = np.log(seconds / curve.seconds(ps, workers))
+        deviation = Deviation.of(ps, workers, logs, measured.variance)
+        return cls(curve, deviation, nodes, len(measured.counts))
 
     @property
     def terms(self) -> SpeedTerms:
@@ -105,40 +204,33 @@ class SpeedModel:
         return self.curve.error
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """The job's steps per second at each pair of counts (arrays broadcast); see the class about
-        what is given."""
+        """The job's steps per second at each pair of counts (arrays broadcast)."""
         seconds = self.curve.seconds(ps, workers)
-        if self.deviation.pulls.any():
-            seconds = seconds * np.exp(self.deviation.log(ps, workers))
+        if self.deviation.alpha.any():
+            seconds = seconds * np.exp(self.deviation.mean(ps, workers))
+        factor = self.factor * self.node_factor
         with np.errstate(divide="ignore"):
-            return np.asarray(
-                self.factor * self.node_factor * self.terms.work(workers) / seconds,
-                dtype=np.float64,
-            )
+            return np.asarray(factor * self.terms.steps(workers) / seconds, dtype=np.float64)
 
     def at(self, counts: Counts) -> float:
         """Steps per second at these counts."""
         return float(self.steps_per_second(counts.ps, counts.workers))
 
     def uncertainty(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """Relative standard deviation of the predicted speed at each pair of counts (arrays
-        broadcast).
+        """Relative standard deviation of the mean speed at each pair of counts (broadcast).
 
-        Of the mean speed there, not of a single run. What the coefficients leave open, how far the
-        shapes are apart, and how far the truth may lie beside all of them.
-        """
+        From the coefficients, the difference between shapes, and the deviation from all of them."""
         within, between = self.curve.variances(ps, workers)
-        unknown = self.deviation.unknown(ps, workers)
-        return np.asarray(np.sqrt(self.error**2 * (within + unknown) + between), dtype=np.float64)
+        variance = self.error**2 * (within + self.deviation.variance(ps, workers)) + between
+        return np.asarray(np.sqrt(variance), dtype=np.float64)
 
     def anchored(self, counts: Counts, steps_per_second: float) -> "SpeedModel":
         """The same function, multiplied so that it gives this speed at these counts."""
         return replace(self, factor=self.factor * steps_per_second / self.at(counts))
 
     def on(self, node_kind: str) -> "SpeedModel":
-        """The same job with its workers on nodes of this kind; of an average kind where it was not
-        measured."""
-        return replace(self, node_factor=self.kinds.of(node_kind))
+        """The same job with its workers on nodes of this class; of factor 1 if not measured."""
+        return replace(self, node_factor=self.nodes.of(node_kind))
 
 
 def why_not_ready(measured: Measured, needed: int = NEEDED_COUNTS) -> NotReady | None:
@@ -155,8 +247,7 @@ def why_not_ready(measured: Measured, needed: int = NEEDED_COUNTS) -> NotReady |
 
 
 def needed_counts(bounds: CountBounds) -> int:
-    """At how many different counts a job's speed has to be measured: 3, or as many as its bounds
-    allow."""
+    """How many different counts have to be measured: 3, or as many as the bounds allow."""
     if bounds.max_ps is None or bounds.max_workers is None:
         return NEEDED_COUNTS
     allowed = (bounds.max_ps - bounds.min_ps + 1) * (bounds.max_workers - bounds.min_workers + 1)

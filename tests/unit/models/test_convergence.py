@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Counts, Goal, Role, TargetLoss, TrainingMode
 from optimus.models.convergence import LossCurve, LossSeries, TimeToGoal
-from optimus.models.convergence.family import family
-from optimus.models.convergence.noise import noise_of, sliding_noise
-from optimus.models.convergence.posterior import binned, posterior
+from optimus.models.convergence.posterior import binned, decay_tables, posterior
+from optimus.models.convergence.series import estimate_noise, sliding_noise
 from optimus.progress.log import ProgressLog
 from optimus.progress.options import LogFormatOptions
 from optimus.progress.types import LossPoint
@@ -113,7 +112,7 @@ class TestNoise:
     def test_it_is_told_apart_from_the_course(self, count: int, noise: float) -> None:
         course = np.log(COURSES["an exponential to a floor"][:count])
         rng = np.random.default_rng(count)
-        found = [noise_of(course + noise * rng.standard_normal(count)) for _ in range(60)]
+        found = [estimate_noise(course + noise * rng.standard_normal(count)) for _ in range(60)]
         assert np.median(found) == pytest.approx(noise, rel=0.35)
 
     def test_of_each_short_stretch_it_is_that_of_the_stretch_by_second_differences(self) -> None:
@@ -172,8 +171,8 @@ def test_any_losses_give_an_arrival_or_a_reason(losses: list[float], goal: Goal)
     found = curve.time_to_goal(goal)
     if found is not None:
         assert len(losses) + 1 <= found.low <= found.point <= found.high < np.inf
-        assert (np.diff(found.chance) >= -1e-9).all()
-        assert -1e-9 <= found.chance[0] <= found.chance[-1] <= 1 + 1e-9
+        assert (np.diff(found.cdf) >= -1e-9).all()
+        assert -1e-9 <= found.cdf[0] <= found.cdf[-1] <= 1 + 1e-9
     answer = curve.until(goal)
     assert isinstance(answer, TimeToGoal) or "not reachable at this rate" in answer.reason
 
@@ -201,14 +200,14 @@ class TestPosterior:
         ).standard_normal(40)
         past = binned((np.arange(40) + 0.5) / 40, losses)
         centres = (np.arange(48) + 0.5) / 48
-        total = np.zeros(len(family().log_prior))
+        total = np.zeros(len(decay_tables().log_prior))
         for begin in (0.4, 0.7):
             inside = centres >= begin
             likelihoods = []
-            for row, log_prior in enumerate(family().log_prior):
+            for row, log_prior in enumerate(decay_tables().log_prior):
                 residuals = (
                     past.log_loss[inside]
-                    - family().laws[np.array([row])].log_course(centres[inside])[0]
+                    - decay_tables().decays[np.array([row])].log_course(centres[inside])[0]
                 )
                 worth = max(0.15 * 40 * (1 - begin), 2.0)
                 likelihoods.append(
@@ -219,12 +218,12 @@ class TestPosterior:
         assert np.bincount(ours.rows, ours.weights) == pytest.approx(total, abs=1e-9)
 
     def test_the_tables_are_of_the_present_and_their_steepness_is_their_slope(self) -> None:
-        laws = family().laws
-        assert laws.log_course(np.array([1.0])) == pytest.approx(0.0, abs=1e-12)
+        decays = decay_tables().decays
+        assert decays.log_course(np.array([1.0])) == pytest.approx(0.0, abs=1e-12)
         x = np.array([0.3, 1.0, 1.5])
-        slope = (laws.log_course(x - 1e-6) - laws.log_course(x + 1e-6)) / 2e-6
-        gone = laws.log_course(x) < -30
-        assert laws.steepness(x)[~gone] == pytest.approx(slope[~gone], rel=1e-3, abs=1e-6)
+        slope = (decays.log_course(x - 1e-6) - decays.log_course(x + 1e-6)) / 2e-6
+        gone = decays.log_course(x) < -30
+        assert decays.steepness(x)[~gone] == pytest.approx(slope[~gone], rel=1e-3, abs=1e-6)
 
 
 class TestGoals:
@@ -277,9 +276,9 @@ class TestAfterADrop:
 
     def test_right_after_it_the_descent_from_before_counts_too(self) -> None:
         curve = fitted(self.points(after=6))
-        assert curve.steady is not None
+        assert curve.prior is not None
         slope = -np.diff(np.log([point.loss for point in self.points(after=0)]))[-10:].mean()
-        assert curve.steady.slopes[3] == pytest.approx(0.1 * slope, rel=0.2)
+        assert curve.prior.slopes[3] == pytest.approx(0.1 * slope, rel=0.2)
 
     def test_until_there_are_epochs_enough_nothing_is_forecast(self) -> None:
         refusal = LossCurve.fit(self.points(after=2))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Counts, Role, TrainingMode
-from optimus.models.convergence.rates import Drop, rate_drops, sudden_falls
+from optimus.models.convergence.series import Drop, learning_rate_drops, sudden_falls
 from optimus.progress.log import ProgressLog
 from optimus.progress.options import LogFormatOptions
 from optimus.progress.types import LossPoint
@@ -48,7 +48,7 @@ def rated(*rates: float | None) -> list[LossPoint]:
     ],
 )
 def test_as_the_log_tells(rates: list[float | None], drops: list[Drop]) -> None:
-    assert rate_drops(rated(*rates)) == drops
+    assert learning_rate_drops(rated(*rates)) == drops
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_in_recorded_logs(name: str, starts: list[float]) -> None:
         "w", Role.WORKER, 0, Counts(1, 1), stamped((CURVES / name).read_text().splitlines()), "r"
     )
     points = log.progress(START + 1e6).losses
-    assert [points[drop.index].epoch for drop in rate_drops(points)] == starts
+    assert [points[drop.index].epoch for drop in learning_rate_drops(points)] == starts
 
 
 def test_a_log_that_never_tells_shows_a_drop_in_its_losses() -> None:
@@ -76,7 +76,7 @@ def test_a_log_that_never_tells_shows_a_drop_in_its_losses() -> None:
     points = [
         LossPoint(float(loss), n + part, n) for n, loss in enumerate(losses) for part in (0.5, 1.0)
     ]
-    (drop,) = rate_drops(points)
+    (drop,) = learning_rate_drops(points)
     assert (points[drop.index].epoch, drop.ratio) == (40.5, None)
 
 

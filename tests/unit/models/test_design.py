@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.model import SpeedForm, SpeedTerms
+from optimus.models.speed.curve import SpeedForm, SpeedTerms
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample
 

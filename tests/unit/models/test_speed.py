@@ -11,8 +11,9 @@ from scipy.optimize import lsq_linear
 from optimus.errors import NotReady
 from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
-from optimus.models.nnls import fit_relative
-from optimus.models.speed.model import Measured, SpeedForm, SpeedModel, SpeedTerms, needed_counts
+from optimus.models.speed.curve import SpeedForm, SpeedTerms, fit_relative
+from optimus.models.speed.model import SpeedModel, needed_counts
+from optimus.models.speed.samples import Measured
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
 from tests.unit.models.truths import (
@@ -136,7 +137,7 @@ class TestKnownCoefficients:
         t = 10.0 ** np.array(powers)
 
         def truth(c: Counts) -> float:
-            return float(terms.work(c.workers) / (terms.columns(c.ps, c.workers)[0] @ t))
+            return float(terms.steps(c.workers) / (terms.columns(c.ps, c.workers)[0] @ t))
 
         model = fitted(designed(truth, 4, *kind, form), *kind, form)
         assert [model.at(counts) for counts in GRID] == pytest.approx(
@@ -163,8 +164,8 @@ def test_the_fit_is_the_bounded_least_squares_solution(
     if isinstance(model, NotReady):
         return
     columns = model.terms.columns(measured.ps, measured.workers)[0]
-    target = model.terms.work(measured.workers) / measured.steps_per_second
-    rows = np.sqrt(measured.worth) / target
+    target = model.terms.steps(measured.workers) / measured.steps_per_second
+    rows = np.sqrt(measured.fit_weights) / target
     oracle = lsq_linear(columns * rows[:, None], target * rows, bounds=(0, np.inf), method="bvls")
     ours = np.sum(((columns @ np.array(model.coefficients) - target) * rows) ** 2)
     assert ours <= 2 * oracle.cost * (1 + 1e-6) + 1e-9
@@ -172,7 +173,7 @@ def test_the_fit_is_the_bounded_least_squares_solution(
 
 def test_relative_errors_are_what_is_minimised() -> None:
     columns, target = np.array([[1.0], [1.0]]), np.array([1.0, 100.0])
-    solution = fit_relative(columns, target, np.ones(2))
+    (solution,) = fit_relative(columns[np.newaxis], target, np.ones(2))
     best = (1 / 1 + 1 / 100) / (1 / 1 + 1 / 100**2)
     assert solution.tolist() == pytest.approx([best])
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimus.models.speed.deviation import Deviation
+from optimus.models.speed.model import Deviation
 
 PS, WORKERS = np.array([1.0, 2.0, 8.0]), np.array([1.0, 4.0, 2.0])
 LOGS, VARIANCE = np.array([0.05, -0.02, 0.03]), np.array([1e-4, 4e-4, 1e-3])
@@ -28,20 +28,22 @@ def by_hand(ps: float, workers: float) -> tuple[float, float]:
 def test_is_the_mean_and_variance_of_the_process(ps: int, workers: int) -> None:
     deviation = Deviation.of(PS, WORKERS, LOGS, VARIANCE)
     mean, variance = by_hand(ps, workers)
-    assert deviation.log(ps, workers) == pytest.approx(mean, abs=1e-12)
+    assert deviation.mean(ps, workers) == pytest.approx(mean, abs=1e-12)
     apart = min(
         np.hypot(np.log2(ps / p), np.log2(workers / w)) for p, w in zip(PS, WORKERS, strict=True)
     )
-    assert deviation.unknown(ps, workers) == pytest.approx(variance / 0.04**2 * (1 + apart) ** 2)
+    assert deviation.variance(ps, workers) == pytest.approx(variance / 0.04**2 * (1 + apart) ** 2)
 
 
 def test_a_grid_is_answered_at_once() -> None:
     deviation = Deviation.of(PS, WORKERS, LOGS, VARIANCE)
     ps, workers = np.arange(1, 6)[:, None], np.arange(1, 8)[None, :]
-    one_by_one = [[float(deviation.log(p, w)) for w in range(1, 8)] for p in range(1, 6)]
-    assert deviation.log(ps, workers) == pytest.approx(np.array(one_by_one), abs=1e-14)
-    assert deviation.unknown(ps, workers).shape == (5, 7)
+    one_by_one = [[float(deviation.mean(p, w)) for w in range(1, 8)] for p in range(1, 6)]
+    assert deviation.mean(ps, workers) == pytest.approx(np.array(one_by_one), abs=1e-14)
+    assert deviation.variance(ps, workers).shape == (5, 7)
 
 
 def test_far_from_every_sample_there_is_none() -> None:
-    assert Deviation.of(PS, WORKERS, LOGS, VARIANCE).log(1000, 1000) == pytest.approx(0.0, abs=1e-9)
+    assert Deviation.of(PS, WORKERS, LOGS, VARIANCE).mean(1000, 1000) == pytest.approx(
+        0.0, abs=1e-9
+    )

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.speed.model import SpeedForm, SpeedModel
-from optimus.models.speed.node_factors import KindFactors, mixed_kind
+from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.model import NodeFactors, SpeedModel
+from optimus.models.speed.samples import mixed_kind
 from optimus.progress.types import SpeedSample
 
 GRID = [Counts(ps, workers) for ps in range(1, 6) for workers in range(1, 6)]
@@ -47,7 +48,7 @@ ALTERNATING = {counts: "fast" if index % 2 else "slow" for index, counts in enum
 
 def test_kinds_are_told_apart_though_no_counts_were_measured_on_both() -> None:
     model = fitted(samples(ALTERNATING, noise=0.03))
-    assert model.kinds.of("fast") / model.kinds.of("slow") == pytest.approx(2.0 / 0.7, rel=0.05)
+    assert model.nodes.of("fast") / model.nodes.of("slow") == pytest.approx(2.0 / 0.7, rel=0.05)
     for kind, factor in TRUE.items():
         errors = [abs(model.on(kind).at(counts) / (truth(counts) * factor) - 1) for counts in GRID]
         assert np.mean(errors) < 0.03
@@ -57,7 +58,7 @@ def test_unknown_nodes_are_the_measure_of_the_others() -> None:
     model = fitted(
         samples({counts: "fast" if index % 3 == 0 else "" for index, counts in enumerate(GRID)})
     )
-    assert model.kinds.of("fast") == pytest.approx(2.0, rel=0.02)
+    assert model.nodes.of("fast") == pytest.approx(2.0, rel=0.02)
     assert model.on("") is not model
     assert model.on("").at(Counts(2, 3)) == pytest.approx(truth(Counts(2, 3)), rel=0.02)
 
@@ -68,13 +69,13 @@ def test_little_evidence_leaves_a_factor_near_1() -> None:
     known = samples(dict.fromkeys(GRID[:-1], ""))
     short = SpeedSample(GRID[-1], truth(GRID[-1]) * 2, 2.0, 0.0, "fast")
     long = SpeedSample(GRID[-1], truth(GRID[-1]) * 2, 1e6, 0.0, "fast")
-    hardly, surely = (fitted([*known, each]).kinds.of("fast") for each in (short, long))
+    hardly, surely = (fitted([*known, each]).nodes.of("fast") for each in (short, long))
     assert 1.0 < hardly < surely < 2.05
 
 
 def test_one_kind_alone_needs_no_factor() -> None:
     model = fitted(samples(dict.fromkeys(GRID, "fast")))
-    assert model.kinds.factors == {}
+    assert model.nodes.factors == {}
     assert model.on("fast").at(Counts(2, 2)) == model.at(Counts(2, 2))
 
 
@@ -114,14 +115,14 @@ class TestMixedKinds:
         ],
     )
     def test_are_as_fast_as_the_mode_makes_them(self, mode: TrainingMode, factor: float) -> None:
-        assert KindFactors(mode, TRUE).of("fast*3,slow*1") == pytest.approx(factor)
+        assert NodeFactors(mode, TRUE).of("fast*3,slow*1") == pytest.approx(factor)
 
     def test_a_kind_may_be_any_label(self) -> None:
         labels = {counts: f"example.com/gpu={kind}" for counts, kind in ALTERNATING.items()}
         taken = [replace(each, node_kind=labels[each.counts]) for each in samples(ALTERNATING)]
-        assert dict(fitted(taken).kinds.factors) == {
+        assert dict(fitted(taken).nodes.factors) == {
             f"example.com/gpu={kind}": factor
-            for kind, factor in fitted(samples(ALTERNATING)).kinds.factors.items()
+            for kind, factor in fitted(samples(ALTERNATING)).nodes.factors.items()
         }
 
     def test_shape_the_curve_and_teach_no_factor(self) -> None:
@@ -130,8 +131,8 @@ class TestMixedKinds:
             Counts(5, 5), truth(Counts(5, 5)) * (3 * 2.0 + 2 * 0.7) / 5, 600.0, 0.0, "fast*3,slow*2"
         )
         model = fitted([*taken, both])
-        assert set(model.kinds.factors) == {"fast", "slow"}
-        assert model.kinds.of("fast") == pytest.approx(fitted(taken).kinds.of("fast"), rel=0.02)
+        assert set(model.nodes.factors) == {"fast", "slow"}
+        assert model.nodes.of("fast") == pytest.approx(fitted(taken).nodes.of("fast"), rel=0.02)
         assert model.on("fast*3,slow*2").at(Counts(5, 5)) == pytest.approx(
             both.steps_per_second, rel=0.02
         )

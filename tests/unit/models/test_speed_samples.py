@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Counts
-from optimus.models.speed.model import Measured
+from optimus.models.speed.samples import Measured
 from optimus.progress.types import SpeedSample
 
 HERE, THERE = Counts(1, 2), Counts(2, 2)
@@ -41,7 +41,7 @@ class TestRepeats:
     def test_age_alone_is_no_fault(self) -> None:
         """Samples at other counts, however new, say nothing against an old one here."""
         measured = Measured.of([taken(1.0, at=0.0), taken(2.0, at=1e6, counts=THERE)])
-        assert measured.weight.tolist() == pytest.approx([1.0, 1.0])
+        assert measured.runs.tolist() == pytest.approx([1.0, 1.0])
 
     def test_are_apart_on_other_kinds_of_nodes(self) -> None:
         measured = Measured.of(
@@ -85,7 +85,9 @@ class TestLeftOut:
 class TestWorth:
     def test_grows_with_repeats_from_one_on_but_not_for_ever(self) -> None:
         """Ten thousand equal samples at one pair of counts must not bend the curve to meet them."""
-        one, two, many = (Measured.of([taken(1.0)] * number).worth[0] for number in (1, 2, 10_000))
+        one, two, many = (
+            Measured.of([taken(1.0)] * number).fit_weights[0] for number in (1, 2, 10_000)
+        )
         assert one == pytest.approx(1.0)
         assert 1.2 < two < many < 2.01
 
@@ -93,7 +95,7 @@ class TestWorth:
         quiet = Measured.of([taken(1.0), taken(1.01), taken(2.0, counts=THERE)])
         noisy = Measured.of([taken(0.8), taken(1.2), taken(2.0, counts=THERE)])
         assert quiet.noise < 0.03 < noisy.noise
-        assert noisy.worth[1] < quiet.worth[1]
+        assert noisy.fit_weights[1] < quiet.fit_weights[1]
 
     def test_noise_is_estimated_from_the_repeats_of_all_counts(self) -> None:
         here = [taken(speed) for speed in (0.9, 1.1) * 20]
@@ -103,7 +105,7 @@ class TestWorth:
 
 def test_the_speed_at_counts_is_that_of_their_newest_kind() -> None:
     measured = Measured.of([taken(1.0, at=5.0, kind="slow"), taken(2.0, at=9.0, kind="fast")])
-    assert measured.newest_at(HERE) == (2.0, "fast")
-    assert measured.newest_at(HERE, "slow") == (1.0, "slow")
-    assert measured.newest_at(HERE, "another") == (2.0, "fast")
-    assert measured.newest_at(THERE) is None
+    assert measured.latest_at(HERE) == (2.0, "fast")
+    assert measured.latest_at(HERE, "slow") == (1.0, "slow")
+    assert measured.latest_at(HERE, "another") == (2.0, "fast")
+    assert measured.latest_at(THERE) is None

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.nnls import fit_each_relative, fit_relative
-from optimus.models.speed.model import SpeedForm, SpeedModel, SpeedTerms
-from optimus.models.speed.terms import Shape
+from optimus.models.speed.curve import Shape, SpeedForm, SpeedTerms, fit_relative
+from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 
 SHARED, OWN = Batch(60, BatchScope.JOB), Batch(16, BatchScope.WORKER)
@@ -49,10 +48,10 @@ def test_columns(
     assert SpeedTerms(mode, batch, form).columns(ps, workers)[0].tolist() == pytest.approx(columns)
 
 
-def shape_of(mode: TrainingMode, knee: float, share: float, crowd: float) -> int:
+def shape_of(mode: TrainingMode, knee: float, update: float, cores: float) -> int:
     shapes = SpeedTerms(mode).shapes
     (index,) = [
-        i for i, s in enumerate(shapes) if (s.knee, s.share, s.crowd) == (knee, share, crowd)
+        i for i, s in enumerate(shapes) if (s.knee, s.update, s.cores) == (knee, update, cores)
     ]
     return index
 
@@ -129,7 +128,7 @@ def test_the_total_is_that_of_the_columns(
 def test_every_shape_has_odds_and_none_is_there_twice() -> None:
     for mode in TrainingMode:
         shapes = SpeedTerms(mode).shapes
-        assert all(shape.odds > 0 for shape in shapes)
+        assert all(shape.prior > 0 for shape in shapes)
         assert len({shape[:2] + shape[3:] for shape in shapes}) == len(shapes)
         assert Shape(1.0, 0.0, 1.0) in shapes
 
@@ -141,7 +140,7 @@ def test_the_average_finds_any_of_its_shapes(mode: TrainingMode) -> None:
     terms = SpeedTerms(mode, SHARED)
     t = np.array([0.02, 0.3, 0.4, 0.01, 0.02][-terms.columns(1, 1).shape[-1] :])
     for index in range(len(terms.shapes)):
-        speeds = [float(terms.work(c.workers) / (terms.columns(*c)[index] @ t)) for c in GRID]
+        speeds = [float(terms.steps(c.workers) / (terms.columns(*c)[index] @ t)) for c in GRID]
         samples = [SpeedSample(c, speed, 60.0, 0.0) for c, speed in zip(GRID, speeds, strict=True)]
         model = SpeedModel.fit(samples, mode, SHARED)
         assert isinstance(model, SpeedModel)
@@ -153,5 +152,7 @@ def test_many_fits_at_once_are_the_fits_one_by_one() -> None:
     generator = np.random.default_rng(2)
     columns, target = generator.uniform(0, 1, (4, 9, 3)), generator.uniform(0.5, 2, 9)
     weights = generator.uniform(0, 1, 9)
-    together = fit_each_relative(columns, target, weights)
-    assert together.tolist() == [fit_relative(each, target, weights).tolist() for each in columns]
+    together = fit_relative(columns, target, weights)
+    assert together.tolist() == [
+        fit_relative(each[np.newaxis], target, weights)[0].tolist() for each in columns
+    ]

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.model import SpeedForm, SpeedModel
+from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.model import SpeedModel
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import sample
 
