@@ -17,7 +17,7 @@ from kubernetes import client as api
 
 from examples.demo.scenario import NAMESPACE, SYSTEM
 from localcluster.errors import ClusterError
-from localcluster.node.processes import PORTS_ANNOTATION
+from localcluster.node.pod_processes import PORTS_ANNOTATION
 
 Table: TypeAlias = Mapping[str, Any]
 """A `meta.k8s.io/v1` Table."""

@@ -80,11 +80,13 @@ class EventWriter:
         client: Client,
         component: str,
         *,
+        api_version: str = API_VERSION,
         now: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._component = component
+        self._api_version = api_version
         self._now = now
         self._timer = timer
         self._lock = threading.Lock()
@@ -131,7 +133,7 @@ class EventWriter:
         return {
             "metadata": {"name": name, "namespace": job.namespace},
             "involvedObject": {
-                "apiVersion": API_VERSION,
+                "apiVersion": self._api_version,
                 "kind": job.kind,
                 "namespace": job.namespace,
                 "name": job.name,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from localcluster.cluster import LocalCluster
 from localcluster.components import AGENT
-from localcluster.node.launch import MARKER
+from localcluster.node.process_table import POD_VARIABLE
 from tests.harness.api import Json
 
 
@@ -18,7 +18,7 @@ def container_process(cluster: LocalCluster, pod: Json, part_of_command: str) ->
     Every process of a pod carries the node agent's mark in its environment, and a container's first
     process leads its session. Raises AssertionError where there is not exactly one.
     """
-    mark = f"{MARKER}={cluster.paths.data / AGENT}/{pod['metadata']['uid']}".encode()
+    mark = f"{POD_VARIABLE}={cluster.paths.data / AGENT}/{pod['metadata']['uid']}".encode()
     found = [
         pid
         for pid in _processes()

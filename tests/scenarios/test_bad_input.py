@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from localcluster.node.processes import PORTS_ANNOTATION
+from localcluster.node.pod_processes import PORTS_ANNOTATION
 from tests.harness.api import CORE
 from tests.harness.jobs import POOL, SLEEP, LightJob
 from tests.harness.scene import Scene

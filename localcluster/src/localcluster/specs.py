@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+
+from optimus.kube.quantity import offered
 
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([munkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
 
@@ -36,13 +36,8 @@ class Taint:
 
     def __post_init__(self) -> None:
         if self.effect not in _TAINT_EFFECTS:
-            raise ValueError(
-                f"the taint {self.key!r} has effect {self.effect!r}; use {_one_of(_TAINT_EFFECTS)}"
-            )
-
-    def as_json(self) -> dict[str, str]:
-        """Return the taint as it stands in the agent's configuration and in a Node object."""
-        return {"key": self.key, "value": self.value, "effect": self.effect}
+            effects = ", ".join(_TAINT_EFFECTS)
+            raise ValueError(f"taint {self.key!r}: effect {self.effect!r} is none of {effects}")
 
 
 @dataclass(frozen=True)
@@ -63,26 +58,8 @@ class NodeSpec:
             raise ValueError(
                 f"{self.name!r} is no node name: lower-case letters, digits, '-' and '.' are"
             )
-        for resource, quantity in self.capacity.items():
-            _check_quantity(resource, quantity)
+        offered(self.capacity)
         object.__setattr__(self, "capacity", {**DEFAULT_CAPACITY, **self.capacity})
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the node as it stands in the agent's configuration file."""
-        return {
-            "name": self.name,
-            "capacity": dict(self.capacity),
-            "labels": dict(self.labels),
-            "taints": [taint.as_json() for taint in self.taints],
-        }
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> "NodeSpec":
-        """Read what `as_json` wrote. Raises KeyError, TypeError or ValueError on anything else."""
-        taints = tuple(Taint(**taint) for taint in body.get("taints", ()))
-        return cls(
-            body["name"], dict(body.get("capacity", {})), dict(body.get("labels", {})), taints
-        )
 
 
 def parse_capacity(text: str) -> dict[str, str]:
@@ -97,8 +74,8 @@ def parse_capacity(text: str) -> dict[str, str]:
             raise ValueError(
                 f"{part!r} is no capacity; write resource=quantity, as in cpu=4,memory=8Gi"
             )
-        _check_quantity(resource, quantity)
         capacity[resource] = quantity
+    offered(capacity)
     return capacity
 
 
@@ -107,14 +84,3 @@ def numbered_nodes(
 ) -> tuple[NodeSpec, ...]:
     """Return `count` equal nodes, `<prefix>-1` to `<prefix>-<count>`."""
     return tuple(NodeSpec(f"{prefix}-{number}", capacity) for number in range(1, count + 1))
-
-
-def _check_quantity(resource: str, quantity: str) -> None:
-    if not _QUANTITY.fullmatch(quantity):
-        raise ValueError(
-            f"{resource}={quantity!r} is no quantity of a node; write it as in 500m, 4 or 8Gi"
-        )
-
-
-def _one_of(words: tuple[str, ...]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
+from localcluster.api_calls import ApiCalls
 from localcluster.cluster import LocalCluster
 from localcluster.faults.cluster import before
 from localcluster.faults.faults import (
@@ -29,7 +30,8 @@ from localcluster.faults.faults import (
     Hang,
 )
 from localcluster.faults.proxy import FaultProxy
-from localcluster.node.api import Api, Credentials, read_kubeconfig
+from localcluster.kubeconfig import Credentials
+from optimus.kube.client import connect
 from tests.harness.api import Json
 
 ANY = Calls("GET", "")
@@ -331,10 +333,12 @@ def test_a_watch_of_the_embedded_server_meets_a_forgotten_history(
     path = tmp_path / "kubeconfig"
     with before(cluster) as proxy:
         proxy.write_kubeconfig(path)
-        api = Api(read_kubeconfig(path))
+        client = connect(path, user_agent="test")
+        api = ApiCalls(client)
         version = api.get("/api/v1/namespaces")["metadata"]["resourceVersion"]
         api.create("/api/v1/namespaces", {"metadata": {"name": "later"}})
         proxy.inject(Fault(Calls("GET", r"/namespaces\?.*watch=true"), Compact(0.0)))
-        (event,) = api.watch("/api/v1/namespaces", version, 5)
+        watch = [("watch", "true"), ("resourceVersion", version), ("timeoutSeconds", "5")]
+        event = json.loads(client.get("watch", "/api/v1/namespaces", watch))
         assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
         api.delete("/api/v1/namespaces/later", {})

@@ -11,7 +11,7 @@ import urllib3
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.kustomize import render
 from localcluster.errors import ClusterError
-from localcluster.node.api import Credentials, read_kubeconfig
+from localcluster.kubeconfig import Credentials, read_kubeconfig
 
 _SECONDS: Final = 20.0
 _MANAGER: Final = urlencode({"fieldManager": "localcluster", "force": "true"})

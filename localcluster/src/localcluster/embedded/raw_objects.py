@@ -1,9 +1,6 @@
-"""Copies of whole objects as they are stored, for programs that look at more than the product
-does."""
+"""Whole objects as JSON dictionaries, for programs that look at more than the product does."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,9 +14,14 @@ _OBJECTS = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True)
 class RawObject:
-    """One object as JSON."""
+    """One object. It can be the subject of an Event."""
 
     body: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return str(self.body["kind"])
 
     @property
     def name(self) -> str:
@@ -31,23 +33,31 @@ class RawObject:
         """Its namespace; "" for kinds without."""
         return str(self.body["metadata"].get("namespace", ""))
 
-
-def _decode(type_meta: dict[str, str], raw: bytes | msgspec.Raw) -> RawObject:
-    try:
-        # The items of a list do not say of which kind they are.
-        return RawObject({**_OBJECTS.decode(raw), **type_meta})
-    except msgspec.MsgspecError as error:
-        raise Malformed(f"not an object: {error}") from error
+    @property
+    def uid(self) -> str:
+        """Its UID."""
+        return str(self.body["metadata"]["uid"])
 
 
-def stored(
-    group: str, version: str, plural: str, kind: str, label_selector: str = ""
+def raw_objects(
+    group: str,
+    version: str,
+    plural: str,
+    kind: str,
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
 ) -> ListWatch[RawObject]:
     """Objects of every namespace, whole."""
     api_version = f"{group}/{version}" if group else version
-    decode: Callable[[bytes | msgspec.Raw], RawObject] = partial(
-        _decode, {"apiVersion": api_version, "kind": kind}
-    )
-    return ListWatch(
-        plural, path_of(group, version, plural), decode, label_selector, optional=bool(group)
-    )
+
+    def decode(raw: bytes | msgspec.Raw) -> RawObject:
+        try:
+            body = _OBJECTS.decode(raw)
+        except msgspec.MsgspecError as error:
+            raise Malformed(f"not an object: {error}") from error
+        # The items of a list do not say of which kind they are.
+        return RawObject({**body, "apiVersion": api_version, "kind": kind})
+
+    path = path_of(group, version, plural)
+    return ListWatch(plural, path, decode, label_selector, field_selector, optional=bool(group))

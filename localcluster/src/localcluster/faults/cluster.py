@@ -5,7 +5,7 @@ from pathlib import Path
 from localcluster.cluster import LocalCluster
 from localcluster.faults.compaction import API_SERVER, forget_history
 from localcluster.faults.proxy import FaultProxy
-from localcluster.node.api import read_kubeconfig
+from localcluster.kubeconfig import read_kubeconfig
 
 
 class ClusterServer:

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from localcluster.api_calls import ApiCalls
 from localcluster.cluster import LocalCluster
 from localcluster.embedded.apiserver.routes import COMPACT
 from localcluster.errors import ClusterError
-from localcluster.node.api import Api, ApiError, read_kubeconfig
 from localcluster.specs import Backend
+from optimus.kube.client import connect
+from optimus.kube.errors import KubeError
 
 API_SERVER: Final = "kube-apiserver"
 _FLAGS: Final = ("--etcd-servers", "--etcd-cafile", "--etcd-certfile", "--etcd-keyfile")
@@ -40,8 +42,8 @@ def forget_history(cluster: LocalCluster) -> None:
 
 def _tell_embedded(cluster: LocalCluster) -> None:
     try:
-        Api(read_kubeconfig(cluster.kubeconfig)).create(COMPACT, {})
-    except ApiError as error:
+        ApiCalls(connect(cluster.kubeconfig, user_agent="localcluster")).create(COMPACT, {})
+    except KubeError as error:
         raise ClusterError(f"the embedded API server did not forget its history: {error}") from None
 
 

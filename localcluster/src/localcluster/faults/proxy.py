@@ -17,7 +17,7 @@ from typing import Self
 from localcluster.faults.faults import Fault
 from localcluster.faults.passing import Passing
 from localcluster.faults.traffic import Seen, Server, Traffic
-from localcluster.node.api import Credentials
+from localcluster.kubeconfig import Credentials
 
 
 class FaultProxy:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from localcluster.faults.faults import Call, Fault
 from localcluster.faults.matching import Plan
-from localcluster.node.api import Credentials
+from localcluster.kubeconfig import Credentials
 
 _TURN_SECONDS = 0.02
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from localcluster.faults.faults import Call
-from localcluster.node.api import Credentials
+from localcluster.kubeconfig import Credentials
 
 _SILENCE_SECONDS = 600.0
 _HOP_BY_HOP = frozenset(

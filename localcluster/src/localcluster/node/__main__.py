@@ -6,51 +6,41 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from localcluster.node.agent import Agent
 from localcluster.node.config import BadConfig, load_config
+from optimus.kube.errors import KubeError
 
 _FILES = 65536
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the agent; return 0 after an orderly end, 1 after another, 2 when the configuration
-    cannot be used."""
+    """Run the agent; 0 after an orderly end, 2 when the configuration cannot be used."""
     parser = argparse.ArgumentParser(
         prog="python -m localcluster.node",
         description="Register nodes with a Kubernetes API server and run their pods as local "
-        "processes. "
-        "Prints `ready` once all nodes are registered.",
+        "processes. Prints `ready` once all nodes are registered.",
     )
     parser.add_argument(
         "--config", type=Path, required=True, help="JSON file: kubeconfig, state_dir, images, nodes"
     )
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     try:
-        agent = Agent(load_config(chosen.config))
-    except (BadConfig, ValueError, OSError) as error:
+        agent = Agent(load_config(options.config))
+    except (BadConfig, KubeError, ValueError, OSError) as error:
         print(f"the node agent cannot start: {error}", file=sys.stderr)
         return 2
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        agent.stop()
-
-    _allow_many_files()
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    return 0 if agent.run() else 1
-
-
-def _allow_many_files() -> None:
-    """Raise the limit of open files: every container takes four. Not beyond what a program may loop
-    over."""
+    # Every container takes four files. Not beyond what a program may loop over.
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     permitted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, permitted), most))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.stop())
+    agent.run()
+    return 0
 
 
 if __name__ == "__main__":

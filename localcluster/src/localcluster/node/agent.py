@@ -1,127 +1,128 @@
-"""The agent: nodes on one side, the pods bound to them on the other, and the threads between."""
+"""The agent: its nodes, the pods bound to them, and the threads between."""
 
 import logging
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from localcluster.node.admission import NodeBooks
-from localcluster.node.api import Api, ApiError, read_kubeconfig
+from localcluster.api_calls import ApiCalls
+from localcluster.embedded.raw_objects import RawObject, raw_objects
+from localcluster.kubeconfig import read_kubeconfig
+from localcluster.node.admission import NodeAdmission
+from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.config import AgentConfig
-from localcluster.node.containers import ProcessTable
-from localcluster.node.environment import Unresolved
-from localcluster.node.events import EventRecorder
-from localcluster.node.leftovers import end_marked
-from localcluster.node.lifecycle import Vanished
+from localcluster.node.lifecycle import EmitEvent, StatusJson, Vanished
 from localcluster.node.logs import LogFile
 from localcluster.node.logs_server import LogServer
-from localcluster.node.nodes import NodeRegistrar, current_labels
-from localcluster.node.objects import ClusterObjects, Remembered, Tokens
-from localcluster.node.ports import PortAllocator
-from localcluster.node.processes import Machine, PodProcesses
-from localcluster.node.reflector import Reflector
+from localcluster.node.node_status import NodeRegistrar, current_labels
+from localcluster.node.peer_addresses import PeerAddresses
+from localcluster.node.pod_processes import Machine, PodProcesses
+from localcluster.node.pod_spec import Unresolved, parse_pod
+from localcluster.node.process_table import ProcessTable, end_marked
 from localcluster.node.runner import PodRunner, RunnerContext
-from localcluster.node.services import RunTable
-from localcluster.node.spec import parse_pod
+from localcluster.ports import PortAllocator
+from optimus.kube.client import Client, connect
+from optimus.kube.errors import KubeError
+from optimus.kube.events import EventType, EventWriter
+from optimus.kube.reflector import Reflector
 
 _LOG = logging.getLogger(__name__)
+_LONGEST_PAUSE_SECONDS = 5.0
 
 
 class Agent:
-    """Runs the pods of its nodes. `run` returns once `stop` was called and all containers have
-    ended."""
+    """Runs the pods of its nodes. `run` returns once `stop` was called and all have ended."""
 
     def __init__(self, config: AgentConfig) -> None:
-        """Connect to the API server that the configuration names; nothing is registered yet."""
+        """Raises KubeError or ValueError where the kubeconfig cannot be used."""
         self._config = config
         self._stop = threading.Event()
-        self._broken = False
-        self._capacities = {node.name: node.capacity for node in config.nodes}
         self._runners: dict[str, PodRunner] = {}
         self._mutex = threading.Lock()
-        self._api = Api(read_kubeconfig(config.kubeconfig))
-        self._books = {
-            node.name: NodeBooks(node.name, node.capacity, partial(current_labels, self._api, node))
+        self._client = connect(config.kubeconfig, user_agent="optimus-localcluster-node")
+        self._api = ApiCalls(self._client)
+        self._admission = {
+            node.name: NodeAdmission(
+                node.name, node.capacity, partial(current_labels, self._api, node)
+            )
             for node in config.nodes
         }
-        self._recorder = EventRecorder(self._api)
+        self._recorder = EventRecorder(self._client)
         self._machine = self._make_machine()
 
     def stop(self) -> None:
         """Make `run` end the containers and return."""
         self._stop.set()
 
-    def run(self) -> bool:
-        """Register the nodes, say `ready`, and run pods until stopped; return whether the end was
-        orderly."""
+    def run(self) -> None:
+        """Register the nodes, print `ready`, and run pods until stopped."""
         ended = end_marked(self._machine.marker)
         if ended:
-            _LOG.warning(
-                "%d processes of an earlier agent were still running and have been killed", ended
-            )
+            _LOG.warning("%d processes of an earlier agent have been killed", ended)
         logs = LogServer(self)
-        leases = NodeRegistrar(
-            self._api, self._config.nodes, logs.port, self._config.settings.lease_seconds
+        lease_seconds = self._config.settings.lease_seconds
+        nodes = NodeRegistrar(self._api, self._config.nodes, logs.port, lease_seconds)
+        pods = Reflector(
+            self._client, raw_objects("", "v1", "pods", "Pod"), observer=self.pod_changed
         )
-        reflector = Reflector(self._api, self)
-        if self._register(leases):
+        if self._register(nodes):
             print("ready", flush=True)
-            threads = [
-                leases,
-                self._recorder,
-                threading.Thread(target=self._follow, args=(reflector,), name="pods", daemon=True),
-                threading.Thread(target=self._refresh, name="refresh", daemon=True),
-            ]
-            for thread in threads:
-                thread.start()
-            self._stop.wait()
-        reflector.stop()
-        leases.stop()
+            nodes.start()
+            pods.start()
+            while not self._stop.wait(self._config.settings.refresh_seconds):
+                self._refresh()
+            pods.stop()
+            nodes.stop()
         self._end_pods()
         logs.stop()
-        return not self._broken
 
-    def seen(self, pod: dict[str, Any]) -> None:
-        """Take in a pod: one of ours is run, any is known to the table of training runs."""
-        self._machine.services.saw(pod)
+    def pod_changed(self, before: RawObject | None, after: RawObject | None) -> None:
+        """Take a change of any pod; those bound to a node of this agent are run."""
+        if before is not None and (after is None or after.uid != before.uid):
+            self._pod_gone(before.body)
+        if after is not None:
+            self._pod_seen(after.body)
+
+    def log(
+        self, namespace: str, pod: str, container: str, *, previous: bool
+    ) -> tuple[Path, LogFile | None] | str:
+        """A container's log and its live file, or a sentence why there is none."""
+        with self._mutex:
+            runners = list(self._runners.values())
+        named = [
+            each for each in runners if (each.spec.namespace, each.spec.name) == (namespace, pod)
+        ]
+        if not named:
+            return f'pod "{namespace}/{pod}" does not run on this node'
+        return named[-1].log(container, previous=previous)
+
+    def _pod_seen(self, pod: dict[str, Any]) -> None:
+        self._machine.peers.pod_seen(pod)
         node = pod["spec"].get("nodeName")
-        if node not in self._books:
+        if node not in self._admission:
             return
         uid = pod["metadata"]["uid"]
         with self._mutex:
             runner = self._runners.get(uid)
             if runner is None and not self._stop.is_set():
-                self._take_on(pod, node)
-                return
+                self._runners[uid] = self._start_runner(pod, node)
         if runner is not None:
             runner.update(pod)
 
-    def gone(self, pod: dict[str, Any]) -> None:
-        """Take in that a pod is gone from the API server."""
-        self._machine.services.lost(pod)
+    def _pod_gone(self, pod: dict[str, Any]) -> None:
+        self._machine.peers.pod_gone(pod)
         with self._mutex:
             runner = self._runners.get(pod["metadata"]["uid"])
         if runner is not None:
             runner.post(Vanished())
 
-    def log(
-        self, namespace: str, pod: str, container: str, *, previous: bool
-    ) -> tuple[Path, LogFile | None] | str:
-        """Return a container's log for the log server, or a sentence."""
-        with self._mutex:
-            named = [
-                each
-                for each in self._runners.values()
-                if each.plan.namespace == namespace and each.plan.name == pod
-            ]
-        if not named:
-            return f'pod "{namespace}/{pod}" does not run on this node'
-        return named[-1].log(container, previous=previous)
-
     def _make_machine(self) -> Machine:
-        credentials = self._api.credentials
+        credentials = read_kubeconfig(self._config.kubeconfig)
+        address = urlsplit(credentials.server)
         state_dir = self._config.state_dir.resolve()
         pods_dir = state_dir / "pods"
         pods_dir.mkdir(parents=True, exist_ok=True)
@@ -130,79 +131,54 @@ class Agent:
             table=ProcessTable(),
             images=self._config.images,
             objects=ClusterObjects(self._api),
-            tokens=Tokens(self._api),
-            services=RunTable(ports),
+            peers=PeerAddresses(ports),
             ports=ports,
             api=self._api,
-            api_host=credentials.host,
-            api_port=credentials.port,
-            server=credentials.server,
-            ca_pem=credentials.ca_pem,
+            api_host=address.hostname or "",
+            api_port=address.port or 443,
+            server=(credentials.server, credentials.ca_pem),
             pods_dir=pods_dir,
             marker=str(state_dir),
         )
 
     def _register(self, nodes: NodeRegistrar) -> bool:
-        """Register all nodes, waiting for the API server; return False when told to stop
-        meanwhile."""
+        """Register all nodes, waiting for the API server; False when stopped meanwhile."""
         pause = 0.2
         while not self._stop.is_set():
             try:
                 nodes.register_all()
-            except ApiError as error:
+            except KubeError as error:
                 _LOG.warning("nodes are not registered yet: %s", error)
                 self._stop.wait(pause)
-                pause = min(2 * pause, 5.0)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:
                 return True
         return False
 
-    def _take_on(self, pod: dict[str, Any], node: str) -> None:
-        """Begin to run a pod. One that cannot even be read is left alone: it must not stop the
-        others."""
-        try:
-            self._runners[pod["metadata"]["uid"]] = self._begin(pod, node)
-        except (KeyError, TypeError, ValueError) as error:
-            _LOG.warning("pod %s cannot be understood: %r", pod["metadata"].get("name"), error)
-
-    def _begin(self, pod: dict[str, Any], node: str) -> PodRunner:
+    def _start_runner(self, pod: dict[str, Any], node: str) -> PodRunner:
         context = RunnerContext(
             api=self._api,
             recorder=self._recorder,
-            books=self._books[node],
+            admission=self._admission[node],
             back_off=self._config.settings.back_off,
-            forgotten=self._forgotten,
+            forgotten=self._forget,
         )
-        processes = PodProcesses(parse_pod(pod), pod, self._machine, self._capacities[node])
-        runner = PodRunner(pod, context, processes)
+        runner = PodRunner(pod, context, PodProcesses(parse_pod(pod), pod, self._machine))
         runner.start()
         return runner
 
-    def _forgotten(self, uid: str) -> None:
+    def _forget(self, uid: str) -> None:
         with self._mutex:
             self._runners.pop(uid, None)
 
-    def _follow(self, reflector: Reflector) -> None:
-        """Follow all pods. Without that the agent is deaf: it ends, to be started again."""
-        try:
-            reflector.run()
-        except Exception:  # noqa: BLE001 -- whatever it is, an agent that hears nothing must not go on
-            _LOG.exception("pods cannot be followed any more, the agent ends")
-            self._broken = True
-            self._stop.set()
-
     def _refresh(self) -> None:
-        """Bring files in volumes up to date, every few seconds; each object is read once per
-        round."""
-        while not self._stop.wait(self._config.settings.refresh_seconds):
-            source = Remembered(self._machine.objects)
-            with self._mutex:
-                runners = list(self._runners.values())
-            for runner in runners:
-                try:
-                    runner.refresh(source)
-                except (Unresolved, OSError) as error:
-                    _LOG.info("volumes of %s are not refreshed: %s", runner.name, error)
+        with self._mutex:
+            runners = list(self._runners.values())
+        for runner in runners:
+            try:
+                runner.refresh()
+            except (Unresolved, OSError) as error:
+                _LOG.info("volumes of %s are not refreshed: %s", runner.name, error)
 
     def _end_pods(self) -> None:
         """End all containers without touching their pods: they belong to the next agent."""
@@ -213,4 +189,27 @@ class Agent:
         self._machine.table.end_all(self._config.settings.shutdown_seconds)
         end_marked(self._machine.marker)
         self._machine.ports.close()
+        self._recorder.close()
         _LOG.info("agent %d has ended its containers", os.getpid())
+
+
+class EventRecorder:
+    """Emits Events on pods in the background, one at a time; losing one does no harm."""
+
+    def __init__(self, client: Client) -> None:
+        self._writer = EventWriter(client, "kubelet", api_version="v1")
+        self._pool = ThreadPoolExecutor(1, "events")
+
+    def emit(self, pod: StatusJson, event: EmitEvent) -> None:
+        """Emit an Event on a pod."""
+        self._pool.submit(
+            self._writer.emit,
+            RawObject(dict(pod)),
+            EventType(event.kind),
+            event.reason,
+            event.message,
+        )
+
+    def close(self) -> None:
+        """Drop what has not been written."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

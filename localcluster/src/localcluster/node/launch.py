@@ -1,32 +1,22 @@
-"""From a container of a pod to a command line: program, arguments, variables and folder on this
-machine."""
+"""From a container of a pod to a command line: program, arguments, variables, folder."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from localcluster.images import Environment
-from localcluster.node.containers import Launch
-from localcluster.node.environment import (
-    EnvironmentContext,
-    ObjectSource,
-    literal_values,
-    resolve_environment,
-)
-from localcluster.node.expansion import expand
+from localcluster.node.peer_addresses import PeerAddresses
+from localcluster.node.pod_spec import ContainerSpec, Json, Unresolved, field_value
+from localcluster.node.process_table import POD_VARIABLE, Launch
 from localcluster.node.rewriting import Rewriting
-from localcluster.node.services import RunTable
-from localcluster.node.spec import ContainerPlan, Json
 from localcluster.node.volumes import PodVolumes
 
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_TEMPORARY = "/tmp"  # noqa: S108 -- a mount path of a pod, not a folder of this machine
-_PYTHONS = ("python", "python3")
-
-# Every process of a container carries this variable, so that what outlives an agent can be found
-# and ended.
-MARKER = "LOCALCLUSTER_POD"
+_SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TEMPORARY: Final = "/tmp"  # noqa: S108 -- a mount path of a pod, not a folder of this machine
+_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
 class CannotStart(Exception):
@@ -36,81 +26,59 @@ class CannotStart(Exception):
 @dataclass(frozen=True)
 class LaunchContext:
     """What every container of one pod is started with. `scratch` is the folder for HOME and
-    TMPDIR."""
+    TMPDIR; `marker` identifies the pod's processes."""
 
-    objects: ObjectSource
-    services: RunTable
+    peers: PeerAddresses
     volumes: PodVolumes
     scratch: Path
     marker: str
     api_host: str
     api_port: int
-    node_capacity: Mapping[str, str]
     ports: Mapping[int, int]
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A container ready to be started, and the rewriting that its probes and hooks need too."""
-
-    launch: Launch
-    rewriting: Rewriting
-
-
 def prepare_launch(
-    pod: Json, plan: ContainerPlan, image: Environment, context: LaunchContext
-) -> Prepared:
-    """Work out what to run. Raises Unresolved (may pass) or CannotStart (a run that fails at
-    once)."""
-    raw = variables_of(pod, plan, image, context)
-    folders = context.volumes.folders(plan.raw, raw)
+    pod: Json, spec: ContainerSpec, image: Environment, context: LaunchContext
+) -> Launch:
+    """Work out what to run. Raises Unresolved (may pass) or CannotStart (a run that fails)."""
+    base = _base_variables(pod, image, context)
+    raw = {**_resolve(pod, spec.raw, base, context.peers), POD_VARIABLE: context.marker}
+    folders = context.volumes.folders(spec.raw)
     rewriting = Rewriting(folders, context.ports)
-    # What the container starts with names folders of this machine: one that lies under a mount path
-    # is not meant.
-    given = {**base_variables(pod, image, context), MARKER: context.marker}
+    # The base variables name folders of this machine already: one under a mount path is not meant.
+    given = {**base, POD_VARIABLE: context.marker}
     env = {
         name: value if given.get(name) == value else rewriting.variable(name, value)
         for name, value in raw.items()
     }
     if _TEMPORARY in folders:
         env["TMPDIR"] = folders[_TEMPORARY]
-    command = [expand(each, raw) for each in _command(plan, image)]
-    argv = rewriting.arguments(command)
-    folder = _working_dir(plan.raw, image, rewriting, context.scratch)
-    program = find_program(argv[0], image, env["PATH"], folder)
-    return Prepared(
-        Launch(program, (_name(argv[0], program, image), *argv[1:]), env, folder), rewriting
-    )
-
-
-def exec_launch(base: Prepared, command: list[str], image: Environment) -> Launch:
-    """Work out how to run a probe's or hook's command in a running container. Raises
-    CannotStart."""
+    command = list(spec.raw.get("command") or image.command)
     if not command:
-        raise CannotStart("the command is empty")
-    argv = base.rewriting.arguments(command)
-    program = find_program(argv[0], image, base.launch.env["PATH"], base.launch.folder)
-    return Launch(
-        program, (_name(argv[0], program, image), *argv[1:]), base.launch.env, base.launch.folder
-    )
+        raise CannotStart(
+            f'image "{spec.image}" has no entry point here: the container must name its command'
+        )
+    command += spec.raw.get("args") or ()
+    argv = rewriting.arguments([expand(each, raw) for each in command])
+    folder = image.working_dir or str(context.scratch)
+    program = _find_program(argv[0], image, env["PATH"], folder)
+    # Python finds its virtual environment by argv[0], so there it is the interpreter's full path.
+    name = program if program == image.interpreter else argv[0]
+    return Launch(program, (name, *argv[1:]), env, folder)
 
 
-def variables_of(
-    pod: Json, plan: ContainerPlan, image: Environment, context: LaunchContext
-) -> dict[str, str]:
-    """Return a container's variables before paths and ports are rewritten: a clean set, the
-    image's, its own."""
-    base = base_variables(pod, image, context)
-    literals = context.services.rewrite(pod, literal_values(plan.raw))
-    if "DMLC_NODE_HOST" in literals:
-        base["DMLC_NODE_HOST"] = literals["DMLC_NODE_HOST"]
-    source = EnvironmentContext(pod, context.objects, base, context.node_capacity, literals)
-    return {**resolve_environment(plan.raw, source), MARKER: context.marker}
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace `$(NAME)` as Kubernetes does: an unknown name stays as written, `$$` becomes `$`."""
+
+    def replace(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "$" if name is None else variables.get(name, match.group(0))
+
+    return _REFERENCE.sub(replace, text)
 
 
-def base_variables(pod: Json, image: Environment, context: LaunchContext) -> dict[str, str]:
-    """Return the clean set of variables that every container of an image starts with, before its
-    own."""
+def _base_variables(pod: Json, image: Environment, context: LaunchContext) -> dict[str, str]:
+    """A clean set of variables and the image's own, before those of the container."""
     return {
         "PATH": ":".join([*image.path, _SYSTEM_PATH]),
         "HOME": str(context.scratch),
@@ -124,16 +92,37 @@ def base_variables(pod: Json, image: Environment, context: LaunchContext) -> dic
     }
 
 
-def find_program(name: str, image: Environment, path: str, folder: str) -> str:
-    """Return the file of a program as a container of this image would find it. Raises
-    CannotStart."""
-    if name in _PYTHONS and image.interpreter:
+def _resolve(
+    pod: Json, container: Json, base: Mapping[str, str], peers: PeerAddresses
+) -> dict[str, str]:
+    """All variables of a container, in order: a value may refer to those before it."""
+    entries = container.get("env") or ()
+    literals = {
+        each["name"]: each.get("value") or "" for each in entries if "valueFrom" not in each
+    }
+    rewritten = peers.rewrite(pod, literals)
+    values = dict(base)
+    if "DMLC_NODE_HOST" in rewritten:
+        values["DMLC_NODE_HOST"] = rewritten["DMLC_NODE_HOST"]
+    for entry in entries:
+        name = entry["name"]
+        if "=" in name or "\0" in name:
+            raise Unresolved(f'"{name}" is not the name of an environment variable')
+        if "valueFrom" in entry:
+            values[name] = field_value(pod, entry["valueFrom"]["fieldRef"]["fieldPath"])
+        else:
+            values[name] = expand(rewritten.get(name, literals[name]), values)
+    return values
+
+
+def _find_program(name: str, image: Environment, path: str, folder: str) -> str:
+    """The file of a program as a container of this image would find it. Raises CannotStart."""
+    if name in ("python", "python3") and image.interpreter:
         return image.interpreter
     if "/" not in name:
         found = shutil.which(name, path=path)
     else:
-        # A path inside the image, such as /usr/local/bin/kube-scheduler, is looked up by its last
-        # part.
+        # A path inside the image, such as /usr/local/bin/kube-scheduler, goes by its last part.
         inside = PurePosixPath(name).name if name.startswith("/") else name
         here = str(Path(folder) / name)
         found = shutil.which(here) or shutil.which(inside, path=":".join(image.path) or path)
@@ -142,27 +131,3 @@ def find_program(name: str, image: Environment, path: str, folder: str) -> str:
             f'exec: "{name}": executable file not found in the environment of the image'
         )
     return found
-
-
-def _command(plan: ContainerPlan, image: Environment) -> list[str]:
-    command = list(plan.raw.get("command") or image.command)
-    if not command:
-        raise CannotStart(
-            f'image "{plan.image}" has no entry point here: the container must name its command'
-        )
-    return command + list(plan.raw.get("args") or ())
-
-
-def _name(argv0: str, program: str, image: Environment) -> str:
-    """Return argv[0]: Python finds its virtual environment by it, so there it is the interpreter's
-    full path."""
-    return program if program == image.interpreter else argv0
-
-
-def _working_dir(container: Json, image: Environment, rewriting: Rewriting, scratch: Path) -> str:
-    wanted = container.get("workingDir")
-    if wanted:
-        local = rewriting.path(wanted)
-        if Path(local).is_dir():
-            return local
-    return image.working_dir or str(scratch)

@@ -1,10 +1,8 @@
-"""The few lines that run between fork and exec of every container: `python -I -S launcher.py PARENT
-DIR ARGV...`.
+"""Becomes a container's program: `python -I -S launcher.py PARENT DIR PROGRAM ARGV...`.
 
-They ask the kernel to kill this process when the agent's thread that made it ends
-(PR_SET_PDEATHSIG), so that no container outlives its agent, not even one that is killed. Doing this
-in a small program of its own, not in a hook of the forked agent, keeps the agent's threads and
-locks out of it. The file imports nothing of the project."""
+It asks the kernel to kill this process when the agent's thread that made it ends
+(PR_SET_PDEATHSIG): no container outlives its agent, not even one that is killed. A program of its
+own keeps the agent's threads and locks out of this; it imports nothing of the project."""
 
 import ctypes
 import os

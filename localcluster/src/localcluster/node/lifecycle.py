@@ -1,41 +1,37 @@
-"""The words of the pod state machine (`pod`): what a container's state can be, what happens, what
-is to be done.
+"""The data of the pod state machine: states of a container, events in, instructions out.
 
-Events and instructions are values. The machine takes events and returns instructions; `runner`
-carries the instructions out and reports back with events. Neither side holds a reference to the
-other's internals."""
+`state_machine` takes events and returns instructions; `runner` carries the instructions out and
+reports back with events. Neither side knows the other's internals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from localcluster.node.spec import ContainerPlan, Kind
+from localcluster.node.pod_spec import ContainerKind, ContainerSpec
+
+StatusJson = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One instant: the UTC time that goes into a status and monotonic seconds that time-outs are
-    counted in."""
+    """One instant: seconds since the epoch for a status, monotonic seconds for time-outs."""
 
-    wall: datetime
+    wall: float
     seconds: float
 
 
 @dataclass(frozen=True)
 class BackOff:
-    """How restarts are spaced: the first is immediate, then `base_seconds` doubling up to
-    `cap_seconds`.
+    """Delays of restarts: the first is immediate, then `base_seconds` doubling up to the cap.
 
-    A run of at least `reset_seconds` starts the count anew.
-    """
+    A run of at least `reset_seconds` starts the count anew."""
 
     base_seconds: float = 10.0
     cap_seconds: float = 300.0
     reset_seconds: float = 600.0
 
     def after(self, delay_seconds: float) -> float:
-        """Return the delay that follows one of `delay_seconds`."""
+        """The delay that follows one of `delay_seconds`."""
         return min(max(self.base_seconds, 2 * delay_seconds), self.cap_seconds)
 
 
@@ -63,8 +59,8 @@ class Terminated:
 
     exit_code: int
     reason: str
-    started_at: datetime | None
-    finished_at: datetime
+    started_at: float | None
+    finished_at: float
     message: str = ""
     attempt: int = 0
 
@@ -74,16 +70,14 @@ class Stopping:
     """A container is being stopped: killed at `kill_at_seconds` unless it ends before."""
 
     kill_at_seconds: float
-    signalled: bool = False
     killed: bool = False
 
 
 @dataclass
-class Record:
-    """What is known of one container of a pod: its state, the run before, and when it is tried
-    again."""
+class ContainerRecord:
+    """What is known of one container: its state, the run before, and when it is tried again."""
 
-    plan: ContainerPlan
+    spec: ContainerSpec
     state: Waiting | Running | Terminated
     last: Terminated | None = None
     attempt: int = 0
@@ -100,28 +94,28 @@ class Record:
 
     @property
     def alive(self) -> bool:
-        """Tell whether a process runs or is just being started."""
+        """Whether a process runs or is just being started."""
         return self.starting or isinstance(self.state, Running)
 
     @property
     def ready(self) -> bool:
-        """Tell whether the container counts as ready, as a kubelet reports it."""
-        if self.plan.kind is Kind.INIT:
+        """Whether the container counts as ready, as a kubelet reports it."""
+        if self.spec.kind is ContainerKind.INIT:
             return self.succeeded
         running = isinstance(self.state, Running) and self.started
-        return running and (self.plan.readiness is None or self.probed_ready)
+        return running and (self.spec.readiness is None or self.probed_ready)
 
     @property
     def succeeded(self) -> bool:
-        """Tell whether the last run ended with exit code 0."""
+        """Whether the last run ended with exit code 0."""
         return isinstance(self.state, Terminated) and self.state.exit_code == 0
 
     @property
     def over(self) -> bool:
-        """Tell whether the container has ended and its restart policy does not run it again."""
+        """Whether the container has ended and its restart policy does not run it again."""
         if not isinstance(self.state, Terminated) or self.starting:
             return False
-        policy = self.plan.restart_policy
+        policy = self.spec.restart_policy
         return policy == "Never" or (policy == "OnFailure" and self.state.exit_code == 0)
 
 
@@ -151,8 +145,7 @@ class Started:
 
 @dataclass(frozen=True)
 class StartFailed:
-    """It could not be made. With an `exit_code` it counts as a run that ended at once, else it is
-    tried again."""
+    """It could not be made: a run that ended at once (`exit_code`), or to be tried again."""
 
     container: str
     reason: str
@@ -181,14 +174,6 @@ class ProbeReport:
 
 
 @dataclass(frozen=True)
-class HookFinished:
-    """The preStop hook of a container has ended, well or not."""
-
-    container: str
-    attempt: int
-
-
-@dataclass(frozen=True)
 class DeletionRequested:
     """The pod object got a deletion timestamp, with this grace period."""
 
@@ -205,18 +190,8 @@ class Tick:
     """Time has passed."""
 
 
-Event = (
-    Prepared
-    | PrepareFailed
-    | Started
-    | StartFailed
-    | Exited
-    | ProbeReport
-    | HookFinished
-    | DeletionRequested
-    | Vanished
-    | Tick
-)
+ContainerEvent = Started | StartFailed | Exited | ProbeReport
+Event = Prepared | PrepareFailed | ContainerEvent | DeletionRequested | Vanished | Tick
 
 
 # --- instructions
@@ -244,15 +219,6 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class RunHook:
-    """Run the preStop hook for at most this long, then answer HookFinished."""
-
-    container: str
-    attempt: int
-    limit_seconds: float
-
-
-@dataclass(frozen=True)
 class BeginProbes:
     """Probe a container's run from now on."""
 
@@ -268,8 +234,8 @@ class EndProbes:
 
 
 @dataclass(frozen=True)
-class Tell:
-    """Record an Event on the pod for its user."""
+class EmitEvent:
+    """Emit an Event on the pod."""
 
     kind: str
     reason: str
@@ -283,10 +249,7 @@ class Discard:
 
 @dataclass(frozen=True)
 class Forget:
-    """Give back everything that the pod holds on this machine: nothing of it is left on the API
-    server."""
+    """Release everything that the pod holds on this machine: its object is gone."""
 
 
-Instruction = Prepare | Start | Signal | RunHook | BeginProbes | EndProbes | Tell | Discard | Forget
-
-StatusJson = Mapping[str, Any]
+Instruction = Prepare | Start | Signal | BeginProbes | EndProbes | EmitEvent | Discard | Forget

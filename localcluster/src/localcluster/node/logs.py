@@ -1,5 +1,4 @@
-"""Container logs: written line by line with the instant of each line, read as the kubelet's log
-endpoint does.
+"""Container logs: written line by line with each line's instant, read as a kubelet's are.
 
 A line is stored as `<RFC 3339 with nanoseconds> <stdout|stderr> <F|P> <text>`, the format of
 container engines: F ends a line, P is a part of one that was too long.
@@ -12,10 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO
 
 _LONGEST_LINE_BYTES = 16384
-_LARGEST_FILE_BYTES = 64 * 2**20
 
 
 def nanosecond_stamp(nanoseconds: int) -> str:
@@ -25,32 +22,20 @@ def nanosecond_stamp(nanoseconds: int) -> str:
 
 
 class LogFile:
-    """The log of one run of a container. One thread writes; readers wait on `changed` for more.
+    """The log of one run of a container. One thread writes; readers wait on `changed` for more."""
 
-    A file that has grown large is put aside as `<name>.1` and a new one begun, `rotations` counts
-    how often; readers see the newest file, as with a kubelet.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        clock_ns: Callable[[], int] = time.time_ns,
-        largest_bytes: int = _LARGEST_FILE_BYTES,
-    ) -> None:
+    def __init__(self, path: Path, clock_ns: Callable[[], int] = time.time_ns) -> None:
         """Write to `path`, which is made with its folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.changed = threading.Condition()
         self.closed = False
-        self.rotations = 0
         self._clock_ns = clock_ns
-        self._largest_bytes = largest_bytes
         self._partial: dict[str, bytes] = {}
         self._file = path.open("ab", buffering=0)
 
     def write(self, stream: str, data: bytes) -> None:
-        """Take in bytes of a stream ("stdout" or "stderr"); whole lines are stored with the present
-        instant."""
+        """Take bytes of "stdout" or "stderr"; whole lines are stored with the present instant."""
         *lines, rest = (self._partial.get(stream, b"") + data).split(b"\n")
         while len(rest) > _LONGEST_LINE_BYTES:
             self._store(stream, b"P", [rest[:_LONGEST_LINE_BYTES]])
@@ -74,21 +59,12 @@ class LogFile:
         head = b"%s %s %s " % (nanosecond_stamp(self._clock_ns()).encode(), stream.encode(), tag)
         with self.changed:
             self._file.write(b"".join(head + line + b"\n" for line in lines))
-            if self._file.tell() > self._largest_bytes:
-                self._rotate()
             self.changed.notify_all()
-
-    def _rotate(self) -> None:
-        self._file.close()
-        self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-        self._file = self.path.open("ab", buffering=0)
-        self.rotations += 1
 
 
 @dataclass(frozen=True)
 class LogQuery:
-    """What a reader asks for; the names are those of the kubelet's endpoint, without a value for
-    "all"."""
+    """What a reader asks for, named as in the kubelet's endpoint; None stands for all."""
 
     follow: bool = False
     timestamps: bool = False
@@ -98,8 +74,7 @@ class LogQuery:
 
     @staticmethod
     def parse(values: dict[str, str], now: datetime) -> "LogQuery":
-        """Read a query string's values. Raises ValueError with a sentence for one that makes no
-        sense."""
+        """Read a query string's values. Raises ValueError with a sentence."""
         try:
             since = datetime.fromisoformat(values["sinceTime"]) if values.get("sinceTime") else None
             if values.get("sinceSeconds"):
@@ -126,85 +101,49 @@ def read_log(
     """Yield pieces of a log as the query asks.
 
     With `follow` and a `live` log it goes on until the log is closed or `abandoned()` says that the
-    reader left (asked about once a second).
-    """
+    reader left (asked about once a second)."""
     left = query.limit_bytes
-    for piece in _pieces(path, query, live, abandoned):
-        if left is None:
-            yield piece
-            continue
-        yield piece[:left]
-        left -= len(piece)
-        if left <= 0:
-            return
+    for piece in _lines(path, query, live, abandoned):
+        yield piece if left is None else piece[:left]
+        if left is not None:
+            left -= len(piece)
+            if left <= 0:
+                return
 
 
-def _pieces(
+def _lines(
     path: Path, query: LogQuery, live: LogFile | None, abandoned: Callable[[], bool]
 ) -> Iterator[bytes]:
-    tail = query.tail_lines
-    while True:
-        source, rotations = _open(path, live)
-        with source:
-            if tail is not None:
-                source.seek(_tail_offset(path, tail))
-            yield from _follow(source, query, live, abandoned, rotations)
-        # What comes after a rotation is new, so all of it is wanted.
-        tail = None
-        if live is None or not query.follow or live.rotations == rotations or abandoned():
-            return
-
-
-def _open(path: Path, live: LogFile | None) -> tuple[BinaryIO, int]:
-    """Open a log's newest file; return it and how many came before it."""
-    if live is None:
-        return path.open("rb"), 0
-    with live.changed:
-        return path.open("rb"), live.rotations
-
-
-def _follow(
-    source: BinaryIO,
-    query: LogQuery,
-    live: LogFile | None,
-    abandoned: Callable[[], bool],
-    rotations: int,
-) -> Iterator[bytes]:
-    """Yield a file's lines, and with `follow` those that are added, until the log is closed or
-    rotated."""
     since = nanosecond_stamp(_nanoseconds(query.since)).encode() if query.since else b""
     line_begins = True
-    while True:
-        # Looked at before reading: what was written until then is read below.
-        complete = live is None or live.closed or live.rotations != rotations
-        for line in iter(source.readline, b""):
-            if not line.endswith(b"\n"):
-                # Its end is just being written, or was never written because the agent was killed.
-                source.seek(-len(line), 1)
-                break
-            stamp, _, tag, content = line.split(b" ", 3)
-            if stamp >= since:
-                yield (stamp + b" " if query.timestamps and line_begins else b"") + _shown(
-                    tag, content
-                )
-                line_begins = tag == b"F"
-        if complete or live is None or not query.follow or abandoned():
-            return
-        with live.changed:
-            unread = source.tell() < os.fstat(source.fileno()).st_size
-            if not unread and not live.closed and live.rotations == rotations:
-                live.changed.wait(timeout=1.0)
+    with path.open("rb") as source:
+        if query.tail_lines is not None:
+            source.seek(_tail_offset(path, query.tail_lines))
+        while True:
+            # Looked at before reading: what was written until then is read below.
+            complete = live is None or live.closed
+            for line in iter(source.readline, b""):
+                if not line.endswith(b"\n"):
+                    # Its end is just being written, or never was because the agent was killed.
+                    source.seek(-len(line), 1)
+                    break
+                stamp, _, tag, content = line.split(b" ", 3)
+                if stamp >= since:
+                    head = stamp + b" " if query.timestamps and line_begins else b""
+                    # A part of a long line is followed by no line end.
+                    yield head + (content if tag == b"F" else content[:-1])
+                    line_begins = tag == b"F"
+            if complete or live is None or not query.follow or abandoned():
+                return
+            with live.changed:
+                unread = source.tell() < os.fstat(source.fileno()).st_size
+                if not unread and not live.closed:
+                    live.changed.wait(timeout=1.0)
 
 
 def _nanoseconds(instant: datetime) -> int:
     since_epoch = instant - datetime(1970, 1, 1, tzinfo=UTC)
     return (since_epoch // timedelta(microseconds=1)) * 1000
-
-
-def _shown(tag: bytes, content: bytes) -> bytes:
-    """Return what a reader gets of a stored line; a part of a long line is followed by no line
-    end."""
-    return content if tag == b"F" else content[:-1]
 
 
 def _tail_offset(path: Path, lines: int) -> int:

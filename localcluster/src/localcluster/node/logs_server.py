@@ -1,5 +1,4 @@
-"""The kubelet's log endpoint: `GET /containerLogs/{namespace}/{pod}/{container}` over TLS on the
-loopback address.
+"""The kubelet's log endpoint, over TLS: `GET /containerLogs/{namespace}/{pod}/{container}`.
 
 `kubectl logs`, with `-f` and its other options, arrives here through the API server, which finds
 the port in the node's status. Other kubelet endpoints (exec, attach, port-forward) answer 501 with
@@ -38,8 +37,7 @@ class LogServer:
     """Serves logs on a free port of 127.0.0.1 until `stop`."""
 
     def __init__(self, source: LogSource, authority: trustme.CA | None = None) -> None:
-        """Bind and begin to serve what `source` has, with a certificate of `authority` or of a
-        throwaway one."""
+        """Serve what `source` has, with a certificate of `authority` or of a throwaway one."""
         handler = type("Handler", (_Handler,), {"source": source})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=True)
         self._server.daemon_threads = True

@@ -20,15 +20,13 @@ _HOSTS = r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\])"
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What is replaced in the texts of one container: mount paths by folders, declared ports by
-    local ports."""
+    """Replaces in one container's texts mount paths by folders and declared by local ports."""
 
     folders: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[int, int] = field(default_factory=dict)
 
     def argument(self, text: str) -> str:
-        """Rewrite an argument or the value of a variable: paths, addresses, and flags that end in a
-        port."""
+        """Rewrite an argument: paths, addresses, and flags that end in a port."""
         return self._flags(self._addresses(self.path(text)))
 
     def arguments(self, texts: list[str]) -> list[str]:
@@ -36,8 +34,7 @@ class Rewriting:
         return [self._whole(self.argument(each)) for each in texts]
 
     def variable(self, name: str, value: str) -> str:
-        """Rewrite the value of a variable; the bare number in a variable named ...PORT is a
-        port."""
+        """Rewrite a variable's value; the bare number in a variable named ...PORT is a port."""
         if re.search(r"(?:^|_)PORT$", name):
             value = self._whole(value)
         return self.argument(value)

@@ -1,25 +1,33 @@
-"""The status of a pod as a kubelet writes it: phase, conditions and container states, computed from
-records.
+"""The status of a pod as a kubelet writes it, and what a new agent reads from it.
 
-The rules follow `getPhase` of the kubelet (kubernetes `pkg/kubelet/kubelet_pods.go`) and its pod
-conditions (`pkg/kubelet/status/generate.go`).
-"""
+The rules follow `getPhase` (kubernetes `pkg/kubelet/kubelet_pods.go`) and the pod conditions of
+`pkg/kubelet/status/generate.go`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from localcluster.node.lifecycle import Record, Running, StatusJson, Terminated, Waiting
-from localcluster.node.recovery import parse_time
-from localcluster.node.spec import Kind, PodPlan
+from localcluster.node.lifecycle import (
+    ContainerRecord,
+    Moment,
+    Running,
+    StatusJson,
+    Terminated,
+    Waiting,
+)
+from localcluster.node.pod_spec import HOST_IP, ContainerKind, PodSpec
+from optimus.kube.times import format_second, parse_instant
 
-HOST_IP = "127.0.0.1"
+_CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+_AGENT_ENDED: Final = (
+    "The container's process ended together with the node agent that ran it; the agent has "
+    "been started again"
+)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a pod as a whole failed, where the containers do not tell (admission, deadline)."""
+    """Why a pod as a whole failed, where the containers do not tell (admission)."""
 
     reason: str
     message: str
@@ -33,211 +41,215 @@ class Failure:
         return Failure(str(reason), str(status.get("message") or ""), refused) if reason else None
 
 
-@dataclass(frozen=True)
-class _Condition:
-    status: bool
-    reason: str
-    message: str
-    since: datetime
-
-
 @dataclass
 class Conditions:
-    """A pod's conditions; each keeps the instant at which its status last changed."""
+    """A pod's conditions by type; each keeps the instant at which its status last changed."""
 
-    _by_type: dict[str, _Condition] = field(default_factory=dict)
+    by_type: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @staticmethod
     def read(status: StatusJson) -> "Conditions":
         """Read back the conditions that an earlier agent wrote."""
-        found: dict[str, _Condition] = {}
-        for each in status.get("conditions") or ():
-            since = parse_time(each.get("lastTransitionTime")) or datetime.now(UTC)
-            if each["type"] in _TYPES:
-                found[each["type"]] = _Condition(
-                    each["status"] == "True", each.get("reason") or "", "", since
-                )
-        return Conditions(found)
+        written = status.get("conditions") or ()
+        return Conditions({each["type"]: each for each in written if each["type"] in _CONDITIONS})
 
     def update(
         self,
-        init: Sequence[Record],
-        main: Sequence[Record],
+        init: Sequence[ContainerRecord],
+        main: Sequence[ContainerRecord],
         phase: str,
         *,
         prepared: bool,
-        now: datetime,
+        now: float,
     ) -> None:
         """Set all conditions from the containers' states."""
         ended = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase)
-        missing = [each.plan.name for each in init if not _initialized(each)]
-        unready = [each.plan.name for each in [*_sidecars(init), *main] if not each.ready]
-        ready_reason, ready_message = (
-            "ContainersNotReady",
-            f"containers with unready status: [{' '.join(unready)}]",
-        )
-        if ended:
-            ready_reason, ready_message = ended, ""
+        missing = " ".join(each.spec.name for each in init if not _initialized(each))
+        sidecars = [each for each in init if each.spec.kind is ContainerKind.SIDECAR]
+        unready = [each.spec.name for each in [*sidecars, *main] if not each.ready]
+        self._set("PodReadyToStartContainers", prepared and ended is None, ("", ""), now)
+        incomplete = f"containers with incomplete status: [{missing}]"
+        initialized = phase == "Succeeded" or (prepared and not missing)
+        self._set("Initialized", initialized, ("ContainersNotInitialized", incomplete), now)
         ready = not unready and ended is None and bool(main)
-        done = phase == "Succeeded"
-        message = f"containers with incomplete status: [{' '.join(missing)}]"
-        self._set("PodReadyToStartContainers", prepared and ended is None, "", "", now)
-        self._set(
-            "Initialized",
-            done or (prepared and not missing),
-            "ContainersNotInitialized",
-            message,
-            now,
-        )
-        self._set("Ready", ready, ready_reason, ready_message, now)
-        self._set("ContainersReady", ready, ready_reason, ready_message, now)
+        message = f"containers with unready status: [{' '.join(unready)}]"
+        why = (ended, "") if ended else ("ContainersNotReady", message)
+        self._set("Ready", ready, why, now)
+        self._set("ContainersReady", ready, why, now)
 
-    def _set(self, kind: str, status: bool, reason: str, message: str, now: datetime) -> None:
-        if status:
-            reason = message = ""
-        before = self._by_type.get(kind)
-        since = before.since if before is not None and before.status == status else now
-        self._by_type[kind] = _Condition(status, reason, message, since)
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Write the conditions as the API has them."""
-        return [
-            {
-                "type": kind,
-                "status": "True" if each.status else "False",
-                "reason": each.reason or None,
-                "message": each.message or None,
-                "lastTransitionTime": format_time(each.since),
-            }
-            for kind, each in self._by_type.items()
-        ]
+    def _set(self, kind: str, holds: bool, why: tuple[str, str], now: float) -> None:
+        status = "True" if holds else "False"
+        reason, message = ("", "") if holds else why
+        before = self.by_type.get(kind, {})
+        same = before.get("status") == status
+        self.by_type[kind] = {
+            "type": kind,
+            "status": status,
+            "reason": reason or None,
+            "message": message or None,
+            "lastTransitionTime": before["lastTransitionTime"] if same else format_second(now),
+        }
 
 
-_TYPES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+class Pod(Protocol):
+    """What `pod_status` reads of a pod machine."""
 
-
-class Writable(Protocol):
-    """What `write_status` reads of a pod machine."""
-
-    plan: PodPlan
-    init: list[Record]
-    main: list[Record]
+    spec: PodSpec
+    init: list[ContainerRecord]
+    main: list[ContainerRecord]
 
     @property
-    def started_at(self) -> datetime:
-        """When the pod was taken on."""
+    def started_at(self) -> float:
+        """When the pod was admitted."""
         ...
 
 
-def phase_of(init: Sequence[Record], main: Sequence[Record], restart_policy: str) -> str:
-    """Compute the phase of a pod that is being run: Pending, Running, Succeeded or Failed."""
-    if any(each.plan.kind is Kind.INIT and each.over and not each.succeeded for each in init):
+def phase_of(
+    init: Sequence[ContainerRecord], main: Sequence[ContainerRecord], restart_policy: str
+) -> str:
+    """The phase of a pod that is being run: Pending, Running, Succeeded or Failed."""
+    inits = [each for each in init if each.spec.kind is ContainerKind.INIT]
+    if any(each.over and not each.succeeded for each in inits):
         return "Failed"
-    if not all(_initialized(each) for each in init):
+    # A container in back-off counts as the ended run that it waits to repeat, as in a kubelet.
+    waits = any(isinstance(each.state, Waiting) and each.last is None for each in main)
+    if waits or not all(_initialized(each) for each in init):
         return "Pending"
-    states = [_effective(each) for each in main]
-    if any(isinstance(state, Waiting) for state in states):
-        return "Pending"
-    if any(isinstance(state, Running) for state in states) or restart_policy == "Always":
-        return "Running"
     # Sidecars are still to be ended: the pod is not over, whatever its main containers returned.
-    if not all(each.over for each in main) or any(each.alive for each in init):
+    over = restart_policy != "Always" and all(each.over for each in main)
+    if not over or any(each.alive for each in init):
         return "Running"
     return terminal_phase(init, main)
 
 
-def terminal_phase(init: Sequence[Record], main: Sequence[Record]) -> str:
-    """Compute the last phase of a pod of which nothing runs any more. A sidecar's exit code does
-    not count."""
-    initialized = all(each.succeeded for each in init if each.plan.kind is Kind.INIT)
-    return (
-        "Succeeded" if initialized and main and all(each.succeeded for each in main) else "Failed"
-    )
+def terminal_phase(init: Sequence[ContainerRecord], main: Sequence[ContainerRecord]) -> str:
+    """The last phase of a pod of which nothing runs; a sidecar's exit code does not count."""
+    inits = [each for each in init if each.spec.kind is ContainerKind.INIT]
+    succeeded = bool(main) and all(each.succeeded for each in [*inits, *main])
+    return "Succeeded" if succeeded else "Failed"
 
 
-def write_status(
-    pod: Writable, phase: str, conditions: Conditions, failure: Failure | None
+def pod_status(
+    pod: Pod, phase: str, conditions: Conditions, failure: Failure | None
 ) -> dict[str, Any]:
-    """Write the whole status as the body of a patch of `pods/status`."""
+    """The whole status, as the body of a patch of `pods/status`."""
     if failure is not None and failure.at_admission:
         return {"phase": phase, "reason": failure.reason, "message": failure.message}
-    status: dict[str, Any] = {
+    return {
         "phase": phase,
-        "startTime": format_time(pod.started_at),
+        "startTime": format_second(pod.started_at),
         "hostIP": HOST_IP,
         "hostIPs": [{"ip": HOST_IP}],
         "podIP": HOST_IP,
         "podIPs": [{"ip": HOST_IP}],
-        "conditions": conditions.to_json(),
-        "initContainerStatuses": [_container_status(pod.plan, each) for each in pod.init],
-        "containerStatuses": [_container_status(pod.plan, each) for each in pod.main],
+        "conditions": list(conditions.by_type.values()),
+        "initContainerStatuses": [_container_status(pod.spec.uid, each) for each in pod.init],
+        "containerStatuses": [_container_status(pod.spec.uid, each) for each in pod.main],
     }
-    if failure is not None:
-        status["reason"], status["message"] = failure.reason, failure.message
-    return status
 
 
-def format_time(instant: datetime) -> str:
-    """Write an instant as the API does for status fields: RFC 3339 in UTC, whole seconds."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _initialized(record: ContainerRecord) -> bool:
+    sidecar = record.spec.kind is ContainerKind.SIDECAR
+    return record.started_once if sidecar else record.succeeded
 
 
-def container_id(pod_uid: str, container: str, attempt: int) -> str:
-    """Name one run of a container."""
-    return f"process://{pod_uid}/{container}/{attempt}"
+def _container_id(pod_uid: str, record: ContainerRecord, attempt: int) -> str:
+    return f"process://{pod_uid}/{record.spec.name}/{attempt}"
 
 
-def _sidecars(init: Sequence[Record]) -> list[Record]:
-    return [each for each in init if each.plan.kind is Kind.SIDECAR]
-
-
-def _initialized(record: Record) -> bool:
-    return record.started_once if record.plan.kind is Kind.SIDECAR else record.succeeded
-
-
-def _effective(record: Record) -> Waiting | Running | Terminated:
-    """See a container in back-off as the ended run that it waits to repeat, as the kubelet's phase
-    does."""
-    if isinstance(record.state, Waiting) and record.last is not None:
-        return record.last
-    return record.state
-
-
-def _container_status(plan: PodPlan, record: Record) -> dict[str, Any]:
+def _container_status(uid: str, record: ContainerRecord) -> dict[str, Any]:
     running = isinstance(record.state, Running)
     status: dict[str, Any] = {
-        "name": record.plan.name,
-        "image": record.plan.image,
-        "imageID": record.plan.image if record.launched else "",
+        "name": record.spec.name,
+        "image": record.spec.image,
+        "imageID": record.spec.image if record.launched else "",
         "ready": record.ready,
         "restartCount": record.attempt,
-        "state": _state(plan, record, record.state),
-        "lastState": _state(plan, record, record.last) if record.last else {},
+        "state": _state(uid, record, record.state),
+        "lastState": _state(uid, record, record.last) if record.last else {},
     }
-    if record.plan.kind is not Kind.INIT or running:
+    if record.spec.kind is not ContainerKind.INIT or running:
         status["started"] = running and record.started
     if record.launched:
-        status["containerID"] = container_id(plan.uid, record.plan.name, record.attempt)
+        status["containerID"] = _container_id(uid, record, record.attempt)
     return status
 
 
 def _state(
-    plan: PodPlan, record: Record, state: Waiting | Running | Terminated
+    uid: str, record: ContainerRecord, state: Waiting | Running | Terminated
 ) -> Mapping[str, Any]:
     match state:
         case Waiting():
             return {"waiting": {"reason": state.reason, "message": state.message or None}}
         case Running():
-            return {"running": {"startedAt": format_time(state.since.wall)}}
+            return {"running": {"startedAt": format_second(state.since.wall)}}
         case Terminated():
-            started = format_time(state.started_at) if state.started_at else None
-            return {
-                "terminated": {
-                    "exitCode": state.exit_code,
-                    "reason": state.reason,
-                    "message": state.message or None,
-                    "startedAt": started,
-                    "finishedAt": format_time(state.finished_at),
-                    "containerID": container_id(plan.uid, record.plan.name, state.attempt),
-                }
+            began = None if state.started_at is None else format_second(state.started_at)
+            terminated = {
+                "exitCode": state.exit_code,
+                "reason": state.reason,
+                "message": state.message or None,
+                "startedAt": began,
+                "finishedAt": format_second(state.finished_at),
+                "containerID": _container_id(uid, record, state.attempt),
             }
+            return {"terminated": terminated}
+
+
+# --- the status that an earlier agent wrote
+
+
+def recover(status: StatusJson, records: Sequence[ContainerRecord], now: Moment) -> Moment:
+    """Fill the records from a written status; return when the pod was admitted.
+
+    A container that was running is taken as ended with exit code 137 (ContainerStatusUnknown, the
+    kubelet's reason): its process ended with the agent. Its restart policy then decides."""
+    written = [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
+    by_name = {each["name"]: each for each in written}
+    for record in records:
+        if record.spec.name in by_name:
+            _recover_container(record, by_name[record.spec.name], now)
+    started = _instant(status.get("startTime"))
+    return now if started is None else Moment(started, now.seconds - max(0.0, now.wall - started))
+
+
+def _instant(text: str | None) -> float | None:
+    return parse_instant(text) if text else None
+
+
+def _recover_container(record: ContainerRecord, written: StatusJson, now: Moment) -> None:
+    state = written.get("state") or {}
+    record.attempt = int(written.get("restartCount") or 0)
+    last = (written.get("lastState") or {}).get("terminated")
+    record.launched, record.ended_seconds = bool(last), now.seconds
+    if "running" in state:
+        since = _instant(state["running"].get("startedAt"))
+        record.state = Terminated(
+            137, "ContainerStatusUnknown", since, now.wall, _AGENT_ENDED, record.attempt
+        )
+    elif "terminated" in state:
+        record.state = _terminated(state["terminated"], record.attempt, now)
+    elif last:
+        # It was in back-off: the next start counts as a restart.
+        record.last = _terminated(last, record.attempt, now)
+        record.state = Waiting("ContainerCreating")
+        return
+    else:
+        return
+    record.launched = True
+    if last:
+        record.last = _terminated(last, record.attempt - 1, now)
+
+
+def _terminated(written: Mapping[str, Any], attempt: int, now: Moment) -> Terminated:
+    return Terminated(
+        exit_code=int(written.get("exitCode") or 0),
+        reason=str(written.get("reason") or "Error"),
+        started_at=_instant(written.get("startedAt")),
+        finished_at=_instant(written.get("finishedAt")) or now.wall,
+        message=str(written.get("message") or ""),
+        attempt=attempt,
+    )

@@ -1,155 +1,202 @@
-"""The volumes of a pod as folders of this machine, and the folders that stand for a container's
-mount paths.
+"""A pod's volumes as folders of this machine, and the folder behind each mount path.
 
 An emptyDir is a folder of the pod; a hostPath, and a claim bound to a hostPath volume, is that very
-path; config maps, secrets, tokens and the downward API are files written here and written again
-when they change."""
+path; config maps and projected volumes are files written here, and again when they change."""
 
+import json
+import os
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from localcluster.node.content import ContentSource, volume_files, write_files
-from localcluster.node.environment import ObjectSource, Unresolved
-from localcluster.node.expansion import expand
+from localcluster.kubeconfig import kubeconfig_body
+from localcluster.node.pod_spec import Json, Unresolved, containers_of, field_value, volume_type
 from localcluster.node.rewriting import Rewriting
-from localcluster.node.spec import Json
 
-CONTENT_TYPES = ("configMap", "secret", "projected", "downwardAPI")
-SUPPORTED_TYPES = ("emptyDir", "hostPath", "persistentVolumeClaim", *CONTENT_TYPES)
+_PRIVATE = 0o600
+_DEFAULT_MODE = 0o644
 
 
-class Claims(Protocol):
-    """Where the volume behind a claim is found."""
+class Objects(Protocol):
+    """What volumes refer to; `cluster_objects.ClusterObjects` on a cluster."""
+
+    def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """The keys of a config map; None when there is none."""
+        ...
 
     def volume_of_claim(self, namespace: str, name: str) -> Json:
-        """Return the PersistentVolume that a claim is bound to. Raises Unresolved while it is
-        not."""
+        """The PersistentVolume of a claim. Raises Unresolved."""
+        ...
+
+    def token(self, pod: Json, lifetime_seconds: int = 3600) -> str:
+        """A token of the pod's ServiceAccount. Raises Unresolved."""
         ...
 
 
 @dataclass(frozen=True)
-class VolumeContext:
-    """What volumes are made from."""
+class File:
+    """Content and mode of one file."""
 
-    claims: Claims
-    content: ContentSource
-    ports: Mapping[int, int]
+    data: bytes
+    mode: int = _DEFAULT_MODE
 
 
-def volume_type(volume: Json) -> str:
-    """Return the key that says what a volume of a pod is ("emptyDir" when it says nothing)."""
-    return next((key for key in volume if key != "name"), "emptyDir")
+Files = dict[str, File]
 
 
 class PodVolumes:
-    """The volumes of one pod under one folder. `refresh` may run on another thread than the
-    rest."""
+    """The volumes of one pod. `refresh` may run on another thread than the rest."""
 
-    def __init__(self, pod_dir: Path, context: VolumeContext) -> None:
-        """Keep the pod's own volumes under `pod_dir`."""
+    def __init__(
+        self, pod_dir: Path, objects: Objects, server: tuple[str, str], ports: Mapping[int, int]
+    ) -> None:
+        """Keep them under `pod_dir`; `server` is the API server's address and CA for kubeconfigs,
+        `ports` maps declared to local ports."""
         self._dir = pod_dir / "volumes"
-        self._context = context
-        self._places: dict[str, Path] = {}
+        self._objects = objects
+        self._server = server
+        self._ports = ports
+        self._folders: dict[str, Path] = {}
         self._mutex = threading.Lock()
         self._open = True
 
     def prepare(self, pod: Json) -> None:
-        """Make all volumes. Raises Unresolved with a sentence when something they refer to is not
-        there."""
-        volumes = pod["spec"].get("volumes") or ()
+        """Make all volumes. Raises Unresolved when something they refer to is not there."""
         with self._mutex:
-            self._places = {each["name"]: self._place(pod, each) for each in volumes}
-            self._write_contents(pod, self._context.content)
+            volumes = pod["spec"].get("volumes") or ()
+            self._folders = {each["name"]: self._folder(pod, each) for each in volumes}
+            self._write_files(pod)
 
-    def refresh(self, pod: Json, source: ObjectSource) -> None:
-        """Write again what has changed since, with config maps and secrets read from `source`."""
+    def refresh(self, pod: Json) -> None:
+        """Write again what has changed since. Raises Unresolved."""
         with self._mutex:
-            if self._open and self._places:
-                self._write_contents(pod, self._context.content.reading(source))
+            if self._open:
+                self._write_files(pod)
 
     def close(self) -> None:
         """Write nothing any more: the pod's folder is about to be removed."""
         with self._mutex:
             self._open = False
 
-    def folders(self, container: Json, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the local folder (or file) of each mount path of a container; missing subPaths are
-        made."""
+    def folders(self, container: Json) -> dict[str, str]:
+        """The local folder or file of each mount path of a container."""
         return {
-            mount["mountPath"]: str(self._mounted(mount, variables))
+            mount["mountPath"]: str(self._folders[mount["name"]])
             for mount in container.get("volumeMounts") or ()
-            if mount["name"] in self._places
+            if mount["name"] in self._folders
         }
 
-    def _mounted(self, mount: Json, variables: Mapping[str, str]) -> Path:
-        place = self._places[mount["name"]]
-        inside = mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables)
-        if not inside:
-            return place
-        target = place / inside
-        if ".." in Path(inside).parts or Path(inside).is_absolute():
-            raise Unresolved(f'subPath "{inside}" leads out of volume "{mount["name"]}"')
-        if not target.exists():
-            target.mkdir(parents=True)
-        return target
-
-    def _place(self, pod: Json, volume: Json) -> Path:
+    def _folder(self, pod: Json, volume: Json) -> Path:
         kind = volume_type(volume)
         if kind == "hostPath":
             return _host_path(volume["hostPath"])
         if kind == "persistentVolumeClaim":
             claim = volume["persistentVolumeClaim"]["claimName"]
-            return _claimed(
-                self._context.claims.volume_of_claim(pod["metadata"]["namespace"], claim)
-            )
-        place = self._dir / str(volume["name"])
-        place.mkdir(parents=True, exist_ok=True)
-        return place
+            bound = self._objects.volume_of_claim(pod["metadata"]["namespace"], claim)
+            if "hostPath" not in bound["spec"]:
+                name = bound["metadata"]["name"]
+                raise Unresolved(
+                    f'persistentvolume "{name}" is no hostPath: the only supported kind'
+                )
+            return _host_path({"type": "DirectoryOrCreate", **bound["spec"]["hostPath"]})
+        folder = self._dir / str(volume["name"])
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
-    def _write_contents(self, pod: Json, content: ContentSource) -> None:
-        rewriting = self._rewriting(pod)
+    def _write_files(self, pod: Json) -> None:
+        # By all mounts of the pod: a file does not know which container reads it.
+        mounts = {
+            path: folder
+            for container in containers_of(pod)
+            for path, folder in self.folders(container).items()
+        }
+        rewriting = Rewriting(mounts, self._ports)
         for volume in pod["spec"].get("volumes") or ():
-            if volume_type(volume) in CONTENT_TYPES:
-                place = self._places[volume["name"]]
-                write_files(place, volume_files(volume, pod, content, place, rewriting))
+            folder = self._folders[volume["name"]]
+            if "configMap" in volume:
+                _write(folder, self._config_map(volume["configMap"], pod, rewriting))
+            elif "projected" in volume:
+                _write(folder, self._projected(volume["projected"], pod, folder, rewriting))
 
-    def _rewriting(self, pod: Json) -> Rewriting:
-        """Rewrite files by all mounts of the pod: a file does not know which container reads it."""
-        folders: dict[str, str] = {}
-        for container in [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]:
-            for mount in container.get("volumeMounts") or ():
-                if mount["name"] in self._places and not mount.get("subPathExpr"):
-                    place = self._places[mount["name"]] / (mount.get("subPath") or "")
-                    folders.setdefault(mount["mountPath"], str(place))
-        return Rewriting(folders, self._context.ports)
+    def _projected(self, source: Json, pod: Json, folder: Path, rewriting: Rewriting) -> Files:
+        files: Files = {}
+        for part in source.get("sources") or ():
+            if "configMap" in part:
+                files.update(self._config_map(part["configMap"], pod, rewriting))
+            elif "downwardAPI" in part:
+                for item in part["downwardAPI"].get("items") or ():
+                    value = field_value(pod, item["fieldRef"]["fieldPath"])
+                    files[item["path"]] = File(value.encode())
+            elif "serviceAccountToken" in part:
+                files.update(self._token(part["serviceAccountToken"], pod, folder))
+            else:
+                raise Unresolved(f"process nodes do not project {', '.join(part)}")
+        return files
+
+    def _token(self, projection: Json, pod: Json, folder: Path) -> Files:
+        """The token, and a kubeconfig beside it: the fixed path does not exist here."""
+        token = self._objects.token(pod, int(projection.get("expirationSeconds") or 3600))
+        path = folder / projection["path"]
+        server, ca_pem = self._server
+        user = {"tokenFile": str(path)}
+        config = kubeconfig_body(server, ca_pem, user, pod["metadata"]["namespace"])
+        beside = str(path.with_name("kubeconfig").relative_to(folder))
+        return {
+            projection["path"]: File(token.encode(), _PRIVATE),
+            beside: File(json.dumps(config, indent=1).encode(), _PRIVATE),
+        }
+
+    def _config_map(self, reference: Json, pod: Json, rewriting: Rewriting) -> Files:
+        namespace, name = pod["metadata"]["namespace"], reference.get("name") or ""
+        values = self._objects.config_map(namespace, name)
+        if values is None:
+            if reference.get("optional"):
+                return {}
+            raise Unresolved(f'configmap "{name}" not found in namespace {namespace}')
+        keys = [(each["key"], each["path"]) for each in reference.get("items") or ()]
+        missing = [key for key, _ in keys if key not in values]
+        if missing:
+            raise Unresolved(f'configmap "{name}" has no key {", ".join(missing)}')
+        mode = reference.get("defaultMode") or _DEFAULT_MODE
+        chosen = keys or [(key, key) for key in values]
+        return {path: File(_rewritten(values[key], rewriting), mode) for key, path in chosen}
 
 
 def _host_path(source: Json) -> Path:
     path, kind = Path(str(source["path"])), source.get("type") or ""
     if kind in {"", "DirectoryOrCreate"} and not path.exists():
         path.mkdir(parents=True, exist_ok=True)
-    elif kind == "FileOrCreate":
-        path.touch(exist_ok=True)
-    right = {"Directory": path.is_dir, "DirectoryOrCreate": path.is_dir, "File": path.is_file}.get(
-        kind, path.exists
-    )
-    if not right():
+    right = {"Directory": path.is_dir, "DirectoryOrCreate": path.is_dir, "File": path.is_file}
+    if not right.get(kind, path.exists)():
         raise Unresolved(
             f"hostPath type check failed: {path} is not what type {kind or 'any'} asks for"
         )
     return path
 
 
-def _claimed(volume: Json) -> Path:
-    spec = volume["spec"]
-    if "hostPath" in spec:
-        return _host_path({"type": "DirectoryOrCreate", **spec["hostPath"]})
-    if "local" in spec:
-        return _host_path({"path": spec["local"]["path"]})
-    raise Unresolved(
-        f'persistentvolume "{volume["metadata"]["name"]}" is neither hostPath nor local: '
-        "process nodes can use no other kind"
-    )
+def _rewritten(data: bytes, rewriting: Rewriting) -> bytes:
+    try:
+        return rewriting.file(data.decode()).encode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _write(folder: Path, files: Files) -> None:
+    """Make a folder hold exactly these files; each is replaced in one step, when it differs."""
+    for name, file in files.items():
+        target = folder / name
+        if not target.is_relative_to(folder) or ".." in Path(name).parts:
+            raise Unresolved(f'path "{name}" leads out of its volume')
+        if not target.is_file() or target.read_bytes() != file.data:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(dir=target.parent)
+            with os.fdopen(descriptor, "wb") as output:
+                output.write(file.data)
+                os.fchmod(output.fileno(), file.mode)
+            Path(temporary).replace(target)
+    for path in folder.rglob("*"):
+        if path.is_file() and str(path.relative_to(folder)) not in files:
+            path.unlink()

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
+
 from localcluster.binaries.locate import Binaries
 from localcluster.errors import ClusterError
 from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
@@ -49,7 +51,7 @@ class Plan:
         plan: dict[str, Any] = {
             "name": self.name,
             "ephemeral": self.ephemeral,
-            "nodes": [node.as_json() for node in self.nodes],
+            "nodes": msgspec.to_builtins(list(self.nodes)),
             "agent": dict(self.agent),
         }
         if self.binaries is None:

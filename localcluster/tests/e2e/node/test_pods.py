@@ -157,17 +157,14 @@ def test_volumes_hold_what_they_should(space: Namespace, tmp_path: Path) -> None
     data = {"greeting": "hello", "app.conf": "root = /scratch\n"}
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data}
     script = (
-        'echo "$GREETING from $(cat /etc/app/greeting)" >/claim/out; grep -c "$SCRATCH" '
+        'echo "$WHO says $(cat /etc/app/greeting)" >/claim/out; grep -c "$SCRATCH" '
         "/etc/app/app.conf"
     )
     names = {"scratch": "/scratch", "config": "/etc/app", "claim": "/claim"}
     main = container(
         script,
         env=[
-            {
-                "name": "GREETING",
-                "valueFrom": {"configMapKeyRef": {"name": "c", "key": "greeting"}},
-            },
+            {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "SCRATCH", "value": "/scratch"},
         ],
         volumeMounts=[{"name": name, "mountPath": path} for name, path in names.items()],
@@ -179,28 +176,46 @@ def test_volumes_hold_what_they_should(space: Namespace, tmp_path: Path) -> None
     ]
     space.make(config, *claim(space.name, tmp_path / "kept"), pod("volumes", main, volumes=volumes))
     assert space.ended("volumes") == "1\n"
-    assert (tmp_path / "kept" / "out").read_text() == "hello from hello\n"
+    assert (tmp_path / "kept" / "out").read_text() == "volumes says hello\n"
     space.kubectl("delete", "pv", space.name, "--wait=false")
+
+
+SIDECAR = """
+import http.server, signal, sys
+def note(text):
+    with open(sys.argv[1], "a") as events:
+        print(text, file=events)
+def end(*_):
+    note("side-ended")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+server = http.server.HTTPServer(
+    ("127.0.0.1", int(sys.argv[2])), http.server.SimpleHTTPRequestHandler
+)
+note("side")
+server.serve_forever()
+"""
 
 
 def test_a_sidecar_is_up_before_and_ends_after_the_main_container(
     space: Namespace, tmp_path: Path
 ) -> None:
     mounts = [{"name": "v", "mountPath": "/v"}]
-    side = container(
-        "trap 'echo side-ended >>/v/story; exit 0' TERM; echo side >>/v/story; touch /v/up; "
-        "while true; do sleep 0.1; done",
-        name="side",
-        restartPolicy="Always",
-        startupProbe={"exec": {"command": ["test", "-e", "/v/up"]}, "periodSeconds": 1},
-        volumeMounts=mounts,
-    )
-    init = container("echo init >>/v/story", name="init", volumeMounts=mounts)
-    main = container("echo main >>/v/story", volumeMounts=mounts)
+    side = {
+        "name": "side",
+        "image": "optimus-on-kubernetes",
+        "command": ["python", "-c", SIDECAR, "/v/events", "8080"],
+        "restartPolicy": "Always",
+        "ports": [{"containerPort": 8080}],
+        "startupProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
+        "volumeMounts": mounts,
+    }
+    init = container("echo init >>/v/events", name="init", volumeMounts=mounts)
+    main = container("echo main >>/v/events", volumeMounts=mounts)
     volume = {"name": "v", "hostPath": {"path": str(tmp_path)}}
     space.make(pod("side", main, initContainers=[side, init], volumes=[volume]))
     space.wait("side", ".status.phase=Succeeded")
-    assert (tmp_path / "story").read_text().split() == ["side", "init", "main", "side-ended"]
+    assert (tmp_path / "events").read_text().split() == ["side", "init", "main", "side-ended"]
 
 
 ASK = """
@@ -243,17 +258,14 @@ def test_a_deployment_rolls_out_and_is_replaced_pod_by_pod(space: Namespace) -> 
         "name": "main",
         "image": "optimus-on-kubernetes",
         "command": ["python", "-m", "http.server", "8080", "--bind", "127.0.0.1"],
-        "workingDir": "/srv",
         "ports": [{"containerPort": 8080, "name": "http"}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1},
-        "volumeMounts": [{"name": "srv", "mountPath": "/srv"}],
     }
     template = {
         "metadata": {"labels": labels},
         "spec": {
             "terminationGracePeriodSeconds": 1,
             "containers": [server],
-            "volumes": [{"name": "srv", "emptyDir": {}}],
         },
     }
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}

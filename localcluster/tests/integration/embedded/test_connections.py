@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.node.api import read_kubeconfig
+from localcluster.kubeconfig import read_kubeconfig
 from localcluster.paths import REPOSITORY
 from localcluster.ports import pick_ports
 from localcluster.readiness import HttpProbe

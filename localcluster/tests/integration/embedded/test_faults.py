@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from localcluster.api_calls import ApiCalls
 from localcluster.cluster import LocalCluster
 from localcluster.embedded.apiserver.routes import COMPACT
-from localcluster.node.api import Api, read_kubeconfig
 from localcluster.processes import alive
 from localcluster.specs import Backend
 from optimus.kube.client import connect
@@ -58,7 +58,7 @@ def test_a_copy_goes_on_after_its_history_was_forgotten(
     make(core, "old")
     until(lambda: pods.find("default", "old"), "the copy has the pod")
     core.delete_namespaced_pod("old", "default")
-    Api(read_kubeconfig(cluster.kubeconfig)).create(COMPACT, {})
+    ApiCalls(connect(cluster.kubeconfig, user_agent="test")).create(COMPACT, {})
     make(core, "new")
     until(lambda: pods.find("default", "new"), "the copy has the new pod")
     until(lambda: pods.find("default", "old") is None, "and has lost the old one")

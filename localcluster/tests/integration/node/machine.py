@@ -1,81 +1,25 @@
 """A machine for pods without a control plane: real processes and files, and an API server in
 memory."""
 
-import copy
 import threading
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from localcluster.images import Environment, ImageCatalog
 from localcluster.node import lifecycle as life
-from localcluster.node.admission import NodeBooks
-from localcluster.node.api import ApiError
-from localcluster.node.containers import ProcessTable
-from localcluster.node.objects import ClusterObjects, Tokens
-from localcluster.node.ports import PortAllocator
-from localcluster.node.processes import Machine, PodProcesses
+from localcluster.node.admission import NodeAdmission
+from localcluster.node.cluster_objects import ClusterObjects
+from localcluster.node.peer_addresses import PeerAddresses
+from localcluster.node.pod_processes import Machine, PodProcesses
+from localcluster.node.pod_spec import parse_pod
+from localcluster.node.process_table import ProcessTable
 from localcluster.node.runner import PodRunner, RunnerContext
-from localcluster.node.services import RunTable
-from localcluster.node.spec import parse_pod
+from localcluster.ports import PortAllocator
+from tests.unit.node.fake_api import FakeApi
 
 CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 _WAIT_SECONDS = 30.0
-
-
-class MemoryApi:
-    """Objects by path, with what was created beneath them; anybody can wait for a change."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, dict[str, Any]] = {}
-        self.created: list[tuple[str, dict[str, Any]]] = []
-        self.deleted: list[tuple[str, dict[str, Any]]] = []
-        self.refuse: list[int] = []
-        self.phases: list[str] = []
-        self.changed = threading.Condition()
-
-    def get(self, path: str) -> dict[str, Any]:
-        with self.changed:
-            if path not in self.objects:
-                raise ApiError(404, f"{path} not found")
-            return copy.deepcopy(self.objects[path])
-
-    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        with self.changed:
-            self.created.append((path, dict(body)))
-            self.changed.notify_all()
-        if path.endswith("/token"):
-            token = f"token-{len(self.created)}"
-            return {"status": {"token": token, "expirationTimestamp": "2099-01-01T00:00:00Z"}}
-        return {}
-
-    def merge(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self.patch(path, body)
-
-    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        with self.changed:
-            if self.refuse:
-                raise ApiError(self.refuse.pop(), "refused by the test")
-            target = self.objects.setdefault(path.removesuffix("/status"), {"metadata": {}})
-            target["metadata"].update(body.get("metadata") or {})
-            if "status" in body:
-                target["status"] = copy.deepcopy(body["status"])
-                self.phases.append(body["status"]["phase"])
-            self.changed.notify_all()
-            return target
-
-    def delete(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        with self.changed:
-            self.deleted.append((path, dict(body)))
-            self.objects.pop(path, None)
-            self.changed.notify_all()
-        return {}
-
-    def wait(self, what: Callable[[], bool]) -> None:
-        """Wait until something is so, looking again at every change."""
-        with self.changed:
-            assert self.changed.wait_for(what, _WAIT_SECONDS), self.objects
 
 
 class Recorder:
@@ -84,17 +28,17 @@ class Recorder:
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
-    def tell(self, pod: life.StatusJson, kind: str, reason: str, message: str) -> None:
-        self.reasons.append(reason)
+    def emit(self, pod: life.StatusJson, event: life.EmitEvent) -> None:
+        self.reasons.append(event.reason)
 
 
 class Bench:
     """A node on which pods can be run; `close` ends all that runs."""
 
     def __init__(self, folder: Path) -> None:
-        self.api = MemoryApi()
+        self.api = FakeApi()
         self.recorder = Recorder()
-        self.books = NodeBooks("n1", CAPACITY, dict)
+        self.admission = NodeAdmission("n1", CAPACITY, dict)
         self.forgotten = threading.Event()
         self.table = ProcessTable()
         self.ports = PortAllocator()
@@ -104,14 +48,12 @@ class Bench:
             table=self.table,
             images=self.images,
             objects=ClusterObjects(self.api),
-            tokens=Tokens(self.api),
-            services=RunTable(self.ports),
+            peers=PeerAddresses(self.ports),
             ports=self.ports,
             api=self.api,
             api_host="127.0.0.1",
             api_port=6443,
-            server="https://127.0.0.1:6443",
-            ca_pem="",
+            server=("https://127.0.0.1:6443", ""),
             pods_dir=folder / "pods",
             marker=str(folder),
         )
@@ -121,11 +63,11 @@ class Bench:
         context = RunnerContext(
             self.api,
             self.recorder,
-            self.books,
+            self.admission,
             life.BackOff(0.05, 0.2, 600),
             lambda _: self.forgotten.set(),
         )
-        processes = PodProcesses(parse_pod(pod), pod, self.machine, CAPACITY)
+        processes = PodProcesses(parse_pod(pod), pod, self.machine)
         runner = PodRunner(pod, context, processes)
         runner.start()
         return RunningPod(self, runner, pod)

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.node.containers import Launch, ProcessTable
-from localcluster.node.leftovers import end_marked
 from localcluster.node.logs import LogFile
+from localcluster.node.process_table import Launch, ProcessTable, end_marked
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -107,17 +106,17 @@ def test_sigterm_reaches_the_first_process_and_kill_the_whole_group(
     log = LogFile(tmp_path / "log")
     table.start("one", shell(script, tmp_path), log, ended.put)
     fifo.read_text()
-    table.terminate("one")
+    table.signal("one", kill=False)
     with log.changed:
         assert log.changed.wait_for(lambda: "asked" in log.path.read_text(), 30)
-    table.kill("one")
+    table.signal("one", kill=True)
     assert ended.get(timeout=30) == 137
 
 
 _OWNER = """
 import sys, threading
 from pathlib import Path
-from localcluster.node.containers import Launch, ProcessTable
+from localcluster.node.process_table import Launch, ProcessTable
 from localcluster.node.logs import LogFile
 folder = Path(sys.argv[1])
 env = {"PATH": "/usr/bin:/bin", "LOCALCLUSTER_POD": str(folder) + "/u1"}

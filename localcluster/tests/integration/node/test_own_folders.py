@@ -4,7 +4,7 @@ what they are."""
 from pathlib import Path
 from typing import Any
 
-from localcluster.node.launch import MARKER
+from localcluster.node.process_table import POD_VARIABLE
 from tests.integration.node.machine import Bench
 from tests.unit.node.pods import container, pod
 
@@ -22,7 +22,7 @@ def test_what_a_container_starts_with_is_not_taken_for_a_path_under_its_mounts(
     variables = dict(
         line.split(" ", 3)[3].partition("=")[::2] for line in log.splitlines() if "=" in line
     )
-    assert variables[MARKER].startswith(f"{bench.folder}/")
-    assert "volumes" not in variables[MARKER]
+    assert variables[POD_VARIABLE].startswith(f"{bench.folder}/")
+    assert "volumes" not in variables[POD_VARIABLE]
     assert Path(variables["HOME"]).is_dir()
     assert variables["OWN"].endswith("/volumes/v/mine")

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from localcluster.node import lifecycle as life
-from localcluster.node.objects import Remembered
-from localcluster.node.processes import PORTS_ANNOTATION
+from localcluster.node.pod_processes import PORTS_ANNOTATION
+from optimus.kube.errors import ErrorKind
 from tests.integration.node.machine import Bench
 from tests.unit.node.pods import container, pod
 
 SLEEP = "while true; do sleep 0.05; done"
+FIELD = {"fieldRef": {"fieldPath": "spec.hostname"}}
 CONFIG = "/api/v1/namespaces/ns/configmaps/c"
 
 
@@ -65,8 +66,8 @@ def test_sigterm_grace_and_sigkill_of_a_deleted_pod(bench: Bench) -> None:
     running = bench.run(pod(script(f"trap 'echo asked' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
     running.delete(1)
-    bench.api.wait(lambda: bool(bench.api.deleted))
-    path, options = bench.api.deleted[0]
+    bench.api.wait(lambda: bool(bench.api.of("delete")))
+    path, options = bench.api.of("delete")[0]
     assert path == running.path
     assert options == {"gracePeriodSeconds": 0, "preconditions": {"uid": "u1"}}
     running.runner.post(life.Vanished())
@@ -79,13 +80,12 @@ def test_a_deleted_pod_says_how_it_ended_before_it_goes(bench: Bench) -> None:
     running = bench.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
     running.delete(30)
-    bench.api.wait(lambda: bool(bench.api.deleted))
+    bench.api.wait(lambda: bool(bench.api.of("delete")))
     assert bench.api.phases[-1] == "Succeeded"
 
 
 def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path: Path) -> None:
     bench.api.objects[CONFIG] = {"data": {"a.txt": "see /work/x\n", "b": "2"}}
-    bench.api.objects["/api/v1/namespaces/ns/secrets/s"] = {"data": {"key": "c2VjcmV0"}}
     bench.api.objects["/api/v1/namespaces/ns/persistentvolumeclaims/claim"] = {
         "spec": {"volumeName": "pv"},
         "status": {"phase": "Bound"},
@@ -94,22 +94,19 @@ def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path
         "metadata": {"name": "pv"},
         "spec": {"hostPath": {"path": str(tmp_path / "kept")}},
     }
-    items = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
+    namespace = [{"path": "ns", "fieldRef": {"fieldPath": "metadata.namespace"}}]
     raw = pod(
         script(
-            "cat /etc/c/a.txt /etc/c/only /secret/key /down/labels; echo x >/work/x; echo $WHERE; "
-            "echo saved >/claim/sub/result; cat /one.txt",
-            env=[{"name": "WHERE", "value": "/work/x"}, {"name": "JOB", "value": "me"}],
+            "cat /etc/c/a.txt /etc/c/only /down/ns; echo x >/work/x; echo $WHERE; "
+            "echo saved >/claim/result; echo done",
+            env=[{"name": "WHERE", "value": "/work/x"}],
             volumeMounts=[
                 {"name": "work", "mountPath": "/work"},
                 {"name": "config", "mountPath": "/etc/c"},
-                {"name": "config", "mountPath": "/one.txt", "subPath": "only"},
-                {"name": "secret", "mountPath": "/secret"},
-                {"name": "claim", "mountPath": "/claim/sub", "subPathExpr": "of-$(JOB)"},
+                {"name": "claim", "mountPath": "/claim"},
                 {"name": "down", "mountPath": "/down"},
             ],
         ),
-        labels={"k": "v"},
         restartPolicy="Never",
         volumes=[
             {"name": "work", "emptyDir": {}},
@@ -120,18 +117,17 @@ def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path
                     "items": [{"key": "a.txt", "path": "a.txt"}, {"key": "b", "path": "only"}],
                 },
             },
-            {"name": "secret", "secret": {"secretName": "s"}},
             {"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}},
-            {"name": "down", "downwardAPI": {"items": items}},
+            {"name": "down", "projected": {"sources": [{"downwardAPI": {"items": namespace}}]}},
         ],
     )
-    log = bench.run(raw).wait_phase("Succeeded", "Failed").wait_log('k="v"')
+    log = bench.run(raw).wait_phase("Succeeded", "Failed").wait_log("done")
     work = bench.folder / "pods" / "u1" / "volumes" / "work"
     assert f"see {work}/x" in log
-    assert "secret" in log
+    assert "2ns" in log
     assert log.count(str(work / "x")) == 2
     assert (work / "x").read_text() == "x\n"
-    assert (tmp_path / "kept" / "of-me" / "result").read_text() == "saved\n"
+    assert (tmp_path / "kept" / "result").read_text() == "saved\n"
 
 
 def test_a_config_map_that_comes_late_is_waited_for_and_changes_are_followed(bench: Bench) -> None:
@@ -146,7 +142,7 @@ def test_a_config_map_that_comes_late_is_waited_for_and_changes_are_followed(ben
     running.wait_log("first")
     file = bench.folder / "pods" / "u1" / "volumes" / "c" / "k"
     bench.api.objects[CONFIG] = {"data": {"k": "second\n"}}
-    running.runner.refresh(Remembered(bench.machine.objects))
+    running.runner.refresh()
     assert file.read_text() == "second\n"
     assert not file.with_name("old").exists()
 
@@ -165,7 +161,7 @@ def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(bench: Bench
     )
     log = bench.run(raw).wait_phase("Succeeded").wait_log("done")
     assert "token-1" in log
-    path, body = bench.api.created[0]
+    path, body = bench.api.of("create")[0]
     assert path == "/api/v1/namespaces/ns/serviceaccounts/me/token"
     assert body["spec"]["boundObjectRef"] == {
         "apiVersion": "v1",
@@ -205,23 +201,9 @@ def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
 
 
 def test_a_failing_liveness_probe_restarts_the_container(bench: Bench) -> None:
-    probe = {
-        "exec": {"command": ["sh", "-c", "test -e /state/well"]},
-        "periodSeconds": 1,
-        "failureThreshold": 1,
-    }
-    raw = pod(
-        script(
-            "if [ -e /state/again ]; then touch /state/well; fi; touch /state/again; exec sleep "
-            "1000",
-            livenessProbe={**probe, "terminationGracePeriodSeconds": 1},
-            volumeMounts=[{"name": "state", "mountPath": "/state"}],
-        ),
-        volumes=[{"name": "state", "emptyDir": {}}],
-    )
+    probe = {"httpGet": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
+    raw = pod(script("exec sleep 1000", livenessProbe=probe), terminationGracePeriodSeconds=1)
     running = bench.run(raw)
-    # The first probe of a life may come before its script does anything: a further restart is no
-    # fault.
     bench.api.wait(
         lambda: (
             running.container().get("restartCount", 0) >= 1
@@ -229,24 +211,6 @@ def test_a_failing_liveness_probe_restarts_the_container(bench: Bench) -> None:
         )
     )
     assert "Unhealthy" in bench.recorder.reasons
-
-
-def test_a_pre_stop_hook_runs_in_the_containers_environment_before_sigterm(bench: Bench) -> None:
-    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo $NAME >/out/hook"]}}}
-    raw = pod(
-        script(
-            f"trap 'cat /out/hook; exit 0' TERM; echo up; {SLEEP}",
-            env=[{"name": "NAME", "value": "called"}],
-            lifecycle=hook,
-            volumeMounts=[{"name": "out", "mountPath": "/out"}],
-        ),
-        volumes=[{"name": "out", "emptyDir": {}}],
-    )
-    running = bench.run(raw)
-    running.wait_log("up")
-    running.delete(30)
-    bench.api.wait(lambda: bool(bench.api.deleted))
-    assert "called" in running.wait_log("called")
 
 
 @pytest.mark.parametrize(
@@ -265,14 +229,10 @@ def test_a_pre_stop_hook_runs_in_the_containers_environment_before_sigterm(bench
             id="a csi volume",
         ),
         pytest.param(
-            pod(
-                container(
-                    env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
-                )
-            ),
+            pod(container(env=[{"name": "X", "valueFrom": FIELD}])),
             "CreateContainerConfigError",
-            'secret "s" not found',
-            id="a secret that is not there",
+            'field "spec.hostname" is not known',
+            id="a field that is not known",
         ),
     ],
 )
@@ -320,7 +280,7 @@ def test_room_is_free_again_once_a_pod_is_known_to_have_ended(bench: Bench) -> N
 
 
 def test_a_status_that_is_refused_is_written_later(bench: Bench) -> None:
-    bench.api.refuse = [503, 0]
+    bench.api.errors = [ErrorKind.TRANSIENT, ErrorKind.THROTTLED]
     assert (
         bench.run(pod(script("true"), restartPolicy="Never"))
         .wait_phase("Succeeded")
@@ -329,26 +289,39 @@ def test_a_status_that_is_refused_is_written_later(bench: Bench) -> None:
     )
 
 
+SIDECAR = """
+import http.server, signal, sys
+def note(text):
+    with open(sys.argv[1], "a") as events:
+        print(text, file=events)
+def end(*_):
+    note("side-ends")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+server = http.server.HTTPServer(
+    ("127.0.0.1", int(sys.argv[2])), http.server.SimpleHTTPRequestHandler
+)
+note("side-up")
+server.serve_forever()
+"""
+
+
 def test_sidecars_start_before_and_end_after_the_main_container(bench: Bench) -> None:
     mounts = [{"name": "out", "mountPath": "/out"}]
-    side = script(
-        (
-            "trap 'echo side-ends >>/out/story; exit 0' TERM; sleep 0.2; touch /out/up; echo "
-            "side-up "
-            ">>/out/story; "
-        )
-        + SLEEP,
-        name="side",
+    side = container(
+        "side",
+        command=[os.path.realpath("/proc/self/exe"), "-c", SIDECAR, "/out/events", "8080"],
         restartPolicy="Always",
-        startupProbe={"exec": {"command": ["test", "-e", "/out/up"]}, "periodSeconds": 1},
+        ports=[{"containerPort": 8080}],
+        startupProbe={"httpGet": {"port": 8080}, "periodSeconds": 1},
         volumeMounts=mounts,
     )
-    init = script("echo init >>/out/story", name="init", volumeMounts=mounts)
-    main = script("echo main >>/out/story", volumeMounts=mounts)
+    init = script("echo init >>/out/events", name="init", volumeMounts=mounts)
+    main = script("echo main >>/out/events", volumeMounts=mounts)
     volumes = [{"name": "out", "emptyDir": {}}]
     running = bench.run(
         pod(main, init=(side, init), restartPolicy="Never", volumes=volumes)
     ).wait_phase("Succeeded")
-    story = (bench.folder / "pods" / "u1" / "volumes" / "out" / "story").read_text().split()
-    assert story == ["side-up", "init", "main", "side-ends"]
+    events = (bench.folder / "pods" / "u1" / "volumes" / "out" / "events").read_text().split()
+    assert events == ["side-up", "init", "main", "side-ends"]
     assert running.container("side")["state"]["terminated"]["exitCode"] == 0

@@ -1,30 +1,29 @@
-"""Probes against real servers and commands."""
+"""Probes against real servers."""
 
 import queue
-from pathlib import Path
+import threading
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
-from localcluster.node.containers import Launch
-from localcluster.node.probes import Prober, ProbeTarget, check, run_command
-from localcluster.node.spec import parse_pod
+from localcluster.node.pod_spec import ContainerSpec, parse_pod
+from localcluster.node.probes import Prober, check
 from tests.unit.node.pods import container, pod
 
 
-def target(port: int = 0, **fields: Any) -> ProbeTarget:
-    """Return a container whose declared port 80 is a local one, and whose commands are shell
-    scripts."""
+def probed(**probes: Any) -> ContainerSpec:
+    """A container that declares port 80 as web and has these probes."""
+    raw = container(ports=[{"name": "web", "containerPort": 80}], **probes)
+    return parse_pod(pod(raw)).main[0]
 
-    def run(command: list[str], timeout_seconds: float) -> str | None:
-        return run_command(
-            Launch("/bin/sh", ("sh", "-c", *command), {"PATH": "/bin:/usr/bin"}, "/"),
-            timeout_seconds,
-        )
 
-    raw = container(ports=[{"name": "web", "containerPort": 80}], **fields)
-    return ProbeTarget(raw, lambda number: port if number == 80 else number, run)
+def failure(http_get: dict[str, Any], local_port: int) -> str | None:
+    """Probe once, with port 80 at a local port."""
+    spec = probed(livenessProbe={"httpGet": http_get, "timeoutSeconds": 5})
+    assert spec.liveness is not None
+    return check(spec.liveness, spec.raw, {80: local_port}.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -39,74 +38,49 @@ def target(port: int = 0, **fields: Any) -> ProbeTarget:
 def test_http(httpserver: HTTPServer, status: int, fails: str | None) -> None:
     httpserver.expect_request("/z", headers={"X-Probe": "yes"}).respond_with_data("", status=status)
     headers = [{"name": "X-Probe", "value": "yes"}]
-    action = {"httpGet": {"path": "/z", "port": "web", "httpHeaders": headers}}
-    found = check(action, target(httpserver.port), 5)
+    found = failure({"path": "/z", "port": "web", "httpHeaders": headers}, httpserver.port)
     assert found is None if fails is None else fails in str(found)
 
 
-def test_tcp() -> None:
+def test_a_server_that_is_not_there_and_a_port_that_is_not_declared_are_sentences() -> None:
     with HTTPServer(host="127.0.0.1") as server:
-        assert check({"tcpSocket": {"port": 80}}, target(server.port), 5) is None
-    assert "dial tcp" in str(check({"tcpSocket": {"port": 80}}, target(server.port), 5))
+        port = server.port
+    assert f"Get http://127.0.0.1:{port}/" in str(failure({"port": 80}, port))
+    assert 'port "nope"' in str(failure({"port": "nope"}, port))
 
 
-@pytest.mark.parametrize(
-    ("script", "sentence"),
-    [
-        pytest.param("exit 0", None, id="exit code 0"),
-        pytest.param(
-            "echo why; exit 2", "exit code 2: why", id="another exit code, with what it printed"
-        ),
-        pytest.param("sleep 1000", "timed out", id="a command that does not end"),
-    ],
-)
-def test_exec(script: str, sentence: str | None) -> None:
-    found = check({"exec": {"command": [script]}}, target(), 0.3)
-    assert found is None if sentence is None else sentence in str(found)
-
-
-@pytest.mark.parametrize(
-    ("handler", "sentence"),
-    [
-        pytest.param(
-            {"httpGet": {"port": "nope"}}, 'port "nope"', id="a port's name that is not declared"
-        ),
-        pytest.param({}, "no handler", id="no handler at all"),
-    ],
-)
-def test_a_probe_that_cannot_be_made_fails_with_a_sentence(
-    handler: dict[str, Any], sentence: str
+def test_a_probe_succeeds_after_enough_failures_are_followed_by_a_success(
+    httpserver: HTTPServer,
 ) -> None:
-    assert sentence in str(check(handler, target(), 1))
-
-
-def test_a_probe_succeeds_after_enough_failures_are_followed_by_a_success(tmp_path: Path) -> None:
     reports: queue.Queue[tuple[str, bool]] = queue.Queue()
-    command = {"exec": {"command": [f"test -e {tmp_path}/well"]}}
-    timing = {"periodSeconds": 0.05, "failureThreshold": 2}
-    raw = container(
-        startupProbe={**command, **timing, "failureThreshold": 1000},
-        readinessProbe={**command, **timing},
-    )
-    prober = Prober(
-        parse_pod(pod(raw)).main[0], target(), lambda probe, ok, _: reports.put((probe, ok))
-    )
+    healthy, refused = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> Response:
+        refused.set()
+        return Response(status=200 if healthy.is_set() else 503)
+
+    httpserver.expect_request("/").respond_with_handler(answer)
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 0.05, "failureThreshold": 2}
+    spec = probed(startupProbe={**probe, "failureThreshold": 1000}, readinessProbe=probe)
+    prober = Prober(spec, lambda _: httpserver.port, lambda name, ok, _: reports.put((name, ok)))
     prober.start()
-    (tmp_path / "well").touch()
+    assert refused.wait(30)
+    healthy.set()
     assert reports.get(timeout=30) == ("startup", True)
     assert reports.get(timeout=30) == ("readiness", True)
-    (tmp_path / "well").unlink()
+    healthy.clear()
     assert reports.get(timeout=30) == ("readiness", False)
     prober.stop()
     prober.join(timeout=30)
     assert not prober.is_alive()
 
 
-def test_a_startup_that_fails_is_reported_and_ends_the_probing() -> None:
+def test_a_startup_that_fails_is_reported_and_ends_the_probing(httpserver: HTTPServer) -> None:
     reports: queue.Queue[tuple[str, bool]] = queue.Queue()
-    probe = {"exec": {"command": ["exit 1"]}, "periodSeconds": 0.02, "failureThreshold": 3}
-    plan = parse_pod(pod(container(startupProbe=probe, livenessProbe=probe))).main[0]
-    prober = Prober(plan, target(), lambda name, ok, _: reports.put((name, ok)))
+    httpserver.expect_request("/").respond_with_data("", status=500)
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 0.02, "failureThreshold": 3}
+    spec = probed(startupProbe=probe, livenessProbe=probe)
+    prober = Prober(spec, lambda _: httpserver.port, lambda name, ok, _: reports.put((name, ok)))
     prober.start()
     prober.join(timeout=30)
     assert reports.get(timeout=30) == ("startup", False)

@@ -7,6 +7,7 @@ import re
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from cryptography import x509
@@ -126,11 +127,11 @@ class TestTheAgentsConfiguration:
     ) -> None:
         node = NodeSpec("a", {"cpu": "2"})
         text = components.agent_config(
-            paths, [node.as_json()], {"images": {"x": {}}, "kubeconfig": "ignored"}
+            paths, [msgspec.to_builtins(node)], {"images": {"x": {}}, "kubeconfig": "ignored"}
         )
         body = json.loads(text)
         assert body["kubeconfig"] == str(paths.pki / "node-agent.kubeconfig")
-        assert NodeSpec.from_json(body["nodes"][0]) == node
+        assert msgspec.convert(body["nodes"][0], NodeSpec) == node
         assert body["images"] == {"x": {}}
 
 

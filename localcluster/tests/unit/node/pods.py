@@ -1,16 +1,16 @@
 """Pods for tests, written as briefly as a test wants them and completed as the API server would."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from localcluster.node.lifecycle import Moment
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
 
 def moment(seconds: float) -> Moment:
     """Return the instant that lies this many seconds after the start of a test's story."""
-    return Moment(START + timedelta(seconds=seconds), seconds)
+    return Moment(START + seconds, seconds)
 
 
 def container(name: str = "main", **fields: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from localcluster.node import lifecycle as life
 from localcluster.node.lifecycle import BackOff, Event, Instruction
-from localcluster.node.pod import PodMachine
-from localcluster.node.spec import parse_pod
+from localcluster.node.pod_spec import parse_pod
+from localcluster.node.state_machine import PodMachine
 from tests.unit.node.pods import moment
 
 BACK_OFF = BackOff(base_seconds=10, cap_seconds=300, reset_seconds=600)
@@ -47,7 +47,9 @@ class Story:
 
     def heard(self) -> list[Instruction]:
         """Return what was said since the last call, without Events for the user."""
-        said: list[Instruction] = [each for each in self.said if not isinstance(each, life.Tell)]
+        said: list[Instruction] = [
+            each for each in self.said if not isinstance(each, life.EmitEvent)
+        ]
         self.said = []
         return said
 

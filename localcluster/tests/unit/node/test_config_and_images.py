@@ -3,17 +3,18 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from localcluster.images import Environment, ImageCatalog, Unavailable, default_images
 from localcluster.node.config import BadConfig, load_config, parse_config
-from localcluster.node.support import unsupported
+from localcluster.node.pod_spec import unsupported
 from tests.unit.node.pods import container, pod
 
 GOOD: dict[str, Any] = {
     "kubeconfig": "/k",
     "state_dir": "/s",
-    "images": {"busybox": {}},
+    "images": {"entries": {"busybox": {"type": "environment"}}},
     "nodes": [
         {
             "name": "n1",
@@ -34,19 +35,21 @@ def test_a_good_configuration_is_read() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        pytest.param({"nodes": []}, '"nodes" is empty', id="no node"),
-        pytest.param({"nodes": [{}]}, "a node cannot be read", id="a node without a name"),
+        pytest.param({"nodes": []}, "nodes", id="no node"),
+        pytest.param({"nodes": [{}]}, "missing required field `name`", id="a node without a name"),
         pytest.param(
             {"nodes": [{"name": "a", "capacity": {"cpu": "x"}}]},
             "cpu",
             id="a capacity that is none",
         ),
-        pytest.param({"images": {"a": []}}, 'image "a"', id="an image that is no object"),
+        pytest.param({"images": {"entries": {"a": []}}}, "entries", id="an image of no form"),
         pytest.param(
-            {"images": {"a": {"path": "x"}}}, "list of strings", id="a path that is no list"
+            {"images": {"entries": {"a": {"type": "environment", "path": "x"}}}},
+            "path",
+            id="a path that is no list",
         ),
-        pytest.param({"settings": {"speed": 1}}, '"speed" is not one of', id="an unknown setting"),
-        pytest.param({"settings": {"lease_seconds": 0}}, "above 0", id="a setting out of range"),
+        pytest.param({"settings": {"speed": 1}}, "speed", id="an unknown setting"),
+        pytest.param({"settings": {"lease_seconds": 0}}, "lease_seconds", id="a setting of 0"),
     ],
 )
 def test_a_bad_configuration_is_a_sentence(change: dict[str, Any], sentence: str) -> None:
@@ -54,8 +57,8 @@ def test_a_bad_configuration_is_a_sentence(change: dict[str, Any], sentence: str
         parse_config({**GOOD, **change})
 
 
-def test_all_that_is_missing_is_named_at_once() -> None:
-    with pytest.raises(BadConfig, match=r'"kubeconfig" is missing.*"nodes" is missing'):
+def test_a_missing_field_is_named() -> None:
+    with pytest.raises(BadConfig, match="kubeconfig"):
         parse_config({"state_dir": "/s"})
 
 
@@ -102,7 +105,7 @@ def test_a_catalog_survives_its_journey_as_json() -> None:
         "optimus-examples-tensorflow": "no wheel",
     }
     catalog = default_images(Path("/repo"), Path("/venv"), Path("/bin"), extra)
-    assert ImageCatalog.from_json(catalog.to_json()) == catalog
+    assert msgspec.convert(catalog.to_json(), ImageCatalog) == catalog
     project = catalog.lookup("optimus-on-kubernetes:0.1.0")
     assert isinstance(project, Environment)
     assert (project.interpreter, project.working_dir, project.env["PYTHONPATH"]) == (
@@ -130,24 +133,25 @@ def test_example_images_without_an_environment_say_so() -> None:
             id="a volume of another type",
         ),
         pytest.param(
-            pod(container(livenessProbe={"grpc": {"port": 1}})), "grpc probes", id="a grpc probe"
+            pod(container(livenessProbe={"exec": {}})), "other than httpGet", id="an exec probe"
+        ),
+        pytest.param(pod(container(lifecycle={"preStop": {}})), "lifecycle", id="a hook"),
+        pytest.param(pod(container(envFrom=[{}])), "envFrom", id="variables of a config map"),
+        pytest.param(
+            pod(container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {}}}])),
+            "other than fieldRef",
+            id="a variable from a secret",
         ),
         pytest.param(
-            pod(container(lifecycle={"postStart": {"sleep": {}}})),
-            "postStart",
-            id="a postStart hook",
+            pod(container(volumeMounts=[{"name": "v", "mountPath": "/v", "subPath": "x"}])),
+            "subPath",
+            id="a part of a volume",
         ),
-        pytest.param(
-            pod(container(lifecycle={"preStop": {"httpGet": {}}})),
-            "preStop",
-            id="an HTTP preStop hook",
-        ),
-        pytest.param(pod(os={"name": "windows"}), "windows", id="another operating system"),
-        pytest.param(
-            pod(readinessGates=[{"conditionType": "x"}]), "readinessGates", id="readiness gates"
-        ),
-        pytest.param(pod(resourceClaims=[{"name": "x"}]), "resourceClaims", id="resource claims"),
-        pytest.param(pod(container(volumeDevices=[{}])), "block devices", id="a block device"),
+        pytest.param(pod(container(workingDir="/w")), "workingDir", id="a working folder"),
+        pytest.param(pod(readinessGates=[{}]), "readinessGates", id="readiness gates"),
+        pytest.param(pod(resourceClaims=[{}]), "resourceClaims", id="resource claims"),
+        pytest.param(pod(activeDeadlineSeconds=1), "activeDeadlineSeconds", id="a deadline"),
+        pytest.param(pod(container(volumeDevices=[{}])), "volumeDevices", id="a block device"),
     ],
 )
 def test_what_is_not_supported_is_said(raw: dict[str, Any], sentence: str) -> None:
@@ -158,8 +162,5 @@ def test_what_is_not_supported_is_said(raw: dict[str, Any], sentence: str) -> No
 
 def test_what_is_supported_is_not_refused() -> None:
     volumes = [{"name": "a", "emptyDir": {}}, {"name": "b"}, {"name": "c", "projected": {}}]
-    hook = {"preStop": {"exec": {"command": ["true"]}}}
-    assert (
-        unsupported(pod(container(lifecycle=hook, livenessProbe={"exec": {}}), volumes=volumes))
-        is None
-    )
+    probe = {"httpGet": {"port": 1}}
+    assert unsupported(pod(container(livenessProbe=probe), volumes=volumes)) is None

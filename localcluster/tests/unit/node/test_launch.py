@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from localcluster.images import Environment
-from localcluster.node.content import ContentSource
 from localcluster.node.launch import (
     CannotStart,
     LaunchContext,
-    Prepared,
-    exec_launch,
+    expand,
     prepare_launch,
 )
-from localcluster.node.objects import TokenRequest
-from localcluster.node.services import RunTable
-from localcluster.node.spec import Json, parse_pod
-from localcluster.node.volumes import PodVolumes, VolumeContext
+from localcluster.node.peer_addresses import PeerAddresses
+from localcluster.node.pod_spec import Json, Unresolved, parse_pod
+from localcluster.node.process_table import Launch
+from localcluster.node.volumes import PodVolumes
 from tests.unit.node.pods import pod
 from tests.unit.node.test_services import Counter
 
@@ -27,13 +27,13 @@ from tests.unit.node.test_services import Counter
 class Nothing:
     """An API server on which there is nothing."""
 
-    def values(self, kind: str, namespace: str, name: str) -> Mapping[str, bytes] | None:
+    def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         return None
 
     def volume_of_claim(self, namespace: str, name: str) -> Json:
         raise AssertionError("no claim is used here")
 
-    def token(self, request: TokenRequest) -> str:
+    def token(self, pod: Json, lifetime_seconds: int = 3600) -> str:
         raise AssertionError("no token is used here")
 
 
@@ -56,22 +56,22 @@ def image(tmp_path: Path) -> Environment:
 
 def prepare(
     folder: Path, image: Environment, ports: dict[int, int] | None = None, **fields: Any
-) -> Prepared:
+) -> Launch:
     """Prepare the launch of a pod's only container, with an emptyDir called v."""
-    raw = pod({"name": "main", "image": "i", **fields}, volumes=[{"name": "v", "emptyDir": {}}])
-    nothing = Nothing()
-    source = ContentSource(nothing, nothing, {}, "https://s", "")
-    volumes = PodVolumes(folder / "pod", VolumeContext(nothing, source, ports or {}))
+    raw = pod(
+        {"name": "main", "image": "i", **fields},
+        volumes=[{"name": "v", "emptyDir": {}}],
+        serviceAccountName="me",
+    )
+    volumes = PodVolumes(folder / "pod", Nothing(), ("https://s", ""), ports or {})
     volumes.prepare(raw)
     context = LaunchContext(
-        objects=nothing,
-        services=RunTable(Counter()),
+        peers=PeerAddresses(Counter()),
         volumes=volumes,
         scratch=folder / "pod" / "scratch",
         marker="mark",
         api_host="127.0.0.1",
         api_port=6443,
-        node_capacity={},
         ports=ports or {},
     )
     return prepare_launch(raw, parse_pod(raw).main[0], image, context)
@@ -99,14 +99,14 @@ def prepare(
 def test_commands(
     tmp_path: Path, image: Environment, fields: dict[str, Any], argv: tuple[str, ...]
 ) -> None:
-    launch = prepare(tmp_path, image, **fields).launch
+    launch = prepare(tmp_path, image, **fields)
     assert (launch.argv, launch.program) == (argv, str(tmp_path / "image" / "tool"))
 
 
 def test_python_is_the_interpreter_of_the_image_by_its_full_path(
     tmp_path: Path, image: Environment
 ) -> None:
-    launch = prepare(tmp_path, image, command=["python", "-c", "1"]).launch
+    launch = prepare(tmp_path, image, command=["python", "-c", "1"])
     assert launch.program == image.interpreter
     assert launch.argv == (image.interpreter, "-c", "1")
 
@@ -114,7 +114,7 @@ def test_python_is_the_interpreter_of_the_image_by_its_full_path(
 def test_arguments_refer_to_variables_and_are_rewritten_once(
     tmp_path: Path, image: Environment
 ) -> None:
-    prepared = prepare(
+    launch = prepare(
         tmp_path,
         image,
         ports={8080: 23456},
@@ -123,14 +123,14 @@ def test_arguments_refer_to_variables_and_are_rewritten_once(
         volumeMounts=[{"name": "v", "mountPath": "/data"}],
     )
     folder = tmp_path / "pod" / "volumes" / "v"
-    assert prepared.launch.argv[2:] == (f"--dir={folder}/x", "--listen=127.0.0.1:23456", "$(DIR)")
-    assert prepared.launch.env["DIR"] == str(folder)
+    assert launch.argv[2:] == (f"--dir={folder}/x", "--listen=127.0.0.1:23456", "$(DIR)")
+    assert launch.env["DIR"] == str(folder)
 
 
 def test_variables_are_a_clean_set_the_images_and_the_containers(
     tmp_path: Path, image: Environment
 ) -> None:
-    env = prepare(tmp_path, image, env=[{"name": "OWN", "value": "1"}]).launch.env
+    env = prepare(tmp_path, image, env=[{"name": "OWN", "value": "1"}]).env
     assert set(env) == {
         "PATH",
         "HOME",
@@ -150,36 +150,13 @@ def test_variables_are_a_clean_set_the_images_and_the_containers(
 def test_a_mount_at_tmp_is_where_temporary_files_go_and_nothing_else_moves(
     tmp_path: Path, image: Environment
 ) -> None:
-    env = prepare(tmp_path, image, volumeMounts=[{"name": "v", "mountPath": "/tmp"}]).launch.env
+    env = prepare(tmp_path, image, volumeMounts=[{"name": "v", "mountPath": "/tmp"}]).env
     assert env["TMPDIR"] == str(tmp_path / "pod" / "volumes" / "v")
     assert env["HOME"] == str(tmp_path / "pod" / "scratch")
 
 
-@pytest.mark.parametrize(
-    ("working_dir", "expected"),
-    [
-        pytest.param(None, "", id="the image's"),
-        pytest.param("/data", "pod/volumes/v", id="a mount path"),
-        pytest.param(
-            "/no/such/folder", "", id="one that is only in a real image: the image's here"
-        ),
-    ],
-)
-def test_working_folders(
-    tmp_path: Path, image: Environment, working_dir: str | None, expected: str
-) -> None:
-    mounts = [{"name": "v", "mountPath": "/data"}]
-    launch = prepare(tmp_path, image, workingDir=working_dir, volumeMounts=mounts).launch
-    assert launch.folder == str(tmp_path / expected)
-
-
-def test_a_probes_command_runs_as_its_container_but_is_not_expanded(
-    tmp_path: Path, image: Environment
-) -> None:
-    base = prepare(tmp_path, image, volumeMounts=[{"name": "v", "mountPath": "/data"}])
-    launch = exec_launch(base, ["tool", "/data/x", "$(HOME)"], image)
-    assert launch.argv == ("tool", str(tmp_path / "pod" / "volumes" / "v" / "x"), "$(HOME)")
-    assert launch.env == base.launch.env
+def test_the_working_folder_is_the_images(tmp_path: Path, image: Environment) -> None:
+    assert prepare(tmp_path, image).folder == str(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -203,5 +180,58 @@ def test_a_program_that_is_not_there_is_a_sentence(
 def test_no_command_and_no_entry_point_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="has no entry point here"):
         prepare(tmp_path, Environment())
-    with pytest.raises(CannotStart, match="empty"):
-        exec_launch(prepare(tmp_path, Environment(), command=["sh"]), [], Environment())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a $(X) b", "a 1 b", id="a known variable is replaced"),
+        pytest.param("$(NOPE)", "$(NOPE)", id="an unknown one stays as it is written"),
+        pytest.param("$$(X)", "$(X)", id="two dollars are one, and no reference"),
+        pytest.param("$$$(X)", "$1", id="a dollar before a reference"),
+        pytest.param("$X ${X}", "$X ${X}", id="the shell's own forms are left to the shell"),
+        pytest.param("$(X", "$(X", id="an open parenthesis is text"),
+        pytest.param("$(Y)", "$(X)", id="a value is not expanded again"),
+    ],
+)
+def test_expansion(text: str, expected: str) -> None:
+    assert expand(text, {"X": "1", "Y": "$(X)"}) == expected
+
+
+@given(st.text(alphabet=st.characters(blacklist_characters="$")))
+def test_text_without_a_dollar_is_never_changed(text: str) -> None:
+    assert expand(text, {"X": "1"}) == text
+
+
+def field(path: str) -> list[dict[str, Any]]:
+    """A variable X with the value of a field."""
+    return [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": path}}}]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        pytest.param("metadata.name", "p", id="the pod's name"),
+        pytest.param("metadata.namespace", "ns", id="its namespace"),
+        pytest.param("spec.nodeName", "n1", id="the node"),
+        pytest.param("spec.serviceAccountName", "me", id="the service account"),
+        pytest.param("status.podIP", "127.0.0.1", id="the address of the pod"),
+    ],
+)
+def test_a_field_of_the_pod(tmp_path: Path, image: Environment, path: str, expected: str) -> None:
+    assert prepare(tmp_path, image, env=field(path)).env["X"] == expected
+
+
+def test_a_field_that_is_not_known_is_a_sentence(tmp_path: Path, image: Environment) -> None:
+    with pytest.raises(Unresolved, match=r'spec\.hostname" is not known'):
+        prepare(tmp_path, image, env=field("spec.hostname"))
+
+
+def test_values_refer_to_variables_before_them(tmp_path: Path, image: Environment) -> None:
+    entries = [
+        {"name": "X", "value": "$(FROM_IMAGE)/1"},
+        {"name": "EARLY", "value": "$(LATE)"},
+        {"name": "LATE", "value": "1"},
+    ]
+    env = prepare(tmp_path, image, env=entries).env
+    assert (env["X"], env["EARLY"]) == ("yes/1", "$(LATE)")

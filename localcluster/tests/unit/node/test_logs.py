@@ -108,22 +108,6 @@ def test_a_follower_gets_what_comes_and_ends_with_the_log(log: LogFile) -> None:
     assert list(reader) == [b"three\n"]
 
 
-def test_a_log_that_grew_large_is_put_aside_and_a_follower_misses_nothing(tmp_path: Path) -> None:
-    log = LogFile(tmp_path / "0.log", clock_ns=lambda: START_NS, largest_bytes=100)
-    lines = [b"line %d\n" % index for index in range(20)]
-    log.write("stdout", lines[0])
-    reader = read_log(log.path, LogQuery(follow=True), log)
-    seen = [next(reader)]
-    for line in lines[1:]:
-        log.write("stdout", line)
-        seen.append(next(reader))
-    log.close()
-    assert [*seen, *reader] == lines
-    assert log.rotations > 1
-    assert log.path.stat().st_size <= 200
-    assert log.path.with_name("0.log.1").exists()
-
-
 def test_a_follower_that_left_is_not_waited_for(log: LogFile) -> None:
     assert list(read_log(log.path, LogQuery(follow=True), log, abandoned=lambda: True)) == []
 

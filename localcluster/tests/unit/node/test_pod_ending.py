@@ -84,23 +84,6 @@ def test_a_pod_whose_object_vanished_is_killed_and_forgotten() -> None:
     assert story.heard() == [life.EndProbes("main"), life.Forget()]
 
 
-def test_a_pre_stop_hook_comes_before_sigterm_and_leaves_it_two_seconds() -> None:
-    story = Story(pod(container(lifecycle={"preStop": {"sleep": {"seconds": 9}}}))).begin()
-    story.heard()
-    story.tell(life.DeletionRequested(5), at=0)
-    assert story.heard() == [life.RunHook("main", 0, 5)]
-    story.tell(life.HookFinished("main", 0), at=5)
-    assert story.heard() == [life.Signal("main", kill=False)]
-    assert story.machine.next_wake() == 7
-
-
-def test_a_pod_past_its_deadline_fails_with_the_reason() -> None:
-    story = Story(pod(activeDeadlineSeconds=60)).begin()
-    assert story.machine.next_wake() == 60
-    story.tell(life.Tick(), at=60).exit("main", 0)
-    assert (story.phase, story.status["reason"]) == ("Failed", "DeadlineExceeded")
-
-
 def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -> None:
     story = Story(pod())
     story.machine.reject("OutOfcpu", "too much")
@@ -162,7 +145,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[str, int, flo
     return pod(*main, init=init, restartPolicy=policy, terminationGracePeriodSeconds=5), steps
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(histories())
 def test_whatever_happens_phases_are_final_starts_are_never_doubled_and_a_deleted_pod_goes(
     history: tuple[dict[str, Any], list[tuple[str, int, float]]],

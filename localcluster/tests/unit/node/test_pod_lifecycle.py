@@ -4,8 +4,8 @@ starts."""
 import pytest
 
 from localcluster.node import lifecycle as life
-from localcluster.node.pod import PodMachine
-from localcluster.node.spec import parse_pod
+from localcluster.node.pod_spec import parse_pod
+from localcluster.node.state_machine import PodMachine
 from tests.unit.node.pods import container, moment, pod
 from tests.unit.node.story import BACK_OFF, SIDECAR, Story
 
@@ -103,7 +103,7 @@ def test_an_init_container_that_fails_is_run_again_otherwise() -> None:
 
 
 def test_the_startup_probe_of_a_sidecar_gates_what_comes_after_it() -> None:
-    sidecar = container("side", startupProbe={"exec": {"command": ["true"]}}, **SIDECAR)
+    sidecar = container("side", startupProbe={"httpGet": {"port": 1}}, **SIDECAR)
     story = Story(pod(init=(sidecar, container("one")))).begin()
     assert list(story.running) == ["side"]
     story.tell(life.ProbeReport("side", 0, "startup", healthy=True))
@@ -119,8 +119,9 @@ def test_a_sidecar_that_ends_is_run_again_beside_the_main_container() -> None:
 
 
 def test_a_failed_liveness_probe_ends_the_container_and_the_policy_runs_it_again() -> None:
-    probe = {"httpGet": {"port": 1}, "terminationGracePeriodSeconds": 3}
-    story = Story(pod(container(livenessProbe=probe), restartPolicy="Always")).begin()
+    raw = pod(container(livenessProbe={"httpGet": {"port": 1}}), restartPolicy="Always")
+    raw["spec"]["terminationGracePeriodSeconds"] = 3
+    story = Story(raw).begin()
     story.heard()
     story.tell(life.ProbeReport("main", 0, "liveness", healthy=False, message="refused"), at=10)
     assert story.heard() == [life.Signal("main", kill=False)]
@@ -130,7 +131,7 @@ def test_a_failed_liveness_probe_ends_the_container_and_the_policy_runs_it_again
 
 
 def test_readiness_follows_the_probe_and_ends_with_the_run() -> None:
-    story = Story(pod(container(readinessProbe={"tcpSocket": {"port": 1}}))).begin()
+    story = Story(pod(container(readinessProbe={"httpGet": {"port": 1}}))).begin()
     assert story.condition("Ready") == "False"
     story.tell(life.ProbeReport("main", 0, "readiness", healthy=True))
     assert (story.condition("Ready"), story.condition("ContainersReady")) == ("True", "True")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.node.ports import NoPortLeft, PortAllocator
-from localcluster.node.services import RunTable
+from localcluster.node.peer_addresses import PeerAddresses
+from localcluster.ports import NoPortLeft, PortAllocator
 from tests.unit.node.pods import pod
 
 
@@ -46,7 +46,7 @@ TF_CONFIG = json.dumps(
 )
 
 
-def cluster_of(table: RunTable, which: dict[str, Any]) -> dict[str, Any]:
+def cluster_of(table: PeerAddresses, which: dict[str, Any]) -> dict[str, Any]:
     """Return the cluster that a replica is told."""
     rewritten = table.rewrite(which, {"TF_CONFIG": TF_CONFIG, "OTHER": "j-ps-0.ns.svc:2222"})
     assert list(rewritten) == ["TF_CONFIG"]
@@ -55,9 +55,9 @@ def cluster_of(table: RunTable, which: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
-    table = RunTable(Counter())
+    table = PeerAddresses(Counter())
     for uid in ("a", "b"):
-        table.saw(replica(uid))
+        table.pod_seen(replica(uid))
     first = cluster_of(table, replica("a"))
     assert first == {"ps": ["127.0.0.1:101"], "worker": ["127.0.0.1:102", "127.0.0.1:103"]}
     assert cluster_of(table, replica("b")) == first
@@ -65,33 +65,33 @@ def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
 
 def test_a_replica_made_again_keeps_the_ports_of_its_run() -> None:
     ports = Counter()
-    table = RunTable(ports)
+    table = PeerAddresses(ports)
     for uid in ("a", "b"):
-        table.saw(replica(uid))
+        table.pod_seen(replica(uid))
     first = cluster_of(table, replica("a"))
-    table.lost(replica("a"))
-    table.saw(replica("a2"))
+    table.pod_gone(replica("a"))
+    table.pod_seen(replica("a2"))
     assert (cluster_of(table, replica("a2")), ports.released) == (first, [])
 
 
 def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
     ports = Counter()
-    table = RunTable(ports)
-    table.saw(replica("a"))
-    table.saw(replica("b"))
+    table = PeerAddresses(ports)
+    table.pod_seen(replica("a"))
+    table.pod_seen(replica("b"))
     first = cluster_of(table, replica("a"))
-    table.lost(replica("a"))
-    table.lost(replica("b"))
+    table.pod_gone(replica("a"))
+    table.pod_gone(replica("b"))
     assert ports.released == [101, 102, 103]
-    table.saw(replica("c"))
+    table.pod_seen(replica("c"))
     assert cluster_of(table, replica("c")) != first
 
 
 def test_jobs_do_not_share_ports() -> None:
-    table = RunTable(Counter())
+    table = PeerAddresses(Counter())
     one, other = replica("a"), replica("b", job="job-2")
-    table.saw(one)
-    table.saw(other)
+    table.pod_seen(one)
+    table.pod_seen(other)
     assert cluster_of(table, one) != cluster_of(table, other)
 
 
@@ -105,16 +105,16 @@ def test_within_a_run_answers_agree_and_no_two_live_services_share_a_port(
     steps: list[tuple[str, int, int]],
 ) -> None:
     ports = Counter()
-    table = RunTable(ports)
+    table = PeerAddresses(ports)
     alive: dict[int, set[int]] = {}
     told: dict[int, dict[int, int]] = {}
     for what, job, index in steps:
         which = replica(f"{job}-{index}", job=f"job-{job}")
         if what == "saw":
-            table.saw(which)
+            table.pod_seen(which)
             alive.setdefault(job, set()).add(index)
         elif what == "lost":
-            table.lost(which)
+            table.pod_gone(which)
             alive.get(job, set()).discard(index)
         elif alive.get(job):
             port = table.port(which, f"j-worker-{index}.ns.svc", 2222)
@@ -127,7 +127,7 @@ def test_within_a_run_answers_agree_and_no_two_live_services_share_a_port(
 
 
 def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
-    table = RunTable(Counter())
+    table = PeerAddresses(Counter())
     config = {
         "cluster": {
             "scheduler": [{"url": "j-scheduler-0", "port": 9091}],
@@ -136,7 +136,7 @@ def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
         "task": {"type": "server", "index": 0},
     }
     which = replica("a", kind="MXJob")
-    table.saw(which)
+    table.pod_seen(which)
     told = table.rewrite(
         which,
         {
@@ -152,8 +152,8 @@ def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
 
 
 def test_a_sparse_cluster_is_rewritten_too() -> None:
-    table = RunTable(Counter())
-    table.saw(replica("a"))
+    table = PeerAddresses(Counter())
+    table.pod_seen(replica("a"))
     sparse = json.dumps({"cluster": {"worker": {"1": "j-worker-1.ns.svc:2222"}}})
     told = table.rewrite(replica("a"), {"TF_CONFIG": sparse})
     assert json.loads(told["TF_CONFIG"])["cluster"] == {"worker": {"1": "127.0.0.1:101"}}
@@ -168,13 +168,13 @@ def test_a_sparse_cluster_is_rewritten_too() -> None:
     ],
 )
 def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> None:
-    table = RunTable(Counter())
-    table.saw(replica("a"))
+    table = PeerAddresses(Counter())
+    table.pod_seen(replica("a"))
     assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
 
 
 def test_pods_that_no_training_job_controls_are_left_alone() -> None:
-    assert RunTable(Counter()).rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
+    assert PeerAddresses(Counter()).rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
 
 
 def free_ports(count: int) -> list[int]:

@@ -27,7 +27,7 @@ from localcluster.embedded.operator.conditions import is_true
 from localcluster.embedded.operator.jobs import ALL_RULES, Job, Json, Rules, read_job
 from localcluster.embedded.operator.pod_factory import LABELS
 from localcluster.embedded.operator.reconcile import reconcile
-from localcluster.embedded.raw_objects import RawObject, stored
+from localcluster.embedded.raw_objects import RawObject, raw_objects
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.reflector import Reflector, ReflectorConfig
@@ -56,7 +56,7 @@ class Operator:
         self._jobs = {
             each.kind: Reflector(
                 client,
-                stored("kubeflow.org", "v1", each.plural, each.kind),
+                raw_objects("kubeflow.org", "v1", each.plural, each.kind),
                 config=rules,
                 changes=self._changes,
                 observer=self._saw_job,
@@ -66,7 +66,7 @@ class Operator:
         self._pods, self._services = (
             Reflector(
                 client,
-                stored("", "v1", plural, kind, selector),
+                raw_objects("", "v1", plural, kind, label_selector=selector),
                 config=rules,
                 changes=self._changes,
                 observer=self._saw_child,

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from localcluster.embedded.raw_objects import RawObject, stored
+from localcluster.embedded.raw_objects import RawObject, raw_objects
 from localcluster.embedded.scheduler.attempt import (
     Failed,
     Outcome,
@@ -25,7 +25,6 @@ from localcluster.embedded.scheduler.pod_writer import PodWriter, is_gone
 from localcluster.embedded.scheduler.state import ClusterState
 from optimus.kube.client import Client
 from optimus.kube.errors import KubeError
-from optimus.kube.list_watch import ListWatch
 from optimus.kube.reflector import Reflector, ReflectorConfig
 
 _LOG = logging.getLogger(__name__)
@@ -56,10 +55,9 @@ class Scheduler:
         self._state = ClusterState(configuration.scheduler_names)
         self._inbox: SimpleQueue[_Change | None] = SimpleQueue()
         self._stopping = threading.Event()
-        pods = stored("", "v1", "pods", "Pod")
         kinds = (
-            ListWatch(pods.plural, pods.path, pods.decode, field_selector=_NOT_ENDED),
-            stored("", "v1", "nodes", "Node"),
+            raw_objects("", "v1", "pods", "Pod", field_selector=_NOT_ENDED),
+            raw_objects("", "v1", "nodes", "Node"),
         )
         self._copies = [
             Reflector(client, kind, config=rules, observer=self._observer(kind.plural))

@@ -1,5 +1,4 @@
-"""Containers as processes: one thread starts them, copies their output into logs, and reports their
-ends.
+"""Containers as processes: starts them, copies their output into logs, reports their exits.
 
 Every container is a session and process group of its own. When its first process ends, the rest of
 the group is killed, as the end of process 1 ends a container. One selector waits for everything
@@ -23,6 +22,8 @@ from pathlib import Path
 from localcluster.node.logs import LogFile
 
 _LOG = logging.getLogger(__name__)
+POD_VARIABLE = "LOCALCLUSTER_POD"
+"""Every process of a container carries this variable, so that what outlives an agent is found."""
 _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 _CHUNK_BYTES = 65536
 
@@ -37,20 +38,6 @@ class Launch:
     folder: str
 
 
-def launch_command(launch: Launch, parent_pid: int) -> list[str]:
-    """Return the command line that starts a program tied to the life of its parent."""
-    return [
-        sys.executable,
-        "-I",
-        "-S",
-        _LAUNCHER,
-        str(parent_pid),
-        launch.folder,
-        launch.program,
-        *launch.argv,
-    ]
-
-
 @dataclass
 class _Process:
     popen: subprocess.Popen[bytes]
@@ -61,10 +48,9 @@ class _Process:
 
 
 class ProcessTable:
-    """All containers of an agent. `start` and `signal` may be called from any thread."""
+    """All containers of an agent, owned by one thread; the methods may be called from any."""
 
     def __init__(self) -> None:
-        """Start the thread that owns the processes."""
         self._selector = selectors.DefaultSelector()
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -75,14 +61,11 @@ class ProcessTable:
         self._thread.start()
 
     def start(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
-        """Start a process under `key` and return its pid.
-
-        Raises OSError when it cannot be made, ValueError for an argument or variable that no
-        process can have.
+        """Start a process and return its pid. Raises OSError, or ValueError for what no argument
+        or variable can hold.
 
         `on_exit` gets the exit code (128 + signal number after a signal) on the table's thread,
-        once the output is in the log.
-        """
+        once the output is in the log."""
         answer: Future[int] = Future()
 
         def request() -> None:
@@ -95,17 +78,12 @@ class ProcessTable:
         self._submit(request)
         return answer.result()
 
-    def terminate(self, key: str) -> None:
-        """Send SIGTERM to the first process of a container, if it still runs."""
-        self._submit(lambda: self._signal(key, kill=False))
-
-    def kill(self, key: str) -> None:
-        """Kill the whole group of a container, if it still runs."""
-        self._submit(lambda: self._signal(key, kill=True))
+    def signal(self, key: str, *, kill: bool) -> None:
+        """Send SIGTERM to a container's first process or SIGKILL to its group, if it still runs."""
+        self._submit(lambda: self._signal(key, kill=kill))
 
     def end_all(self, grace_seconds: float) -> None:
-        """End every container, with SIGTERM and after the grace with SIGKILL, and stop the
-        thread."""
+        """End every container with SIGTERM, after the grace with SIGKILL, and stop the thread."""
         for kill in (False, True):
             self._empty.clear()
             self._submit(partial(self._signal_all, kill=kill))
@@ -145,7 +123,16 @@ class ProcessTable:
 
     def _spawn(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
         popen = subprocess.Popen(
-            launch_command(launch, os.getpid()),
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                _LAUNCHER,
+                str(os.getpid()),
+                launch.folder,
+                launch.program,
+                *launch.argv,
+            ],
             env=dict(launch.env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -172,17 +159,14 @@ class ProcessTable:
         except BlockingIOError:
             return False
         if data:
-            self._store(process, stream, data)
+            try:
+                process.log.write(stream, data)
+            except OSError as error:
+                _LOG.warning("output of process %d is lost: %s", process.popen.pid, error)
             return True
         self._selector.unregister(descriptor)
         del process.pipes[descriptor]
         return False
-
-    def _store(self, process: _Process, stream: str, data: bytes) -> None:
-        try:
-            process.log.write(stream, data)
-        except OSError as error:
-            _LOG.warning("output of process %d is lost: %s", process.popen.pid, error)
 
     def _reap(self, key: str) -> None:
         process = self._processes.pop(key, None)
@@ -239,3 +223,41 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
         return  # the whole group is gone already
+
+
+def end_marked(marker: str) -> int:
+    """Kill every process whose marker is this one or lies under it; return their number.
+
+    Children of a container can outlive their agent; they inherit its variable. Neither names nor
+    process numbers, which are given anew, play a part."""
+    wanted = f"{POD_VARIABLE}={marker}".encode()
+    ended = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and _carries(entry, wanted):
+            ended += _kill(int(entry.name), entry, wanted)
+    return ended
+
+
+def _carries(process: Path, wanted: bytes) -> bool:
+    try:
+        variables = (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False  # it has ended, or belongs to somebody else
+    return any(each == wanted or each.startswith(wanted + b"/") for each in variables)
+
+
+def _kill(pid: int, process: Path, wanted: bytes) -> int:
+    """Kill a process by its pidfd, after a second look: its number may have been given anew."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return 0
+    try:
+        if not _carries(process, wanted):
+            return 0
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except OSError:
+        return 0
+    finally:
+        os.close(descriptor)
+    return 1

@@ -1,0 +1,100 @@
+"""What pods refer to on the API server: config maps, claims with their volumes, and tokens."""
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localcluster.api_calls import Calls, object_path
+from localcluster.node.pod_spec import Json, Unresolved
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.times import parse_instant
+
+_TOKEN_SECONDS = 3600
+
+
+class ClusterObjects:
+    """Reads objects anew each time; keeps tokens for four fifths of their lifetime. Thread-safe."""
+
+    def __init__(self, api: Calls, clock: Callable[[], float] = time.time) -> None:
+        self._api = api
+        self._clock = clock
+        self._tokens: dict[tuple[str, int], tuple[str, float]] = {}
+        self._mutex = threading.Lock()
+
+    def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """The keys of a config map; None when there is none."""
+        found = self._read(object_path("configmaps", namespace, name))
+        if found is None:
+            return None
+        binary = found.get("binaryData") or {}
+        text = found.get("data") or {}
+        return {
+            **{key: base64.b64decode(value) for key, value in binary.items()},
+            **{key: value.encode() for key, value in text.items()},
+        }
+
+    def volume_of_claim(self, namespace: str, name: str) -> Json:
+        """The PersistentVolume that a claim is bound to. Raises Unresolved while it is not."""
+        claim = self._read(object_path("persistentvolumeclaims", namespace, name))
+        if claim is None:
+            raise Unresolved(f'persistentvolumeclaim "{name}" not found')
+        volume_name = claim["spec"].get("volumeName")
+        if not volume_name or (claim.get("status") or {}).get("phase") != "Bound":
+            raise Unresolved(f'persistentvolumeclaim "{name}" is not bound to a volume')
+        volume = self._read(f"/api/v1/persistentvolumes/{volume_name}")
+        if volume is None:
+            raise Unresolved(f'persistentvolume "{volume_name}" of claim "{name}" not found')
+        return volume
+
+    def token(self, pod: Json, lifetime_seconds: int = _TOKEN_SECONDS) -> str:
+        """A token of the pod's ServiceAccount, bound to the pod. Raises Unresolved."""
+        key = (pod["metadata"]["uid"], lifetime_seconds)
+        with self._mutex:
+            held = self._tokens.get(key)
+        if held is not None and self._clock() < held[1]:
+            return held[0]
+        value, renew_at = self._request(pod, lifetime_seconds)
+        with self._mutex:
+            self._tokens[key] = (value, renew_at)
+        return value
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop the tokens of a pod that is gone."""
+        with self._mutex:
+            self._tokens = {key: held for key, held in self._tokens.items() if key[0] != pod_uid}
+
+    def _request(self, pod: Json, lifetime_seconds: int) -> tuple[str, float]:
+        meta, account = pod["metadata"], pod["spec"].get("serviceAccountName") or "default"
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "expirationSeconds": lifetime_seconds,
+                "boundObjectRef": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                },
+            },
+        }
+        namespace = meta["namespace"]
+        try:
+            path = object_path("serviceaccounts", namespace, account, "token")
+            answer = self._api.create(path, body)["status"]
+        except KubeError as error:
+            sentence = f"no token for service account {namespace}/{account}: {error}"
+            raise Unresolved(sentence) from None
+        now = self._clock()
+        expires = parse_instant(answer["expirationTimestamp"])
+        return str(answer["token"]), now + (expires - now) * 0.8
+
+    def _read(self, path: str) -> dict[str, Any] | None:
+        try:
+            return self._api.get(path)
+        except KubeError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return None
+            raise Unresolved(str(error)) from None

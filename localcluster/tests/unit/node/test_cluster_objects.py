@@ -1,0 +1,90 @@
+"""What pods refer to on the API server: config maps, claims, tokens; and the events of pods."""
+
+from typing import Any
+
+import pytest
+
+from localcluster.node.cluster_objects import ClusterObjects
+from localcluster.node.pod_spec import Unresolved
+from localcluster.node.probes import Threshold
+from optimus.kube.errors import ErrorKind
+from tests.unit.node.fake_api import FakeApi
+from tests.unit.node.pods import START, pod
+
+
+def test_a_token_is_requested_once_and_renewed_after_four_fifths_of_its_life() -> None:
+    api, now = FakeApi(), [START]
+    objects = ClusterObjects(api, clock=lambda: now[0])
+    assert objects.token(pod()) == "token-1"
+    now[0] = START + 2879
+    assert objects.token(pod()) == "token-1"
+    now[0] = START + 2881
+    assert objects.token(pod()) == "token-2"
+    assert api.of("create")[0][0] == "/api/v1/namespaces/ns/serviceaccounts/default/token"
+
+
+def test_the_tokens_of_a_pod_are_dropped_with_it() -> None:
+    api = FakeApi()
+    objects = ClusterObjects(api, clock=lambda: START)
+    objects.token(pod())
+    objects.forget("other")
+    objects.token(pod())
+    assert len(api.writes) == 1
+    objects.forget("u1")
+    objects.token(pod())
+    assert len(api.writes) == 2
+
+
+def test_a_token_that_is_refused_is_a_sentence() -> None:
+    api = FakeApi(failing={"create": ErrorKind.FORBIDDEN})
+    with pytest.raises(Unresolved, match="no token for service account ns/me: refused"):
+        ClusterObjects(api).token(pod(serviceAccountName="me"))
+
+
+CLAIM = "/api/v1/namespaces/ns/persistentvolumeclaims/c"
+
+
+@pytest.mark.parametrize(
+    ("objects", "sentence"),
+    [
+        pytest.param({}, 'persistentvolumeclaim "c" not found', id="no claim"),
+        pytest.param({CLAIM: {"spec": {}}}, "is not bound", id="a claim without a volume"),
+        pytest.param(
+            {CLAIM: {"spec": {"volumeName": "v"}, "status": {"phase": "Pending"}}},
+            "is not bound",
+            id="pending",
+        ),
+        pytest.param(
+            {CLAIM: {"spec": {"volumeName": "v"}, "status": {"phase": "Bound"}}},
+            'persistentvolume "v" of claim "c" not found',
+            id="a volume that is gone",
+        ),
+    ],
+)
+def test_a_claim_without_its_volume_is_a_sentence(
+    objects: dict[str, dict[str, Any]], sentence: str
+) -> None:
+    with pytest.raises(Unresolved, match=sentence):
+        ClusterObjects(FakeApi(objects)).volume_of_claim("ns", "c")
+
+
+def test_config_maps_are_bytes_by_key() -> None:
+    path = "/api/v1/namespaces/ns/configmaps/c"
+    objects = ClusterObjects(FakeApi({path: {"data": {"a": "x"}, "binaryData": {"b": "AP8="}}}))
+    assert objects.config_map("ns", "c") == {"a": b"x", "b": b"\x00\xff"}
+    assert objects.config_map("ns", "no") is None
+
+
+@pytest.mark.parametrize(
+    ("results", "verdicts"),
+    [
+        pytest.param("++", "+", id="a verdict is reported once"),
+        pytest.param("---", "-", id="a failure needs two in a row"),
+        pytest.param("-+-+", "+", id="single failures are overlooked"),
+        pytest.param("+--+", "+-+", id="it turns and turns back"),
+    ],
+)
+def test_thresholds(results: str, verdicts: str) -> None:
+    threshold = Threshold(success=1, failure=2)
+    turned = [each for each in results if threshold.count(healthy=each == "+")]
+    assert "".join(turned) == verdicts
