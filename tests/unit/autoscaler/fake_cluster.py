@@ -118,13 +118,15 @@ class FakeCluster:
             fake.lines.append(LogLine(self.at - seconds + (step - began) / speed, text))
 
     # -- Observer
-    def observe(self, at: float) -> Observation:
-        nodes = [ClusterNode(name="n", node=Node("n", self._capacity()))]
+    def decoded(self) -> tuple[list[TrainingJob], list[ClusterNode], list[Pod]]:
+        """What the watches have decoded."""
         jobs = [fake.record() for fake in self.jobs.values()]
-        pods = [
-            decode_pod(json.dumps(pod).encode()) for each in self.jobs.values() for pod in each.pods
-        ]
-        return Observation.of(at, jobs, nodes, pods, list(self.profiles.values()))
+        nodes = [ClusterNode(name="n", node=Node("n", self._capacity()))]
+        stored = [pod for fake in self.jobs.values() for pod in fake.pods]
+        return jobs, nodes, [decode_pod(json.dumps(pod).encode()) for pod in stored]
+
+    def observe(self, at: float) -> Observation:
+        return Observation.of(at, *self.decoded(), list(self.profiles.values()))
 
     def _capacity(self) -> Resources:
         return Resources(cpu=1000 * self.cpus, pods=110)
