@@ -21,31 +21,26 @@ from extender.metrics import Metrics
 from extender.planner import Planner
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
+from optimus.kube.job_kinds import REPLICA_INDEX, REPLICA_TYPE
 from optimus.kube.pods import decode_pod
 from optimus.nodes import Node
 from optimus.resources import Resources
 
-SETTINGS = Settings()
 NODE = Resources(cpu=16_000, memory=64 << 30, pods=110)
+GANGS = 50
+PS, WORKERS = 16, 24
 
 
 def main() -> None:
     """Run both rounds and print them as JSON, with the ratio of the second to the first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--gangs", type=int, default=50)
-    parser.add_argument("--ps", type=int, default=16)
-    parser.add_argument("--workers", type=int, default=24)
-    options = parser.parse_args()
-    shape = options.ps, options.workers
-    every, nominated = (
-        figures(options.nodes, options.gangs, shape, nominated=nominated)
-        for nominated in (False, True)
-    )
+    nodes = parser.parse_args().nodes
+    every, nominated = (figures(nodes, nominated=nominated) for nominated in (False, True))
     found = {
-        "nodes": options.nodes,
-        "gangs": options.gangs,
-        "gang": {"ps": options.ps, "workers": options.workers},
+        "nodes": nodes,
+        "gangs": GANGS,
+        "gang": {"ps": PS, "workers": WORKERS},
         "every_node_offered": every,
         "nominated_node_offered": nominated,
         "rate_ratio": round(nominated["calls_per_second"] / every["calls_per_second"], 2),
@@ -53,9 +48,9 @@ def main() -> None:
     print(json.dumps(found, indent=2))
 
 
-def figures(nodes: int, gangs: int, shape: tuple[int, int], *, nominated: bool) -> dict[str, float]:
+def figures(nodes: int, *, nominated: bool) -> dict[str, float]:
     """One round's rate and times, without pauses between calls."""
-    seconds = np.array(list(calls(nodes, gangs, shape, nominated=nominated)))
+    seconds = np.array(list(calls(nodes, nominated=nominated)))
     median, p99, longest = np.percentile(seconds, [50, 99, 100]) * 1000
     return {
         "calls_per_second": round(len(seconds) / float(seconds.sum()), 1),
@@ -65,16 +60,11 @@ def figures(nodes: int, gangs: int, shape: tuple[int, int], *, nominated: bool) 
     }
 
 
-def calls(nodes: int, gangs: int, shape: tuple[int, int], *, nominated: bool) -> Iterator[float]:
+def calls(nodes: int, *, nominated: bool) -> Iterator[float]:
     """Seconds of each call."""
-    planner = Planner(SETTINGS)
-    handlers = EventHandlers(planner)
-    names = [f"node-{at:05}" for at in range(nodes)]
-    for name in names:
-        handlers.set_node(name, Node(name, NODE))
-    app = create_app(Endpoints(Verbs.of(planner), lambda: None, Metrics(), 1 << 30))
-    for gang in range(gangs):
-        bodies = pod_bodies(f"job-{gang}", shape)
+    app, planner, handlers, names = extender(nodes)
+    for gang in range(GANGS):
+        bodies = pod_bodies(f"job-{gang}", PS, WORKERS)
         pods = [decode_pod(raw) for raw in bodies]
         for pod in pods:
             handlers.pod(None, pod)
@@ -82,13 +72,23 @@ def calls(nodes: int, gangs: int, shape: tuple[int, int], *, nominated: bool) ->
             planner.advance()
         planned = {each.pod.uid: each.node for each in planner.pending_nominations()}
         for raw, pod in zip(bodies, pods, strict=True):
-            offered = [planned[pod.uid]] if nominated else names
-            environ = filter_request(raw, offered)
+            environ = filter_request(raw, [planned[pod.uid]] if nominated else names)
             began = time.perf_counter()
             answer = call(app, environ)
             yield time.perf_counter() - began
             (node,) = msgspec.json.decode(answer)["NodeNames"]
             handlers.pod(pod, msgspec.structs.replace(pod, node=node))
+
+
+def extender(nodes: int) -> tuple[Flask, Planner, EventHandlers, list[str]]:
+    """An extender over empty nodes, and their names."""
+    planner = Planner(Settings())
+    handlers = EventHandlers(planner)
+    names = [f"node-{at:05}" for at in range(nodes)]
+    for name in names:
+        handlers.set_node(name, Node(name, NODE))
+    app = create_app(Endpoints(Verbs.of(planner), lambda: None, Metrics(), 1 << 30))
+    return app, planner, handlers, names
 
 
 def filter_request(raw: bytes, offered: list[str]) -> dict[str, object]:
@@ -110,52 +110,41 @@ def filter_request(raw: bytes, offered: list[str]) -> dict[str, object]:
 
 def call(app: Flask, environ: dict[str, object]) -> bytes:
     """The body of the application's answer."""
-    return b"".join(app(environ, _start_response))
+
+    def start_response(*_: object) -> Callable[[bytes], object]:
+        return bytes  # WSGI's write function, which Flask does not use
+
+    return b"".join(app(environ, start_response))
 
 
-def _start_response(*_: object) -> Callable[[bytes], object]:
-    return bytes  # WSGI's write function, which Flask does not use
-
-
-def pod_bodies(job: str, shape: tuple[int, int], resource_version: str = "") -> list[bytes]:
+def pod_bodies(job: str, ps: int, workers: int, resource_version: str = "") -> list[bytes]:
     """The pods of a job as the API server stores them, TF_CONFIG and all."""
-    counts = dict(zip(("ps", "worker"), shape, strict=True))
-    addresses = {
-        role: [f"{job}-{role}-{index}.ns.svc:2222" for index in range(count)]
-        for role, count in counts.items()
-    }
-    return [
-        _pod_body(job, role, index, addresses, resource_version)
-        for role, count in counts.items()
-        for index in range(count)
-    ]
-
-
-def _pod_body(
-    job: str, role: str, index: int, addresses: dict[str, list[str]], resource_version: str
-) -> bytes:
-    config = {"cluster": addresses, "task": {"type": role, "index": index}}
-    container = {
-        "name": "tensorflow",
-        "env": [{"name": "TF_CONFIG", "value": json.dumps(config, separators=(",", ":"))}],
-        "resources": {"requests": {"cpu": "2", "memory": "4Gi"}},
-    }
+    replicas = [("ps", index) for index in range(ps)]
+    replicas += [("worker", index) for index in range(workers)]
+    cluster: dict[str, list[str]] = {"ps": [], "worker": []}
+    for role, index in replicas:
+        cluster[role].append(f"{job}-{role}-{index}.ns.svc:2222")
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job, "uid": job}
-    labels = {
-        "training.kubeflow.org/replica-type": role,
-        "training.kubeflow.org/replica-index": str(index),
-    }
-    name = f"{job}-{role}-{index}"
-    metadata = {
-        "name": name,
-        "namespace": "ns",
-        "uid": name,
-        "resourceVersion": resource_version,
-        "labels": labels,
-        "ownerReferences": [{**owner, "controller": True}],
-    }
-    spec = {"schedulerName": SETTINGS.scheduler_name, "containers": [container]}
-    return msgspec.json.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+    bodies = []
+    for role, index in replicas:
+        config = {"cluster": cluster, "task": {"type": role, "index": index}}
+        container = {
+            "name": "tensorflow",
+            "env": [{"name": "TF_CONFIG", "value": msgspec.json.encode(config).decode()}],
+            "resources": {"requests": {"cpu": "2", "memory": "4Gi"}},
+        }
+        metadata = {
+            "name": f"{job}-{role}-{index}",
+            "namespace": "ns",
+            "uid": f"{job}-{role}-{index}",
+            "resourceVersion": resource_version,
+            "labels": {REPLICA_TYPE: role, REPLICA_INDEX: str(index)},
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        spec = {"schedulerName": Settings().scheduler_name, "containers": [container]}
+        pod = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+        bodies.append(msgspec.json.encode(pod))
+    return bodies
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from extender.nominator import Nominator
 from extender.planner import Planner
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
-from optimus.kube.client import Client, connect
+from optimus.kube.client import connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.nodes import watched_nodes
@@ -36,7 +36,15 @@ class Application:
         self.metrics = Metrics()
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
         planner = Planner(settings, observe_wait=self.metrics.gang_wait.observe)
-        self._caches = _caches(self._client, settings, EventHandlers(planner))
+        handlers, client = EventHandlers(planner), self._client
+        config = EligibilityConfig(scheduler_name=settings.scheduler_name)
+        jobs = (watched_training_jobs(kind, config) for kind in JOB_KINDS)
+        self._caches: tuple[Reflector[Any], ...] = (
+            Reflector(client, watched_nodes(settings.node_selector), observer=handlers.node),
+            Reflector(client, watched_pods(), observer=handlers.pod),
+            *(Reflector(client, kind, observer=handlers.job) for kind in jobs),
+            Reflector(client, watched_profiles(), observer=handlers.profile),
+        )
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
         identity = settings.leader_identity or socket.gethostname()
         self._lease_held = leadership(self._client, settings.leader_lease, identity)
@@ -48,14 +56,12 @@ class Application:
             count_write=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
             executor=self._executor,
         )
-        self._endpoints = Endpoints(
-            Verbs.of(planner), self._why_not_ready, self.metrics, settings.max_body_bytes
-        )
+        verbs, max_bytes = Verbs.of(planner), settings.max_body_bytes
+        self._endpoints = Endpoints(verbs, self._why_not_ready, self.metrics, max_bytes)
         self._health = None
         if settings.health_listen:
-            self._health = HealthServer(
-                create_health_app(self._endpoints), *address(settings.health_listen)
-            )
+            health_app = create_health_app(self._endpoints)
+            self._health = HealthServer(health_app, *address(settings.health_listen))
         self.metrics.watch(
             "reservations", "Replicas that room is reserved for.", planner.reservation_count
         )
@@ -93,16 +99,3 @@ class Application:
     def _leads(self) -> bool:
         # On caches that are half full, a gang could be planned onto room that is taken.
         return self._why_not_ready() is None and self._lease_held()
-
-
-def _caches(
-    client: Client, settings: Settings, handlers: EventHandlers
-) -> tuple[Reflector[Any], ...]:
-    config = EligibilityConfig(scheduler_name=settings.scheduler_name)
-    jobs = (watched_training_jobs(kind, config) for kind in JOB_KINDS)
-    return (
-        Reflector(client, watched_nodes(settings.node_selector), observer=handlers.node),
-        Reflector(client, watched_pods(), observer=handlers.pod),
-        *(Reflector(client, kind, observer=handlers.job) for kind in jobs),
-        Reflector(client, watched_profiles(), observer=handlers.profile),
-    )

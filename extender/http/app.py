@@ -24,7 +24,7 @@ from optimus.kube.pods import Pod
 _LOG = logging.getLogger(__name__)
 _JSON = "application/json"
 _DISCARDED_LIMITS = 8
-"""Of a body that is too large, this many times the limit is read and thrown away."""
+"""How many times the limit is read, and thrown away, of a body that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,23 @@ class Endpoints:
     def _question(self) -> wire.Question:
         reason = None if self._ready else self._why_not_ready()
         self._ready = reason is None
-        question = wire.read_question(_body(request, self._max_body_bytes), self._verbs.find_pod)
+        question = wire.read_question(self._body(request), self._verbs.find_pod)
         if reason is not None:
             raise _Refusal(f"the extender is not ready: {reason}")
         return question
+
+    def _body(self, incoming: Request) -> bytes:
+        limit = self._max_body_bytes
+        body = incoming.stream.read(limit + 1)
+        if len(body) <= limit:
+            return body
+        # A client that is still sending when the connection closes never reads why.
+        for _ in range(_DISCARDED_LIMITS):
+            if not incoming.stream.read(limit):
+                break
+        raise _Refusal(
+            f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true"
+        )
 
     def _filter(self) -> bytes:
         question = self._question()
@@ -143,25 +156,15 @@ def create_health_app(endpoints: Endpoints) -> Flask:
     return app
 
 
-def _body(incoming: Request, limit: int) -> bytes:
-    body = incoming.stream.read(limit + 1)
-    if len(body) <= limit:
-        return body
-    # A client that is still sending when the connection closes never reads why.
-    for _ in range(_DISCARDED_LIMITS):
-        if not incoming.stream.read(limit):
-            break
-    raise _Refusal(
-        f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true"
-    )
-
-
 def _not_served(error: HTTPException) -> Response:
     served = "POST /filter, POST /prioritize, GET /healthz, GET /readyz and GET /metrics"
-    sentence = f"{request.method} {request.path} is not served, only {served}"
-    return Response(wire.prioritize_error(sentence), status=error.code or 500, mimetype=_JSON)
+    return _error(error, f"{request.method} {request.path} is not served, only {served}")
 
 
 def _only_health(error: HTTPException) -> Response:
-    sentence = f"{request.path} is not served at this address, which is for health and metrics"
+    address = "this address, which is for health and metrics"
+    return _error(error, f"{request.path} is not served at {address}")
+
+
+def _error(error: HTTPException, sentence: str) -> Response:
     return Response(wire.prioritize_error(sentence), status=error.code or 500, mimetype=_JSON)

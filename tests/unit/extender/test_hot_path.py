@@ -7,13 +7,8 @@ from types import FrameType
 
 import msgspec
 
-from benchmarks.extender_throughput import NODE, SETTINGS, call, filter_request, pod_bodies
-from extender.http.app import Endpoints, Verbs, create_app
-from extender.metrics import Metrics
-from extender.planner import Planner
-from extender.state.event_handlers import EventHandlers
+from benchmarks.extender_throughput import call, extender, filter_request, pod_bodies
 from optimus.kube.pods import decode_pod
-from optimus.nodes import Node
 
 ROOT = Path(__file__).parents[3]
 MAX_FILES = 8
@@ -37,13 +32,8 @@ def traced(run: Callable[[], bytes]) -> tuple[bytes, list[str]]:
 
 
 def test_filter_for_a_planned_pod_touches_few_files() -> None:
-    planner = Planner(SETTINGS)
-    handlers = EventHandlers(planner)
-    names = [f"node-{index}" for index in range(10)]
-    for name in names:
-        handlers.set_node(name, Node(name, NODE))
-    app = create_app(Endpoints(Verbs.of(planner), lambda: None, Metrics(), 1 << 20))
-    first, second, *_ = bodies = pod_bodies("job", (4, 6), resource_version="1")
+    app, planner, handlers, names = extender(nodes=10)
+    first, second, *_ = bodies = pod_bodies("job", 4, 6, resource_version="1")
     for body in bodies:
         handlers.pod(None, decode_pod(body))
     planner.advance()
