@@ -1,6 +1,7 @@
 """The gangs that wait to be planned, in the order of ``optimus.placement.queue_order``."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from extender.gang_membership import ObservedGang, observe_gang
 from extender.settings import Settings
@@ -10,43 +11,20 @@ from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from optimus.kube.pods import Pod
 from optimus.placement.queue_order import WaitingGang, order_key
-from optimus.snapshot import ReplicaId
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """One instant on both clocks, in seconds."""
+class Instant(NamedTuple):
+    """One instant on both clocks, in seconds: one times what is reserved, the other ages pods."""
 
     monotonic: float
-    """Times what is reserved."""
-
     epoch: float
-    """Tells the age of pods."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedGang:
+class QueuedGang(NamedTuple):
     """A gang that waits to be planned."""
 
     observed: ObservedGang
     waiting: WaitingGang
-
-    @classmethod
-    def of(cls, observed: ObservedGang, *, ran_before: bool) -> "QueuedGang":
-        """The gang's wait begins with the last of its pods."""
-        created = (pod.created_at for pod in observed.pods.values() if is_waiting(pod))
-        gang = observed.gang
-        waiting = WaitingGang(gang.job_uid, gang.demand(), max(created, default=0.0), ran_before)
-        return cls(observed, waiting)
-
-    @property
-    def job_uid(self) -> str:
-        """The job's UID."""
-        return self.waiting.job_uid
-
-    def waited_seconds(self, now: Instant) -> float:
-        """How long the gang has waited."""
-        return max(now.epoch - self.waiting.since, 0.0)
 
 
 class GangQueue:
@@ -116,13 +94,13 @@ class GangQueue:
         return found
 
     def _queued(self, observed: ObservedGang) -> QueuedGang:
-        ran_before = observed.gang.job_uid in self._cluster.have_run
-        return QueuedGang.of(observed, ran_before=ran_before)
+        """The gang's wait begins with the last of its pods."""
+        created = (pod.created_at for pod in observed.pods.values() if is_waiting(pod))
+        gang, since = observed.gang, max(created, default=0.0)
+        ran_before = gang.job_uid in self._cluster.have_run
+        return QueuedGang(observed, WaitingGang(gang.job_uid, gang.demand(), since, ran_before))
 
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""
         gang, ledger = observed.gang, self._reservations.ledger
-        return all(
-            ledger.get(ReplicaId(gang.job_uid, member.role, member.index)) is not None
-            for member in gang.unbound
-        )
+        return all(ledger.get(gang.replica(member)) is not None for member in gang.unbound)

@@ -244,9 +244,9 @@ class Planner:
         self._feasibility.begin_call()
         for queued in self.queue.in_order(now, asker):
             refused = self._try(queued, blocked, now)
-            if asker is not None and queued.job_uid == asker.gang.job_uid:
+            if asker is not None and queued.waiting.job_uid == asker.gang.job_uid:
                 return refused
-            old = queued.waited_seconds(now) > self.settings.age_limit_seconds
+            old = queued.waiting.waited_seconds(now.epoch) > self.settings.age_limit_seconds
             gang = queued.observed.gang
             # A gang that could never fit must not block anybody.
             if refused is not None and old and self._feasibility.could_fit(gang, now.monotonic):
@@ -259,14 +259,14 @@ class Planner:
         return refused if growth == self._growth else None
 
     def _try(self, queued: QueuedGang, blocked: Rows | None, now: Instant) -> DoesNotFit | None:
-        known = self._known_refusal(queued.job_uid)
+        known = self._known_refusal(queued.waiting.job_uid)
         if known is not None:
             return known
         refused = self._plan(queued.observed.gang, blocked, now)
         if refused is not None:
-            self._refusals[queued.job_uid] = self._growth, refused
+            self._refusals[queued.waiting.job_uid] = self._growth, refused
             return refused
-        self._observe_wait(queued.waited_seconds(now))
+        self._observe_wait(queued.waiting.waited_seconds(now.epoch))
         if blocks_others(queued.waiting, now.epoch, self.settings.age_limit_seconds):
             self.room_grew()  # what it blocked is open again
         return None

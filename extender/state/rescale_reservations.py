@@ -16,7 +16,6 @@ from optimus.jobs import ReplicaSpec
 from optimus.placement.gang import DoesNotFit, Gang
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
-from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 _SUSPENSION_SECONDS: Final = 30.0
@@ -64,8 +63,7 @@ class RescaleReservations:
         tracked = self._tracked.get(job_uid)
         if tracked is None or not tracked.rescale.leaving:
             return False
-        job = self._cluster.jobs.get(job_uid)
-        limit = self._max_seconds
+        job, limit = self._cluster.jobs.get(job_uid), self._max_seconds
         if job is not None and not job.suspended:
             limit = min(_SUSPENSION_SECONDS, limit)
         return now - tracked.since <= limit
@@ -76,20 +74,17 @@ class RescaleReservations:
             self._tracked[job_uid] = replace(self._tracked[job_uid], held=False)
 
     def _update_one(self, job_uid: str, rescale: Rescale, now: float) -> bool:
-        tracked = self._tracked.get(job_uid)
-        if tracked is None or (tracked.rescale.id, tracked.rescale.target) != (
-            rescale.id,
-            rescale.target,
-        ):
-            tracked = _Tracked(rescale, now, held=False)
-        held = tracked.held
-        over = now - tracked.since > self._max_seconds
+        known = self._tracked.get(job_uid)
+        same = known and (known.rescale.id, known.rescale.target) == (rescale.id, rescale.target)
+        if known is None or not same:
+            known = _Tracked(rescale, now, held=False)
+        over, held = now - known.since > self._max_seconds, known.held
         if not over:
             leaving = self._leaving(rescale)
             if held:
                 self._reservations.set_leaving(job_uid, leaving)
-            held = held or self._hold(rescale, leaving, tracked.since)
-        self._tracked[job_uid] = _Tracked(rescale, tracked.since, held)
+            held = held or self._hold(rescale, leaving, known.since)
+        self._tracked[job_uid] = _Tracked(rescale, known.since, held)
         return over and self._release_unused(job_uid)
 
     def _leaving(self, rescale: Rescale) -> Mapping[str, Resources]:
@@ -129,15 +124,11 @@ class RescaleReservations:
             if pod.replica
         }
         nodes = {pod.replica: pod.node for pod in pods if with_nodes and not pod.leaving}
-        members = tuple(
-            replace(
-                member,
-                spec=specs.get(member.role, member.spec),
-                node=nodes.get(ReplicaId(gang.job_uid, member.role, member.index)),
-            )
-            for member in gang.members
-        )
-        return replace(gang, members=members)
+        members = []
+        for member in gang.members:
+            spec, node = specs.get(member.role, member.spec), nodes.get(gang.replica(member))
+            members.append(replace(member, spec=spec, node=node))
+        return replace(gang, members=tuple(members))
 
     def _release_unused(self, job_uid: str) -> bool:
         """Release what is reserved for replicas that have no waiting pod."""

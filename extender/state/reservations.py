@@ -69,11 +69,7 @@ class Reservations:
 
     def _of_placed(self, gang: Gang) -> list[Reservation]:
         """The reservations of members that count as placed and are not bound yet: they stay."""
-        placed = {
-            ReplicaId(gang.job_uid, member.role, member.index)
-            for member in gang.members
-            if member.node
-        }
+        placed = {gang.replica(member) for member in gang.members if member.node}
         return [held for held in self.ledger.of_job(gang.job_uid) if held.replica in placed]
 
     def left(self, node: str, besides: str | None = None) -> Resources:
@@ -105,15 +101,11 @@ class Reservations:
         """The gang with its assumed replicas as placed."""
         if not self.assumed:
             return gang
-        members = tuple(
-            replace(
-                member, node=self.assumed.get(ReplicaId(gang.job_uid, member.role, member.index))
-            )
-            if member.node is None
-            else member
+        members = (
+            member if member.node else replace(member, node=self.assumed.get(gang.replica(member)))
             for member in gang.members
         )
-        return replace(gang, members=members)
+        return replace(gang, members=tuple(members))
 
     def hold(
         self,
@@ -125,10 +117,7 @@ class Reservations:
         """Reserve a planned gang's room, instead of what was reserved for its unplaced replicas."""
         kept = self._of_placed(gang)
         self.release_job(gang.job_uid)
-        requests = {
-            ReplicaId(gang.job_uid, member.role, member.index): member.spec.resources
-            for member in gang.unbound
-        }
+        requests = {gang.replica(member): member.spec.resources for member in gang.unbound}
         planned = [
             Reservation(replica, node, requests[replica], expires_at)
             for replica, node in placement.nodes.items()

@@ -55,6 +55,10 @@ class Gang:
         """The replicas that still need a node."""
         return tuple(member for member in self.members if member.node is None)
 
+    def replica(self, member: Member) -> ReplicaId:
+        """What identifies a member."""
+        return ReplicaId(self.job_uid, member.role, member.index)
+
     def demand(self) -> Resources:
         """What the replicas that still need a node ask for together."""
         return total(member.spec.resources for member in self.unbound)

@@ -26,6 +26,10 @@ class WaitingGang:
     ran_before: bool = False
     """Whether its job has ever been placed."""
 
+    def waited_seconds(self, now: float) -> float:
+        """How long the gang has waited."""
+        return max(now - self.since, 0.0)
+
 
 OrderKey = tuple[int, float, float, str]
 
