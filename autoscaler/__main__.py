@@ -166,7 +166,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
     interval = IntervalConfig(
         rescale_seconds=settings.rescale_cost_seconds,
         hysteresis_fraction=settings.least_gain_percent / 100,
-        least_seconds_between_rescales=settings.rescale_spacing_seconds,
+        cooldown_seconds=settings.rescale_spacing_seconds,
         profiling=ProfilingRules(
             # A run that only measures would be left at its counts by a process that decides once.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),

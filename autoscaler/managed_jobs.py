@@ -19,7 +19,7 @@ from autoscaler.rescale.machine import (
     adopt,
 )
 from optimus.allocation import JobHistory, PlacementFailure
-from optimus.allocation.placement_failures import kept
+from optimus.allocation.placement_failures import recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.driver import RescalePurpose, why_unwanted
@@ -108,7 +108,9 @@ class JobState:
     def update(self, observation: Observation) -> None:
         """Take in what the caches show of the job now."""
         self.refresh(observation.jobs[self.job.uid])
-        self.record = replace(self.record, setbacks=kept(self.record.setbacks, observation.at))
+        self.record = replace(
+            self.record, setbacks=recent_failures(self.record.setbacks, observation.at)
+        )
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
@@ -207,7 +209,7 @@ class JobState:
             profiled=self.record.profiled,
             measures=self.rescale is not None
             and self.rescale.record.purpose is RescalePurpose.PROFILING,
-            setbacks=self.record.setbacks,
+            placement_failures=self.record.setbacks,
             own_counts=self.record.own_counts if self.job.counts in self.record.profiled else None,
             awaits_checkpoint=self.awaits_checkpoint(at),
             suspended_at_target=self.record.suspended_at_target,
@@ -228,7 +230,9 @@ class JobState:
         if self.rescale is not None:
             record = self.rescale.record
             failure = PlacementFailure(record.target, record.before, at, waited_seconds)
-            self.record = replace(self.record, setbacks=kept((*self.record.setbacks, failure), at))
+            self.record = replace(
+                self.record, setbacks=recent_failures((*self.record.setbacks, failure), at)
+            )
 
     def rescale_ended(self, end: End, at: float) -> None:
         """Record how a rescale ended."""
@@ -284,7 +288,7 @@ class ManagedJobs:
             with self._guard("observe", state):
                 state.update(observation)
             if nodes_changed:
-                failures = kept(state.record.setbacks, observation.at, lifted=True)
+                failures = recent_failures(state.record.setbacks, observation.at, lifted=True)
                 state.record = replace(state.record, setbacks=failures)
             self._adopt(state, observation.at)
         leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]

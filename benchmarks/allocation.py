@@ -123,7 +123,7 @@ def measure(jobs: int, nodes: int, options: argparse.Namespace) -> dict[str, flo
         "jobs": jobs,
         "nodes": nodes,
         "tasks": best.tasks,
-        "whole_jobs": len(best.fitted.counts),
+        "whole_jobs": len(best.counts),
         "objective": best.objective,
         "allocation_seconds": best.allocation_seconds,
         "placement_seconds": best.placement_seconds,

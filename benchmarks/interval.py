@@ -123,11 +123,11 @@ def draw_jobs(count: int) -> tuple[list[Job], dict[str, TrainingProgress]]:
 
 def snapshot_of(jobs: Sequence[Job], nodes: Sequence[Node]) -> ClusterSnapshot:
     """All pods of the jobs bound, where the rule places them on empty nodes."""
-    layout = CapacityPlan.of(ClusterSnapshot(_AT, (), tuple(nodes), ()), _RULE)
+    plan = CapacityPlan.of(ClusterSnapshot(_AT, (), tuple(nodes), ()), _RULE)
     for job in jobs:
-        refusal = layout.seat(job, job.counts)
+        refusal = plan.assign(job, job.counts)
         assert refusal is None, refusal
-    held = (each for job in jobs for each in layout.held[job.uid])
+    held = (each for job in jobs for each in plan.held[job.uid])
     pods = (BoundPod(_uid(each.replica), each.node, each.resources, each.replica) for each in held)
     return ClusterSnapshot.of(_AT, jobs, nodes, pods)
 

@@ -13,7 +13,6 @@ from optimus.allocation.problem import (
     AllocationPolicy,
     AllocationProblem,
     Candidate,
-    Forecast,
     JobHistory,
 )
 
@@ -23,7 +22,6 @@ __all__ = [
     "AllocationPolicy",
     "AllocationProblem",
     "Candidate",
-    "Forecast",
     "JobHistory",
     "PlacementFailure",
 ]

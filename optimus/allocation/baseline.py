@@ -45,7 +45,7 @@ class Start:
     ) -> Climb:
         """Grow from here by a rule; ``order`` lists the rows in which ties are decided (that of
         seating by default)."""
-        room = self.room - self.demands.kept_back
+        room = self.room - self.demands.reserve
         return climb(self._climbers(order), room, rule, ends_at_misfit=ends_at_misfit)
 
     def here(self, climbed: Climb) -> GrowthState:

@@ -40,7 +40,7 @@ class Demands:
     fixed: Amounts
     room: Amounts
     capacity: Amounts
-    kept_back: Amounts
+    reserve: Amounts
 
     @classmethod
     def of(cls, problem: AllocationProblem) -> Self:
@@ -70,7 +70,7 @@ class Demands:
             np.array(still, dtype=np.int64).reshape(shape),
             np.array(room, dtype=np.int64),
             np.array(_row(problem.capacity, names), dtype=np.int64),
-            np.array(_row(problem.kept_back, names) + [0] * len(slots), dtype=np.int64),
+            np.array(_row(problem.reserve, names) + [0] * len(slots), dtype=np.int64),
         )
 
     def rows(self, rows: Counted) -> Self:

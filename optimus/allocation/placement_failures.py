@@ -1,10 +1,9 @@
-"""Counts at which a job's pods found no place, although there should have been one, and what
-follows for the next try.
+"""Counts at which a job's pods found no place although the nodes had room, and what follows.
 
 A quota, a volume or an admission rule can stop pods that every node has room for, and nobody tells
-which. So 1. what asks for at least as much is barred, and 2. so is what goes more than half the way
-there, in tasks: each failure halves what is left to try. 3. After each the job is left in peace for
-twice as long as after the one before. 4. Nodes that change lift the bars, a day ends all of it.
+which. So 1. what asks for at least as much is excluded, and 2. so is what goes more than half the
+way there, in tasks: each failure halves what is left to try. 3. The back-off after each is twice
+that after the one before. 4. Nodes that change lift the exclusions; a day ends all of it.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ class PlacementFailure:
     waited_seconds: float
     lifted: bool = False
 
-    def bars(self, counts: Counts) -> bool:
+    def excludes(self, counts: Counts) -> bool:
         """Whether these counts are not to be tried."""
         if self.lifted:
             return False
@@ -46,32 +45,32 @@ class PlacementFailure:
 PlacementFailures = tuple[PlacementFailure, ...]
 
 
-def kept(
-    setbacks: Sequence[PlacementFailure], at: float, *, lifted: bool = False
+def recent_failures(
+    failures: Sequence[PlacementFailure], at: float, *, lifted: bool = False
 ) -> PlacementFailures:
     """Those that still count at an instant: the newest few of a day; ``lifted``: the nodes have
     changed."""
-    young = [each for each in setbacks if at - each.at < _KEPT_SECONDS][-_MOST:]
+    young = [each for each in failures if at - each.at < _KEPT_SECONDS][-_MOST:]
     return tuple(replace(each, lifted=lifted or each.lifted) for each in young)
 
 
-def why_barred(setbacks: Sequence[PlacementFailure], counts: Counts) -> str | None:
+def why_excluded(failures: Sequence[PlacementFailure], counts: Counts) -> str | None:
     """A sentence on why these counts are not to be tried; ``None`` if they may be."""
-    found = next((each for each in reversed(setbacks) if each.bars(counts)), None)
+    found = next((each for each in reversed(failures) if each.excludes(counts)), None)
     if found is None:
         return None
     return f"{counts} are not tried, since pods found no place at {found.counts}"
 
 
-def why_resting(setbacks: Sequence[PlacementFailure], at: float) -> str | None:
+def why_backing_off(failures: Sequence[PlacementFailure], at: float) -> str | None:
     """A sentence on why the job is not moved for its own good at an instant; ``None`` if it may
     be."""
-    if not setbacks:
+    if not failures:
         return None
-    last = setbacks[-1]
-    rest_seconds = max(last.waited_seconds, _LEAST_SECONDS) * 2 ** len(setbacks)
+    last = failures[-1]
+    back_off_seconds = max(last.waited_seconds, _LEAST_SECONDS) * 2 ** len(failures)
     passed_seconds = max(at - last.at, 0.0)
-    if passed_seconds >= rest_seconds:
+    if passed_seconds >= back_off_seconds:
         return None
     ago = f"{passed_seconds:.0f} s ago its pods found no place at {last.counts}"
-    return f"{ago}: it does not grow for {rest_seconds:.0f} s"
+    return f"{ago}: it does not grow for {back_off_seconds:.0f} s"

@@ -5,46 +5,29 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from optimus.allocation.placement_failures import PlacementFailures
 from optimus.jobs import Counts, Job
+from optimus.models.forecast import Forecast
 from optimus.resources import NONE, Resources
-
-
-class Forecast(Protocol):
-    """A job's remaining seconds at any counts: what a policy knows of its future.
-
-    A class of forecasts that share a form may offer ``stacked`` as well (module ``seconds``), which
-    answers for many jobs at once.
-    """
-
-    def remaining_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
-        """Remaining seconds at each pair of counts (arrays broadcast); infinite where the speed is
-        zero."""
-        ...
-
-    def at(self, counts: Counts) -> float:
-        """Remaining seconds at these counts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A job whose counts the policy chooses. ``forecast`` gives its remaining seconds at any
-    counts.
+    """A job whose counts the policy chooses.
 
-    ``may_grow`` is false for a job that has met its goal: it gives room down to its minimum.
     ``running`` jobs get their minimum before jobs that have never been placed. ``holds`` are counts
     that it is not to get less than, where they are more than its minimum.
     """
 
     job: Job
     forecast: Forecast
-    may_grow: bool = True
     running: bool = False
     holds: Counts | None = None
+
+    @property
+    def may_grow(self) -> bool:
+        """A job that has met its goal does not grow, and gives room down to its minimum."""
+        return not self.forecast.goal_met
 
     @property
     def least(self) -> Counts:
@@ -54,36 +37,34 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHistory:
-    """What was done to one job before this decision, as its profile records it. Instants are UTC,
-    in seconds.
+    """What was done to one job before this decision, as its profile records it.
 
-    ``rescaling_to`` are the target counts of a rescale that is under way (0 + 0: it is being
-    suspended for good).
-    ``profiling_since`` is when the profiling run that is under way reached its counts, ``profiled``
-    the counts of all profiling runs so far, the present one included. ``suspended_at_target`` tells
-    our own suspension of a job that met its goal from its user's. ``workload_known``: another job
-    of its workload was measured.
-    ``measures``: the rescale under way is a profiling run's. ``setbacks`` are counts at which its
-    pods found no place although they should have, oldest first. ``own_counts`` are those that a job
-    had before it was moved to be measured, while it has not been moved for another reason since.
-    ``awaits_checkpoint``: one was waited for in vain, so that the job is not moved before the next.
-    ``measured_at`` is when its last profiling run reached its counts. ``forecast_awaited``: an
-    interval left it there, profiled and without a forecast (``Decision.awaits_forecast``).
-    """
+    Instants are in seconds since the epoch, UTC."""
 
     rescales: int = 0
     last_rescaled_at: float | None = None
     rescaling_to: Counts | None = None
+    """Target of a rescale that is under way; 0 + 0: it is being suspended for good."""
     profiling_since: float | None = None
+    """When the profiling run under way reached its counts."""
     profiled: tuple[Counts, ...] = ()
+    """Counts of all profiling runs so far, the one under way included."""
     suspended_at_target: bool = False
+    """Suspended by this software as it met its goal, not by its user."""
     workload_known: bool = False
+    """Another job of its workload was measured."""
     measures: bool = False
-    setbacks: PlacementFailures = ()
+    """The rescale under way is a profiling run's."""
+    placement_failures: PlacementFailures = ()
+    """Counts at which its pods found no place although they should have, oldest first."""
     own_counts: Counts | None = None
+    """Counts before it was moved to be measured, while nothing else has moved it since."""
     awaits_checkpoint: bool = False
+    """A checkpoint was waited for in vain: the job is not moved before the next."""
     measured_at: float | None = None
+    """When its last profiling run reached its counts."""
     forecast_awaited: bool = False
+    """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
 
 
 NO_HISTORY = JobHistory()
@@ -98,14 +79,14 @@ class AllocationProblem:
     cluster's, for shares.
     ``servers`` says how the room lies: what is free on a node, and on how many nodes it is just
     that. Where it is not given, a task is taken to fit wherever the sum of the room allows it.
-    ``kept_back`` is left of the room when jobs grow beyond their minimum.
+    ``reserve`` is left of the room when jobs grow beyond their minimum.
     """
 
     room: Resources
     capacity: Resources
     candidates: tuple[Candidate, ...]
     servers: Mapping[Resources, int] | None = None
-    kept_back: Resources = NONE
+    reserve: Resources = NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimus.allocation.demand import Counted
-from optimus.allocation.problem import Forecast
+from optimus.models.forecast import Forecast
 
 Seconds = NDArray[np.float64]
 

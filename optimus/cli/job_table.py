@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimus.allocation import Candidate
 from optimus.cli.command import BadInput
-from optimus.jobs import Counts, Job, JobKey, ReplicaSpec
+from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, TargetLoss
+from optimus.models.forecast import Forecast
 from optimus.resources import Resources
 
 COLUMNS: Final = (
@@ -29,29 +30,40 @@ COLUMNS: Final = (
 UNITS: Final[Mapping[str, int]] = {"cpu": 1000, "memory": 2**30, "bandwidth": 1000, "gpu": 1}
 """Resource -> units of the product in one unit of the table: millicores, bytes, Mbit/s, GPUs."""
 _MOST: Final = 1e12
+_GOAL: Final[Goal] = TargetLoss(0.0)
+"""Jobs of a table are managed; what is left to do of them is stated."""
 
 
 @dataclass(frozen=True, slots=True)
-class TableForecast:
-    """Remaining seconds by equation 4, exactly as the table says. ``steps`` is Q, ``terms`` t0 M,
-    t1, t2, t3, t4."""
+class TableSpeed:
+    """Speed by equation 4, exactly as the table says. ``terms`` are t0 M, t1, t2, t3, t4."""
 
-    steps: float
     terms: tuple[float, float, float, float, float]
+
+    def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
+        """Speed at each pair of counts (arrays broadcast)."""
+        return np.asarray(1.0 / TableForecast(self, 1.0).remaining_seconds(ps, workers))
+
+
+@dataclass(frozen=True, slots=True)
+class TableForecast(Forecast):
+    """Remaining seconds by equation 4; ``remaining_steps`` is Q."""
+
+    speed: TableSpeed
 
     def remaining_seconds(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """Remaining seconds at each pair of counts (arrays broadcast)."""
         p, w = np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
-        shared, fixed, link, worker, server = self.terms
+        shared, fixed, link, worker, server = self.speed.terms
         return np.asarray(
-            self.steps * (shared / w + fixed + link * w / p + worker * w + server * p)
+            self.remaining_steps * (shared / w + fixed + link * w / p + worker * w + server * p)
         )
 
     def at(self, counts: Counts) -> float:
         """Remaining seconds at these counts."""
         p, w = counts
-        shared, fixed, link, worker, server = self.terms
-        return self.steps * (shared / w + fixed + link * w / p + worker * w + server * p)
+        shared, fixed, link, worker, server = self.speed.terms
+        return self.remaining_steps * (shared / w + fixed + link * w / p + worker * w + server * p)
 
     @classmethod
     def stacked(
@@ -59,9 +71,9 @@ class TableForecast:
     ) -> Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]:
         """The same for many jobs at once, each by its row (see
         ``optimus.allocation.remaining_time``)."""
-        steps = np.array([each.steps for each in forecasts], dtype=np.float64)
+        steps = np.array([each.remaining_steps for each in forecasts], dtype=np.float64)
         shared, fixed, link, worker, server = np.array(
-            [each.terms for each in forecasts], dtype=np.float64
+            [each.speed.terms for each in forecasts], dtype=np.float64
         ).T.copy()
 
         def evaluate(
@@ -192,8 +204,9 @@ def _job(
         counts=Counts(1, 1),
         ps=specs[0],
         worker=specs[1],
+        goal=_GOAL,
     )
-    return Candidate(job, TableForecast(value["Q"], terms))
+    return Candidate(job, TableForecast(TableSpeed(terms), value["Q"]))
 
 
 def _number(file: Path, line: int, name: str, cell: str) -> float:

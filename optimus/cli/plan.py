@@ -1,13 +1,14 @@
 """``optimus plan``: one allocation and placement of a table of jobs on a number of equal nodes.
 
-The policy and the fit on the nodes are those of the product (``optimus.interval.fit``). The table
-tells remaining times exactly, so that ``optimus`` takes every step that saves anything.
+The jobs of the table are waiting jobs of one interval (``optimus.interval.plan_interval``), as the
+autoscaler would plan them. The table states remaining times exactly, so that ``optimus`` takes
+every step that saves anything.
 """
 
 import argparse
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,14 +18,16 @@ from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, 
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.job_table import UNITS, amounts, read_job_table
 from optimus.cli.plan_plot import draw_plan
-from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.fit import FitRules, Fitted, fit
-from optimus.jobs import Counts
+from optimus.errors import NotReady
+from optimus.interval import IntervalConfig, IntervalInput, IntervalPlan, Strategies, plan_interval
+from optimus.jobs import Counts, Job
+from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.rules import PLACEMENTS
 from optimus.policies import PLACED_BY, POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule
+from optimus.progress.types import TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 
@@ -57,17 +60,18 @@ class _Timed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Counts by job, where the tasks are, and how long it took, in CPU seconds."""
+    """The counts of all jobs that have a place, and how long it took, in CPU seconds."""
 
     candidates: Sequence[Candidate]
-    fitted: Fitted
+    interval: IntervalPlan
+    counts: Mapping[str, Counts]
     allocation_seconds: float
     placement_seconds: float
 
     @property
     def objective(self) -> float:
         """The sum of all jobs' remaining seconds."""
-        counts = self.fitted.counts
+        counts = self.counts
         return sum(
             each.forecast.at(counts[each.job.uid]) if each.job.uid in counts else UNPLACED_SECONDS
             for each in self.candidates
@@ -76,33 +80,40 @@ class Plan:
     @property
     def tasks(self) -> int:
         """How many tasks have a node."""
-        return sum(map(sum, self.fitted.counts.values()))
+        return sum(map(sum, self.counts.values()))
 
     def nodes(self, uid: str) -> dict[str, list[int]]:
         """PSs and workers of one job by node."""
-        layout = self.fitted.layout
-        seated = layout.seated.get(uid)
-        servers = sorted(seated.seats.servers) if seated is not None else []
-        return {layout.stock.nodes[row].name: [ps, workers] for row, ps, workers in servers}
+        plan = self.interval.capacity_plan
+        assigned = plan.assigned.get(uid)
+        servers = sorted(assigned.assignment.servers) if assigned is not None else []
+        return {plan.capacity.nodes[row].name: [ps, workers] for row, ps, workers in servers}
 
 
 def plan(
     candidates: Sequence[Candidate], nodes: Sequence[Node], policy: AllocationPolicy, placement: str
 ) -> Plan:
-    """Allocate and place; the clock runs for what a cluster would have to do, too: from its nodes
-    to the answer."""
+    """Plan an interval of the jobs; the clock runs from the snapshot to the decisions."""
     # The published rule ends with its first misfit, and in what is left over that comes at once.
     goes_on = (
         replace(policy, stop=StopRule.TASK) if isinstance(policy, OptimusPaperPolicy) else policy
     )
     timed, rest = _Timed(policy), _Timed(goes_on)
+    forecasts = {each.job.uid: each.forecast for each in candidates}
+
+    def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
+        return forecasts[job.uid]
+
+    strategies = Strategies(timed, PLACEMENTS[placement], forecast, rest)
+    snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
     with _no_collection():
         begin = time.process_time()
-        layout = CapacityPlan.of(ClusterSnapshot(0.0, (), tuple(nodes), ()), PLACEMENTS[placement])
-        fitted = fit(candidates, timed, layout, FitRules(), rest)
+        interval = plan_interval("plan", IntervalInput(snapshot), strategies, IntervalConfig())
         seconds = time.process_time() - begin
+    placed = interval.capacity_plan.assigned
+    counts = {each.uid: each.counts for each in interval.decisions if each.uid in placed}
     allocating = timed.seconds + rest.seconds
-    return Plan(candidates, fitted, allocating, seconds - allocating)
+    return Plan(candidates, interval, counts, allocating, seconds - allocating)
 
 
 @contextmanager
@@ -173,12 +184,12 @@ def _value(found: Plan) -> object:
     jobs = {}
     for each in found.candidates:
         uid = each.job.uid
-        counts = found.fitted.counts.get(uid, Counts(0, 0))
+        counts = found.counts.get(uid, Counts(0, 0))
         jobs[uid] = {"ps": counts.ps, "workers": counts.workers, "nodes": found.nodes(uid)}
     return {
         "jobs": jobs,
         "objective": found.objective,
-        "whole_jobs": len(found.fitted.counts),
+        "whole_jobs": len(found.counts),
         "tasks": found.tasks,
         "allocation_seconds": found.allocation_seconds,
         "placement_seconds": found.placement_seconds,
@@ -186,14 +197,15 @@ def _value(found: Plan) -> object:
 
 
 def _text(found: Plan, heading: str) -> str:
-    counts = found.fitted.counts
+    counts = found.counts
+    reasons = {each.uid: each.reason for each in found.interval.decisions}
     placed = f"{len(counts)} of {len(found.candidates)} jobs, {found.tasks} tasks"
     took = (
         f"allocated in {found.allocation_seconds:.2f} s, placed in "
         f"{found.placement_seconds:.2f} s of CPU time"
     )
     lines = [
-        f"{heading}: {placed}, on {len(found.fitted.layout.nodes)} nodes",
+        f"{heading}: {placed}, on {len(found.interval.capacity_plan.nodes)} nodes",
         f"sum of remaining times {found.objective:,.1f} s; {took}",
         "",
         f"{'job':<16}  {'PSs':>5}  {'workers':>7}  {'servers':>7}  {'remaining s':>11}",
@@ -208,7 +220,7 @@ def _text(found: Plan, heading: str) -> str:
             )
             lines.append(f"{uid:<16.16}  {numbers}")
         else:
-            lines.append(f"{uid:<16.16}  {found.fitted.reason(uid)}")
+            lines.append(f"{uid:<16.16}  {reasons[uid]}")
     left_out = len(found.candidates) - _SHOWN
     return "\n".join(
         [*lines, *([f"... and {left_out} more (--json for all)"] if left_out > 0 else [])]

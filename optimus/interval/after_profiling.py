@@ -16,11 +16,11 @@ import math
 from dataclasses import replace
 
 from optimus.allocation import JobHistory
-from optimus.allocation.placement_failures import why_barred
+from optimus.allocation.placement_failures import why_excluded
 from optimus.errors import NotReady
 from optimus.interval.classify import JobView
-from optimus.interval.plan import Action, Decision, action_between
 from optimus.interval.profiling import Measured, ProfilingRules, home_of, no_run_follows
+from optimus.interval.types import Action, Decision
 from optimus.jobs import Counts, Job, RescaleRule
 from optimus.progress.types import TrainingProgress
 
@@ -50,7 +50,7 @@ def decide_after_profiling(view: JobView, decision: Decision, config: ProfilingR
     return replace(
         decision,
         counts=target,
-        action=action_between(job.counts, target),
+        action=Action.between(job.counts, target),
         reason=f"its speed is measured; {why}: it returns to its user's {target}",
         after_seconds=_seconds(view, target),
     )
@@ -80,7 +80,8 @@ def _must_stay(view: JobView, target: Counts) -> bool:
     history = view.history
     if history.rescaling_to is not None or history.profiling_since is not None:
         return True
-    failed = why_barred(history.setbacks, target) is not None and view.why_resting is not None
+    excluded = why_excluded(history.placement_failures, target) is not None
+    failed = excluded and view.why_backing_off is not None
     return failed or history.awaits_checkpoint
 
 

@@ -333,7 +333,7 @@ class IntervalDriver:
             decision, managed = each.decision, cluster.managed[uid]
             suspends = decision.action is Action.SUSPEND
             # A job that waits frees nothing by asking for less: it, too, needs its room first.
-            frees = (suspends or decision.action is Action.SHRINK) and room.is_bound(uid)
+            frees = (suspends or decision.action is Action.SHRINK) and room.is_placed(uid)
             placement = None if suspends else _take(room, managed.job, decision.counts)
             if not frees and placement is None:
                 continue

@@ -35,49 +35,49 @@ def headroom(
     snapshot: ClusterSnapshot, rule: PlacementRule, claims: Sequence[Claim]
 ) -> CapacityPlan:
     """The cluster's free room less the claims; those of stopped jobs come first."""
-    layout = CapacityPlan.of(snapshot, rule, leaving_counts=True)
-    pods = _pods_of(snapshot, layout, {claim.job.uid for claim in claims})
+    plan = CapacityPlan.of(snapshot, rule, leaving_counts=True)
+    pods = _pods_of(snapshot, plan, {claim.job.uid for claim in claims})
     in_order = sorted(claims, key=lambda claim: not claim.is_stopped)
-    lacking = [claim for claim in in_order if not _keep(layout, claim, pods.get(claim.job.uid, ()))]
+    lacking = [claim for claim in in_order if not _keep(plan, claim, pods.get(claim.job.uid, ()))]
     for claim in lacking:
         if claim.is_stopped:
-            _close(layout, claim.job)
-    return layout
+            _close(plan, claim.job)
+    return plan
 
 
 def _pods_of(
-    snapshot: ClusterSnapshot, layout: CapacityPlan, uids: set[str]
+    snapshot: ClusterSnapshot, plan: CapacityPlan, uids: set[str]
 ) -> Mapping[str, Sequence[BoundPod]]:
     pods: dict[str, list[BoundPod]] = {}
     for pod in snapshot.pods:
         if (
             pod.replica is not None
             and pod.replica.job_uid in uids
-            and pod.node in layout.stock.row_of
+            and pod.node in plan.capacity.row_of
         ):
             pods.setdefault(pod.replica.job_uid, []).append(pod)
     return pods
 
 
-def _keep(layout: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
+def _keep(plan: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
     """Take the claim's room; false where there is none now, and nothing is taken."""
     if claim.keeps_pods:
-        return layout.complete(claim.job, claim.counts) is None
-    uid, mark = claim.job.uid, layout.stock.mark()
-    staying = layout.bound.get(uid)
-    layout.release(uid)
+        return plan.complete(claim.job, claim.counts) is None
+    uid, mark = claim.job.uid, plan.capacity.mark()
+    staying = plan.bound.get(uid)
+    plan.release(uid)
     for pod in pods:
         if pod.leaving:
-            layout.take(pod.node, NONE - pod.resources)
-    if layout.seat(claim.job, claim.counts) is not None:
-        layout.stock.back_to(mark)
+            plan.take(pod.node, NONE - pod.resources)
+    if plan.assign(claim.job, claim.counts) is not None:
+        plan.capacity.back_to(mark)
         if staying is not None:
-            layout.bound[uid] = staying
+            plan.bound[uid] = staying
         return False
-    seated = _by_node((held.node, held.resources) for held in layout.held[uid])
+    assigned = _by_node((held.node, held.resources) for held in plan.held[uid])
     for node, taken in _by_node((pod.node, pod.resources) for pod in pods).items():
         # Nobody else has it either before those pods have left.
-        layout.take(node, _beyond(taken, seated.get(node, NONE)))
+        plan.take(node, _beyond(taken, assigned.get(node, NONE)))
     return True
 
 
@@ -92,11 +92,11 @@ def _beyond(taken: Resources, held: Resources) -> Resources:
     return Resources({name: max(amount - held[name], 0) for name, amount in taken.items()})
 
 
-def _close(layout: CapacityPlan, job: Job) -> None:
+def _close(plan: CapacityPlan, job: Job) -> None:
     """Leave nothing free on the nodes that any of the job's replicas may go to."""
     choices = {
         spec.constraints for spec in (job.ps, job.worker, *(role.spec for role in job.fixed))
     }
-    for row, node in enumerate(layout.stock.nodes):
+    for row, node in enumerate(plan.capacity.nodes):
         if any(is_admitted(node, constraints) for constraints in choices):
-            layout.stock.take(row, tuple(max(amount, 0) for amount in layout.stock.free[row]))
+            plan.capacity.take(row, tuple(max(amount, 0) for amount in plan.capacity.free[row]))

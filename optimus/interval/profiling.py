@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from optimus.allocation import NO_HISTORY, JobHistory
-from optimus.allocation.placement_failures import why_barred, why_resting
+from optimus.allocation.placement_failures import why_backing_off, why_excluded
 from optimus.jobs import Counts, Job, JobKey, RescaleRule
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import goal_is_met
@@ -128,7 +128,7 @@ def plan_exploration(
         progress, history = measured.of(job)
         if _cannot_move(job, snapshot, history) or history.profiling_since is not None:
             continue
-        resting = why_resting(history.setbacks, snapshot.at) is not None
+        resting = why_backing_off(history.placement_failures, snapshot.at) is not None
         if resting or history.awaits_checkpoint or _is_worn(history, snapshot.at, rules):
             continue
         if _is_young(progress, history, rules) or not _has_run(job, progress, rules):
@@ -163,7 +163,7 @@ def why_not_profiled(
     progress, history = measured.of(job)
     if _cannot_move(job, snapshot, history):
         return "it may not be rescaled now"
-    if why_resting(history.setbacks, snapshot.at) is not None:
+    if why_backing_off(history.placement_failures, snapshot.at) is not None:
         return "its pods found no place a while ago"
     if history.workload_known:
         return "its workload is known"
@@ -286,7 +286,7 @@ def _untried(job: Job, measured: Measured, rules: ProfilingRules) -> list[Counts
     progress, history = measured.of(job)
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
     left = [counts for counts in _within(job, rules.widest) if counts not in tried]
-    return [counts for counts in left if why_barred(history.setbacks, counts) is None]
+    return [counts for counts in left if why_excluded(history.placement_failures, counts) is None]
 
 
 def _within(job: Job, widest: int) -> list[Counts]:

@@ -1,10 +1,12 @@
-"""Room that other jobs can give, found with a bounded number of tries.
+"""Reclaims capacity for a job by shrinking others; a bounded greedy search.
 
-Givers shrink one after the other, those first that lose least, until what is wanted fits. 1.
-Whether it fits with all of them shrunk is asked first, of one layout that is kept for the whole
-interval: most of what cannot be had is refused there. 2. Then they shrink on a single trial. 3.
-Every try counts, and when an interval has made its share it gives no more: whoever is left waits
-for the next one, with the cluster decided for all others."""
+Donors shrink one after the other, those first that lose least, until the job fits.
+1. Whether it fits with all of them shrunk is asked first, of one capacity plan that is kept for the
+   whole interval: most of what cannot be had is refused there, at the price of one attempt.
+2. Then they shrink on a single trial.
+3. Attempts are bounded. On a full cluster with thousands of waiting jobs the search would otherwise
+   take minutes, and all other decisions wait for it; who is left over waits for the next interval.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,79 +17,71 @@ from optimus.interval.classify import Classified
 from optimus.jobs import Counts
 
 Place = Callable[[CapacityPlan], str | None]
-"""Takes the room that is wanted of a layout, or says why there is none and changes nothing."""
+"""Takes the room that is wanted of a capacity plan, or says why there is none, changing nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """A layout in which these givers have shrunk and what is wanted has its place."""
+    """A capacity plan in which these donors have shrunk and what is wanted has its place."""
 
-    layout: CapacityPlan
-    givers: tuple[Classified, ...]
+    plan: CapacityPlan
+    donors: tuple[Classified, ...]
 
 
 @dataclass(slots=True)
 class Reclaim:
-    """``givers`` come in the order in which they give, each at its price; whoever is ``decided``
-    gives no more."""
+    """``donors`` in the order in which they shrink, each with its cost; ``decided`` ones do not."""
 
-    givers: tuple[tuple[Classified, float], ...]
-    allotted: Mapping[str, Counts]
+    donors: tuple[tuple[Classified, float], ...]
+    allocated: Mapping[str, Counts]
     decided: Mapping[str, Counts]
-    tries_left: int
-    all_given: CapacityPlan | None = None
+    attempts_left: int
+    all_shrunk: CapacityPlan | None = None
+    """The plan in which every donor has shrunk, while it is known."""
     shrunk: set[str] = field(default_factory=set)
-    """Who has shrunk in ``all_given``."""
+    """Who has shrunk in it."""
 
-    def find(
-        self, layout: CapacityPlan, place: Place, most_price: float = math.inf
-    ) -> Reclaimed | str:
-        """Room for what is wanted, for less than this price; or why there is none."""
-        if self.tries_left <= 0:
+    def find(self, plan: CapacityPlan, place: Place, max_cost: float = math.inf) -> Reclaimed | str:
+        """Room for what is wanted, for less than this cost; or why there is none."""
+        if self.attempts_left <= 0:
             return "the room that others could give is looked through in the next interval"
-        refusal = self._refusal_with_all(layout, place)
+        if self.all_shrunk is None:
+            self.all_shrunk = plan.copy()
+            self.shrunk = {
+                donor.job.uid for donor, _ in self.donors if self._shrink(self.all_shrunk, donor)
+            }
+        refusal = self._attempt(place, self.all_shrunk.copy())
         if refusal is not None:
             return refusal
-        trial, given = layout.copy(), list[Classified]()
-        refusal = "nobody gives room"
-        for giver, price in self.givers:
-            most_price -= price
-            if most_price <= 0 or self.tries_left <= 0:
+        trial, donors = plan.copy(), list[Classified]()
+        for donor, cost in self.donors:
+            if max_cost - cost <= 0 or self.attempts_left <= 0:
                 break
-            if not self._shrink(trial, giver):
-                most_price += price
+            if not self._shrink(trial, donor):
                 continue
-            given.append(giver)
-            refusal = self._tried(place, trial)
+            max_cost -= cost
+            donors.append(donor)
+            refusal = self._attempt(place, trial)
             if refusal is None:
-                return Reclaimed(trial, tuple(given))
-        return refusal or ""
+                return Reclaimed(trial, tuple(donors))
+        return refusal or "no other job can shrink"
 
-    def moved(self, standing: Classified, counts: Counts) -> None:
-        """Take note of where a job is that has a place now."""
-        uid, known = standing.job.uid, self.all_given
-        if known is None or (
-            counts == standing.job.counts and known.is_bound(uid) and uid not in self.shrunk
-        ):
+    def moved(self, job: Classified, counts: Counts) -> None:
+        """Follow the decision on a job that has a place now."""
+        uid, known = job.job.uid, self.all_shrunk
+        stays = counts == job.job.counts and uid not in self.shrunk
+        if known is None or (stays and known.is_placed(uid)):
             return
-        if known.move(standing.job, counts) is not None:
-            self.all_given = None
+        if known.move(job.job, counts) is not None:
+            self.all_shrunk = None
 
-    def _refusal_with_all(self, layout: CapacityPlan, place: Place) -> str | None:
-        if self.all_given is None:
-            self.all_given = layout.copy()
-            self.shrunk = {
-                giver.job.uid for giver, _ in self.givers if self._shrink(self.all_given, giver)
-            }
-        return self._tried(place, self.all_given.copy())
-
-    def _shrink(self, layout: CapacityPlan, giver: Classified) -> bool:
-        uid = giver.job.uid
+    def _shrink(self, plan: CapacityPlan, donor: Classified) -> bool:
+        uid = donor.job.uid
         if uid in self.decided:
             return False
-        self.tries_left -= 1
-        return layout.move(giver.job, self.allotted[uid]) is None
+        self.attempts_left -= 1
+        return plan.move(donor.job, self.allocated[uid]) is None
 
-    def _tried(self, place: Place, layout: CapacityPlan) -> str | None:
-        self.tries_left -= 1
-        return place(layout)
+    def _attempt(self, place: Place, plan: CapacityPlan) -> str | None:
+        self.attempts_left -= 1
+        return place(plan)

@@ -1,193 +1,221 @@
 """Fit and settle: what of an allocation is carried out, tried on the nodes.
 
-Waiting jobs come first, then jobs whose user moved the bounds, then those that gain most. A job
-that the policy makes smaller is shrunk only when somebody takes the room: for a waiting job always,
-for a growing one only where the growth saves more than all restarts and slower jobs cost. What
-cannot be placed is trimmed task by task."""
+Waiting jobs come first, then jobs whose user moved the bounds, then those that gain most. A shrink
+waits until somebody takes the room: a restart for room that stays idle is a loss. For a waiting job
+others always shrink, for a growing one only where the growth saves more than all restarts and
+slower jobs cost. What does not fit is trimmed task by task, since room comes in pieces: the policy
+knows the sum of it, only a try on the nodes tells what they hold."""
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.config import IntervalConfig
 from optimus.interval.reclaim import Reclaim, Reclaimed
-from optimus.interval.trim import most_that_fits, trims
+from optimus.interval.types import IntervalConfig
 from optimus.jobs import Counts
 
 
 @dataclass(slots=True)
 class Settlement:
-    """The decision as it grows: counts and reasons by job UID."""
+    """The decisions so far: counts and reasons by job UID, tried on ``plan``."""
 
-    layout: CapacityPlan
-    rules: IntervalConfig
-    allotted: Mapping[str, Counts]
-    why: Mapping[str, str]
+    plan: CapacityPlan
+    config: IntervalConfig
+    allocated: Mapping[str, Counts]
+    policy_reasons: Mapping[str, str]
     counts: dict[str, Counts] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    gifts: Reclaim = field(init=False)
+    reclaim: Reclaim = field(init=False)
 
     def __post_init__(self) -> None:
-        """Nobody gives anything as long as no givers are found."""
-        self.gifts = Reclaim((), self.allotted, self.counts, self.rules.most_tries)
+        """No job is a donor until ``find_donors``."""
+        self.reclaim = Reclaim((), self.allocated, self.counts, self.config.max_attempts)
 
-    def find_givers(self, standings: Sequence[Classified]) -> None:
-        """Jobs that the policy makes smaller, or at least no faster; those first that lose
-        least."""
-        giving = [(each, self._price(each)) for each in standings if self._can_give(each)]
-        self.gifts.givers = tuple(
-            sorted(giving, key=lambda each: (each[0].capped, each[1], each[0].job.uid))
-        )
+    def find_donors(self, jobs: Iterable[Classified]) -> None:
+        """Jobs that the policy makes smaller, or no faster; those first that lose least."""
+        found = [(each, self._cost_of_shrinking(each)) for each in jobs if self._is_donor(each)]
+        found.sort(key=lambda donor: (donor[0].capped, donor[1], donor[0].job.uid))
+        self.reclaim.donors = tuple(found)
 
-    def _can_give(self, standing: Classified) -> bool:
-        uid = standing.job.uid
-        allotted = self.allotted.get(uid, standing.job.counts)
-        is_open = (
-            standing.stance is Eligibility.OPEN
-            and not standing.forced
-            and standing.why_barred(allotted) is None
-        )
-        return is_open and allotted != standing.job.counts and self._gives_back(standing, allotted)
+    def _is_donor(self, job: Classified) -> bool:
+        now, wanted = job.job.counts, self.allocated.get(job.job.uid, job.job.counts)
+        if job.eligibility is not Eligibility.RESIZABLE or job.forced or wanted == now:
+            return False
+        # Fewer of both give room also where the job is a little faster with them: too little to
+        # restart for.
+        is_less = wanted.ps <= now.ps and wanted.workers <= now.workers
+        return (is_less or self._saving(job, wanted) <= 0) and job.why_excluded(wanted) is None
 
-    def _gives_back(self, standing: Classified, allotted: Counts) -> bool:
-        """Fewer of both give room, also where the job is a little faster with them: too little to
-        restart for."""
-        now = standing.job.counts
-        is_less = allotted.ps <= now.ps and allotted.workers <= now.workers
-        return is_less or self._saving(standing, allotted) <= 0
+    def _cost_of_shrinking(self, donor: Classified) -> float:
+        """Seconds that it costs the donor; a job at its goal has nothing left to lose."""
+        if donor.capped:
+            return math.inf
+        if donor.candidate is not None and not donor.candidate.may_grow:
+            return 0.0
+        return self.config.rescale_seconds - self._saving(donor, self.allocated[donor.job.uid])
 
-    def decide(self, standing: Classified, counts: Counts, reason: str) -> None:
-        """Fix one job's counts; what its standing says comes before the reason."""
-        self.counts[standing.job.uid] = counts
-        if self.layout.is_bound(standing.job.uid):
-            self.gifts.moved(standing, counts)
-        self.reasons[standing.job.uid] = "; ".join(
-            part for part in (standing.reason, reason) if part
-        )
+    def decide(self, job: Classified, counts: Counts, reason: str) -> None:
+        """Fix one job's counts; what its classification says comes before the reason."""
+        uid = job.job.uid
+        self.counts[uid] = counts
+        if self.plan.is_placed(uid):
+            self.reclaim.moved(job, counts)
+        self.reasons[uid] = "; ".join(part for part in (job.reason, reason) if part)
 
-    def seat(self, standing: Classified, options: Sequence[Counts]) -> str | None:
-        """Give a job the first of these counts that fits, each asking for less than the one before.
+    def place(self, job: Classified) -> None:
+        """Room for a job that waits, or has to change its counts; for its minimum others shrink."""
+        allocated, minimum = self.allocated.get(job.job.uid), job.minimum
+        wanted = [minimum]
+        if allocated is not None and allocated != minimum:
+            wanted = [allocated, *trims(job.seconds, allocated, minimum), minimum]
+        options = [each for each in wanted if job.why_excluded(each) is None]
+        if job.forced and not options:
+            options = wanted  # its back-off is over: what its user's bounds ask for is tried again
+        refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
+        if refusal is not None:
+            why = None if allocated else self.policy_reasons.get(job.job.uid)
+            self.decide(job, job.job.counts, why or refusal)
 
-        For the last one others shrink. Says why none fits.
-        """
-        job = standing.job
-        counts = most_that_fits(options, lambda counts: self.layout.fits(job, counts))
-        if counts is not None and self.layout.move(job, counts) is None:
-            self.decide(standing, counts, _seat_reason(standing, counts))
+    def _place_first(self, job: Classified, options: Sequence[Counts]) -> str | None:
+        """Place the first of these counts that fits, each asking for less than the one before."""
+        counts = first_that_fits(options, lambda counts: self.plan.fits(job.job, counts))
+        if counts is not None and self.plan.move(job.job, counts) is None:
+            self.decide(job, counts, placed_reason(job, counts))
             return None
-        found = self.gifts.find(self.layout, lambda layout: layout.move(job, options[-1]))
+        minimum = options[-1]
+        found = self.reclaim.find(self.plan, lambda plan: plan.move(job.job, minimum))
         if isinstance(found, str):
             return found
-        self._accept(found, f"gives room to {job.key}, which waits for {options[-1]}")
-        self.decide(standing, options[-1], _seat_reason(standing, options[-1]))
+        self._accept(found, f"gives room to {job.job.key}, which waits for {minimum}")
+        self.decide(job, minimum, placed_reason(job, minimum))
         return None
 
-    def make_room_to_measure(self, standing: Classified, counts: Counts) -> None:
-        """Keep room around a job in which its speed at other counts can be measured; others shrink
-        where they can."""
-        if self.layout.complete(standing.job, counts) is None:
-            self.gifts.all_given = None
+    def make_room_to_measure(self, job: Classified, counts: Counts) -> None:
+        """Keep room around a job to measure its speed at other counts; others shrink for it."""
+        if self.plan.complete(job.job, counts) is None:
+            self.reclaim.all_shrunk = None
             return
-        found = self.gifts.find(self.layout, lambda layout: layout.complete(standing.job, counts))
+        found = self.reclaim.find(self.plan, lambda plan: plan.complete(job.job, counts))
         if isinstance(found, Reclaimed):
-            self._accept(found, f"gives room to {standing.job.key}, whose speed is to be measured")
-            self.gifts.all_given = None
+            self._accept(found, f"gives room to {job.job.key}, whose speed is to be measured")
+            self.reclaim.all_shrunk = None
 
-    def improve(self, standing: Classified) -> None:
-        """Carry out what the policy gives a job, as far as it fits and is worth the restart."""
-        uid, current = standing.job.uid, standing.job.counts
-        wanted = self.allotted.get(uid, current)
+    def resize(self, job: Classified) -> None:
+        """Carry out a running job's allocation, as far as it fits and is worth the restart."""
+        uid, current = job.job.uid, job.job.counts
+        wanted = self.allocated.get(uid, current)
+        policy_reason = self.policy_reasons.get(uid, "")
         if wanted == current:
-            self.decide(standing, current, self.why.get(uid, ""))
-            return
-        if standing.why_barred(wanted) is not None:
-            self._improve_trimmed(
-                standing, wanted, "are not tried, since pods of it found no place"
-            )
-            return
-        if not self._worth(standing, wanted):
-            self.decide(standing, current, self._not_worth(standing, wanted))
-            return
-        if self._improve_alone(standing, wanted) or self._improve_by_gifts(standing, wanted):
-            return
-        self._improve_trimmed(standing, wanted, "do not fit beside what the others keep")
+            self.decide(job, current, policy_reason)
+        elif job.why_excluded(wanted) is not None:
+            self._resize_trimmed(job, wanted, "are not tried, since pods of it found no place")
+        elif not self._is_worth_it(job, wanted):
+            self.decide(job, current, self._why_not_worth_it(job, wanted))
+        elif self.plan.move(job.job, wanted) is None or self._reclaim_for_growth(job, wanted):
+            self.decide(job, wanted, policy_reason)
+        else:
+            self._resize_trimmed(job, wanted, "do not fit beside what the others keep")
 
-    def _improve_alone(self, standing: Classified, wanted: Counts) -> bool:
-        if self.layout.move(standing.job, wanted) is not None:
-            return False
-        self.decide(standing, wanted, self.why.get(standing.job.uid, ""))
-        return True
-
-    def _improve_by_gifts(self, standing: Classified, wanted: Counts) -> bool:
+    def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
-        margin = self._net_saving(standing, wanted)
-        found = self.gifts.find(
-            self.layout, lambda layout: layout.move(standing.job, wanted), margin
-        )
+        place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
+        found = self.reclaim.find(self.plan, place, max_cost)
         if isinstance(found, str):
             return False
-        self._accept(found, f"gives room to {standing.job.key}, which gains more by it")
-        self.decide(standing, wanted, self.why.get(standing.job.uid, ""))
+        self._accept(found, f"gives room to {job.job.key}, which gains more by it")
         return True
 
-    def _improve_trimmed(self, standing: Classified, wanted: Counts, why_not: str) -> None:
-        for counts in trims(standing.seconds, wanted, standing.job.counts):
-            if standing.why_barred(counts) is not None:
+    def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
+        for counts in trims(job.seconds, wanted, job.job.counts):
+            if job.why_excluded(counts) is not None:
                 continue
-            if not self._worth(standing, counts):
+            if not self._is_worth_it(job, counts):
                 break
-            if self.layout.move(standing.job, counts) is None:
-                self.decide(standing, counts, f"trimmed from {wanted}, which {why_not}")
+            if self.plan.move(job.job, counts) is None:
+                self.decide(job, counts, f"trimmed from {wanted}, which {why_not}")
                 return
-        self.decide(
-            standing,
-            standing.job.counts,
-            f"{wanted} {why_not}, and nothing less is worth a restart",
-        )
+        reason = f"{wanted} {why_not}, and nothing less is worth a restart"
+        self.decide(job, job.job.counts, reason)
 
-    def _accept(self, given: Reclaimed, reason: str) -> None:
-        self.layout.become(given.layout)
-        for giver in given.givers:
-            self.decide(giver, self.allotted[giver.job.uid], reason)
+    def _accept(self, found: Reclaimed, reason: str) -> None:
+        self.plan.adopt(found.plan)
+        for donor in found.donors:
+            self.decide(donor, self.allocated[donor.job.uid], reason)
 
-    def _saving(self, standing: Classified, counts: Counts) -> float:
-        now, after = standing.seconds(standing.job.counts), standing.seconds(counts)
+    def _saving(self, job: Classified, counts: Counts) -> float:
+        now, after = job.seconds(job.job.counts), job.seconds(counts)
         return 0.0 if now is None or after is None or now == after else now - after
 
-    def _net_saving(self, standing: Classified, counts: Counts) -> float:
-        """Seconds saved beyond the restart and the hysteresis."""
-        now = standing.seconds(standing.job.counts) or 0.0
-        saving = self._saving(standing, counts)
-        margin = self.rules.rescale_seconds + self.rules.hysteresis_fraction * now
-        return saving if saving == math.inf else saving - margin
+    def _net_saving(self, job: Classified, counts: Counts) -> float:
+        """Seconds saved beyond the restart and the hysteresis.
 
-    def _worth(self, standing: Classified, counts: Counts) -> bool:
-        return standing.why_barred(counts) is None and self._net_saving(standing, counts) > 0
+        Without the hysteresis two jobs of like gain would take each other's room in turn, on the
+        noise of their forecasts, and pay a restart each time."""
+        saving, now = self._saving(job, counts), job.seconds(job.job.counts) or 0.0
+        if saving == math.inf:
+            return saving
+        return saving - self.config.rescale_seconds - self.config.hysteresis_fraction * now
 
-    def _price(self, giver: Classified) -> float:
-        """Seconds that a giver's shrinking costs; a job at its goal has nothing left to lose."""
-        if giver.capped:
-            return math.inf
-        if giver.candidate is not None and not giver.candidate.may_grow:
-            return 0.0
-        return self.rules.rescale_seconds - self._saving(giver, self.allotted[giver.job.uid])
+    def _is_worth_it(self, job: Classified, counts: Counts) -> bool:
+        return self._net_saving(job, counts) > 0 and job.why_excluded(counts) is None
 
-    def _not_worth(self, standing: Classified, wanted: Counts) -> str:
-        now = standing.seconds(standing.job.counts) or 0.0
-        saving = self._saving(standing, wanted)
+    def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
+        saving, now = self._saving(job, wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
-            return f"nobody needs what it could give back by going to {wanted}"
+            return f"no other job needs the room that {wanted} would free"
         return (
             f"{wanted} would save {saving:.0f} s of {now:.0f} s, not worth a restart of "
-            f"{self.rules.rescale_seconds:.0f} s"
+            f"{self.config.rescale_seconds:.0f} s"
         )
 
 
-def _seat_reason(standing: Classified, counts: Counts) -> str:
-    if counts == standing.job.counts:
+def most_to_gain_first(
+    jobs: Iterable[Classified], allocated: Mapping[str, Counts]
+) -> list[Classified]:
+    """Running jobs in the order in which they take room: forced ones, then by seconds saved."""
+
+    def saved(job: Classified) -> float:
+        after = allocated.get(job.job.uid, job.job.counts)
+        if after == job.job.counts:
+            return 0.0
+        now_seconds, after_seconds = job.seconds(job.job.counts), job.seconds(after)
+        if now_seconds is None or after_seconds is None or now_seconds == after_seconds:
+            return 0.0
+        return now_seconds - after_seconds
+
+    resizable = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
+    return sorted(resizable, key=lambda each: (not each.forced, -saved(each), each.job.uid))
+
+
+def placed_reason(job: Classified, counts: Counts) -> str:
+    """Why a waiting job gets these counts."""
+    if counts == job.job.counts:
         return f"room is made for its {counts}"
-    return f"there is room for {counts}" + (
-        "" if standing.forced else f", not for its {standing.job.counts}"
-    )
+    return f"there is room for {counts}" + ("" if job.forced else f", not for its {job.job.counts}")
+
+
+def trims(
+    seconds: Callable[[Counts], float | None], wanted: Counts, goal: Counts
+) -> Iterator[Counts]:
+    """From what was wanted towards the goal, one task at a time, the least useful first; neither
+    end is among them."""
+    counts = wanted
+    while counts != goal:
+        nearer = []
+        if counts.ps != goal.ps:
+            nearer.append(Counts(counts.ps + (1 if goal.ps > counts.ps else -1), counts.workers))
+        if counts.workers != goal.workers:
+            step = 1 if goal.workers > counts.workers else -1
+            nearer.append(Counts(counts.ps, counts.workers + step))
+        counts = min(nearer, key=lambda each: (seconds(each), each))
+        if counts != goal:
+            yield counts
+
+
+def first_that_fits(options: Sequence[Counts], fits: Callable[[Counts], bool]) -> Counts | None:
+    """Bisects for the first option that fits; each asks for less than the one before."""
+    first = bisect_left(options, True, key=fits)
+    return options[first] if first < len(options) else None

@@ -1,119 +1,213 @@
-"""Allocate: what the candidates may share, and who of the waiting jobs is promised room before
-anyone grows."""
+"""Share: divides the nodes into pools and states the policy's problem in each.
+
+Taints, selectors and cordons keep replicas from nodes; room there is no room for them, however much
+there is. 1. Jobs that compete for room are grouped by the constraints of their roles. 2. A node
+belongs to the pool of the groups of which it admits a replica; groups that share a node are one
+pool. 3. Within a pool, what is fixed and the minimum of waiting jobs come off the room before
+anybody grows.
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
-from optimus.allocation import AllocationProblem, Candidate
+from optimus.allocation import AllocationProblem
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.config import IntervalConfig
-from optimus.interval.pools import Pool
+from optimus.interval.types import IntervalConfig
+from optimus.jobs import Job, NodeConstraints
+from optimus.nodes import Node, refusal
 from optimus.placement.queue_order import WaitingGang, order_key
-from optimus.resources import Resources, total
+from optimus.resources import NONE, Resources, total
+
+
+@dataclass(slots=True)
+class Pool:
+    """Nodes and the jobs that compete for them; no other job that competes may go there."""
+
+    nodes: list[Node] = field(default_factory=list)
+    jobs: list[Classified] = field(default_factory=list)
+
+    @property
+    def capacity(self) -> Resources:
+        """What the nodes hold in all."""
+        alike = Counter(node.allocatable for node in self.nodes)
+        return total(amount * count for amount, count in alike.items())
+
+    def room(self, plan: CapacityPlan, holders: Iterable[str] = ()) -> Resources:
+        """What is free in the pool, and what the jobs with these UIDs hold there."""
+        names = {node.name for node in self.nodes}
+        others = [node.name for node in plan.nodes if node.name not in names]
+        held = [each for uid in holders for each in plan.held.get(uid, ())]
+        mine = total(each.resources for each in held if each.node in names)
+        return plan.capacity.total_free(others) + mine
+
+    def servers(self, plan: CapacityPlan, holders: Iterable[str] = ()) -> Mapping[Resources, int]:
+        """How that room is spread: what is free on a node, and the number of such nodes."""
+        capacity = plan.capacity
+        rows = [capacity.row_of[node.name] for node in self.nodes]
+        free = {row: capacity.free[row] for row in rows}
+        for each in (each for uid in holders for each in plan.held.get(uid, ())):
+            row, amount = capacity.row_of.get(each.node, -1), capacity.vector(each.resources)
+            if row in free and amount is not None:
+                free[row] = tuple([a + b for a, b in zip(free[row], amount, strict=True)])
+        return {
+            capacity.resources_of(each): count for each, count in Counter(free.values()).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """The policy's problem in one pool of nodes, and its waiting jobs in the order in which they
-    are seated.
+class Share:
+    """The policy's problem in one pool, and its waiting jobs in the order of the queue.
 
-    ``seated`` already hold room in the layout at their own counts; ``promised`` fit, at their
-    least, beside the least that running jobs can do with; ``refused`` do not, for the reason given.
-    ``measured`` are running jobs for which room to be measured in is made.
+    ``placed`` already hold room at their own counts; ``admitted`` fit, at their minimum, beside the
+    minimum of running jobs; ``rejected`` do not, for the reason given. ``starting`` are waiting
+    jobs with a forecast, whose counts the policy chooses. ``to_measure`` are running jobs for which
+    room to be measured in is reclaimed.
     """
 
+    pool: Pool
     problem: AllocationProblem
-    seated: tuple[Classified, ...]
-    promised: tuple[Classified, ...]
-    refused: tuple[tuple[Classified, str], ...]
-    measured: tuple[Classified, ...]
+    placed: Sequence[Classified]
+    admitted: Sequence[Classified]
+    rejected: Sequence[tuple[Classified, str]]
+    starting: Sequence[Classified]
+    to_measure: Sequence[Classified]
 
 
-def draw_up(pool: Pool, layout: CapacityPlan, rules: IntervalConfig, at: float) -> Budget:
-    """Share out a pool's room; waiting jobs that fit as they are take theirs in ``layout``."""
-    standings, capacity = pool.standings, total(node.allocatable for node in pool.nodes)
-    ordered = _in_order(standings, capacity, rules, at)
-    seated = tuple(each for each in ordered if _fits_now(each, layout))
-    candidates = tuple(each.candidate for each in standings if each.candidate is not None)
-    open_jobs = frozenset(each.job.uid for each in candidates)
-    room = _room(pool, layout, open_jobs)
-    spare = room - total(_least(each) for each in candidates if each.running)
-    claims = [each for each in standings if _is_forced(each)]
-    claims += [each for each in ordered if each.candidate is None and each not in seated]
-    promised: list[Classified] = []
-    refused: list[tuple[Classified, str]] = []
-    for each in claims:
-        demand = each.job.demand(each.least) - layout.charge(each.job.uid)
+def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float) -> Share:
+    """Share out a pool's room; waiting jobs that fit as they are take theirs in ``plan``."""
+    capacity = pool.capacity
+    waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
+    starting = [each for each in waiting if each.candidate is not None]
+    queue = in_queue_order(
+        [each for each in waiting if each.candidate is None], capacity, config, at
+    )
+    placed = [each for each in queue if plan.move(each.job, each.counts) is None]
+    candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
+    running = [each for each in candidates if each.running]
+    holders = [each.job.uid for each in running]
+    room = pool.room(plan, holders)
+    spare = room - total(each.job.demand(each.job.bounds.minimum) for each in running)
+    admitted, rejected, to_measure = list[Classified](), list[tuple[Classified, str]](), []
+    forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
+    for each in [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]:
+        demand = each.job.demand(each.minimum) - plan.usage(each.job.uid)
         if demand.fits_in(spare):
             room, spare = room - demand, spare - demand
-            promised.append(each)
+            admitted.append(each)
         else:
-            refused.append((each, _refusal(each, demand, spare)))
-    promised += [each for each in ordered if each.candidate is not None]
-    measured: list[Classified] = []
-    for each in standings:
-        demand = each.job.demand(each.measure_at) - layout.charge(each.job.uid)
-        if each.measure_at is not None and demand.fits_in(spare):
+            rejected.append((each, _why_rejected(each, demand, spare)))
+    for each in (each for each in pool.jobs if each.measure_at is not None):
+        demand = each.job.demand(each.measure_at) - plan.usage(each.job.uid)
+        if demand.fits_in(spare):
             room, spare = room - demand, spare - demand
-            measured.append(each)
-    problem = AllocationProblem(room, capacity, candidates, _servers(pool, layout, open_jobs))
-    return Budget(problem, seated, tuple(promised), tuple(refused), tuple(measured))
+            to_measure.append(each)
+    # Whole jobs leave pieces that no whole job fits. Part of the room is held back so that those
+    # pieces can be shared out task by task; running jobs would have to be restarted for them.
+    reserve = NONE if running else scaled(room, config.reserve_fraction)
+    servers = pool.servers(plan, holders)
+    problem = AllocationProblem(room, capacity, candidates, servers, reserve)
+    return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
 
 
-def _is_forced(standing: Classified) -> bool:
-    return standing.forced and standing.stance is Eligibility.FIXED
+def scaled(amount: Resources, fraction: float) -> Resources:
+    """A part of an amount, rounded down; nothing of what is below zero."""
+    return Resources({name: int(max(each, 0) * fraction) for name, each in amount.items()})
 
 
-def _refusal(standing: Classified, demand: Resources, spare: Resources) -> str:
+def in_queue_order(
+    jobs: Iterable[Classified], capacity: Resources, config: IntervalConfig, at: float
+) -> list[Classified]:
+    """Waiting jobs in the order in which the extender would bind their pods."""
+    limit = config.waiting_age_limit_seconds
+
+    def key(each: Classified) -> tuple[int, float, float, str]:
+        gang = WaitingGang(each.job.uid, each.job.demand(each.minimum), each.job.created_at)
+        return order_key(gang, capacity, at, limit)
+
+    return sorted(jobs, key=key)
+
+
+def _why_rejected(each: Classified, demand: Resources, spare: Resources) -> str:
     lacking = ", ".join(demand.lacking_in(spare))
     return (
-        f"{standing.least} do not fit even with every job that may be resized now at its "
-        f"minimum: too little {lacking}"
+        f"{each.minimum} do not fit even with every job that may be resized now at its minimum: "
+        f"too little {lacking}"
     )
 
 
-def _in_order(
-    standings: Sequence[Classified], capacity: Resources, rules: IntervalConfig, at: float
-) -> tuple[Classified, ...]:
-    waiting = [each for each in standings if each.stance is Eligibility.WAITING]
-    limit = rules.waiting_age_limit_seconds
-    return tuple(sorted(waiting, key=lambda each: order_key(_gang(each), capacity, at, limit)))
+_Constraints = frozenset[NodeConstraints]
 
 
-def _gang(standing: Classified) -> WaitingGang:
-    job = standing.job
-    return WaitingGang(job.uid, job.demand(standing.least), job.created_at)
+def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool]:
+    """The pools of the jobs whose counts are to be decided, in the order of their first jobs."""
+    grouped: dict[_Constraints, list[Classified]] = {}
+    for each in jobs:
+        if _competes(each):
+            grouped.setdefault(_constraints(each.job), []).append(each)
+    groups = list(grouped)
+    admission = _Admission.of(groups)
+    leader = list(range(len(groups)))
+    nodes_of: dict[int, list[Node]] = {}
+    for node in nodes:
+        admitted = admission.of_node(node)
+        if admitted:
+            first = min(_root(leader, group) for group in admitted)
+            for group in admitted:
+                leader[_root(leader, group)] = first
+            nodes_of.setdefault(admitted[0], []).append(node)
+    pools = {_root(leader, group): Pool() for group in range(len(groups))}
+    for group, its_nodes in nodes_of.items():
+        pools[_root(leader, group)].nodes += its_nodes
+    for group, constraints in enumerate(groups):
+        pools[_root(leader, group)].jobs += grouped[constraints]
+    yield from pools.values()
 
 
-def _fits_now(standing: Classified, layout: CapacityPlan) -> bool:
-    return standing.candidate is None and layout.move(standing.job, standing.counts) is None
+def _competes(each: Classified) -> bool:
+    waits = each.candidate is not None or each.eligibility is Eligibility.WAITING
+    return waits or each.forced or each.measure_at is not None
 
 
-def _room(pool: Pool, layout: CapacityPlan, open_jobs: frozenset[str]) -> Resources:
-    """What is free in the pool, and what the open jobs hold there."""
-    names = {node.name for node in pool.nodes}
-    free = layout.stock.total_free([node.name for node in layout.nodes if node.name not in names])
-    held = [each for uid in sorted(open_jobs) for each in layout.held.get(uid, ())]
-    return free + total(each.resources for each in held if each.node in names)
+def _constraints(job: Job) -> _Constraints:
+    fixed = (each.spec.constraints for each in job.fixed)
+    return frozenset({job.ps.constraints, job.worker.constraints, *fixed})
 
 
-def _servers(
-    pool: Pool, layout: CapacityPlan, open_jobs: frozenset[str]
-) -> Mapping[Resources, int]:
-    """How that room lies: what a node has of it, and how many nodes have just that."""
-    stock = layout.stock
-    free = {node.name: stock.free[stock.row_of[node.name]] for node in pool.nodes}
-    for uid in sorted(open_jobs):
-        for each in layout.held.get(uid, ()):
-            asked = stock.vector(each.resources)
-            if each.node in free and asked is not None:
-                free[each.node] = tuple(
-                    [left + held for left, held in zip(free[each.node], asked, strict=True)]
-                )
-    return {stock.resources_of(vector): count for vector, count in Counter(free.values()).items()}
+@dataclass(frozen=True, slots=True)
+class _Admission:
+    """Which groups of jobs a node admits, asked once of nodes that differ in nothing relevant."""
+
+    groups: Sequence[_Constraints]
+    labels: tuple[str, ...]
+    by_name: bool
+    known: dict[Hashable, list[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, groups: Sequence[_Constraints]) -> Self:
+        """For these groups of jobs."""
+        each = {constraints for group in groups for constraints in group}
+        asked = [requirement for one in each for term in one.affinity for requirement in term]
+        selected = {key for one in each for key, _ in one.selector}
+        labels = selected | {one.key for one in asked if not one.field}
+        return cls(groups, tuple(sorted(labels)), any(one.field for one in asked))
+
+    def of_node(self, node: Node) -> list[int]:
+        """The numbers of the groups of which the node admits a replica, ascending."""
+        labels = tuple([node.labels.get(key) for key in self.labels])
+        alike = node.cordoned, node.taints, labels, node.name if self.by_name else ""
+        if alike not in self.known:
+            self.known[alike] = [
+                number
+                for number, group in enumerate(self.groups)
+                if any(refusal(node, each) is None for each in group)
+            ]
+        return self.known[alike]
 
 
-def _least(candidate: Candidate) -> Resources:
-    return candidate.job.demand(candidate.job.bounds.minimum)
+def _root(leader: Sequence[int], group: int) -> int:
+    while leader[group] != group:
+        group = leader[group]
+    return group

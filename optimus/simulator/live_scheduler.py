@@ -20,8 +20,7 @@ from optimus.interval import (
     Strategies,
     plan_interval,
 )
-from optimus.interval.capacity_plan import CapacityPlan, usable
-from optimus.interval.plan import action_between
+from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.interval.profiling import (
     Measured,
     ProfilingRules,
@@ -102,7 +101,7 @@ class Online:
         waiting = [state for state in cluster.visible if state.phase is Phase.WAITING]
         if not waiting:
             return
-        room, capacity = cluster.room(self._methods.placement), usable(cluster.nodes)
+        room, capacity = cluster.room(self._methods.placement), schedulable_capacity(cluster.nodes)
         gangs = {
             WaitingGang(
                 state.job.uid,
@@ -177,7 +176,7 @@ class Online:
         if job.uid not in self._unforecast:
             self._unforecast.add(job.uid)
             return decision
-        return replace(decision, counts=home, action=action_between(job.counts, home))
+        return replace(decision, counts=home, action=Action.between(job.counts, home))
 
     def _begin_pending(self, cluster: SimulatedCluster) -> None:
         room = cluster.room(self._methods.placement)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from optimus.allocation import AllocationProblem, Candidate
 from optimus.errors import NotReady
 from optimus.interval import Strategies
-from optimus.interval.capacity_plan import CapacityPlan, usable
+from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.placement.gang import Gang
@@ -87,7 +87,7 @@ class AsPublished:
     def _allocate(self, cluster: SimulatedCluster, noting: Noting) -> Mapping[str, Counts]:
         """Counts for every job that gets any."""
         candidates = [self._candidate(state, noting) for state in cluster.visible]
-        capacity = usable(cluster.nodes)
+        capacity = schedulable_capacity(cluster.nodes)
         room, wanted = capacity, dict[str, Counts]()
         for state, candidate in zip(cluster.visible, candidates, strict=True):
             least = state.job.bounds.minimum
@@ -105,7 +105,7 @@ class AsPublished:
         forecast = noting(state.job, state.training.progress())
         if isinstance(forecast, NotReady):
             return None
-        return Candidate(state.truth.job, forecast, not forecast.goal_met, state.has_room)
+        return Candidate(state.truth.job, forecast, state.has_room)
 
     def _place(self, cluster: SimulatedCluster, wanted: Mapping[str, Counts]) -> None:
         movable = [state for state in cluster.visible if state.phase is not Phase.CLEARING]
@@ -115,7 +115,7 @@ class AsPublished:
         room = cluster.room(self._methods.placement)
         for state in moving:
             room.release(state.job.uid)
-        capacity = usable(cluster.nodes)
+        capacity = schedulable_capacity(cluster.nodes)
         jobs = {
             state.job.uid: replace(state.job, counts=wanted.get(state.job.uid, Counts(0, 0)))
             for state in moving

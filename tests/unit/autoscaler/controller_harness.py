@@ -46,7 +46,7 @@ class ControllerHarness:
             driver=DriverConfig(
                 interval=IntervalConfig(
                     rescale_seconds=5,
-                    least_seconds_between_rescales=10,
+                    cooldown_seconds=10,
                     profiling=ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
                 ),
                 interval_seconds=20,

@@ -18,7 +18,7 @@ import extender.settings
 from autoscaler.rescale.machine import Outcome
 from extender.application import Application
 from optimus.cli import job_table, speed_table
-from optimus.interval.plan import Action
+from optimus.interval import Action
 from optimus.jobs import Counts
 from optimus.kube.contract import Annotation, Phase
 from optimus.kube.errors import ErrorKind

@@ -58,7 +58,9 @@ def two(first: str, second: str, of_each: int = 4) -> list[str]:
 
 def in_vain(ps: int, workers: int, ago: float, lifted: bool = False) -> JobHistory:
     return JobHistory(
-        setbacks=(PlacementFailure(Counts(ps, workers), Counts(1, 1), AT - ago, 600.0, lifted),)
+        placement_failures=(
+            PlacementFailure(Counts(ps, workers), Counts(1, 1), AT - ago, 600.0, lifted),
+        )
     )
 
 
@@ -220,7 +222,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         ),
         {
             "a": (Action.KEEP, (1, 1), "1 PS + 3 workers do not fit beside what the others keep"),
-            "b": (Action.KEEP, (2, 4), "nobody needs what it could give back"),
+            "b": (Action.KEEP, (2, 4), "no other job needs the room"),
         },
     ),
     (

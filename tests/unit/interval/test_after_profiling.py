@@ -20,7 +20,7 @@ USER, MEASURED = Counts(1, 2), Counts(2, 3)
 """The user's counts, and those of the last profiling run, where the job is."""
 RUN = JobHistory(profiled=(MEASURED,) * CONFIG.runs, own_counts=USER)
 AWAITED = replace(RUN, forecast_awaited=True)
-FAILED = replace(AWAITED, setbacks=(PlacementFailure(USER, MEASURED, AT - 10, 600.0),))
+FAILED = replace(AWAITED, placement_failures=(PlacementFailure(USER, MEASURED, AT - 10, 600.0),))
 CHECKPOINTS = TrainingProgress(checkpoint_at=AT - 50)
 SILENT = TrainingProgress()
 NO_FORECAST = NotReady("3 loss points, 5 needed")

@@ -46,8 +46,8 @@ def cluster(cpus: dict[str, int], pods: list[BoundPod]) -> ClusterSnapshot:
     return ClusterSnapshot.of(0.0, (), nodes, pods)
 
 
-def free_cpus(layout: CapacityPlan) -> dict[str, int]:
-    return {node: max(amount["cpu"], 0) for node, amount in layout.free.items()}
+def free_cpus(room: CapacityPlan) -> dict[str, int]:
+    return {node: max(amount["cpu"], 0) for node, amount in room.free.items()}
 
 
 def left(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
@@ -100,10 +100,10 @@ def test_only_nodes_that_the_job_may_use_are_closed() -> None:
 
 def test_the_room_of_ones_own_pods_is_nobody_elses() -> None:
     snapshot = cluster({"n": 4}, pods_of("a", "nnnn", leaving=True))
-    layout = headroom(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), is_stopped=True)])
-    assert not layout.fits(job("b"), Counts(1, 1))
-    layout = headroom(snapshot, Theorem1(), [Claim(job("a"), Counts(1, 3), is_stopped=True)])
-    assert [held.node for held in layout.held["a"]] == ["n"] * 4
+    room = headroom(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), is_stopped=True)])
+    assert not room.fits(job("b"), Counts(1, 1))
+    room = headroom(snapshot, Theorem1(), [Claim(job("a"), Counts(1, 3), is_stopped=True)])
+    assert [held.node for held in room.held["a"]] == ["n"] * 4
 
 
 def test_a_job_that_was_stopped_comes_before_one_that_trains() -> None:
@@ -148,8 +148,8 @@ def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
         for uid, ps, workers, stays, insists in asked
     }
     now = free_cpus(CapacityPlan.of(snapshot, Theorem1(), leaving_counts=True))
-    layout = headroom(snapshot, Theorem1(), list(claims.values()))
-    for node, free in free_cpus(layout).items():
+    room = headroom(snapshot, Theorem1(), list(claims.values()))
+    for node, free in free_cpus(room).items():
         assert free <= now[node]
         taken = 0
         for uid in "ab":
@@ -158,7 +158,7 @@ def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
                 for pod in pods
                 if pod.node == node and pod.replica is not None and pod.replica.job_uid == uid
             ]
-            kept = sum(held.node == node for held in layout.held.get(uid, ()))
+            kept = sum(held.node == node for held in room.held.get(uid, ()))
             stays = uid not in claims or claims[uid].keeps_pods
             taken += sum(pod.leaving for pod in own) + kept if stays else max(len(own), kept)
         assert free in (0, max(cpus - taken, 0))

@@ -200,10 +200,14 @@ def scenes(draw: st.DrawFn) -> Scene:
                     JobHistory(rescaling_to=Counts(1, 2)),
                     JobHistory(profiling_since=AT - 1),
                     JobHistory(
-                        setbacks=(PlacementFailure(Counts(3, 4), Counts(1, 1), AT - 10_000, 600.0),)
+                        placement_failures=(
+                            PlacementFailure(Counts(3, 4), Counts(1, 1), AT - 10_000, 600.0),
+                        )
                     ),
                     JobHistory(
-                        setbacks=(PlacementFailure(Counts(2, 2), Counts(1, 1), AT - 10, 600.0),)
+                        placement_failures=(
+                            PlacementFailure(Counts(2, 2), Counts(1, 1), AT - 10, 600.0),
+                        )
                     ),
                 ]
             )
@@ -282,13 +286,13 @@ def test_shrinking_is_for_somebody(scene: Scene) -> None:
         assert after < now or "gives room to" in decision.reason
 
 
-def test_a_layout_gives_back_what_it_took() -> None:
+def test_a_capacity_plan_gives_back_what_it_took() -> None:
     a = job("a")
     snapshot = ClusterSnapshot.of(AT, [a], nodes(2, 4), bind(a, HERE[:2]))
-    layout = CapacityPlan.of(snapshot, Theorem1())
-    before = dict(layout.free)
-    assert layout.move(a, Counts(9, 9)) is not None
-    assert layout.free == before
-    assert layout.move(a, Counts(2, 2)) is None
-    layout.release(a.uid)
-    assert layout.free == {node.name: node.allocatable for node in snapshot.nodes}
+    room = CapacityPlan.of(snapshot, Theorem1())
+    before = dict(room.free)
+    assert room.move(a, Counts(9, 9)) is not None
+    assert room.free == before
+    assert room.move(a, Counts(2, 2)) is None
+    room.release(a.uid)
+    assert room.free == {node.name: node.allocatable for node in snapshot.nodes}

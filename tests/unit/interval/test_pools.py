@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optimus.interval import Action
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.pools import pools_of
+from optimus.interval.share import pools_of
 from optimus.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
 from optimus.nodes import Node, Taint, refusal
 from tests.unit.interval.cluster import TASK, job, nodes, steps
@@ -110,7 +110,7 @@ def test_a_pool_is_what_hangs_together(
     there."""
     there = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
     jobs = [kept_to(job(str(index)), each) for index, each in enumerate(constraints)]
-    standings = [
+    jobs_there = [
         Classified(each, Eligibility.WAITING, each.counts, "", each.counts) for each in jobs
     ]
     admitted = [
@@ -132,8 +132,8 @@ def test_a_pool_is_what_hangs_together(
     while len(wider := reach | {(a, d) for a, b in reach for c, d in reach if b == c}) > len(reach):
         reach = wider
     pools = [
-        ({int(each.job.key.name) for each in pool.standings}, [node.name for node in pool.nodes])
-        for pool in pools_of(standings, there)
+        ({int(each.job.key.name) for each in pool.jobs}, [node.name for node in pool.nodes])
+        for pool in pools_of(jobs_there, there)
     ]
     assert sorted(number for members, _ in pools for number in members) == list(range(len(jobs)))
     for members, names in pools:

@@ -27,7 +27,7 @@ from tests.unit.interval.cluster import Sync, job, nodes
 STEPS_PER_EPOCH = 3
 TICK_SECONDS = 5.0
 TRUTH = Sync(work=8.0, fixed=0.1, link=0.3, overhead=0.01)
-INTERVAL = IntervalConfig(rescale_seconds=10.0, least_seconds_between_rescales=30.0)
+INTERVAL = IntervalConfig(rescale_seconds=10.0, cooldown_seconds=30.0)
 PROFILING = ProfilingRules(steady_seconds=20.0, trained_limit_seconds=600.0)
 
 
@@ -73,7 +73,7 @@ class VirtualCluster:
 
     at: float = 0.0
     lives: dict[str, Life] = field(default_factory=dict)
-    layout: CapacityPlan = field(
+    room: CapacityPlan = field(
         default_factory=lambda: CapacityPlan.of(
             ClusterSnapshot.of(0.0, [], nodes(3, 4), []), Theorem1()
         )
@@ -84,7 +84,7 @@ class VirtualCluster:
         self.lives[given_job.uid] = Life(given_job)
 
     def end(self, name: str) -> None:
-        self.layout.release(f"uid-{name}")
+        self.room.release(f"uid-{name}")
         del self.lives[f"uid-{name}"]
 
     def counts(self, name: str) -> Counts:
@@ -94,7 +94,7 @@ class VirtualCluster:
         pods = [
             BoundPod(f"{held.replica}", held.node, held.resources, held.replica)
             for uid in self.lives
-            for held in self.layout.held.get(uid, ())
+            for held in self.room.held.get(uid, ())
         ]
         return ClusterSnapshot.of(
             self.at, [life.job for life in self.lives.values()], nodes(3, 4), pods
@@ -105,7 +105,7 @@ class VirtualCluster:
         for _ in range(int(seconds / TICK_SECONDS)):
             self.at += TICK_SECONDS
             for uid, life in self.lives.items():
-                if self.layout.is_bound(uid) or self.layout.move(life.job, life.job.counts) is None:
+                if self.room.is_placed(uid) or self.room.move(life.job, life.job.counts) is None:
                     life.train(TICK_SECONDS)
             self.profile()
 
@@ -117,7 +117,7 @@ class VirtualCluster:
             ):
                 life.history = replace(life.history, profiling_since=None)
         measured = Measured(self.progress(), self.histories())
-        for move in plan_profiling(self.snapshot(), measured, self.layout, PROFILING):
+        for move in plan_profiling(self.snapshot(), measured, self.room, PROFILING):
             life = self.lives[move.uid]
             self.rescale(life, move.counts)
             profiled = (*life.history.profiled, move.counts)
@@ -138,7 +138,7 @@ class VirtualCluster:
         return {decision.key.name: decision for decision in plan.decisions}
 
     def rescale(self, life: Life, counts: Counts) -> None:
-        assert self.layout.move(life.job, counts) is None
+        assert self.room.move(life.job, counts) is None
         life.job = replace(life.job, counts=counts)
 
     def progress(self) -> dict[str, TrainingProgress]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate
-from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec
+from optimus.jobs import CountBounds, Counts, Job, JobKey, ReplicaSpec, TargetLoss
 from optimus.models.forecast import Forecast
 from optimus.resources import MEMORY, NONE, Resources, total
 
@@ -56,8 +56,9 @@ def candidate(
         ps=ReplicaSpec(task if ps is None else ps),
         worker=ReplicaSpec(task if worker is None else worker),
         bounds=bounds or CountBounds(),
+        goal=TargetLoss(0.1),
     )
-    return Candidate(job, Forecast(speed, steps), may_grow, running)
+    return Candidate(job, Forecast(speed, steps, goal_met=not may_grow), running)
 
 
 def problem(room: Resources, *candidates: Candidate) -> AllocationProblem:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimus.allocation import AllocationPolicy, AllocationProblem, Candidate
-from optimus.cli.job_table import TableForecast
+from optimus.cli.job_table import TableForecast, TableSpeed
 from optimus.jobs import CountBounds, Counts
 from optimus.models.forecast import Forecast
 from optimus.policies import POLICIES
@@ -98,20 +98,19 @@ def as_table(each: Candidate) -> TableForecast:
     assert isinstance(forecast, Forecast)
     speed = forecast.speed
     assert isinstance(speed, PaperSpeed)
-    return TableForecast(
-        forecast.remaining_steps, (speed.compute, speed.t1, speed.t2, speed.t3, speed.t4)
-    )
+    terms = speed.compute, speed.t1, speed.t2, speed.t3, speed.t4
+    return TableForecast(TableSpeed(terms), forecast.remaining_steps)
 
 
 def test_what_is_kept_back_is_kept_from_growth_and_not_from_the_least() -> None:
     given_problem = problem(Resources(cpu=10000), candidate("a"), candidate("b"))
     assert used(
         given_problem,
-        OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=4000))),
+        OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=4000))),
     ) == (Resources(cpu=6000))
     assert used(
         given_problem,
-        OptimusPolicy().allocate(replace(given_problem, kept_back=Resources(cpu=9000))),
+        OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=9000))),
     ) == (Resources(cpu=4000))
 
 

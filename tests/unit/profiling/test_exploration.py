@@ -66,7 +66,7 @@ def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
         ),
         pytest.param(
             measured_at((1, 2), trained=7000),
-            JobHistory(setbacks=(IN_VAIN,)),
+            JobHistory(placement_failures=(IN_VAIN,)),
             id="one whose pods just found no place",
         ),
     ],

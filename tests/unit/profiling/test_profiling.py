@@ -103,7 +103,7 @@ REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
         "its pods just found no place",
         YOUNG,
         FIRST,
-        JobHistory(setbacks=(IN_VAIN,)),
+        JobHistory(placement_failures=(IN_VAIN,)),
         "found no place",
     ),
     (
@@ -172,7 +172,7 @@ def test_counts_that_found_no_place_are_not_measured_nor_what_asks_for_as_much(
     failed = tuple(
         PlacementFailure(Counts(*each), Counts(1, 2), AT - 80_000, 60.0) for each in setbacks
     )
-    for move in plan(cluster(YOUNG), {"a": FIRST}, {"a": JobHistory(setbacks=failed)}):
+    for move in plan(cluster(YOUNG), {"a": FIRST}, {"a": JobHistory(placement_failures=failed)}):
         assert not any(
             move.counts.ps >= ps and move.counts.workers >= workers for ps, workers in setbacks
         )
@@ -182,7 +182,7 @@ def test_after_each_failure_half_of_what_is_left_is_tried() -> None:
     """A quota of 6 pods, of which nobody tells: three tries find it, however wide the nodes are."""
     tried, failed, at = [], list[PlacementFailure](), AT
     for _ in range(20):
-        history = {"a": JobHistory(setbacks=tuple(failed))}
+        history = {"a": JobHistory(placement_failures=tuple(failed))}
         snapshot = replace(cluster(YOUNG), at=at)
         moves = plan(snapshot, {"a": FIRST}, history)
         at += 600.0

@@ -1,6 +1,6 @@
-"""A whole cluster's allocation on its nodes: what holds of every fit, and scenes in which it has to
-give way."""
+"""Jobs that start on an empty cluster: what holds of every plan, and cases that need trimming."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,18 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimus.allocation import AllocationPolicy, Candidate
-from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.fit import FitRules, Fitted, fit
+from optimus.cli.plan import Plan, plan
+from optimus.interval.capacity_plan import Held
 from optimus.jobs import CountBounds, Counts
 from optimus.nodes import Node
-from optimus.placement.rules import PLACEMENTS
 from optimus.policies import PLACED_BY, POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources, total
-from optimus.snapshot import ClusterSnapshot
 from tests.unit.policies.problems import PaperSpeed, candidate
-
-RULES = FitRules()
 
 tasks = st.builds(
     lambda cpu, gpu: Resources({"cpu": cpu, "gpu": gpu}),
@@ -66,13 +62,16 @@ def nodes(draw: st.DrawFn) -> list[Node]:
     ]
 
 
-def fitted(
-    given_candidates: list[Candidate], cluster: list[Node], policy: AllocationPolicy
-) -> Fitted:
-    layout = CapacityPlan.of(
-        ClusterSnapshot.of(0.0, [], cluster, []), PLACEMENTS[PLACED_BY[policy.name]]
-    )
-    return fit(given_candidates, policy, layout, RULES)
+def planned(given: list[Candidate], cluster: list[Node], policy: AllocationPolicy) -> Plan:
+    return plan(given, cluster, policy, PLACED_BY[policy.name])
+
+
+def held(found: Plan) -> Mapping[str, Sequence[Held]]:
+    return found.interval.capacity_plan.held
+
+
+def reason(found: Plan, uid: str) -> str:
+    return next(each.reason for each in found.interval.decisions if each.uid == uid)
 
 
 @pytest.mark.parametrize("policy", [make() for make in POLICIES.values()], ids=list(POLICIES))
@@ -84,23 +83,23 @@ def test_every_task_of_the_counts_has_its_node_and_no_node_more_than_it_has(
     cluster: list[Node],
     data: st.DataObject,
 ) -> None:
-    found = fitted(given_candidates, cluster, policy)
+    found = planned(given_candidates, cluster, policy)
     used: dict[str, list[Resources]] = {node.name: [] for node in cluster}
     for each in given_candidates:
         uid = each.job.uid
-        held = found.layout.held.get(uid, ())
-        assert len(held) == sum(found.counts.get(uid, (0, 0)))
+        its_room = held(found).get(uid, ())
+        assert len(its_room) == sum(found.counts.get(uid, (0, 0)))
         assert uid not in found.counts or each.job.bounds.allow(found.counts[uid])
-        assert uid in found.counts or found.reason(uid)
-        for one in held:
+        assert uid in found.counts or reason(found, uid)
+        for one in its_room:
             used[one.node].append(one.resources)
-    free = found.layout.free
+    free = found.interval.capacity_plan.free
     for node in cluster:
         assert total(used[node.name]).fits_in(node.allocatable)
         assert free[node.name] == node.allocatable - total(used[node.name])
-    again = fitted(data.draw(st.permutations(given_candidates)), cluster[::-1], policy)
+    again = planned(data.draw(st.permutations(given_candidates)), cluster[::-1], policy)
     assert again.counts == found.counts
-    assert dict(again.layout.held) == dict(found.layout.held)
+    assert dict(held(again)) == dict(held(found))
 
 
 def cluster_of(count: int, cores: int) -> list[Node]:
@@ -110,7 +109,7 @@ def cluster_of(count: int, cores: int) -> list[Node]:
 def test_a_job_that_finds_no_place_gets_one_from_a_job_with_tasks_to_spare() -> None:
     small = candidate("small", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
     big = candidate("z-big", steps=1.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
-    found = fitted([small, big], cluster_of(2, 4), OptimusPolicy())
+    found = planned([small, big], cluster_of(2, 4), OptimusPolicy())
     assert found.counts["z-big"] == Counts(1, 1)
     assert found.counts["small"] == Counts(1, 1)
 
@@ -118,9 +117,9 @@ def test_a_job_that_finds_no_place_gets_one_from_a_job_with_tasks_to_spare() -> 
 def test_what_is_left_in_pieces_is_handed_out_task_by_task() -> None:
     wide = candidate("wide", steps=5000.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
     narrow = candidate("narrow", PaperSpeed(20.0, 0.1, 0.3, 0.01, 0.01))
-    found = fitted([wide, narrow], cluster_of(4, 7), OptimusPolicy(least_gain_fraction=0.0))
+    found = planned([wide, narrow], cluster_of(4, 7), OptimusPolicy(least_gain_fraction=0.0))
     assert sum(found.counts["wide"]) > 2
-    assert sum(each["cpu"] for each in found.layout.free.values()) == 0
+    assert sum(each["cpu"] for each in found.interval.capacity_plan.free.values()) == 0
 
 
 def test_no_task_is_promised_to_nodes_that_are_all_too_small_for_it() -> None:
@@ -129,17 +128,17 @@ def test_no_task_is_promised_to_nodes_that_are_all_too_small_for_it() -> None:
     gpus = [Node(f"n{at}", Resources({"cpu": 8000, "gpu": 1})) for at in range(8)]
     pair = candidate("pair", worker=Resources({"cpu": 1000, "gpu": 2}))
     single = candidate("single", worker=Resources({"cpu": 1000, "gpu": 1}))
-    found = fitted([pair, single], gpus, OptimusPolicy())
-    assert "room in one piece for a task of cpu=1000, gpu=2" in found.reason("pair")
+    found = planned([pair, single], gpus, OptimusPolicy())
+    assert "room in one piece for a task of cpu=1000, gpu=2" in reason(found, "pair")
     assert found.counts == {"single": Counts(found.counts["single"].ps, 8)}
 
 
 def test_cordoned_nodes_get_nothing() -> None:
     cluster = cluster_of(2, 8)
     cluster[0] = replace(cluster[0], cordoned=True)
-    found = fitted([candidate("a")], cluster, OptimusPolicy())
+    found = planned([candidate("a")], cluster, OptimusPolicy())
     assert sum(found.counts["a"]) == 8
-    assert {held.node for held in found.layout.held["a"]} == {"n1"}
+    assert {held.node for held in held(found)["a"]} == {"n1"}
 
 
 def test_a_job_that_only_a_part_would_be_added_to_stays_where_it_is() -> None:
@@ -161,7 +160,7 @@ def test_a_job_that_only_a_part_would_be_added_to_stays_where_it_is() -> None:
     ]
     rooms = [(1000, 0), (2000, 1), (8000, 2), (6000, 1), (8000, 1)]
     cluster = [Node(f"n{at}", Resources(cpu=cpu, gpu=gpu)) for at, (cpu, gpu) in enumerate(rooms)]
-    found = fitted(several, cluster, POLICIES["tetris"]())
+    found = planned(several, cluster, POLICIES["tetris"]())
     assert len(found.counts) == len(several)
     for uid, counts in found.counts.items():
-        assert len(found.layout.held[uid]) == sum(counts)
+        assert len(held(found)[uid]) == sum(counts)

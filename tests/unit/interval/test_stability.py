@@ -13,28 +13,26 @@ from tests.unit.interval.cluster import bind, methods
 from tests.unit.interval.scenes import Scene
 from tests.unit.interval.test_interval import scenes
 
-RULES = IntervalConfig(least_seconds_between_rescales=0.0)
+RULES = IntervalConfig(cooldown_seconds=0.0)
 
 
 def carried_out(snapshot: ClusterSnapshot, decisions: tuple[Decision, ...]) -> ClusterSnapshot:
     """The cluster after the decisions, in their order; what finds no room then stays as it is."""
-    layout = CapacityPlan.of(snapshot, Theorem1())
+    room = CapacityPlan.of(snapshot, Theorem1())
     jobs = {each.uid: each for each in snapshot.jobs}
     for decision in decisions:
         if decision.action is Action.SUSPEND:
             jobs[decision.uid] = replace(jobs[decision.uid], suspended=True)
-            layout.release(decision.uid)
-        if decision.rescales and layout.move(jobs[decision.uid], decision.counts) is None:
+            room.release(decision.uid)
+        if decision.rescales and room.move(jobs[decision.uid], decision.counts) is None:
             jobs[decision.uid] = replace(jobs[decision.uid], counts=decision.counts)
     for each in jobs.values():
-        if not each.suspended and not layout.is_bound(each.uid):
-            layout.move(each, each.counts)
-    return ClusterSnapshot.of(
-        snapshot.at + 600, jobs.values(), snapshot.nodes, pods_of(layout, jobs)
-    )
+        if not each.suspended and not room.is_placed(each.uid):
+            room.move(each, each.counts)
+    return ClusterSnapshot.of(snapshot.at + 600, jobs.values(), snapshot.nodes, pods_of(room, jobs))
 
 
-def pods_of(layout: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
+def pods_of(room: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
     return [
         BoundPod(
             f"{uid}-{held.replica.role}-{held.replica.index}",
@@ -43,7 +41,7 @@ def pods_of(layout: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
             held.replica,
         )
         for uid in jobs
-        for held in layout.held.get(uid, ())
+        for held in room.held.get(uid, ())
     ]
 
 
