@@ -21,7 +21,7 @@ from typing import Any, Self
 from localcluster import client
 from localcluster.binaries.locate import Binaries, resolve
 from localcluster.components import AGENT
-from localcluster.embedded import applying
+from localcluster.embedded import manifests
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
 from localcluster.paths import REPOSITORY, ClusterPaths
@@ -213,7 +213,7 @@ class LocalCluster:
         On the embedded back end no kubectl is needed, and of kustomize only what this project uses
         is known."""
         if self.backend is Backend.EMBEDDED:
-            return applying.apply(self.kubeconfig, path)
+            return manifests.apply(self.kubeconfig, path)
         kustomized = any(
             (path / name).exists() for name in ("kustomization.yaml", "kustomization.yml")
         )

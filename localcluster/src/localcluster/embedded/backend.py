@@ -1,8 +1,8 @@
 """The embedded back end: its components as values, and the files that they need.
 
-The components have the names of the real ones, so that whoever kills, restarts or asks after one
-need not know which back end runs. All of them share one identity, a token that is made anew at each
-start."""
+The components have the names of the real ones, so commands need not know which back end runs. All
+share one identity, a token that is new at each start.
+"""
 
 import json
 import random
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from localcluster.components import AGENT, OPERATOR, Component, node_agent
-from localcluster.embedded.apiserver.tokens import ADMINISTRATOR
+from localcluster.embedded.apiserver.auth import ADMINISTRATOR
 from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.readiness import HttpProbe, LogLineProbe
@@ -44,44 +44,32 @@ def stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
 def api_server(paths: ClusterPaths, port: int) -> Component:
     """Return the API server with its controllers. It serves the operator's kinds from the start."""
     files = [word for name in _KINDS for word in ("--load", str(_HERE / "kinds" / name))]
-    own = (
-        "--journal",
-        str(paths.data / "journal.jsonl"),
-        "--token-file",
-        str(_token_file(paths)),
-    )
+    journal, token_file = str(paths.data / "journal.jsonl"), str(_token_file(paths))
+    own = ("--journal", journal, "--token-file", token_file)
     command = _python("localcluster.embedded.apiserver", "--port", str(port), *own, *files)
     return _component("kube-apiserver", command, HttpProbe(port, "/readyz"))
 
 
 def scheduler(paths: ClusterPaths) -> Component:
     """Return the cluster's own scheduler."""
-    files = (
-        "--kubeconfig",
-        str(paths.kubeconfig_of(_SCHEDULER)),
-        "--config",
-        str(_scheduler_config(paths)),
-    )
-    return _component(
-        _SCHEDULER,
-        _python("localcluster.embedded.scheduler", *files),
-        _says_ready(paths, _SCHEDULER),
-    )
+    kubeconfig, config = str(paths.kubeconfig_of(_SCHEDULER)), str(_scheduler_config(paths))
+    files = ("--kubeconfig", kubeconfig, "--config", config)
+    command = _python("localcluster.embedded.scheduler", *files)
+    return _component(_SCHEDULER, command, LogLineProbe(paths.log(_SCHEDULER), "ready"))
 
 
 def training_operator(paths: ClusterPaths) -> Component:
     """Return the operator of TFJobs and MXJobs."""
-    command = _python(
-        "localcluster.embedded.operator", "--kubeconfig", str(paths.kubeconfig_of(OPERATOR))
-    )
-    return _component(OPERATOR, command, _says_ready(paths, OPERATOR))
+    kubeconfig = str(paths.kubeconfig_of(OPERATOR))
+    command = _python("localcluster.embedded.operator", "--kubeconfig", kubeconfig)
+    return _component(OPERATOR, command, LogLineProbe(paths.log(OPERATOR), "ready"))
 
 
 def write_kubeconfig(path: Path, port: int, token: str) -> None:
     """Write a kubeconfig for a server on a port of loopback, without TLS.
 
-    The token is also part of the address: kubectl sends a user's token over TLS alone, but always
-    what the address has."""
+    The token is also part of the address: kubectl sends a user's token only over TLS.
+    """
     server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
     body = {
         "apiVersion": "v1",
@@ -113,10 +101,6 @@ def _component(name: str, command: Sequence[str], probe: HttpProbe | LogLineProb
         "PYTHONUNBUFFERED": "1",
     }
     return Component(name, command, environ, cwd=_REPOSITORY, probe=probe)
-
-
-def _says_ready(paths: ClusterPaths, name: str) -> LogLineProbe:
-    return LogLineProbe(paths.log(name), "ready")
 
 
 def _scheduler_config(paths: ClusterPaths) -> Path:

@@ -1,50 +1,47 @@
-"""Events of the stand-ins: core/v1, one object each."""
+"""Core/v1 Events of the stand-ins, one object each."""
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from optimus.kube.client import Client
 from optimus.kube.errors import KubeError
 
-_LONGEST = 1024
+_MAX_MESSAGE = 1024
 """Characters that the API server takes of a message."""
 
 
-def tell(
-    client: Client, component: str, about: Mapping[str, str], said: tuple[str, str, str]
+def emit_event(
+    client: Client, component: str, about: Mapping[str, str], event: tuple[str, str, str]
 ) -> None:
-    """Create an Event about an object; one that is refused is nobody's loss.
+    """Create an Event about an object; one that is refused is dropped.
 
     Args:
         client: calls as the component.
-        component: who says it.
+        component: the reporting component.
         about: the object: apiVersion, kind, name, namespace, uid.
-        said: type (Normal or Warning), reason and message.
+        event: type (Normal or Warning), reason and message.
     """
-    kind, reason, message = said
+    kind, reason, message = event
+    if len(message) > _MAX_MESSAGE:
+        message = f"{message[: _MAX_MESSAGE - 4]} ..."
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    name, namespace = f"{about['name']}.{secrets.token_hex(8)}", about["namespace"]
     body = {
-        "metadata": {
-            "name": f"{about['name']}.{secrets.token_hex(8)}",
-            "namespace": about["namespace"],
-        },
+        "metadata": {"name": name, "namespace": namespace},
         "involvedObject": dict(about),
         "type": kind,
         "reason": reason,
-        "message": message if len(message) <= _LONGEST else f"{message[: _LONGEST - 4]} ...",
+        "message": message
+        if len(message) <= _MAX_MESSAGE
+        else f"{message[: _MAX_MESSAGE - 4]} ...",
         "firstTimestamp": now,
         "lastTimestamp": now,
         "count": 1,
         "source": {"component": component},
         "reportingComponent": component,
     }
-    try:
-        client.call(
-            "tell of an event",
-            client.core.create_namespaced_event,
-            namespace=about["namespace"],
-            body=body,
-        )
-    except KubeError:
-        return
+    create = client.core.create_namespaced_event
+    with suppress(KubeError):
+        client.call("create an Event", create, namespace=namespace, body=body)

@@ -1,9 +1,9 @@
 """Renders the kustomizations of this project, for a machine without kubectl.
 
-Known are `resources`, `patches` (JSON and strategic), `images` and `configMapGenerator` with
-`files` and `literals`; anything else is refused by name, never passed over. A generated ConfigMap's
-name ends in a hash of its content, as kustomize has it, so that pods that mount it are made anew
-when it changes."""
+Known are `resources`, `patches` (JSON and strategic), `images`, and `configMapGenerator` with
+`files` and `literals`; anything else is refused by name. The name of a generated ConfigMap ends in
+a hash of its content, as kustomize has it, so pods that mount it are recreated when it changes.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -14,28 +14,22 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.patches import json_patch, strategic_merge
-from localcluster.embedded.apiserver.refusals import Refusal
 from localcluster.errors import ClusterError
 
 _FILE: Final = "kustomization.yaml"
-_KNOWN: Final = frozenset(
-    {"apiVersion", "kind", "resources", "patches", "images", "configMapGenerator"}
-)
+_KNOWN: Final = {"apiVersion", "kind", "resources", "patches", "images", "configMapGenerator"}
 _FIRST: Final = (
-    "Namespace",
-    "CustomResourceDefinition",
-    "ServiceAccount",
-    "ConfigMap",
-    "PersistentVolume",
+    *("Namespace", "CustomResourceDefinition", "ServiceAccount", "ConfigMap", "PersistentVolume"),
 )
 _REFERENCES: Final = frozenset({"configMap", "configMapRef", "configMapKeyRef"})
 
 
 @dataclass(frozen=True)
 class Item:
-    """An object, and whether its name is still to get a hash."""
+    """An object, and whether its name still gets a hash."""
 
     body: Json
     generated: bool = False
@@ -48,18 +42,17 @@ class Item:
 
 
 def render(path: Path) -> list[Json]:
-    """Return the objects of a file, of a folder of files or of a kustomization, in an order fit to
-    be applied.
+    """Return the objects of a file, a folder or a kustomization, in an order fit to be applied.
 
-    Raises ClusterError where a file is missing or says what is not known here.
+    Raises ClusterError where a file is missing or has a field that is not known.
     """
     items = list(_read(path))
     names = {item.place[2]: _hashed(item.body) for item in items if item.generated}
-    objects = [_renamed(item, names) for item in items]
-    return sorted(
-        objects,
-        key=lambda body: _FIRST.index(body["kind"]) if body["kind"] in _FIRST else len(_FIRST),
-    )
+
+    def rank(body: Json) -> int:
+        return _FIRST.index(body["kind"]) if body["kind"] in _FIRST else len(_FIRST)
+
+    return sorted((_renamed(item, names) for item in items), key=rank)
 
 
 def _read(path: Path) -> Iterator[Item]:
@@ -81,21 +74,18 @@ def _documents(file: Path) -> Iterator[Item]:
 
 
 def _kustomized(folder: Path) -> list[Item]:
-    said = yaml.safe_load((folder / _FILE).read_text())
-    unknown = sorted(set(said) - _KNOWN)
+    content = yaml.safe_load((folder / _FILE).read_text())
+    unknown = sorted(set(content) - _KNOWN)
     if unknown:
-        raise ClusterError(
-            f"{folder / _FILE} has {', '.join(unknown)}, which is not known here; use kubectl for "
-            "it"
-        )
-    items = [
-        item for name in said.get("resources") or () for item in _read((folder / name).resolve())
-    ]
-    for generator in said.get("configMapGenerator") or ():
+        fields = ", ".join(unknown)
+        raise ClusterError(f"{folder / _FILE} has {fields}, which is not known here; use kubectl")
+    resources = content.get("resources") or ()
+    items = [item for name in resources for item in _read((folder / name).resolve())]
+    for generator in content.get("configMapGenerator") or ():
         items = _generated(items, generator, folder)
-    for patch in said.get("patches") or ():
+    for patch in content.get("patches") or ():
         items = _patched(items, patch, folder)
-    for image in said.get("images") or ():
+    for image in content.get("images") or ():
         items = [replace(item, body=_with_image(item.body, image)) for item in items]
     return items
 
@@ -104,18 +94,15 @@ def _generated(items: list[Item], generator: Json, folder: Path) -> list[Item]:
     metadata = {key: generator[key] for key in ("name", "namespace") if key in generator}
     data = dict(_file(folder, entry) for entry in generator.get("files") or ())
     data.update(entry.split("=", 1) for entry in generator.get("literals") or ())
-    made = Item(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
-        generated=True,
-    )
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    made = Item(body, generated=True)
     behavior = generator.get("behavior", "create")
     if behavior == "create":
         return [*items, made]
     before = next((item for item in items if item.place == made.place), None)
     if before is None:
-        raise ClusterError(
-            f"there is no ConfigMap {metadata['name']} to {behavior} in {folder / _FILE}"
-        )
+        name = metadata["name"]
+        raise ClusterError(f"there is no ConfigMap {name} to {behavior} in {folder / _FILE}")
     if behavior == "merge":
         made = replace(made, body={**made.body, "data": {**before.body["data"], **data}})
     return [made if item is before else item for item in items]
@@ -139,19 +126,14 @@ def _patched(items: list[Item], patch: Json, folder: Path) -> list[Item]:
             replace(item, body=merge(item.body, change)) if _is_target(item, target) else item
             for item in items
         ]
-    except Refusal as refusal:
-        raise ClusterError(
-            f"a patch in {folder / _FILE} cannot be applied to {target}: {refusal}"
-        ) from refusal
+    except StatusError as error:
+        why = f"cannot be applied to {target}: {error}"
+        raise ClusterError(f"a patch in {folder / _FILE} {why}") from error
 
 
 def _is_target(item: Item, target: Mapping[str, Any]) -> bool:
-    metadata = item.body["metadata"]
-    found = {
-        "kind": item.body["kind"],
-        "name": metadata["name"],
-        "namespace": metadata.get("namespace"),
-    }
+    kind, namespace, name = item.place
+    found = {"kind": kind, "name": name, "namespace": namespace}
     return all(found[key] == target[key] for key in found if target.get(key))
 
 
@@ -164,9 +146,8 @@ def _with_image(value: Any, image: Json) -> Any:
     changed = {key: _with_image(each, image) for key, each in value.items()}
     given = value.get("image")
     if isinstance(given, str):
-        name, _, tag = (
-            given.partition(":") if "/" not in given.rpartition(":")[2] else (given, "", "")
-        )
+        has_tag = "/" not in given.rpartition(":")[2]
+        name, _, tag = given.partition(":") if has_tag else (given, "", "")
         if name == image["name"]:
             tag = str(image.get("newTag") or tag)
             changed["image"] = f"{image.get('newName') or name}{':' if tag else ''}{tag}"
@@ -174,10 +155,8 @@ def _with_image(value: Any, image: Json) -> Any:
 
 
 def _hashed(body: Json) -> str:
-    content = hashlib.sha256(msgspec.json.encode(body["data"], order="deterministic")).hexdigest()[
-        :10
-    ]
-    return f"{body['metadata']['name']}-{content}"
+    content = msgspec.json.encode(body["data"], order="deterministic")
+    return f"{body['metadata']['name']}-{hashlib.sha256(content).hexdigest()[:10]}"
 
 
 def _renamed(item: Item, names: Mapping[str, str]) -> Json:

@@ -1,10 +1,9 @@
 """A small API server: a store with a log of its changes (`store`), and routes on it (`routes`).
 
-A request is handled in one piece on one thread, so that whatever it reads and writes is one moment.
-What a real control plane does later and on its own (garbage collection, ServiceAccounts of a
-namespace, bound claims, taints of nodes that are not ready) is done by `controllers`, each of which
-looks at what changed and says what to write.
+One thread handles a request in one piece, so whatever it reads and writes is consistent. What a
+control plane does on its own afterwards (garbage collection, namespaces, definitions, volume
+claims, node taints, Deployments) is done by controllers, which note what changed and act later.
 
-Left out on purpose: TLS, what a caller may do, protobuf, the Go types of built-in objects (their
-unknown fields stay), CEL other than `self == oldSelf`, admission webhooks.
+Left out: TLS, RBAC, protobuf, dry runs, server-side apply's field ownership, the Go types of
+built-in objects (their unknown fields stay), CEL other than `self == oldSelf`, admission webhooks.
 """

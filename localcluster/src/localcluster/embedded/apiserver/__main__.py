@@ -1,5 +1,4 @@
-"""`python -m localcluster.embedded.apiserver --port N`: serve on 127.0.0.1 until SIGTERM or
-SIGINT."""
+"""`python -m localcluster.embedded.apiserver --port N`: serves on 127.0.0.1 until a signal."""
 
 import argparse
 import asyncio
@@ -20,22 +19,18 @@ from localcluster.embedded.apiserver.server import Server
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve; return 0 after an orderly end, 1 where the port could not be had."""
+    """Serve; return 0 after an orderly end, 1 where the port is taken."""
     parser = argparse.ArgumentParser(
         prog="python -m localcluster.embedded.apiserver", description=__doc__
     )
-    parser.add_argument("--port", type=int, required=True, help="port of 127.0.0.1")
-    parser.add_argument("--journal", type=Path, help="file that keeps the objects over a restart")
-    parser.add_argument(
-        "--load", type=Path, action="append", default=[], help="YAML of objects to begin with"
-    )
-    parser.add_argument(
-        "--token-file", type=Path, help="callers have to show this token; without it all are let in"
-    )
+    add = parser.add_argument
+    add("--port", type=int, required=True, help="port of 127.0.0.1")
+    add("--journal", type=Path, help="file that keeps the objects over a restart")
+    add("--load", type=Path, action="append", default=[], help="YAML of initial objects")
+    add("--token-file", type=Path, help="callers have to show this token; without it all may call")
     options = parser.parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form)
     secret = options.token_file.read_bytes().strip() if options.token_file else b""
     documents = [each for path in options.load for each in _documents(path)]
     server = Server(f"127.0.0.1:{options.port}", options.journal, documents, secret)
@@ -58,16 +53,16 @@ async def _serve(app: App, port: int) -> int:
         timeout_keep_alive=3600,
         timeout_graceful_shutdown=2,
     )
-    http = _Http(config, app)
-    # What is there at the start stays, and the collector need not look at it again.
+    server = _HttpServer(config, app)
+    # The objects of the start live on; the collector need not look at them again.
     gc.collect()
     gc.freeze()
-    await http.serve()
-    return 0 if http.started else 1
+    await server.serve()
+    return 0 if server.started else 1
 
 
-class _Http(uvicorn.Server):
-    """Ends the watches first when it is told to end: they would hold it up."""
+class _HttpServer(uvicorn.Server):
+    """Ends the watches first when it is signalled: they would hold it up."""
 
     def __init__(self, config: uvicorn.Config, app: App) -> None:
         super().__init__(config)
@@ -75,11 +70,9 @@ class _Http(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take signals to end while the block lasts. uvicorn would raise them once more, and be
-        killed by them."""
-        before = {
-            each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)
-        }
+        """Handle signals during the block. uvicorn's own would raise them again at its end."""
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = {each: signal.signal(each, self.handle_exit) for each in signals}
         try:
             yield
         finally:
@@ -87,9 +80,9 @@ class _Http(uvicorn.Server):
                 signal.signal(each, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take in a signal to end."""
+        """Handle a signal to end."""
         super().handle_exit(sig, frame)
-        self._app.end()
+        self._app.close()
 
 
 def _documents(path: Path) -> list[dict[str, object]]:

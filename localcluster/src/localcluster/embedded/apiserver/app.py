@@ -1,5 +1,4 @@
-"""The server as an ASGI application: one request is read whole, handled in one piece, and
-answered."""
+"""The ASGI application: a request is read whole, handled in one piece, and answered."""
 
 import asyncio
 import logging
@@ -7,25 +6,21 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
-from localcluster.embedded.apiserver.answers import Answer, answer
 from localcluster.embedded.apiserver.controllers import Controllers
-from localcluster.embedded.apiserver.kinds import Json
+from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.logs import LogRequest, fetch
-from localcluster.embedded.apiserver.refusals import Refusal, too_large
-from localcluster.embedded.apiserver.requests import JSON, Request
 from localcluster.embedded.apiserver.routes import Outcome, Routes
-from localcluster.embedded.apiserver.watching import Waker, Watches, WatchRequest
+from localcluster.embedded.apiserver.watches import Watches, WatchRequest
+from localcluster.embedded.apiserver.wire import JSON, Request, Response, respond
 
 _LOG = logging.getLogger(__name__)
 
-LATE_SECONDS: Final = 0.05
-"""How long after a change the slower controllers act. A caller sees what it would see of a real
-cluster: an owner gone and what it owned still there, a namespace that is being emptied."""
+DELAY_SECONDS: Final = 0.05
+"""How long after a change the delayed controllers act. Until then clients see what they see of a
+real cluster: dependents of an owner that is gone, a namespace that is being emptied."""
 
-LARGEST_BYTES: Final = 3 * 1024 * 1024
-"""How long the body of a request may be, as for the real server."""
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+"""The largest body of a request, as for the real server."""
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -33,17 +28,17 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 class App:
-    """Speaks ASGI in front of the routes; lets the controllers act after each change."""
+    """Serves the routes over ASGI and lets the controllers act after each change."""
 
     def __init__(self, routes: Routes, watches: Watches, controllers: Controllers) -> None:
         self._routes = routes
         self._watches = watches
         self._controllers = controllers
-        self._late = False
+        self._scheduled = False
 
-    def end(self) -> None:
-        """End what would go on for ever: the server stops."""
-        self._watches.end()
+    def close(self) -> None:
+        """End the watches, which would go on: the server stops."""
+        self._watches.close()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -51,16 +46,16 @@ class App:
             return
         try:
             body, headers = await _body(receive), dict(scope["headers"])
-        except _CutShort:
+        except _DisconnectedError:
             return
-        except Refusal as refusal:
-            await _send_whole(send, answer(refusal.status, refusal.code))
+        except StatusError as error:
+            await _send_whole(send, respond(error.status, error.code))
             return
         request = Request.of(scope["method"], scope["path"], scope["query_string"], headers, body)
         outcome = self._handle(request)
-        if not self._controllers.quiet:
-            self._settle_soon()
-        if isinstance(outcome, Answer):
+        if not self._controllers.idle:
+            self._schedule_controllers()
+        if isinstance(outcome, Response):
             await _send_whole(send, outcome)
         elif isinstance(outcome, WatchRequest):
             await self._watch(outcome, receive, send)
@@ -70,43 +65,43 @@ class App:
     def _handle(self, request: Request) -> Outcome:
         try:
             return self._routes.handle(request)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer and the log the rest
-            _LOG.exception("%s %s met an error of the server's own", request.method, request.path)
-            said: Json = Refusal(500, "InternalError", f"Internal error occurred: {error!r}").status
-            return answer(said, 500)
+        except Exception as error:  # noqa: BLE001 - one bad request must not end the server
+            _LOG.exception("%s %s failed", request.method, request.path)
+            failed = StatusError(500, "InternalError", f"Internal error occurred: {error!r}")
+            return respond(failed.status, 500)
 
-    def _settle_soon(self) -> None:
+    def _schedule_controllers(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_soon(self._controllers.settle)
-        if not self._late:
-            self._late = True
-            loop.call_later(LATE_SECONDS, self._settle_late)
+        loop.call_soon(self._controllers.run_immediate)
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_later(DELAY_SECONDS, self._run_all)
 
-    def _settle_late(self) -> None:
-        self._late = False
-        self._controllers.settle_all()
+    def _run_all(self) -> None:
+        self._scheduled = False
+        self._controllers.run_all()
 
     async def _watch(self, request: WatchRequest, receive: Receive, send: Send) -> None:
-        waker = Waker()
+        wakeup = asyncio.Event()
         left = asyncio.ensure_future(_disconnected(receive))
-        left.add_done_callback(lambda _: waker.wake())
+        left.add_done_callback(lambda _: wakeup.set())
         try:
-            await _send_pieces(send, 200, JSON, self._watches.events(request, left.done, waker))
+            await _send_pieces(send, JSON, self._watches.events(request, left.done, wakeup))
         finally:
             left.cancel()
 
 
 async def _log(request: LogRequest, receive: Receive, send: Send) -> None:
     try:
-        found = await fetch(request)
-    except Refusal as refusal:
-        await _send_whole(send, answer(refusal.status, refusal.code))
+        log = await fetch(request)
+    except StatusError as error:
+        await _send_whole(send, respond(error.status, error.code))
         return
-    if found.code != 200:
-        said = b"".join([piece async for piece in found.pieces]).decode(errors="replace").strip()
-        await _send_whole(send, answer(Refusal(found.code, "BadRequest", said).status, found.code))
+    if log.code != 200:
+        text = b"".join([piece async for piece in log.pieces]).decode(errors="replace").strip()
+        await _send_whole(send, respond(StatusError(log.code, "BadRequest", text).status, log.code))
         return
-    sending = asyncio.ensure_future(_send_pieces(send, 200, found.content_type, found.pieces))
+    sending = asyncio.ensure_future(_send_pieces(send, log.content_type, log.pieces))
     left = asyncio.ensure_future(_disconnected(receive))
     await asyncio.wait({sending, left}, return_when=asyncio.FIRST_COMPLETED)
     for task in (sending, left):
@@ -115,9 +110,8 @@ async def _log(request: LogRequest, receive: Receive, send: Send) -> None:
             await task
 
 
-class _CutShort(Exception):
-    """The caller was gone before the whole request had come: half of one may ask for something
-    else."""
+class _DisconnectedError(Exception):
+    """The client left before its request was complete."""
 
 
 async def _body(receive: Receive) -> bytes:
@@ -125,13 +119,14 @@ async def _body(receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _CutShort
+            raise _DisconnectedError
         pieces.append(message.get("body", b""))
         size += len(pieces[-1])
-        if size > LARGEST_BYTES:
-            raise too_large(LARGEST_BYTES)
+        if size > MAX_BODY_BYTES:
+            why = f"Request entity too large: limit is {MAX_BODY_BYTES}"
+            raise StatusError(413, "RequestEntityTooLarge", why)
         if not message.get("more_body"):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            return b"".join(pieces)
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -139,24 +134,20 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _send_whole(send: Send, answer: Answer) -> None:
+async def _send_whole(send: Send, response: Response) -> None:
     headers = [
-        (b"content-type", answer.content_type.encode()),
-        (b"content-length", str(len(answer.body)).encode()),
-        *((b"warning", b"299 - %b" % msgspec.json.encode(each)) for each in answer.warnings),
+        (b"content-type", response.content_type.encode()),
+        (b"content-length", str(len(response.body)).encode()),
     ]
-    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.start", "status": response.code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
-async def _send_pieces(
-    send: Send, code: int, content_type: str, pieces: AsyncGenerator[bytes, None]
-) -> None:
+async def _send_pieces(send: Send, content_type: str, pieces: AsyncGenerator[bytes, None]) -> None:
     headers = [(b"content-type", content_type.encode())]
-    await send({"type": "http.response.start", "status": code, "headers": headers})
-    await send(
-        {"type": "http.response.body", "body": b"", "more_body": True}
-    )  # the client waits for the head
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    # The client waits for the head, which goes out with the first piece.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
     async with aclosing(pieces):
         async for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -1,27 +1,30 @@
-"""What the server says of itself: its version, its groups, the kinds of each."""
+"""Discovery: the server's version, its groups, the kinds of each, and a little of OpenAPI.
 
-from collections.abc import Iterator
+kubectl looks in OpenAPI, before it writes, whether the server validates fields itself.
+"""
 
-from localcluster.embedded.apiserver.kinds import Json, Kinds
+from typing import Final
 
-VERSION: Json = {
+from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
+
+VERSION: Final[Json] = {
+    **dict.fromkeys(("gitCommit", "gitTreeState", "goVersion", "compiler", "platform"), ""),
     "major": "1",
     "minor": "36",
     "gitVersion": "v1.36.3-embedded",
-    "gitCommit": "",
-    "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "",
 }
-HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
+HEALTH: Final = frozenset({"/healthz", "/readyz", "/livez"})
+_OPENAPI: Final = "/openapi/v3"
+_PARAMETERS: Final = [
+    {"name": name, "in": "query", "schema": {"type": "string"}}
+    for name in ("dryRun", "fieldValidation")
+]
 
 
 def document(kinds: Kinds, path: str, address: str) -> Json | None:
-    """Return the document at a path outside of the kinds themselves; None where there is none."""
-    parts = path.strip("/").split("/")
-    match parts:
+    """Return the document at a path, None where there is none."""
+    match path.strip("/").split("/"):
         case ["version"]:
             return VERSION
         case ["api"]:
@@ -36,6 +39,8 @@ def document(kinds: Kinds, path: str, address: str) -> Json | None:
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(kinds, group)}
         case ["apis", group, version] if version in kinds.versions(group):
             return _resources(kinds, group, version)
+        case ["openapi", "v3", *_]:
+            return _openapi(kinds, path)
     return None
 
 
@@ -48,15 +53,31 @@ def _group(kinds: Kinds, name: str) -> Json:
 
 
 def _resources(kinds: Kinds, group: str, version: str) -> Json:
-    def described() -> Iterator[Json]:
-        for each in kinds.all():
-            if (each.group, each.version) == (group, version):
-                yield from each.describe()
-
+    served = (each for each in kinds.all() if (each.group, each.version) == (group, version))
+    entries = [entry for each in served for entry in each.discovery_entries()]
     named = f"{group}/{version}" if group else version
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": named,
-        "resources": list(described()),
-    }
+    head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": named}
+    return {**head, "resources": entries}
+
+
+def _openapi(kinds: Kinds, path: str) -> Json | None:
+    roots = {_root(each) for each in kinds.all()}
+    if path == _OPENAPI:
+        return {"paths": {root: {"serverRelativeURL": f"{_OPENAPI}/{root}"} for root in roots}}
+    root = path.removeprefix(f"{_OPENAPI}/")
+    if root not in roots:
+        return None
+    paths = {}
+    for each in kinds.all():
+        if _root(each) == root:
+            namespace = "/namespaces/{namespace}" if each.namespaced else ""
+            about = {"group": each.group, "version": each.version, "kind": each.kind}
+            patch: Json = {"parameters": _PARAMETERS, "x-kubernetes-group-version-kind": about}
+            patch["responses"] = {"200": {"description": "OK"}}
+            paths[f"/{root}{namespace}/{each.plural}/{{name}}"] = {"patch": patch}
+    info = {"title": "Kubernetes", "version": "unversioned"}
+    return {"openapi": "3.0.0", "info": info, "paths": paths}
+
+
+def _root(resource: Resource) -> str:
+    return f"{'apis' if resource.group else 'api'}/{resource.api_version}"

@@ -1,8 +1,7 @@
-"""The journal: every change as one line of a file, so that a server that is started again has its
-objects and log.
+"""The journal: every change as one line of a file, from which a restarted server restores itself.
 
-What a real control plane keeps in etcd. A line that was cut by a kill is the last one, and is left
-out."""
+A line that a kill has cut is the last one and is dropped.
+"""
 
 from pathlib import Path
 
@@ -18,12 +17,12 @@ class _Line(msgspec.Struct):
     object: dict[str, object]
 
 
-class Unrecorded(Exception):
-    """A change could not be kept, so that it did not happen."""
+class JournalError(Exception):
+    """A change could not be written, so it did not happen."""
 
 
 class FileJournal:
-    """Appends changes to a file. What is written survives the process, not the machine."""
+    """Appends changes to a file. They survive the process, not a crash of the machine."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it."""
@@ -31,31 +30,27 @@ class FileJournal:
         self._size = path.stat().st_size
 
     def record(self, kind: str, change: Change) -> None:
-        """Write a change. Raises Unrecorded, on a full disk for one, and leaves no part of it
-        behind."""
+        """Write a change, whole or not at all. Raises JournalError."""
         gone = b"true" if change.gone else b"false"
         head = b'{"kind":"%b","gone":%b,"version":%d' % (kind.encode(), gone, change.version)
         line = b'%b,"object":%b}\n' % (head, change.now.raw)
         try:
             written = self._file.write(line)
         except OSError as error:
-            raise Unrecorded(f"the change cannot be kept: {error}") from error
+            raise JournalError(f"the change cannot be written: {error}") from error
         if written != len(line):
-            # The next line would be lost with this one.
             self._file.truncate(self._size)
-            raise Unrecorded(
-                f"the change cannot be kept: {written} of {len(line)} bytes could be written"
-            )
+            size = f"{written} of {len(line)} bytes"
+            raise JournalError(f"the change cannot be written: only {size} fit")
         self._size += len(line)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         self._file.close()
 
 
 def restore(path: Path, store: Store) -> bool:
-    """Fill a store from a journal; tell whether there was anything in it. The file then ends in a
-    whole line."""
+    """Fill a store from a journal and drop a cut line; tell whether it held anything."""
     if not path.exists():
         return False
     whole = path.read_bytes().rpartition(b"\n")[0]

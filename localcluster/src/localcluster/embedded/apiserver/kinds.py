@@ -1,38 +1,13 @@
-"""The kinds of objects that are served, and where their paths are."""
+"""The kinds of objects that are served."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
-"""An object as it stands in a request. What is in the store is never changed in place."""
+"""An object of a request. What is in the store is never changed in place."""
 
-_CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-_OF_ALL = frozenset({"pods", "services", "deployments", "replicasets"})
-"""What `kubectl get all` shows."""
-_SUBRESOURCES: Mapping[str, tuple[Json, list[str]]] = {
-    "binding": ({"kind": "Binding"}, ["create"]),
-    "eviction": ({"group": "policy", "version": "v1", "kind": "Eviction"}, ["create"]),
-    "log": ({}, ["get"]),
-    "scale": (
-        {"group": "autoscaling", "version": "v1", "kind": "Scale"},
-        ["get", "patch", "update"],
-    ),
-    "token": (
-        {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
-        ["create"],
-    ),
-}
-"""What the discovery document says of subresources that are not of the kind they belong to."""
-_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
-
-@dataclass(frozen=True)
-class ScalePaths:
-    """Where a kind keeps what its scale subresource shows, as paths of keys."""
-
-    spec: tuple[str, ...]
-    status: tuple[str, ...]
+_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True)
@@ -45,17 +20,13 @@ class Resource:
     kind: str
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
-    has_status: bool = False
     subresources: tuple[str, ...] = ()
-    scale: ScalePaths | None = None
     counts_generations: bool = False
-    guarded_put: bool = False
-    """Whether a PUT must name the resource version that it replaces."""
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
     """The OpenAPI schema of a custom resource; None for a built-in kind."""
     list_kind: str = ""
     columns: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """What kubectl prints of a custom resource, as its definition has it."""
+    """The printed columns of a custom resource, as its definition has them."""
     selectable: tuple[str, ...] = ()
     """Paths that a field selector may name, besides the name and the namespace."""
 
@@ -65,9 +36,13 @@ class Resource:
         return self.schema is not None
 
     @property
+    def has_status(self) -> bool:
+        """Whether the status is written apart from the spec."""
+        return "status" in self.subresources
+
+    @property
     def store_key(self) -> str:
-        """What all versions of the kind are stored under, as error messages name it too:
-        `tfjobs.kubeflow.org`."""
+        """What all versions of the kind are stored under: `tfjobs.kubeflow.org`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -80,162 +55,62 @@ class Resource:
         """The kind as messages about an invalid object name it: `TFJob.kubeflow.org`."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
-    def describe(self) -> Iterator[Json]:
-        """Give the entries of the discovery document, subresources included."""
-        common: Json = {
-            "singularName": self.kind.lower(),
-            "namespaced": self.namespaced,
-            "kind": self.kind,
-        }
+    def discovery_entries(self) -> Iterator[Json]:
+        """Yield the entries of the discovery document, subresources included."""
+        common: Json = {"namespaced": self.namespaced, "kind": self.kind}
         short: Json = {"shortNames": list(self.short_names)} if self.short_names else {}
-        short.update({"categories": ["all"]} if self.plural in _OF_ALL and not self.custom else {})
-        verbs = [
-            each for each in _VERBS if self.plural != "namespaces" or each != "deletecollection"
-        ]
-        yield {
-            "name": self.plural,
-            **common,
-            "verbs": list(_CUSTOM_VERBS) if self.custom else verbs,
-            **short,
-        }
-        for name in self.served_subresources:
-            about, verbs = _SUBRESOURCES.get(name, ({}, ["get", "patch", "update"]))
-            yield {
-                "name": f"{self.plural}/{name}",
-                **common,
-                "singularName": "",
-                **about,
-                "verbs": verbs,
-            }
-
-    @property
-    def served_subresources(self) -> tuple[str, ...]:
-        """All subresources by name."""
-        status = ("status",) if self.has_status else ()
-        scale = ("scale",) if self.scale is not None else ()
-        return (*self.subresources, *status, *scale)
+        own = {"name": self.plural, "singularName": self.kind.lower(), "verbs": list(_VERBS)}
+        yield {**own, **common, **short}
+        for name in self.subresources:
+            verbs = ["get", "patch", "update"] if name == "status" else ["create", "get"]
+            yield {"name": f"{self.plural}/{name}", "singularName": "", **common, "verbs": verbs}
 
 
-_REPLICAS = ScalePaths(("spec", "replicas"), ("status", "replicas"))
-_POD_FIELDS = (
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
+_POD_FIELDS: Final = (
+    *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+    *("status.phase", "status.podIP", "status.nominatedNodeName"),
 )
-_EVENT_FIELDS = (
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
+_EVENT_FIELDS: Final = (
+    *("involvedObject.kind", "involvedObject.namespace", "involvedObject.name"),
+    *("involvedObject.uid", "involvedObject.apiVersion", "involvedObject.fieldPath"),
+    *("reason", "reportingComponent", "source", "type"),
 )
-
-PODS = Resource(
-    "",
-    "v1",
-    "pods",
-    "Pod",
-    short_names=("po",),
-    has_status=True,
-    subresources=("binding", "eviction", "log"),
-    counts_generations=True,
+_STATUS: Final = ("status",)
+PODS: Final = Resource(
+    "", "v1", "pods", "Pod", True, ("po",), ("binding", "log", "status"), True,
     selectable=_POD_FIELDS,
-)
-NAMESPACES = Resource(
-    "",
-    "v1",
-    "namespaces",
-    "Namespace",
-    False,
-    ("ns",),
-    has_status=True,
-    selectable=("status.phase",),
-)
-NODES = Resource(
-    "", "v1", "nodes", "Node", False, ("no",), has_status=True, selectable=("spec.unschedulable",)
-)
-DEFINITIONS = Resource(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    False,
-    ("crd", "crds"),
-    has_status=True,
-    counts_generations=True,
-)
-
-_RBAC = "rbac.authorization.k8s.io"
-BUILT_IN: tuple[Resource, ...] = (
+)  # fmt: skip
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, ("ns",), _STATUS)
+NODES: Final = Resource("", "v1", "nodes", "Node", False, ("no",), _STATUS)
+_CRD: Final = ("customresourcedefinitions", "CustomResourceDefinition", False, ("crd", "crds"))
+DEFINITIONS: Final = Resource("apiextensions.k8s.io", "v1", *_CRD, _STATUS, True)
+_CLAIMS: Final = ("persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",))
+_RBAC: Final = ("rbac.authorization.k8s.io", "v1")
+BUILT_IN: Final = (
     PODS,
     NAMESPACES,
     NODES,
     DEFINITIONS,
-    Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
-    Resource("", "v1", "secrets", "Secret", selectable=("type",)),
-    Resource(
-        "", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), subresources=("token",)
-    ),
-    Resource("", "v1", "services", "Service", short_names=("svc",), has_status=True),
-    Resource("", "v1", "endpoints", "Endpoints", short_names=("ep",)),
-    Resource("", "v1", "events", "Event", short_names=("ev",), selectable=_EVENT_FIELDS),
-    Resource("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",), has_status=True),
-    Resource(
-        "",
-        "v1",
-        "persistentvolumeclaims",
-        "PersistentVolumeClaim",
-        short_names=("pvc",),
-        has_status=True,
-    ),
-    Resource("", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",), has_status=True),
-    Resource("", "v1", "limitranges", "LimitRange", short_names=("limits",)),
-    Resource(
-        "apps", "v1", "deployments", "Deployment", True, ("deploy",), True, (), _REPLICAS, True
-    ),
-    Resource("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), True, (), _REPLICAS, True),
-    Resource("coordination.k8s.io", "v1", "leases", "Lease", guarded_put=True),
-    Resource(
-        "policy",
-        "v1",
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-        True,
-        ("pdb",),
-        True,
-        counts_generations=True,
-    ),
-    Resource(
-        "scheduling.k8s.io",
-        "v1",
-        "priorityclasses",
-        "PriorityClass",
-        False,
-        ("pc",),
-        counts_generations=True,
-    ),
-    Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, ("sc",)),
-    Resource(_RBAC, "v1", "roles", "Role"),
-    Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
-    Resource(_RBAC, "v1", "clusterroles", "ClusterRole", False),
-    Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False),
+    Resource("", "v1", "configmaps", "ConfigMap", True, ("cm",)),
+    Resource("", "v1", "secrets", "Secret"),
+    Resource("", "v1", "serviceaccounts", "ServiceAccount", True, ("sa",), ("token",)),
+    Resource("", "v1", "services", "Service", True, ("svc",), _STATUS),
+    Resource("", "v1", "events", "Event", True, ("ev",), selectable=_EVENT_FIELDS),
+    Resource("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",), _STATUS),
+    Resource("", "v1", *_CLAIMS, _STATUS),
+    Resource("apps", "v1", "deployments", "Deployment", True, ("deploy",), _STATUS, True),
+    Resource("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), _STATUS, True),
+    Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
+    Resource(*_RBAC, "roles", "Role"),
+    Resource(*_RBAC, "rolebindings", "RoleBinding"),
+    Resource(*_RBAC, "clusterroles", "ClusterRole", False),
+    Resource(*_RBAC, "clusterrolebindings", "ClusterRoleBinding", False),
 )
 
 
 class Kinds:
-    """All kinds that are served now: the built-in ones and those of the
-    CustomResourceDefinitions."""
+    """All kinds that are served now: the built-in ones and those that definitions add."""
 
     def __init__(self, built_in: Iterable[Resource] = BUILT_IN) -> None:
         self._by_path = {(each.group, each.version, each.plural): each for each in built_in}
@@ -246,40 +121,29 @@ class Kinds:
 
     def stored_as(self, store_key: str) -> Resource | None:
         """Return a kind by what it is stored under."""
-        return next((each for each in self._by_path.values() if each.store_key == store_key), None)
+        return next((each for each in self.all() if each.store_key == store_key), None)
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """Return a kind as an owner reference names it."""
-        group, _, version = api_version.rpartition("/")
-        found = (
-            each
-            for each in self._by_path.values()
-            if (each.group, each.version, each.kind) == (group, version, kind)
+        named = (
+            each for each in self.all() if (each.api_version, each.kind) == (api_version, kind)
         )
-        return next(found, None)
+        return next(named, None)
 
     def all(self) -> tuple[Resource, ...]:
         """Return every kind."""
         return tuple(self._by_path.values())
 
-    def namespaced(self) -> tuple[Resource, ...]:
-        """Return the kinds whose objects live in namespaces."""
-        return tuple(each for each in self._by_path.values() if each.namespaced)
-
     def versions(self, group: str) -> tuple[str, ...]:
         """Return the versions of a group, none where it is not served."""
-        return tuple(
-            dict.fromkeys(each.version for each in self._by_path.values() if each.group == group)
-        )
+        return tuple(dict.fromkeys(each.version for each in self.all() if each.group == group))
 
     def groups(self) -> tuple[str, ...]:
         """Return the named groups."""
-        return tuple(dict.fromkeys(each.group for each in self._by_path.values() if each.group))
+        return tuple(dict.fromkeys(each.group for each in self.all() if each.group))
 
     def define(self, store_key: str, resources: Iterable[Resource]) -> None:
         """Serve a custom resource in these versions, in place of those it had."""
-        kept = {path: each for path, each in self._by_path.items() if each.store_key != store_key}
-        self._by_path = {
-            **kept,
-            **{(each.group, each.version, each.plural): each for each in resources},
-        }
+        kept = (each for each in self.all() if each.store_key != store_key)
+        every = (*kept, *resources)
+        self._by_path = {(each.group, each.version, each.plural): each for each in every}

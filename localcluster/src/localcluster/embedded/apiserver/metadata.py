@@ -1,211 +1,134 @@
-"""The metadata that every object has: what callers may say of it, and what only the server does."""
+"""The metadata of every object: what callers may write and what only the server writes."""
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Final
 
+from localcluster.embedded.apiserver.errors import FieldError, forbidden_field, invalid_value
 from localcluster.embedded.apiserver.kinds import Json, Resource
-from localcluster.embedded.apiserver.refusals import Problem, forbidden_field, invalid_value
 
-SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-SUBDOMAIN_SAID: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    "'.', and must start"
-    " and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{SUBDOMAIN}')"
-)
 LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-LABEL_SAID: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
-    "must start and end"
-    " with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation "
-    f"is '{LABEL}')"
+_SUBDOMAIN: Final = rf"{LABEL}(\.{LABEL})*"
+_LOWER_CASE: Final = "must consist of lower case alphanumeric characters"
+LABEL_RULE: Final = (
+    f"a lowercase RFC 1123 label {_LOWER_CASE} or '-', and must start and end with an alphanumeric "
+    "character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    f"'{LABEL}')"
 )
-_FREE: Final = (
-    "generateName",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
+_SUBDOMAIN_RULE: Final = (
+    f"a lowercase RFC 1123 subdomain {_LOWER_CASE}, '-' or '.', and must start and end with an "
+    f"alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
-_KNOWN: Final = frozenset(
-    {
-        *_FREE,
-        *(
-            "name",
-            "namespace",
-            "selfLink",
-            "uid",
-            "resourceVersion",
-            "generation",
-            "creationTimestamp",
-        ),
-        *("deletionTimestamp", "deletionGracePeriodSeconds"),
-    }
-)
-_VALUE: Final = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
-_VALUE_SAID: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    "'.', and must start and"
-    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    "for validation is"
-    f" '{_VALUE}')"
-)
-_STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
-
-
-_NAME_PART: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_MADE_OF: Final = (
+_NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_NAME_RULE: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character"
-    f" (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_PART}')"
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation"
+    f" is '{_NAME}')"
+)
+_VALUE_RULE: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
+    f"or '12345', regex used for validation is '({_NAME})?')"
 )
 _LONGEST: Final = 63
-_ANNOTATIONS_BYTES: Final = 256 * 1024
+_WRITABLE: Final = ("generateName", "labels", "annotations", "ownerReferences", "finalizers")
+_FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 
 
-def value_problems(value: str) -> Iterator[str]:
-    """Yield what is wrong with a label's value."""
-    if len(value) > _LONGEST:
-        yield f"must be no more than {_LONGEST} bytes"
-    if not re.fullmatch(_VALUE, value):
-        yield _VALUE_SAID
+def timestamp(at: datetime) -> str:
+    """Return a time of day as objects hold it, to the second."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def key_problems(key: str) -> Iterator[str]:
-    """Yield what is wrong with the key of a label or of an annotation."""
-    prefix, slash, name = key.rpartition("/")
-    if "/" in prefix:
-        yield (
-            f"a valid label key {_MADE_OF} with an optional DNS subdomain prefix and '/' (e.g. "
-            "'example.com/MyName')"
-        )
+def is_terminating(body: Json) -> bool:
+    """Tell whether an object is being deleted."""
+    return bool(body["metadata"].get("deletionTimestamp"))
+
+
+def controller_of(body: Json) -> Json | None:
+    """Return the reference to the controller of an object."""
+    owners = body["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), None)
+
+
+def name_errors(resource: Resource, name: str) -> Iterator[FieldError]:
+    """Yield what is wrong with the name of a new object."""
+    if resource.plural in _FREE_NAMES:
         return
-    if slash and not prefix:
-        yield "prefix part must be non-empty"
-    elif slash and not re.fullmatch(SUBDOMAIN, prefix):
-        yield f"prefix part {SUBDOMAIN_SAID}"
-    if not name:
-        yield "name part must be non-empty"
-    if len(name) > _LONGEST:
-        yield f"name part must be no more than {_LONGEST} bytes"
-    if not re.fullmatch(_NAME_PART, name):
-        yield f"name part {_MADE_OF}"
+    is_label = resource.plural in {"namespaces", "services"}
+    longest = _LONGEST if is_label else 253
+    if len(name) > longest:
+        yield invalid_value("metadata.name", name, f"must be no more than {longest} characters")
+    if not re.fullmatch(LABEL if is_label else _SUBDOMAIN, name):
+        yield invalid_value("metadata.name", name, LABEL_RULE if is_label else _SUBDOMAIN_RULE)
 
 
-def label_problems(labels: Json, field: str) -> Iterator[Problem]:
-    """Yield what is wrong with labels, or with what is to be equal to labels."""
+def label_errors(labels: Json, field: str) -> Iterator[FieldError]:
+    """Yield what is wrong with labels, or with what is to match labels."""
     for key, value in labels.items():
-        yield from (invalid_value(field, key, said) for said in key_problems(key))
-        yield from (invalid_value(field, value, said) for said in value_problems(value))
+        yield from _key_errors(key, field)
+        if len(value) > _LONGEST:
+            yield invalid_value(field, value, f"must be no more than {_LONGEST} bytes")
+        if not re.fullmatch(f"({_NAME})?", value):
+            yield invalid_value(field, value, _VALUE_RULE)
+
+
+def _key_errors(key: str, field: str) -> Iterator[FieldError]:
+    prefix, slash, name = key.rpartition("/")
+    if slash and not re.fullmatch(_SUBDOMAIN, prefix):
+        yield invalid_value(field, key, f"prefix part {_SUBDOMAIN_RULE}")
+    if len(name) > _LONGEST:
+        yield invalid_value(field, key, f"name part must be no more than {_LONGEST} bytes")
+    if not re.fullmatch(_NAME, name):
+        yield invalid_value(field, key, f"name part {_NAME_RULE}")
 
 
 def new_metadata(given: Json, name: str, namespace: str, uid: str, now: str) -> Json:
     """Return the metadata of a new object."""
     place = {"namespace": namespace} if namespace else {}
-    free = {key: given[key] for key in _FREE if given.get(key)}
-    generate = {"generateName": free.pop("generateName")} if "generateName" in free else {}
-    return {"name": name, **generate, **place, "uid": uid, "creationTimestamp": now, **free}
-
-
-def unknown_metadata(body: Json) -> Iterator[str]:
-    """Yield the fields of an object's metadata that no object has, as paths."""
-    yield from (f"metadata.{key}" for key in body.get("metadata") or {} if key not in _KNOWN)
+    writable = {key: given[key] for key in _WRITABLE if given.get(key)}
+    return {"name": name, **place, "uid": uid, "creationTimestamp": now, **writable}
 
 
 def changed_metadata(before: Json, given: Json) -> Json:
-    """Return the metadata of a changed object: what callers may change, as given; the rest as it
-    was."""
-    fixed = {
-        key: value for key, value in before.items() if key not in _FREE or key == "generateName"
-    }
-    return {**fixed, **{key: given[key] for key in _FREE[1:] if given.get(key)}}
+    """Return the metadata of a changed object: the writable part as given, the rest as it was."""
+    fixed = {k: value for k, value in before.items() if k not in _WRITABLE or k == "generateName"}
+    return {**fixed, **{key: given[key] for key in _WRITABLE[1:] if given.get(key)}}
 
 
 def with_generation(resource: Resource, before: Json, new: Json) -> Json:
-    """Return a changed object with the next generation, where what its owner wants of it has
-    changed."""
-    if resource.custom:
-        ignored = {"metadata", "status"} if resource.has_status else {"metadata"}
-        same = _without(before, ignored) == _without(new, ignored)
-    elif resource.counts_generations:
-        same = before.get("spec") == new.get("spec")
-    else:
+    """Return a changed object with the next generation where its desired state has changed."""
+    if not (resource.custom or resource.counts_generations):
         return new
-    if same:
+    ignored = {"metadata", "status"} if resource.has_status else {"metadata"}
+    if {k: v for k, v in before.items() if k not in ignored} == {
+        k: v for k, v in new.items() if k not in ignored
+    }:
         return new
     generation = int(before["metadata"].get("generation") or 0) + 1
     return {**new, "metadata": {**new["metadata"], "generation": generation}}
 
 
-def _without(body: Json, keys: set[str]) -> Json:
-    return {key: value for key, value in body.items() if key not in keys}
-
-
-def metadata_problems(body: Json, old: Json | None = None) -> Iterator[Problem]:
-    """Yield what is wrong with what a caller says in an object's metadata."""
-    metadata = body.get("metadata") or {}
+def metadata_errors(body: Json, old: Json | None = None) -> Iterator[FieldError]:
+    """Yield what is wrong with the metadata that a caller gave."""
+    metadata, before = body.get("metadata") or {}, old["metadata"] if old else {}
     if old is not None:
-        yield from _changes(metadata, old["metadata"])
-    before = old["metadata"] if old is not None else {}
+        yield from _immutable_errors(metadata, before)
     if metadata.get("labels") != before.get("labels"):
-        yield from label_problems(metadata.get("labels") or {}, "metadata.labels")
+        yield from label_errors(metadata.get("labels") or {}, "metadata.labels")
     if metadata.get("annotations") != before.get("annotations"):
-        yield from _annotation_problems(metadata.get("annotations") or {})
-    for index, each in enumerate(metadata.get("finalizers") or ()):
-        if "/" not in each and each not in _STANDARD_FINALIZERS:
-            said = "name is neither a standard finalizer name nor is it fully qualified"
-            yield invalid_value(f"metadata.finalizers[{index}]", each, said)
-    yield from _owner_problems(metadata.get("ownerReferences") or [])
+        for key in metadata.get("annotations") or {}:
+            yield from _key_errors(key, "metadata.annotations")
 
 
-def _annotation_problems(annotations: Json) -> Iterator[Problem]:
-    for key in annotations:
-        yield from (
-            invalid_value("metadata.annotations", key, said) for said in key_problems(key.lower())
-        )
-    if (
-        sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-        > _ANNOTATIONS_BYTES
-    ):
-        said = f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes"
-        yield Problem("FieldValueTooLong", "metadata.annotations", said)
-
-
-def _changes(metadata: Json, before: Json) -> Iterator[Problem]:
-    if metadata.get("uid") and metadata["uid"] != before["uid"]:
-        # The real server checks it twice, and says it once.
-        yield from [invalid_value("metadata.uid", metadata["uid"], "field is immutable")] * 2
-    going = metadata.get("deletionTimestamp")
-    if going and going != before.get("deletionTimestamp"):
-        yield from [invalid_value("metadata.deletionTimestamp", going, "field is immutable")] * 2
+def _immutable_errors(metadata: Json, before: Json) -> Iterator[FieldError]:
+    for key in ("uid", "deletionTimestamp"):
+        if metadata.get(key) and metadata[key] != before.get(key):
+            yield invalid_value(f"metadata.{key}", metadata[key], "field is immutable")
     held = before.get("finalizers") or ()
     added = [each for each in metadata.get("finalizers") or () if each not in held]
     if before.get("deletionTimestamp") and added:
-        said = ", ".join(f'"{each}"' for each in added)
+        names = ", ".join(f'"{each}"' for each in added)
         why = "no new finalizers can be added if the object is being deleted, found new finalizers"
-        yield from [forbidden_field("metadata.finalizers", f"{why} []string{{{said}}}")] * 2
-
-
-def _owner_problems(owners: list[Json]) -> Iterator[Problem]:
-    place = "metadata.ownerReferences"
-    for each in owners:
-        for name, said in (
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ):
-            if not each.get(name):
-                yield invalid_value(f"{place}.{name}", "", said)
-        if (each.get("apiVersion"), each.get("kind")) == ("v1", "Event"):
-            yield invalid_value(place, each, "/v1, Kind=Event is disallowed from being an owner")
-    controllers = [each for each in owners if each.get("controller")]
-    if len(controllers) > 1:
-        named = " and ".join(f"{each['kind']}/{each['name']}" for each in controllers[:2])
-        why = (
-            'Only one reference can have Controller set to true. Found "true" in references '
-            f"for {named}"
-        )
-        yield invalid_value(place, owners, why)
+        yield forbidden_field("metadata.finalizers", f"{why} []string{{{names}}}")

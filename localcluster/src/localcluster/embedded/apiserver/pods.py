@@ -1,58 +1,56 @@
-"""What the API server itself does to pods: defaults, admission, what may change, binding.
+"""What the API server does to pods: defaults, admission, validation, binding.
 
-The defaults and the admission plugins (ServiceAccount, Priority, DefaultTolerationSeconds) of a
-real server, as far as a scheduler, an operator or a node agent can see them.
+The defaults and admission plugins (ServiceAccount, Priority, DefaultTolerationSeconds) of a real
+server as far as a scheduler, an operator or a node agent sees them. Validation covers what the
+template of a job gets wrong easily: such a template must not run here either.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from localcluster.embedded.apiserver.errors import (
+    FieldError,
+    conflict,
+    duplicate,
+    forbidden,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from localcluster.embedded.apiserver.kinds import PODS, Json
-from localcluster.embedded.apiserver.podchecks import added_gates, spec_problems
-from localcluster.embedded.apiserver.refusals import Problem, conflict, forbidden, forbidden_field
-from localcluster.node.quantity import canonical
+from localcluster.embedded.apiserver.metadata import LABEL, LABEL_RULE, label_errors
+from localcluster.node.quantity import parse_quantity
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
+ENDED: Final = frozenset({"Succeeded", "Failed"})
 _LISTS: Final = ("initContainers", "containers")
 _TOKEN_SECONDS: Final = 3607
 _UNREADY_SECONDS: Final = 300
-_GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
-_MAY_CHANGE: Final = (
-    "activeDeadlineSeconds",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "schedulingGates",
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_MUTABLE: Final = (
+    *("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates"),
 )
-_UNCHANGED: Final = (
+_IMMUTABLE_RULE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
-    "additions to existing"
-    " tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-    "previously negative)"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions"
+    " to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
+    "was previously negative)"
 )
 
 
 def with_defaults(pod: Json) -> Json:
-    """Return a new pod with the defaults of its fields, Pending."""
-    spec = template_spec(pod.get("spec") or {})
-    status: Json = {"phase": "Pending", "qosClass": qos_class(spec)}
-    if spec.get("schedulingGates"):
-        gated = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "SchedulingGated",
-            "message": _GATED,
-        }
-        moment = {
-            "lastProbeTime": None,
-            "lastTransitionTime": pod["metadata"].get("creationTimestamp"),
-        }
-        status["conditions"] = [{**gated, **moment}]
-    return {**pod, "spec": spec, "status": status}
+    """Return a pod with the defaults of its fields, Pending."""
+    return {
+        **pod,
+        "spec": spec_with_defaults(pod.get("spec") or {}),
+        "status": {"phase": "Pending"},
+    }
 
 
-def template_spec(spec: Json) -> Json:
-    """Return a pod's spec, also one in a template, with its defaults."""
+def spec_with_defaults(spec: Json) -> Json:
+    """Return a pod's spec, also one of a template, with its defaults."""
     filled: Json = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -61,14 +59,13 @@ def template_spec(spec: Json) -> Json:
         "schedulerName": "default-scheduler",
         **{key: value for key, value in spec.items() if value is not None},
     }
-    if filled["terminationGracePeriodSeconds"] < 0:
-        filled["terminationGracePeriodSeconds"] = 1
     for containers in _LISTS:
-        if isinstance(filled.get(containers), list):
+        if filled.get(containers):
             filled[containers] = [_container(each) for each in filled[containers]]
     if filled.get("volumes"):
+        volumes = filled["volumes"]
         filled["volumes"] = [
-            each if len(each) > 1 else {**each, "emptyDir": {}} for each in filled["volumes"]
+            each if len(each) > 1 else {**each, "emptyDir": {}} for each in volumes
         ]
     return filled
 
@@ -77,7 +74,6 @@ def _container(container: Json) -> Json:
     image = container.get("image") or ""
     latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
     filled = {
-        "resources": {},
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "imagePullPolicy": "Always" if latest and "@" not in image else "IfNotPresent",
@@ -85,82 +81,30 @@ def _container(container: Json) -> Json:
     }
     if filled.get("ports"):
         filled["ports"] = [{"protocol": "TCP", **port} for port in filled["ports"]]
-    filled["resources"] = _amounts(filled["resources"] or {})
-    return filled
-
-
-def _amounts(resources: Json) -> Json:
-    """Return amounts as they are written by the server, what is limited also as asked for."""
-    spelled = dict(resources)
-    for which in ("limits", "requests"):
-        if resources.get(which):
-            spelled[which] = {name: canonical(amount) for name, amount in resources[which].items()}
-    if spelled.get("limits"):
-        spelled["requests"] = {**spelled["limits"], **(spelled.get("requests") or {})}
-    return spelled
-
-
-def qos_class(spec: Json) -> str:
-    """Return the quality of service class that a pod's requests and limits make."""
-    resources = [each.get("resources") or {} for name in _LISTS for each in spec.get(name) or ()]
-    asked = [_computes(each, "requests") for each in resources]
-    limits = [_computes(each, "limits") for each in resources]
-    if not any(asked) and not any(limits):
-        return "BestEffort"
-    guaranteed = all(
-        set(limit) == {"cpu", "memory"} and limit == ask
-        for ask, limit in zip(asked, limits, strict=True)
-    )
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _computes(resources: Json, which: str) -> Json:
-    return {
-        name: value
-        for name, value in (resources.get(which) or {}).items()
-        if name in {"cpu", "memory"}
-    }
+    resources = dict(filled.get("resources") or {})
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    return {**filled, "resources": resources}
 
 
 def admitted(pod: Json, account: Json | None, priority: int, suffix: str) -> Json:
-    """Return a pod with what admission adds: account, token volume, priority, tolerations. Raises
-    Refusal.
+    """Return a pod with what admission adds: account, token volume, priority, tolerations.
 
-    `account` is the ServiceAccount that the pod names, None where there is none.
+    `account` is the ServiceAccount that the pod names, None where there is none. Raises
+    StatusError.
     """
-    spec = {**pod["spec"], "enableServiceLinks": pod["spec"].get("enableServiceLinks", True)}
-    name = account_name(pod)
-    namespace = pod["metadata"]["namespace"]
+    name, namespace = account_name(pod), pod["metadata"]["namespace"]
     if account is None:
-        why = (
-            f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not '
-            "found"
-        )
-        raise forbidden(PODS, pod["metadata"].get("name", ""), why)
-    spec.update({"serviceAccountName": name, "serviceAccount": name, "priority": priority})
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    spec["tolerations"] = [
-        *(spec.get("tolerations") or ()),
-        *_missing_tolerations(spec.get("tolerations") or ()),
-    ]
-    wanted = spec.get(
-        "automountServiceAccountToken", account.get("automountServiceAccountToken", True)
-    )
-    return {**pod, "spec": _with_token(spec, f"kube-api-access-{suffix}") if wanted else spec}
-
-
-def agreed_priority(pod: Json, computed: int) -> int:
-    """Return the priority of a pod's class, which a pod may repeat and not change. Raises
-    Refusal."""
-    given = pod["spec"].get("priority")
-    if given not in {None, computed}:
-        said = (
-            f"the integer value of priority ({given}) must not be provided in pod spec; "
-            "priority admission"
-        )
-        why = f"{said} controller computed {computed} from the given PriorityClass name"
+        found = f'serviceaccount "{name}" not found'
+        why = f"error looking up service account {namespace}/{name}: {found}"
         raise forbidden(PODS, pod["metadata"]["name"], why)
-    return computed
+    spec = {"enableServiceLinks": True, "preemptionPolicy": "PreemptLowerPriority", **pod["spec"]}
+    spec.update({"serviceAccountName": name, "serviceAccount": name, "priority": priority})
+    given = spec.get("tolerations") or []
+    spec["tolerations"] = [*given, *_missing_tolerations(given)]
+    default = account.get("automountServiceAccountToken", True)
+    wanted = spec.get("automountServiceAccountToken", default)
+    return {**pod, "spec": _with_token(spec, f"kube-api-access-{suffix}") if wanted else spec}
 
 
 def account_name(pod: Json) -> str:
@@ -171,41 +115,18 @@ def account_name(pod: Json) -> str:
 
 def _missing_tolerations(present: Iterable[Json]) -> Iterator[Json]:
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
-        if not any(_tolerates(each, key) for each in present):
-            yield {
-                "key": key,
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": _UNREADY_SECONDS,
-            }
-
-
-def _tolerates(toleration: Json, key: str) -> bool:
-    return toleration.get("key") in {key, None, ""} and toleration.get("effect") in {
-        "NoExecute",
-        None,
-        "",
-    }
+        if not any(
+            each.get("key") in {key, None, ""} and each.get("effect") in {"NoExecute", None, ""}
+            for each in present
+        ):
+            head = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+            yield {**head, "tolerationSeconds": _UNREADY_SECONDS}
 
 
 def _with_token(spec: Json, volume: str) -> Json:
-    changed = {
-        name: [_mounting(each, volume) for each in spec[name]] for name in _LISTS if spec.get(name)
-    }
-    if all(changed[name] == spec[name] for name in changed):
+    changed = {name: [_mount(each, volume) for each in spec.get(name) or ()] for name in _LISTS}
+    if all(changed[name] == (spec.get(name) or []) for name in _LISTS):
         return spec
-    return {**spec, **changed, "volumes": [*(spec.get("volumes") or ()), _token_volume(volume)]}
-
-
-def _mounting(container: Json, volume: str) -> Json:
-    mounts = container.get("volumeMounts") or []
-    if any(each.get("mountPath") == TOKEN_PATH for each in mounts):
-        return container
-    mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
-    return {**container, "volumeMounts": [*mounts, mount]}
-
-
-def _token_volume(name: str) -> Json:
     authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     field = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
     sources = [
@@ -213,82 +134,123 @@ def _token_volume(name: str) -> Json:
         {"configMap": authority},
         {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": field}]}},
     ]
-    return {"name": name, "projected": {"sources": sources, "defaultMode": 0o644}}
+    token = {"name": volume, "projected": {"sources": sources, "defaultMode": 0o644}}
+    kept = {name: containers for name, containers in changed.items() if containers}
+    return {**spec, **kept, "volumes": [*(spec.get("volumes") or ()), token]}
 
 
-def problems(pod: Json, old: Json | None) -> Iterator[Problem]:
-    """Yield what is wrong with a pod, also with how it changed."""
+def _mount(container: Json, volume: str) -> Json:
+    mounts = container.get("volumeMounts") or []
+    if any(each.get("mountPath") == TOKEN_PATH for each in mounts):
+        return container
+    mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
+    return {**container, "volumeMounts": [*mounts, mount]}
+
+
+def field_errors(pod: Json, old: Json | None) -> Iterator[FieldError]:
+    """Yield what is wrong with a pod and with how it changed."""
     if old is None or pod["spec"] != old["spec"]:
-        yield from spec_problems(pod.get("spec") or {}, "spec")
+        yield from spec_errors(pod["spec"], "spec")
     if old is None:
         return
-    yield from added_gates(pod["spec"], old["spec"])
-    if _fixed(pod["spec"]) != _fixed(old["spec"]):
-        yield forbidden_field("spec", _UNCHANGED)
+    if _immutable(pod["spec"]) != _immutable(old["spec"]):
+        yield forbidden_field("spec", _IMMUTABLE_RULE)
     nominated = (pod.get("status") or {}).get("nominatedNodeName")
-    if (
-        nominated
-        and nominated != (old.get("status") or {}).get("nominatedNodeName")
-        and pod["spec"].get("nodeName")
-    ):
-        yield forbidden_field(
-            "status.nominatedNodeName", "may not be set on pods that are already bound to a node"
-        )
+    before = (old.get("status") or {}).get("nominatedNodeName")
+    if nominated and nominated != before and pod["spec"].get("nodeName"):
+        why = "may not be set on pods that are already bound to a node"
+        yield forbidden_field("status.nominatedNodeName", why)
 
 
-def _fixed(spec: Json) -> Json:
-    """Return the part of a spec that may not change."""
-    rest = {key: value for key, value in spec.items() if key not in _MAY_CHANGE}
+def _immutable(spec: Json) -> Json:
+    rest = {key: value for key, value in spec.items() if key not in _MUTABLE}
     for containers in _LISTS:
         rest[containers] = [{**each, "image": ""} for each in spec.get(containers) or ()]
-    if spec.get("schedulingGates"):
-        rest.pop("nodeSelector", None)
-        rest.pop("affinity", None)
     return rest
 
 
+def spec_errors(spec: Json, field: str) -> Iterator[FieldError]:
+    """Yield what is wrong with a pod's spec, also one of a template."""
+    volumes: set[Any] = set()
+    for index, each in enumerate(spec.get("volumes") or ()):
+        yield from _name_errors(each.get("name"), f"{field}.volumes[{index}].name", volumes)
+    if not spec.get("containers"):
+        yield required(f"{field}.containers")
+    names: set[Any] = set()
+    for which in ("containers", "initContainers"):
+        for index, each in enumerate(spec.get(which) or ()):
+            place = f"{field}.{which}[{index}]"
+            yield from _name_errors(each.get("name"), f"{place}.name", names)
+            yield from _container_errors(each, place, volumes)
+    policy = spec.get("restartPolicy")
+    if policy and policy not in _RESTART_POLICIES:
+        yield unsupported(f"{field}.restartPolicy", policy, _RESTART_POLICIES)
+    yield from label_errors(spec.get("nodeSelector") or {}, f"{field}.nodeSelector")
+
+
+def _name_errors(name: str | None, field: str, names: set[Any]) -> Iterator[FieldError]:
+    if not name:
+        yield required(field)
+    elif not re.fullmatch(LABEL, name):
+        yield invalid_value(field, name, LABEL_RULE)
+    elif name in names:
+        yield duplicate(field, name)
+    names.add(name)
+
+
+def _container_errors(container: Json, field: str, volumes: set[Any]) -> Iterator[FieldError]:
+    if not container.get("image"):
+        yield required(f"{field}.image")
+    for index, each in enumerate(container.get("volumeMounts") or ()):
+        if each["name"] not in volumes:
+            place = f"{field}.volumeMounts[{index}].name"
+            yield FieldError("FieldValueNotFound", place, f'Not found: "{each["name"]}"')
+    yield from _resource_errors(container.get("resources") or {}, f"{field}.resources")
+
+
+def _resource_errors(resources: Json, field: str) -> Iterator[FieldError]:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for which, amounts in (("limits", limits), ("requests", requests)):
+        for name, text in amounts.items():
+            amount, place = parse_quantity(text), f"{field}.{which}[{name}]"
+            if amount < 0:
+                yield invalid_value(place, text, "must be greater than or equal to 0")
+            if "/" in name and amount % 1:
+                yield invalid_value(place, text, "must be an integer")
+    for name, text in requests.items():
+        if name in limits and parse_quantity(text) > parse_quantity(limits[name]):
+            why = f"must be less than or equal to {name} limit of {limits[name]}"
+            yield invalid_value(f"{field}.requests", text, why)
+        if name not in limits and "/" in name:
+            why = "Limit must be set for non overcommitable resources"
+            yield required(f"{field}.limits", why)
+
+
 def bound(pod: Json, binding: Json, now: str) -> Json:
-    """Return a pod bound to the node that a Binding names. Raises Refusal."""
+    """Return a pod bound to the node that a Binding names. Raises StatusError."""
     metadata, spec = pod["metadata"], pod["spec"]
-    name, node = metadata["name"], (binding.get("target") or {}).get("name")
-    wanted = (binding.get("metadata") or {}).get("uid")
-    if wanted and wanted != metadata["uid"]:
-        place = f"Key: /registry/pods/{metadata['namespace']}/{name}, ResourceVersion: 0"
-        precondition = (
-            f"Precondition failed: UID in precondition: {wanted}, UID in object meta: "
-            f"{metadata['uid']}"
-        )
-        why = f"StorageError: invalid object, Code: 4, {place}, AdditionalErrorMsg: {precondition}"
-        raise conflict(PODS, name, why)
-    if metadata.get("deletionTimestamp"):
-        raise conflict(
-            PODS, name, f"pod {name} is being deleted, cannot be assigned to a host", "binding"
-        )
-    if spec.get("nodeName"):
-        raise conflict(
-            PODS, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"', "binding"
-        )
-    if spec.get("schedulingGates"):
-        raise conflict(PODS, name, f"pod {name} has non-empty .spec.schedulingGates", "binding")
-    status = {
-        key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"
+    name, uid = metadata["name"], (binding.get("metadata") or {}).get("uid")
+    if uid and uid != metadata["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        raise conflict(PODS, name, f"{why}{metadata['uid']}")
+    reasons = {
+        f"pod {name} is being deleted, cannot be assigned to a host": "deletionTimestamp"
+        in metadata,
+        f'pod {name} is already assigned to node "{spec.get("nodeName")}"': spec.get("nodeName"),
+        f"pod {name} has non-empty .spec.schedulingGates": spec.get("schedulingGates"),
     }
-    scheduled = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise conflict(PODS, name, reason, "binding")
+    status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
+    moments = {"lastProbeTime": None, "lastTransitionTime": now}
+    scheduled = {"type": "PodScheduled", "status": "True", **moments}
     status["conditions"] = with_condition(status.get("conditions") or [], scheduled)
-    added = (binding.get("metadata") or {}).get("annotations")
-    if added:
-        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **added}}
-    return {**pod, "metadata": metadata, "spec": {**spec, "nodeName": node}, "status": status}
+    return {**pod, "spec": {**spec, "nodeName": binding["target"]["name"]}, "status": status}
 
 
 def with_condition(conditions: Iterable[Json], condition: Json) -> list[Json]:
-    """Return conditions with one of them set; its transition time is kept where its status is the
-    same."""
+    """Return conditions with one set; an unchanged status keeps its transition time."""
     kept = list(conditions)
     for index, each in enumerate(kept):
         if each["type"] == condition["type"]:
@@ -299,14 +261,16 @@ def with_condition(conditions: Iterable[Json], condition: Json) -> list[Json]:
     return [*kept, condition]
 
 
+def is_ready(body: Json) -> bool:
+    """Tell whether the status of a pod or a node has the condition Ready."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
 def grace_seconds(pod: Json, asked: int | None) -> int:
-    """Return how long a pod may take to end: what is asked for, else its own; none where nothing of
-    it runs."""
-    spec: Mapping[str, Any] = pod["spec"]
-    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in {
-        "Succeeded",
-        "Failed",
-    }:
+    """Return the grace period of a deletion; 0 for a pod of which nothing runs."""
+    spec = pod["spec"]
+    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in ENDED:
         return 0
     own = spec.get("terminationGracePeriodSeconds")
     return max(0, int(asked if asked is not None else own if own is not None else 30))

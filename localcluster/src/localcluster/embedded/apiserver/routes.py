@@ -1,165 +1,231 @@
-"""The routes: from a request to what is done, and to the answer.
+"""Routes: from a request to what is done and the response.
 
-Watches and followed logs have answers that go on. For those a description is returned, and
-whoever speaks HTTP carries it out.
+Watches and logs have responses that go on. For those a description is returned, and the
+application carries it out.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from localcluster.embedded.apiserver import discovery, openapi, subresources, tokens, writing
-from localcluster.embedded.apiserver.answers import Answer, answer
-from localcluster.embedded.apiserver.journal import Unrecorded
-from localcluster.embedded.apiserver.kinds import Json
-from localcluster.embedded.apiserver.lists import page, parse_list
-from localcluster.embedded.apiserver.logs import LogRequest
-from localcluster.embedded.apiserver.objects import Objects, Target
-from localcluster.embedded.apiserver.options import flag
-from localcluster.embedded.apiserver.refusals import (
-    Refusal,
+from localcluster.embedded.apiserver import discovery
+from localcluster.embedded.apiserver.auth import Authenticator
+from localcluster.embedded.apiserver.errors import (
+    StatusError,
     bad_request,
     no_route,
     not_allowed,
-    unauthorized,
+    not_found,
     version_in_future,
 )
-from localcluster.embedded.apiserver.requests import Request, decoded, target_of
+from localcluster.embedded.apiserver.journal import JournalError
+from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json
+from localcluster.embedded.apiserver.lists import encoded_list, page, parse_list
+from localcluster.embedded.apiserver.logs import LogRequest, log_request
+from localcluster.embedded.apiserver.objects import Objects, check_identity, check_replaces
+from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
 from localcluster.embedded.apiserver.selectors import parse_selection
-from localcluster.embedded.apiserver.tables import ASKED, TableEvents, table
-from localcluster.embedded.apiserver.tokens import Gate
-from localcluster.embedded.apiserver.watching import WatchRequest, parse_watch
+from localcluster.embedded.apiserver.tables import ACCEPTED, table
+from localcluster.embedded.apiserver.watches import WatchRequest, parse_watch
+from localcluster.embedded.apiserver.wire import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    Request,
+    Response,
+    Target,
+    body_of,
+    check_kind,
+    delete_options,
+    flag,
+    object_of,
+    patch_of,
+    refuse_dry_run,
+    respond,
+    target_of,
+)
 
 _LOG = logging.getLogger(__name__)
+_TEXT: Final = "text/plain; charset=utf-8"
+_MADE_BY_PUT: Final = frozenset({"leases", "events"})
+"""Kinds of which a PUT creates what is not there."""
+_SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
-COMPACT = "/localcluster/compact"
-"""A POST here makes the server forget its history, as etcd's compaction does. For tests; no real
-server has it."""
+COMPACT: Final = "/localcluster/compact"
+"""A POST here drops the server's history, as etcd's compaction does. No real server has it."""
 
-
-Outcome: TypeAlias = Answer | WatchRequest | LogRequest
+Outcome: TypeAlias = Response | WatchRequest | LogRequest
 
 
 class Routes:
     """Everything that is served."""
 
-    def __init__(self, objects: Objects, address: str, gate: Gate | None = None) -> None:
+    def __init__(
+        self, objects: Objects, address: str, authenticator: Authenticator | None = None
+    ) -> None:
         self._objects = objects
         self._address = address
-        self._gate = gate or Gate()
+        self._authenticator = authenticator or Authenticator()
 
     def handle(self, request: Request) -> Outcome:
-        """Do what a request asks for. Never raises Refusal: that becomes a Status object."""
+        """Do what a request asks for. Errors become Status objects."""
         if request.path in discovery.HEALTH:
-            return Answer(200, b"ok", "text/plain; charset=utf-8")
+            return Response(200, b"ok", _TEXT)
         try:
-            if not self._gate.admits(request.authorization, self._objects.clock()):
-                raise unauthorized()
+            if not self._authenticator.admits(request.authorization, self._objects.clock()):
+                raise StatusError(401, "Unauthorized", "Unauthorized")
             target = target_of(self._objects.kinds, request.path)
-            return self._outside(request) if target is None else self._on(target, request)
-        except Refusal as refusal:
-            return answer(refusal.status, refusal.code)
-        except Unrecorded as error:
+            return self._without_target(request) if target is None else self._on(target, request)
+        except StatusError as error:
+            return respond(error.status, error.code)
+        except JournalError as error:
             _LOG.error("%s %s was refused: %s", request.method, request.path, error)
-            full = Refusal(500, "InternalError", f"Internal error occurred: {error}")
-            return answer(full.status, full.code)
+            failed = StatusError(500, "InternalError", f"Internal error occurred: {error}")
+            return respond(failed.status, failed.code)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            # What was sent is not of the form that this kind of request has, and the real server's
-            # types would say so.
+            # The body has not the form of its kind, which the real server's Go types would find.
             _LOG.info("%s %s cannot be read", request.method, request.path, exc_info=True)
             unread = bad_request(f"the request cannot be read: {error!r}")
-            return answer(unread.status, unread.code)
+            return respond(unread.status, unread.code)
 
-    def _outside(self, request: Request) -> Answer:
+    def _without_target(self, request: Request) -> Response:
         if request.path == COMPACT and request.method == "POST":
             self._objects.store.compact()
-            return answer({"version": self._objects.store.version})
-        if request.path in tokens.REVIEWS and request.method == "POST":
-            return answer(tokens.review(tokens.REVIEWS[request.path], decoded(request)), 201)
+            return respond({"version": self._objects.store.version})
         found = discovery.document(self._objects.kinds, request.path, self._address)
-        found = found or openapi.document(self._objects.kinds, request.path)
-        if found is None and self._is_of_built_in_group(request.path):
-            raise no_route()
-        if found is None:
-            return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
-        return answer(found)
-
-    def _is_of_built_in_group(self, path: str) -> bool:
-        parts = path.strip("/").split("/")
-        group = parts[1] if parts[0] == "apis" and len(parts) > 2 else ""
+        if found is not None:
+            return respond(found)
+        parts = request.path.strip("/").split("/")
         known = {each.group for each in self._objects.kinds.all() if not each.custom}
-        return (parts[0] == "api" and len(parts) > 1) or (bool(group) and group in known)
+        if parts[0] == "api" or (parts[0] == "apis" and len(parts) > 2 and parts[1] in known):
+            raise no_route()
+        return Response(404, b"404 page not found\n", _TEXT)
 
     def _on(self, target: Target, request: Request) -> Outcome:
         if (target.subresource, request.method) == ("token", "POST"):
-            return self._token(target, request)
+            account = self._objects.get(target)
+            now = self._objects.clock()
+            return respond(
+                self._authenticator.token_for(account.body, body_of(request), now), code=201
+            )
         level = target.subresource or ("object" if target.name else "collection")
         route = _ROUTES.get((level, request.method))
         if route is None:
             raise not_allowed()
         return route(self._objects, target, request)
 
-    def _token(self, target: Target, request: Request) -> Answer:
-        account = self._objects.get(Target(target.resource, target.namespace, target.name))
-        return answer(
-            self._gate.token_for(account.body, decoded(request), self._objects.clock()), 201
-        )
-
 
 def _list(objects: Objects, target: Target, request: Request) -> Outcome:
-    selection = parse_selection(target.resource, request.query, target.namespace)
+    resource = target.resource
+    selection = parse_selection(resource, request.query, target.namespace)
     if flag(request.query, "watch"):
-        include = request.query.get("includeObject") or "Metadata"
-        shown = (
-            TableEvents(target.resource, objects.clock, include) if _wants_table(request) else None
-        )
-        return WatchRequest(target.resource, selection, parse_watch(request.query), shown)
-    body = page(objects.store, target.resource, selection, parse_list(request.query))
-    if not _wants_table(request):
-        return Answer(200, body)
+        return WatchRequest(resource, selection, parse_watch(request.query))
+    body = page(objects.store, resource, selection, parse_list(request.query))
+    if ACCEPTED not in request.accept:
+        return Response(200, body)
     listed = msgspec.json.decode(body)
-    return answer(_table(objects, target, request, listed["items"], listed["metadata"]))
+    return respond(table(resource, listed["items"], listed["metadata"], objects.clock()))
 
 
-def _wants_table(request: Request) -> bool:
-    return ASKED in request.accept.decode("latin-1")
-
-
-def _table(
-    objects: Objects, target: Target, request: Request, bodies: Iterable[Json], metadata: Json
-) -> Json:
-    include = request.query.get("includeObject") or "Metadata"
-    return table(target.resource, bodies, metadata, objects.clock(), include=include)
-
-
-def _get(objects: Objects, target: Target, request: Request) -> Answer:
+def _get(objects: Objects, target: Target, request: Request) -> Response:
     asked = request.query.get("resourceVersion", "")
     if asked.isdecimal() and int(asked) > objects.store.version:
         raise version_in_future(int(asked), objects.store.version)
     found = objects.get(target)
-    if not _wants_table(request):
-        return answer(found)
-    version = {"resourceVersion": found.body["metadata"]["resourceVersion"]}
-    return answer(_table(objects, target, request, [found.body], version))
+    if ACCEPTED not in request.accept:
+        return respond(found)
+    version = {"resourceVersion": str(found.version)}
+    return respond(table(target.resource, [found.body], version, objects.clock()))
 
 
-_ROUTES: Mapping[tuple[str, str], Callable[[Objects, Target, Request], Outcome]] = {
+def _create(objects: Objects, target: Target, request: Request) -> Response:
+    refuse_dry_run(request.query)
+    if target.resource.namespaced and not target.namespace:
+        raise not_allowed()
+    return respond(objects.create(target, object_of(request, target.resource)), 201)
+
+
+def _replace(objects: Objects, target: Target, request: Request) -> Response:
+    refuse_dry_run(request.query)
+    body = object_of(request, target.resource)
+    check_identity(target, body, named=True)
+    if objects.find(target) is None:
+        if target.resource.plural not in _MADE_BY_PUT:
+            raise not_found(target.resource, target.name)
+        metadata = {k: each for k, each in body["metadata"].items() if k != "resourceVersion"}
+        return respond(objects.create(target, {**body, "metadata": metadata}), 201)
+    check_replaces(target, body)
+    return respond(objects.change(target, lambda _: body))
+
+
+def _patch(objects: Objects, target: Target, request: Request) -> Response:
+    refuse_dry_run(request.query)
+    resource, patch = target.resource, patch_of(request, target.resource)
+    applies = request.content_type == APPLY_PATCH
+    if applies:
+        check_kind(patch, resource)
+        check_identity(target, patch, named=True)
+        if objects.find(target) is None:
+            return respond(objects.create(target, patch), 201)
+    merge: Callable[[Any, Any], Any] = strategic_merge
+    if request.content_type == JSON_PATCH:
+        merge = json_patch
+    elif request.content_type == MERGE_PATCH or resource.custom:
+        merge = merge_patch
+
+    def change(old: Json) -> Json:
+        new: Json = merge(old, patch)
+        check_kind(new, resource)
+        return new
+
+    return respond(objects.change(target, change))
+
+
+def _delete(objects: Objects, target: Target, request: Request) -> Response:
+    return respond(objects.delete(target, delete_options(request)))
+
+
+def _delete_collection(objects: Objects, target: Target, request: Request) -> Response:
+    resource, options = target.resource, delete_options(request)
+    if resource is NAMESPACES or (resource.namespaced and not target.namespace):
+        raise not_allowed()
+    selection = parse_selection(resource, request.query, target.namespace)
+    version = objects.store.version
+    there: Iterable[Any] = objects.store.items(resource.store_key, target.namespace)
+    found = [each for each in there if selection.matches(each.body)]
+    for each in found:
+        objects.delete(Target(resource, *each.name), options)
+    return Response(200, encoded_list(resource, {"resourceVersion": str(version)}, found))
+
+
+def _bind(objects: Objects, target: Target, request: Request) -> Response:
+    refuse_dry_run(request.query)
+    binding = body_of(request)
+    name = (binding.get("metadata") or {}).get("name") or ""
+    if not name or target.name not in {"", name}:
+        raise bad_request("name in URL does not match name in Binding object")
+    objects.bind(Target(PODS, target.namespace, name), binding)
+    return respond({**_SUCCESS, "code": 201}, 201)
+
+
+def _log(objects: Objects, target: Target, request: Request) -> LogRequest | Response:
+    found = log_request(objects, target, request.query)
+    return Response(204, b"", "text/plain") if found is None else found
+
+
+_ROUTES: Final[Mapping[tuple[str, str], Callable[[Objects, Target, Request], Outcome]]] = {
     ("collection", "GET"): _list,
-    ("collection", "POST"): writing.create,
-    ("collection", "DELETE"): writing.delete_all,
+    ("collection", "POST"): _create,
+    ("collection", "DELETE"): _delete_collection,
     ("object", "GET"): _get,
-    ("object", "PUT"): writing.put,
-    ("object", "PATCH"): writing.patch,
-    ("object", "DELETE"): writing.delete,
+    ("object", "PUT"): _replace,
+    ("object", "PATCH"): _patch,
+    ("object", "DELETE"): _delete,
     ("status", "GET"): _get,
-    ("status", "PUT"): writing.put,
-    ("status", "PATCH"): writing.patch,
-    ("scale", "GET"): subresources.get_scale,
-    ("scale", "PUT"): subresources.change_scale,
-    ("scale", "PATCH"): subresources.change_scale,
-    ("binding", "POST"): subresources.bind,
-    ("eviction", "POST"): subresources.evict,
-    ("log", "GET"): subresources.log,
+    ("status", "PUT"): _replace,
+    ("status", "PATCH"): _patch,
+    ("binding", "POST"): _bind,
+    ("log", "GET"): _log,
 }

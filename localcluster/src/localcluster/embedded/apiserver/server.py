@@ -1,4 +1,4 @@
-"""All parts of the server put together, with the objects that every cluster begins with."""
+"""Puts the server together and creates the objects that every cluster begins with."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,23 +6,24 @@ from random import Random
 from typing import Final
 
 from localcluster.embedded.apiserver.app import App
+from localcluster.embedded.apiserver.auth import Authenticator
 from localcluster.embedded.apiserver.controllers import (
     Controllers,
     Definitions,
-    Emptying,
-    Furnishing,
-    Nodes,
+    NamespaceDefaults,
+    NamespaceDeletion,
+    NodeTaints,
 )
 from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
-from localcluster.embedded.apiserver.garbage import Garbage
+from localcluster.embedded.apiserver.garbage import GarbageCollector
 from localcluster.embedded.apiserver.journal import FileJournal, restore
 from localcluster.embedded.apiserver.kinds import Json, Kinds
-from localcluster.embedded.apiserver.objects import Objects, Target
+from localcluster.embedded.apiserver.objects import Objects
 from localcluster.embedded.apiserver.routes import Routes
 from localcluster.embedded.apiserver.store import Store
-from localcluster.embedded.apiserver.tokens import Gate
-from localcluster.embedded.apiserver.volumes import Volumes
-from localcluster.embedded.apiserver.watching import Watches
+from localcluster.embedded.apiserver.volumes import VolumeBinder
+from localcluster.embedded.apiserver.watches import Watches
+from localcluster.embedded.apiserver.wire import Target
 
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES: Final = {
@@ -31,8 +32,17 @@ _PRIORITIES: Final = {
 }
 
 
+def controllers_of(objects: Objects) -> Controllers:
+    """Return all controllers of a server."""
+    immediate = (Definitions, NamespaceDefaults, NodeTaints)
+    delayed = (GarbageCollector, NamespaceDeletion, VolumeBinder, ReplicaSets, Deployments)
+    return Controllers(
+        objects.store, [each(objects) for each in immediate], [each(objects) for each in delayed]
+    )
+
+
 class Server:
-    """A server without its port. With a journal it goes on where the last one that had it ended."""
+    """A server without its port. It restores itself from an existing journal."""
 
     def __init__(
         self,
@@ -45,49 +55,35 @@ class Server:
         restored = restore(journal, self.store) if journal is not None else False
         self._journal = FileJournal(journal) if journal is not None else None
         if self._journal is not None:
-            self.store.keep(self._journal)
+            self.store.record_to(self._journal)
         self.objects = Objects(self.store, Kinds(), random=Random())
-        self.controllers = Controllers(
-            self.objects,
-            prompt=(Definitions(self.objects), Furnishing(self.objects), Nodes(self.objects)),
-            late=(
-                Garbage(self.objects),
-                Emptying(self.objects),
-                Volumes(self.objects),
-                ReplicaSets(self.objects),
-                Deployments(self.objects),
-            ),
-        )
+        self.controllers = controllers_of(self.objects)
         watches = Watches(self.store, Random())
-        self.app = App(Routes(self.objects, address, Gate(secret)), watches, self.controllers)
+        self.routes = Routes(self.objects, address, Authenticator(secret))
+        self.app = App(self.routes, watches, self.controllers)
         if restored:
-            self.store.retell()
+            self.store.replay()
         else:
-            self._begin(begin_with)
-        self.controllers.settle_all()
+            self._create_initial(begin_with)
+        self.controllers.run_all()
         if not restored:
-            self.store.compact()  # what was there before the first client is no history
+            self.store.compact()  # what was created before the first client is no history
 
     def close(self) -> None:
         """Close the journal."""
         if self._journal is not None:
             self._journal.close()
 
-    def _begin(self, documents: Iterable[Json]) -> None:
+    def _create_initial(self, documents: Iterable[Json]) -> None:
         for name in _NAMESPACES:
             self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name, value in _PRIORITIES.items():
-            head = {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": name},
-            }
-            self._create({**head, "value": value})
+            head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+            self._create({**head, "metadata": {"name": name}, "value": value})
         for document in documents:
             self._create(document)
 
     def _create(self, body: Json) -> None:
         resource = self.objects.kinds.of_kind(body["apiVersion"], body["kind"])
-        assert resource is not None, f"{body['kind']} is no kind to begin with"
+        assert resource is not None, f"{body['kind']} is not served"
         self.objects.create(Target(resource, body["metadata"].get("namespace", "")), body)
-        self.controllers.settle()

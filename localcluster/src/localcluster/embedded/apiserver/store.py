@@ -1,16 +1,15 @@
-"""The store: objects by kind, namespace and name; one counter of versions; and a log of changes for
-each kind.
+"""The store: objects by kind, namespace and name, one version counter, a change log for each kind.
 
-    put, remove     give the next version to a change and append it to the log of its kind
-    since(version)  the changes after a version, or `Expired` where the log no longer reaches back
-    so far at(version)     the objects as they were, found by undoing the changes since
-    compact()       forgets the log: from then on only what happens later can be watched
+    put, remove      give the next version to a change and append it to the log of its kind
+    since(version)   the changes after a version, or `Expired` where the log does not reach back
+    at(version)      the objects as they were, found by undoing the changes since
+    compact()        drops the log: only later changes can be watched
 
 Objects are encoded once, when they are stored; lists and watches share these bytes.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -25,19 +24,16 @@ _KEPT = 10_000
 
 
 class Expired(Exception):
-    """The log does not reach back to the version that was asked for; `oldest` is the first one that
-    is known."""
+    """The log does not reach back to a version; `oldest` is the first that it knows."""
 
     def __init__(self, oldest: int) -> None:
-        """Keep the oldest version from which changes are known."""
         super().__init__(f"the log begins after version {oldest}")
         self.oldest = oldest
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object as it stands in the store, with its bytes. `body` begins with kind and
-    apiVersion."""
+    """A stored object with its bytes. `body` begins with kind and apiVersion."""
 
     body: Json
     raw: bytes
@@ -57,8 +53,7 @@ class Stored:
 
 @dataclass(slots=True)
 class Change:
-    """One change of one object: `before` is None for a new one; of one that went, `now` is the last
-    state."""
+    """One change: `before` is None for a new object; `now` of a removed one is its last state."""
 
     version: int
     before: Stored | None
@@ -81,10 +76,10 @@ class Change:
 
 
 class Journal(Protocol):
-    """Where changes are kept beyond the life of the process."""
+    """Keeps changes beyond the life of the process."""
 
     def record(self, kind: str, change: Change) -> None:
-        """Keep a change. What it raises undoes the change."""
+        """Keep a change. If it raises, the change does not happen."""
         ...
 
 
@@ -105,19 +100,19 @@ class Store:
         self._compacted = 1
         self._listeners: list[Listener] = []
 
-    def keep(self, journal: Journal) -> None:
+    def record_to(self, journal: Journal) -> None:
         """Record every change from now on."""
         self._journal = journal
 
-    def retell(self) -> None:
-        """Tell the listeners of every object that there is, as if it were new."""
+    def replay(self) -> None:
+        """Report every object to the listeners as if it were new."""
         for kind, objects in self._objects.items():
             for each in objects.values():
                 for listener in self._listeners:
                     listener(kind, Change(each.version, None, each, gone=False))
 
-    def listen(self, listener: Listener) -> None:
-        """Tell `listener` of every change from now on, right after it happened."""
+    def subscribe(self, listener: Listener) -> None:
+        """Report every change from now on to `listener`, right after it happened."""
         self._listeners.append(listener)
 
     def find(self, kind: str, name: Name) -> Stored | None:
@@ -128,28 +123,20 @@ class Store:
         """Return the objects of a kind, of one namespace or of all, by name."""
         return _ordered(self._objects.get(kind, {}), namespace)
 
-    def kinds(self) -> tuple[str, ...]:
-        """Return the kinds of which there are objects."""
-        return tuple(kind for kind, objects in self._objects.items() if objects)
-
     def put(self, kind: str, body: Json) -> Stored:
-        """Store an object in place of the one of its name; it gets the next version. Raises what
-        the journal raises."""
-        version = self.version + 1
-        now = encoded(body, version)
-        objects = self._objects.setdefault(kind, {})
-        change = Change(version, objects.get(now.name), now, gone=False)
-        self._take(kind, change)
+        """Store an object under its name with the next version. Raises what the journal raises."""
+        now = encoded(body, self.version + 1)
+        self._take(kind, Change(now.version, self.find(kind, now.name), now, gone=False))
         return now
 
     def remove(self, kind: str, name: Name) -> Stored:
-        """Take an object out; its last state gets the next version.
+        """Remove an object; its last state gets the next version.
 
         Raises KeyError where there is none, and what the journal raises.
         """
-        before, version = self._objects[kind][name], self.version + 1
-        now = encoded(before.body, version)
-        self._take(kind, Change(version, before, now, gone=True))
+        before = self._objects[kind][name]
+        now = encoded(before.body, self.version + 1)
+        self._take(kind, Change(now.version, before, now, gone=True))
         return now
 
     def since(self, kind: str, version: int) -> Sequence[Change]:
@@ -171,17 +158,17 @@ class Store:
         return _ordered(objects, namespace)
 
     def compact(self) -> None:
-        """Forget every change so far; the objects stay."""
+        """Drop every change so far; the objects stay."""
         self._compacted = self.version
         self._logs.clear()
 
     def restore(self, kind: str, change: Change) -> None:
-        """Take in a change that an earlier process made."""
-        before = self._objects.get(kind, {}).get(change.name)
+        """Apply a change that an earlier process made."""
+        before = self.find(kind, change.name)
         self._apply(kind, Change(change.version, before, change.now, change.gone))
 
     def _take(self, kind: str, change: Change) -> None:
-        """Record a change, make it and tell of it: what cannot be recorded does not happen."""
+        """Record, apply and report a change; one that cannot be recorded does not happen."""
         if self._journal is not None:
             self._journal.record(kind, change)
         self._apply(kind, change)
@@ -190,7 +177,6 @@ class Store:
 
     def _apply(self, kind: str, change: Change) -> None:
         objects, log = self._objects.setdefault(kind, {}), self._logs.setdefault(kind, [])
-        # A changed object keeps its place; one that is made anew comes last.
         objects[change.name] = change.now
         if change.gone:
             del objects[change.name]
@@ -202,8 +188,7 @@ class Store:
 
 
 def encoded(body: Json, version: int) -> Stored:
-    """Return an object as it is stored: with this version, kind and apiVersion first, and its
-    bytes."""
+    """Return an object as it is stored: kind and apiVersion first, with this version."""
     metadata = {**body["metadata"], "resourceVersion": str(version)}
     whole = {"kind": body["kind"], "apiVersion": body["apiVersion"], **body, "metadata": metadata}
     return Stored(whole, msgspec.json.encode(whole), version)
@@ -214,21 +199,11 @@ def event_line(kind: str, raw: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), raw)
 
 
-def listed(kind: str, api_version: str, item: Stored) -> bytes:
-    """Return a built-in object's bytes as they stand in a list: without kind and apiVersion."""
-    skipped = len(msgspec.json.encode({"kind": kind, "apiVersion": api_version}))
-    return b"{" + item.raw[skipped:]
-
-
 def _version_of(change: Change) -> int:
     return change.version
 
 
 def _ordered(objects: dict[Name, Stored], namespace: str) -> list[Stored]:
-    return list(_in_order(objects, namespace))
-
-
-def _in_order(objects: dict[Name, Stored], namespace: str) -> Iterator[Stored]:
-    for name in sorted(objects, key="/".join):  # as pages of a list are counted, and as etcd has it
-        if not namespace or name[0] == namespace:
-            yield objects[name]
+    # Sorted by their keys in etcd, which is how the pages of a list are counted.
+    names = sorted(objects, key="/".join)
+    return [objects[name] for name in names if not namespace or name[0] == namespace]
