@@ -1,4 +1,4 @@
-"""A custom resource of the tests' own: `things`, with a schema, defaults, status and scale."""
+"""A custom resource of the tests' own: `things`, with a schema, defaults and a status."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -98,13 +98,7 @@ def _definition() -> Json:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": schema},
-        "subresources": {
-            "status": {},
-            "scale": {
-                "specReplicasPath": ".spec.replicas",
-                "statusReplicasPath": ".status.replicas",
-            },
-        },
+        "subresources": {"status": {}},
     }
     names = {"plural": PLURAL, "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
     return {

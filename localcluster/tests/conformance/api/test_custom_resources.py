@@ -171,7 +171,7 @@ class TestWriting:
         assert things.patch("t", {"spec": {"replicas": 5}})["metadata"]["generation"] == 2
 
 
-class TestStatusAndScale:
+class TestStatus:
     def test_a_status_that_comes_with_a_new_object_is_dropped(self, things: Things) -> None:
         assert "status" not in things.create("t", status={"x": 1})
 
@@ -190,27 +190,3 @@ class TestStatusAndScale:
         things.patch("t", {"spec": {"replicas": 2}})
         with things.api.refused(409, "Conflict"):
             things.patch_status("t", {"metadata": {"resourceVersion": old}, "status": {"x": 1}})
-
-    def test_scale_shows_and_sets_the_replicas(self, things: Things) -> None:
-        things.create("t", {"replicas": 3})
-        things.patch_status("t", {"status": {"replicas": 2}})
-        custom = things.api.custom
-        scale = custom.get_namespaced_custom_object_scale(
-            GROUP, VERSION, things.namespace, PLURAL, "t"
-        )
-        assert (scale["kind"], scale["spec"], scale["status"]["replicas"]) == (
-            "Scale",
-            {"replicas": 3},
-            2,
-        )
-        body = {"spec": {"replicas": 5}}
-        custom.patch_namespaced_custom_object_scale(
-            GROUP,
-            VERSION,
-            things.namespace,
-            PLURAL,
-            "t",
-            body,
-            _content_type="application/merge-patch+json",
-        )
-        assert things.read("t")["spec"]["replicas"] == 5

@@ -70,16 +70,6 @@ class TestPods:
             api.core.read_namespaced_pod("p", namespace).metadata.deletion_grace_period_seconds == 5
         )
 
-    def test_an_eviction_deletes(self, api: ApiCalls, namespace: str) -> None:
-        api.core.create_namespaced_pod(namespace, pod("p"))
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": "p", "namespace": namespace},
-        }
-        api.core.create_namespaced_pod_eviction("p", namespace, body)
-        assert api.read_or_none(lambda: api.core.read_namespaced_pod("p", namespace)) is None
-
     def test_a_collection_is_deleted_by_label(self, api: ApiCalls, namespace: str) -> None:
         for name, value in (("a", "1"), ("b", "1"), ("c", "2")):
             api.core.create_namespaced_pod(namespace, pod(name, {"group": value}))
@@ -173,45 +163,6 @@ class TestOwners:
                 is None
             ),
             "the owned object is gone",
-        )
-
-    def test_what_is_orphaned_stays_and_forgets_its_owner(
-        self, api: ApiCalls, namespace: str
-    ) -> None:
-        owner = api.core.create_namespaced_config_map(namespace, config_map("owner"))
-        api.core.create_namespaced_config_map(namespace, self.owned("owned", owner))
-        api.core.delete_namespaced_config_map("owner", namespace, propagation_policy="Orphan")
-        api.wait_until(
-            lambda: (
-                api.read_or_none(lambda: api.core.read_namespaced_config_map("owner", namespace))
-                is None
-            ),
-            "the owner is gone",
-        )
-        assert not api.core.read_namespaced_config_map("owned", namespace).metadata.owner_references
-
-    def test_in_the_foreground_the_owner_goes_last(self, api: ApiCalls, namespace: str) -> None:
-        owner = api.core.create_namespaced_config_map(namespace, config_map("owner"))
-        owned = self.owned("owned", owner)
-        owned["metadata"]["finalizers"] = ["test/hold"]  # type: ignore[index]  # JSON
-        owned["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = True  # type: ignore[index]  # JSON
-        api.core.create_namespaced_config_map(namespace, owned)
-        api.core.delete_namespaced_config_map("owner", namespace, propagation_policy="Foreground")
-        api.wait_until(
-            lambda: (
-                api.core.read_namespaced_config_map("owned", namespace).metadata.deletion_timestamp
-            ),
-            "the owned object is told to go",
-        )
-        held = api.core.read_namespaced_config_map("owner", namespace).metadata
-        assert held.finalizers == ["foregroundDeletion"]
-        api.core.patch_namespaced_config_map("owned", namespace, {"metadata": {"finalizers": None}})
-        api.wait_until(
-            lambda: (
-                api.read_or_none(lambda: api.core.read_namespaced_config_map("owner", namespace))
-                is None
-            ),
-            "the owner is gone too",
         )
 
     def test_what_is_made_for_an_owner_that_never_was_goes(

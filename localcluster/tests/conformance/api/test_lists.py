@@ -87,37 +87,6 @@ class TestSelectors:
             api.core.list_namespaced_pod(namespace, field_selector="spec.color=red")
         assert "field label not supported: spec.color" in refusal.message
 
-    @pytest.mark.parametrize(
-        ("selector", "message"),
-        [
-            pytest.param(
-                "a=-b",
-                'values[0][a]: Invalid value: "-b": a valid label must be',
-                id="a value of no label",
-            ),
-            pytest.param(
-                "a in (b,-c)",
-                'values[0][a]: Invalid value: "-c": a valid label must be',
-                id="one of several",
-            ),
-            pytest.param(
-                "a>b",
-                (
-                    "values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be "
-                    "an "
-                    "integer"
-                ),
-                id="more than a word",
-            ),
-        ],
-    )
-    def test_what_no_label_can_be_is_not_looked_for(
-        self, api: ApiCalls, namespace: str, selector: str, message: str
-    ) -> None:
-        with api.refused(400, "BadRequest") as refusal:
-            api.get(maps(namespace), labelSelector=selector)
-        assert refusal.message.startswith(f"unable to parse requirement: {message}")
-
 
 class TestPages:
     def test_a_list_of_any_version_comes_whole(self, api: ApiCalls, namespace: str) -> None:
@@ -142,43 +111,6 @@ class TestPages:
                 maps(namespace), labelSelector="own=1", resourceVersion=version, **query
             )
             assert [each["metadata"]["name"] for each in found["items"]] == ["a"]
-
-    @pytest.mark.parametrize(
-        ("query", "message"),
-        [
-            pytest.param(
-                {"resourceVersion": "1", "resourceVersionMatch": "Exactly"},
-                (
-                    'resourceVersionMatch: Unsupported value: "Exactly": supported values: '
-                    '"Exact", '
-                    '"NotOlderThan", ""'
-                ),
-                id="a match that is none",
-            ),
-            pytest.param(
-                {"resourceVersion": "0", "resourceVersionMatch": "Exact"},
-                (
-                    'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden '
-                    "for "
-                    'resourceVersion "0"'
-                ),
-                id="exactly any version",
-            ),
-            pytest.param(
-                {"watch": "1", "resourceVersion": "1", "resourceVersionMatch": "NotOlderThan"},
-                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch "
-                "unless sendInitialEvents"
-                " is provided",
-                id="a match for a watch",
-            ),
-        ],
-    )
-    def test_versions_that_cannot_be_meant_are_refused(
-        self, api: ApiCalls, namespace: str, query: dict[str, str], message: str
-    ) -> None:
-        with api.refused(422, "Invalid") as refusal:
-            api.get(maps(namespace), **query)
-        assert refusal.message == f'ListOptions.meta.k8s.io "" is invalid: {message}'
 
     def test_pages_together_are_the_list_as_it_was_at_the_first(
         self, api: ApiCalls, namespace: str

@@ -131,19 +131,6 @@ class TestStatus:
         api.core.delete_node(name)
 
 
-class TestScale:
-    def test_a_deployment_is_scaled_beside_itself(self, api: ApiCalls, namespace: str) -> None:
-        template = {
-            "metadata": {"labels": {"a": "b"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}]},
-        }
-        spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-        api.apps.create_namespaced_deployment(namespace, {"metadata": {"name": "d"}, "spec": spec})
-        api.apps.patch_namespaced_deployment_scale("d", namespace, {"spec": {"replicas": 2}})
-        assert api.apps.read_namespaced_deployment("d", namespace).spec.replicas == 2
-        api.apps.delete_namespaced_deployment("d", namespace)
-
-
 class Kubelet:
     """A kubelet that serves one log and remembers what it was asked."""
 

@@ -9,7 +9,6 @@ import pytest
 
 from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
-from localcluster.errors import KubectlError
 from localcluster.progress import Lines
 from localcluster.specs import Backend, NodeSpec
 from localcluster.testing.clusters import Shown
@@ -66,41 +65,6 @@ def test_a_pod_is_applied_followed_shown_and_deleted(
     }
     assert "Successfully assigned default/p to n1" in kubectl("describe", "pod", "p")
     assert kubectl("delete", "pod", "p").startswith('pod "p" deleted')
-
-
-def test_what_needs_no_file_is_made_without_one(embedded: LocalCluster) -> None:
-    kubectl = embedded.kubectl
-    assert kubectl("create", "namespace", "made") == "namespace/made created\n"
-    assert (
-        kubectl("-n", "made", "create", "configmap", "c", "--from-literal=a=b")
-        == "configmap/c created\n"
-    )
-    assert kubectl("-n", "made", "get", "configmap", "c", "-o", "jsonpath={.data}") == '{"a":"b"}'
-    assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
-
-
-def test_a_typing_error_is_told_before_anything_is_made(embedded: LocalCluster) -> None:
-    body = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": "j"},
-        "spec": {"tfReplicaSpec": {}},
-    }
-    with pytest.raises(
-        KubectlError, match=r'strict decoding error: unknown field "spec.tfReplicaSpec"'
-    ):
-        embedded.kubectl("apply", "-f", "-", stdin=json.dumps(body))
-
-
-def test_a_node_is_emptied_for_maintenance_and_given_back(
-    embedded: LocalCluster, tmp_path: Path
-) -> None:
-    kubectl = embedded.kubectl
-    kubectl("apply", "-f", "-", stdin=pod("q", "exec sleep 1000", tmp_path / "never"))
-    kubectl("wait", "--for=condition=Ready", "pod/q", "--timeout=30s")
-    assert "pod/q evicted" in kubectl("drain", "n1", "--force", "--timeout=30s")
-    assert kubectl("get", "nodes", "--no-headers").split()[:2] == ["n1", "Ready,SchedulingDisabled"]
-    kubectl("uncordon", "n1")
 
 
 def test_who_does_not_show_the_token_is_not_let_in(embedded: LocalCluster) -> None:

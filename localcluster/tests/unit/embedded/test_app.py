@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from localcluster.embedded.apiserver.app import LARGEST_BYTES, App, Message
-from localcluster.embedded.apiserver.watching import Watches
-from tests.unit.embedded.world import World, config_map
+from localcluster.embedded.apiserver.app import MAX_BODY_BYTES, App, Message
+from localcluster.embedded.apiserver.watches import Watches
+from tests.unit.embedded.api_server import ApiServer, config_map
 
 PATH = "/api/v1/namespaces/ns/configmaps"
 GONE: Message = {"type": "http.disconnect"}
@@ -20,9 +20,9 @@ def piece(body: bytes, *, more: bool = False) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-def sent(world: World, method: str, path: str, *messages: Message) -> list[Message]:
+def sent(server: ApiServer, method: str, path: str, *messages: Message) -> list[Message]:
     """What is sent back when these messages come in."""
-    app = App(world.routes, Watches(world.store, Random(1)), world.controllers)
+    app = App(server.routes, Watches(server.store, Random(1)), server.controllers)
     coming, answers = list(messages), list[Message]()
 
     async def receive() -> Message:
@@ -44,10 +44,10 @@ def sent(world: World, method: str, path: str, *messages: Message) -> list[Messa
 
 
 def test_a_body_in_pieces_is_one_body() -> None:
-    world, body = World(), msgspec.json.encode(config_map("c"))
-    answers = sent(world, "POST", PATH, piece(body[:7], more=True), piece(body[7:]))
+    server, body = ApiServer(), msgspec.json.encode(config_map("c"))
+    answers = sent(server, "POST", PATH, piece(body[:7], more=True), piece(body[7:]))
     assert answers[0]["status"] == 201
-    assert "c" in world.names("configmaps")
+    assert "c" in server.names("configmaps")
 
 
 @pytest.mark.parametrize(
@@ -60,29 +60,15 @@ def test_a_body_in_pieces_is_one_body() -> None:
 )
 def test_half_a_request_is_not_carried_out(begun: tuple[Message, ...]) -> None:
     """Without its body a deletion would be one without preconditions."""
-    world = World()
-    world.create("configmaps", config_map("c"))
-    assert sent(world, "DELETE", f"{PATH}/c", *begun, GONE) == []
-    assert "c" in world.names("configmaps")
+    server = ApiServer()
+    server.create("configmaps", config_map("c"))
+    assert sent(server, "DELETE", f"{PATH}/c", *begun, GONE) == []
+    assert "c" in server.names("configmaps")
 
 
 def test_a_body_that_is_too_long_is_not_kept_until_its_end() -> None:
-    world = World()
-    half = piece(b"x" * (LARGEST_BYTES // 2 + 1), more=True)
-    answers = sent(world, "POST", PATH, half, half)
+    server = ApiServer()
+    half = piece(b"x" * (MAX_BODY_BYTES // 2 + 1), more=True)
+    answers = sent(server, "POST", PATH, half, half)
     said: Any = msgspec.json.decode(answers[1]["body"])
     assert (answers[0]["status"], said["reason"]) == (413, "RequestEntityTooLarge")
-
-
-def test_warnings_stand_in_the_head_of_the_answer() -> None:
-    world = World()
-    body = {
-        "apiVersion": "test.io/v1",
-        "kind": "Widget",
-        "metadata": {"name": "w"},
-        "spec": {"sise": 1},
-    }
-    answers = sent(
-        world, "POST", "/apis/test.io/v1/namespaces/ns/widgets", piece(msgspec.json.encode(body))
-    )
-    assert (b"warning", b'299 - "unknown field \\"spec.sise\\""') in answers[0]["headers"]

@@ -3,42 +3,42 @@ come."""
 
 import pytest
 
-from localcluster.embedded.apiserver.deletion import Options
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.patches import merge_patch
-from tests.unit.embedded.world import World, pod
+from localcluster.embedded.apiserver.wire import DeleteOptions
+from tests.unit.embedded.api_server import ApiServer, pod
 
 
-def deployed(replicas: int, strategy: str = "RollingUpdate") -> World:
-    world = World()
+def deployed(replicas: int, strategy: str = "RollingUpdate") -> ApiServer:
+    server = ApiServer()
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod()["spec"]}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    world.create(
+    server.create(
         "deployments", {"metadata": {"name": "d"}, "spec": {**spec, "strategy": {"type": strategy}}}
     )
-    world.settle()
-    return world
+    server.settle()
+    return server
 
 
-def patch(world: World, plural: str, name: str, body: Json, subresource: str = "") -> None:
-    world.objects.change(
-        world.target(plural, name, subresource), lambda old: merge_patch(old, body)
+def patch(server: ApiServer, plural: str, name: str, body: Json, subresource: str = "") -> None:
+    server.objects.change(
+        server.target(plural, name, subresource), lambda old: merge_patch(old, body)
     )
-    world.settle()
+    server.settle()
 
 
-def make_ready(world: World) -> None:
+def make_ready(server: ApiServer) -> None:
     """Say of every pod that it runs and is ready."""
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    for name in world.names("pods"):
-        if not world.get("pods", name)["spec"].get("nodeName"):  # type: ignore[index]  # it was listed just now
-            world.objects.bind(world.target("pods", name), {"target": {"name": "n"}})
-        patch(world, "pods", name, {"status": status}, "status")
+    for name in server.names("pods"):
+        if not server.get("pods", name)["spec"].get("nodeName"):  # type: ignore[index]  # it was listed just now
+            server.objects.bind(server.target("pods", name), {"target": {"name": "n"}})
+        patch(server, "pods", name, {"status": status}, "status")
 
 
-def images(world: World) -> list[str]:
+def images(server: ApiServer) -> list[str]:
     """The image of each pod that is not going."""
-    every = [each.body for each in world.store.items("pods", "ns")]
+    every = [each.body for each in server.store.items("pods", "ns")]
     return sorted(
         each["spec"]["containers"][0]["image"]
         for each in every
@@ -46,43 +46,45 @@ def images(world: World) -> list[str]:
     )
 
 
-def status(world: World) -> Json:
-    found = world.get("deployments", "d")
+def status(server: ApiServer) -> Json:
+    found = server.get("deployments", "d")
     assert found is not None
     body: Json = found["status"]
     return body
 
 
-def change_image(world: World) -> None:
+def change_image(server: ApiServer) -> None:
     containers = [{"name": "c", "image": "i:2"}]
-    patch(world, "deployments", "d", {"spec": {"template": {"spec": {"containers": containers}}}})
+    patch(server, "deployments", "d", {"spec": {"template": {"spec": {"containers": containers}}}})
 
 
-def end_leaving(world: World) -> None:
+def end_leaving(server: ApiServer) -> None:
     """Let the pods that are going be gone, as their node would."""
-    for each in world.store.items("pods", "ns"):
+    for each in server.store.items("pods", "ns"):
         if "deletionTimestamp" in each.body["metadata"]:
-            world.objects.delete(world.target("pods", each.name[1]), Options(grace_seconds=0))
-    world.settle()
+            server.objects.delete(
+                server.target("pods", each.name[1]), DeleteOptions(grace_period_seconds=0)
+            )
+    server.settle()
 
 
 def test_it_gets_its_pods_and_owns_them_by_way_of_a_replica_set() -> None:
-    world = deployed(2)
-    (replica_set,) = world.names("replicasets")
-    names = world.names("pods")
+    server = deployed(2)
+    (replica_set,) = server.names("replicasets")
+    names = server.names("pods")
     assert len(names) == 2
     assert all(name.startswith(f"{replica_set}-") for name in names)
-    (owner,) = (world.get("pods", names[0]) or {})["metadata"]["ownerReferences"]
+    (owner,) = (server.get("pods", names[0]) or {})["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("ReplicaSet", replica_set, True)
 
 
 def test_its_status_follows_its_pods() -> None:
-    world = deployed(2)
-    assert (status(world)["replicas"], status(world)["unavailableReplicas"]) == (2, 2)
-    make_ready(world)
-    assert (status(world)["availableReplicas"], status(world)["observedGeneration"]) == (2, 1)
+    server = deployed(2)
+    assert (status(server)["replicas"], status(server)["unavailableReplicas"]) == (2, 2)
+    make_ready(server)
+    assert (status(server)["availableReplicas"], status(server)["observedGeneration"]) == (2, 1)
     conditions = {
-        each["type"]: (each["status"], each["reason"]) for each in status(world)["conditions"]
+        each["type"]: (each["status"], each["reason"]) for each in status(server)["conditions"]
     }
     assert conditions == {
         "Available": ("True", "MinimumReplicasAvailable"),
@@ -92,42 +94,42 @@ def test_its_status_follows_its_pods() -> None:
 
 @pytest.mark.parametrize("replicas", [0, 1, 4])
 def test_it_grows_and_shrinks(replicas: int) -> None:
-    world = deployed(2)
-    patch(world, "deployments", "d", {"spec": {"replicas": replicas}})
-    assert len(world.names("pods")) == replicas
+    server = deployed(2)
+    patch(server, "deployments", "d", {"spec": {"replicas": replicas}})
+    assert len(server.names("pods")) == replicas
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_is_lost_is_made_anew(phase: str) -> None:
-    world = deployed(2)
-    first, second = world.names("pods")
-    world.objects.delete(world.target("pods", first))
-    patch(world, "pods", second, {"status": {"phase": phase}}, "status")
-    assert len(set(world.names("pods")) - {first, second}) == 2
+    server = deployed(2)
+    first, second = server.names("pods")
+    server.objects.delete(server.target("pods", first))
+    patch(server, "pods", second, {"status": {"phase": phase}}, "status")
+    assert len(set(server.names("pods")) - {first, second}) == 2
 
 
 def test_recreate_ends_the_old_pods_before_it_makes_new_ones() -> None:
-    world = deployed(2, "Recreate")
-    make_ready(world)
-    change_image(world)
-    assert images(world) == []
-    assert len(world.names("pods")) == 2
-    end_leaving(world)
-    assert images(world) == ["i:2", "i:2"]
+    server = deployed(2, "Recreate")
+    make_ready(server)
+    change_image(server)
+    assert images(server) == []
+    assert len(server.names("pods")) == 2
+    end_leaving(server)
+    assert images(server) == ["i:2", "i:2"]
 
 
 def test_a_rolling_update_keeps_the_old_pods_until_the_new_are_ready() -> None:
-    world = deployed(2)
-    make_ready(world)
-    change_image(world)
-    assert images(world) == ["i:1", "i:1", "i:2", "i:2"]
-    make_ready(world)
-    end_leaving(world)
-    assert images(world) == ["i:2", "i:2"]
+    server = deployed(2)
+    make_ready(server)
+    change_image(server)
+    assert images(server) == ["i:1", "i:1", "i:2", "i:2"]
+    make_ready(server)
+    end_leaving(server)
+    assert images(server) == ["i:2", "i:2"]
 
 
 def test_everything_goes_with_it() -> None:
-    world = deployed(2)
-    world.objects.delete(world.target("deployments", "d"))
-    world.settle()
-    assert (world.names("replicasets"), world.names("pods")) == ([], [])
+    server = deployed(2)
+    server.objects.delete(server.target("deployments", "d"))
+    server.settle()
+    assert (server.names("replicasets"), server.names("pods")) == ([], [])

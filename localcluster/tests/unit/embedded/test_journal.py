@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.embedded.apiserver.journal import FileJournal, Unrecorded, restore
+from localcluster.embedded.apiserver.journal import FileJournal, JournalError, restore
 from localcluster.embedded.apiserver.server import Server
 from localcluster.embedded.apiserver.store import Change, Expired, Store
-from tests.unit.embedded.world import WIDGETS, World, config_map
+from tests.unit.embedded.api_server import WIDGETS, ApiServer, config_map
 
 
 class TestRestart:
     def test_objects_versions_and_history_come_back(self, tmp_path: Path) -> None:
         path = tmp_path / "journal"
-        first = World()
+        first = ApiServer()
         store, journal = Store(), FileJournal(path)
-        store.keep(journal)
+        store.record_to(journal)
         for kind, change in first.log:
             assert kind
             if not change.gone:
@@ -25,7 +25,7 @@ class TestRestart:
         journal.close()
         again = Store()
         assert restore(path, again)
-        for kind in store.kinds():
+        for kind in {kind for kind, _ in first.log}:
             assert again.items(kind) == store.items(kind)
             assert [each.now for each in again.since(kind, 1)] == [
                 each.now for each in store.since(kind, 1)
@@ -35,7 +35,7 @@ class TestRestart:
     def test_a_line_that_was_cut_is_left_out(self, tmp_path: Path) -> None:
         path = tmp_path / "journal"
         store, journal = Store(), FileJournal(path)
-        store.keep(journal)
+        store.record_to(journal)
         for name in ("a", "b"):
             metadata = {"name": name, "uid": name}
             store.put("things", {"apiVersion": "v1", "kind": "Thing", "metadata": metadata})
@@ -84,52 +84,54 @@ class Full:
 
     def record(self, kind: str, change: Change) -> None:
         if self.is_full:
-            raise Unrecorded("the change cannot be kept: no space left on device")
+            raise JournalError("the change cannot be written: no space left on device")
         self.lines.append(f"{kind} {change.name[1]}")
 
 
 class TestFullDisk:
     @pytest.fixture
-    def world(self) -> World:
-        world = World()
+    def server(self) -> ApiServer:
+        server = ApiServer()
         self.disk = Full()
-        world.store.keep(self.disk)
-        return world
+        server.store.record_to(self.disk)
+        return server
 
     def test_a_change_that_cannot_be_kept_is_refused_and_does_not_happen(
-        self, world: World
+        self, server: ApiServer
     ) -> None:
-        world.create("configmaps", config_map("a"))
-        before, told = world.store.version, len(world.log)
+        server.create("configmaps", config_map("a"))
+        before, told = server.store.version, len(server.log)
         self.disk.is_full = True
         path = "/api/v1/namespaces/ns/configmaps"
         for code, said in (
-            world.ask("POST", path, config_map("b")),
-            world.ask("PATCH", f"{path}/a", {"data": {"x": "1"}}, "application/merge-patch+json"),
-            world.ask("DELETE", f"{path}/a"),
+            server.request("POST", path, config_map("b")),
+            server.request(
+                "PATCH", f"{path}/a", {"data": {"x": "1"}}, "application/merge-patch+json"
+            ),
+            server.request("DELETE", f"{path}/a"),
         ):
             assert (code, said["reason"]) == (500, "InternalError")
-            assert said["message"].endswith("the change cannot be kept: no space left on device")
-        assert (world.names("configmaps"), world.store.version, len(world.log)) == (
+            assert said["message"].endswith("the change cannot be written: no space left on device")
+        assert (server.names("configmaps"), server.store.version, len(server.log)) == (
             ["a", "kube-root-ca.crt"],
             before,
             told,
         )
 
-    def test_afterwards_all_goes_on(self, world: World) -> None:
+    def test_afterwards_all_goes_on(self, server: ApiServer) -> None:
         self.disk.is_full = True
-        world.ask("POST", "/api/v1/namespaces/ns/configmaps", config_map("a"))
+        server.request("POST", "/api/v1/namespaces/ns/configmaps", config_map("a"))
         self.disk.is_full = False
-        version = world.store.version
-        assert world.create("configmaps", config_map("a"))["metadata"]["resourceVersion"] == str(
+        version = server.store.version
+        assert server.create("configmaps", config_map("a"))["metadata"]["resourceVersion"] == str(
             version + 1
         )
-        assert [each.now.name[1] for each in world.store.since("configmaps", version)] == ["a"]
+        assert [each.now.name[1] for each in server.store.since("configmaps", version)] == ["a"]
 
     def test_a_device_that_takes_nothing_is_told_of(self) -> None:
         store, journal = Store(), FileJournal(Path("/dev/full"))
-        store.keep(journal)
-        with pytest.raises(Unrecorded, match="No space left on device"):
+        store.record_to(journal)
+        with pytest.raises(JournalError, match="No space left on device"):
             store.put("things", thing("a"))
         journal.close()
         assert store.items("things") == []
@@ -137,11 +139,11 @@ class TestFullDisk:
     def test_a_line_of_which_a_part_could_be_written_leaves_no_trace(self, tmp_path: Path) -> None:
         path = tmp_path / "journal"
         store, journal = Store(), FileJournal(path)
-        store.keep(journal)
+        store.record_to(journal)
         store.put("things", thing("a"))
         _let_files_grow(path.stat().st_size + 10)
         try:
-            with pytest.raises(Unrecorded, match=r"10 of [0-9]+ bytes could be written"):
+            with pytest.raises(JournalError, match=r"only 10 of [0-9]+ bytes fit"):
                 store.put("things", thing("b"))
         finally:
             _let_files_grow(resource.RLIM_INFINITY)
@@ -161,7 +163,7 @@ def _let_files_grow(size: int) -> None:
 def test_a_store_that_comes_back_remembers_no_more_than_one_that_went_on(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     store, journal = Store(), FileJournal(path)
-    store.keep(journal)
+    store.record_to(journal)
     for _ in range(30):
         store.put("things", thing("a"))
     journal.close()

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trustme
 
+from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.logs import LogRequest, fetch
-from localcluster.embedded.apiserver.refusals import Refusal
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -31,7 +31,7 @@ async def asked(serve: Serve) -> bytes:
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
         try:
             port = server.sockets[0].getsockname()[1]
-            found = await fetch(LogRequest(port, "/containerLogs/ns/p/c"), patience_seconds=0.5)
+            found = await fetch(LogRequest(port, "/containerLogs/ns/p/c"), timeout_seconds=0.5)
             return b"".join([piece async for piece in found.pieces])
         finally:
             await asyncio.wait_for(ended.wait(), 20)
@@ -80,7 +80,7 @@ def test_a_log_is_passed_on(pieces: tuple[bytes, ...]) -> None:
 )
 def test_an_agent_that_does_not_answer_is_left(pieces: tuple[bytes, ...], why: str) -> None:
     with pytest.raises(
-        Refusal, match=rf'Get "https://127.0.0.1:\d+/containerLogs/ns/p/c": .*{why}'
+        StatusError, match=rf'Get "https://127.0.0.1:\d+/containerLogs/ns/p/c": .*{why}'
     ) as refused:
         asyncio.run(asked(saying(*pieces)))
     assert refused.value.code == 500

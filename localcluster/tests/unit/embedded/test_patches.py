@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
-from localcluster.embedded.apiserver.refusals import Refusal
 
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["a", "b"])
 VALUES = st.recursive(
@@ -189,17 +189,6 @@ def test_strategic_merges(target: Any, patch: Any, wanted: Any) -> None:
             id="replace in a list",
         ),
         pytest.param(
-            [{"op": "move", "from": "/a/b", "path": "/m"}],
-            {"a": {}, "l": [1, 2], "m": 1},
-            id="move",
-        ),
-        pytest.param(
-            [{"op": "copy", "from": "/a", "path": "/m"}],
-            {"a": {"b": 1}, "l": [1, 2], "m": {"b": 1}},
-            id="copy",
-        ),
-        pytest.param([{"op": "replace", "path": "", "value": {}}], {}, id="replace the whole"),
-        pytest.param(
             [
                 {"op": "test", "path": "/a/b", "value": 1},
                 {"op": "add", "path": "/x~1y~0z", "value": 2},
@@ -229,6 +218,6 @@ def test_json_patches(operations: Any, wanted: Any) -> None:
     ],
 )
 def test_json_patches_that_cannot_be_applied(operation: Any) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         json_patch({"a": {"b": 1}, "l": [1, 2]}, [operation])
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")

@@ -3,12 +3,12 @@
 import pytest
 
 from localcluster.embedded.apiserver.kinds import Json
-from tests.unit.embedded.world import World, config_map, patched, pod, refusal
+from tests.unit.embedded.api_server import ApiServer, config_map, patched, pod, refusal
 
 
 class TestAdmission:
     def test_a_pod_gets_its_account_its_token_and_its_tolerations(self) -> None:
-        made = World().create("pods", pod())
+        made = ApiServer().create("pods", pod())
         spec = made["spec"]
         assert (spec["serviceAccountName"], spec["priority"], made["status"]["phase"]) == (
             "default",
@@ -25,7 +25,8 @@ class TestAdmission:
 
     def test_a_pod_that_wants_no_token_gets_none(self) -> None:
         assert (
-            "volumes" not in World().create("pods", pod(automountServiceAccountToken=False))["spec"]
+            "volumes"
+            not in ApiServer().create("pods", pod(automountServiceAccountToken=False))["spec"]
         )
 
     @pytest.mark.parametrize(
@@ -53,17 +54,6 @@ class TestAdmission:
             pytest.param(
                 {
                     "containers": [
-                        {"name": "c", "image": "i", "resources": {"requests": {"cpu": "x"}}}
-                    ]
-                },
-                'Pod in version "v1" cannot be handled as a Pod: quantities must match the '
-                "regular expression"
-                " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-                id="an amount that is none",
-            ),
-            pytest.param(
-                {
-                    "containers": [
                         {
                             "name": "c",
                             "image": "i",
@@ -79,45 +69,27 @@ class TestAdmission:
         ],
     )
     def test_pods_that_are_refused(self, spec: Json, message: str) -> None:
-        world = World()
-        assert str(refusal(lambda: world.create("pods", pod(**spec)))) == message
+        server = ApiServer()
+        assert str(refusal(lambda: server.create("pods", pod(**spec)))) == message
 
     def test_what_a_pod_is_may_not_change(self) -> None:
-        world = World()
-        world.create("pods", pod())
+        server = ApiServer()
+        server.create("pods", pod())
         image = {
             "spec": {
                 "containers": [
-                    {**(world.get("pods", "p") or {})["spec"]["containers"][0], "image": "i:2"}
+                    {**(server.get("pods", "p") or {})["spec"]["containers"][0], "image": "i:2"}
                 ]
             }
         }
-        assert patched(world, "pods", "p", image)["spec"]["containers"][0]["image"] == "i:2"
-        refused = refusal(lambda: patched(world, "pods", "p", {"spec": {"schedulerName": "other"}}))
+        assert patched(server, "pods", "p", image)["spec"]["containers"][0]["image"] == "i:2"
+        refused = refusal(
+            lambda: patched(server, "pods", "p", {"spec": {"schedulerName": "other"}})
+        )
         assert "pod updates may not change fields other than" in str(refused)
 
     def test_nothing_is_made_in_a_namespace_that_goes(self) -> None:
-        world = World()
-        world.objects.delete(world.target("namespaces", "ns"))
-        refused = refusal(lambda: world.create("configmaps", config_map("late")))
+        server = ApiServer()
+        server.objects.delete(server.target("namespaces", "ns"))
+        refused = refusal(lambda: server.create("configmaps", config_map("late")))
         assert (refused.code, "because it is being terminated" in str(refused)) == (403, True)
-
-
-class TestLimits:
-    @pytest.mark.parametrize(
-        ("resources", "quality"),
-        [
-            pytest.param({}, "BestEffort", id="nothing asked for"),
-            pytest.param({"requests": {"cpu": "1"}}, "Burstable", id="something asked for"),
-            pytest.param(
-                {"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed", id="everything limited"
-            ),
-            pytest.param({"limits": {"cpu": "1"}}, "Burstable", id="not everything limited"),
-            pytest.param(
-                {"limits": {"nvidia.com/gpu": "1"}}, "BestEffort", id="devices do not count"
-            ),
-        ],
-    )
-    def test_the_quality_of_service(self, resources: Json, quality: str) -> None:
-        container = {"name": "c", "image": "i", "resources": resources}
-        assert World().create("pods", pod(containers=[container]))["status"]["qosClass"] == quality

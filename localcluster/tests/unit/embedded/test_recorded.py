@@ -1,5 +1,4 @@
-"""The same requests, in the same order, as were sent to a real API server: the answers are the
-recorded ones."""
+"""Replays requests that were sent to a real API server and expects its recorded answers."""
 
 import json
 import re
@@ -13,10 +12,8 @@ import pytest
 import yaml
 
 from localcluster.embedded import backend
-from localcluster.embedded.apiserver.answers import Answer
-from localcluster.embedded.apiserver.requests import Request
-from localcluster.embedded.apiserver.routes import Routes
 from localcluster.embedded.apiserver.server import Server
+from localcluster.embedded.apiserver.wire import Request, Response
 
 _RECORDED: Final = Path(__file__).parents[2] / "data" / "apiserver" / "answers.jsonl"
 _DRAWN: Final = frozenset(
@@ -39,23 +36,33 @@ _UID: Final = re.compile(
 _LATE: Final = frozenset({"list limit", "cr after crd delete", "node get", "dep get"})
 """Before these some time passed, in which the slower controllers acted."""
 
-DIFFERENT: Mapping[str, str] = {
+_NO_NOTE_ON_RULES: Final = (
+    *("cr invalid no size", "cr invalid size string", "cr invalid color", "cr invalid long"),
+    *("cr invalid at", "cr invalid list type", "cr invalid item type", "cr invalid map"),
+    *(
+        "cr invalid null size",
+        "cr invalid bool",
+        "cr no spec",
+        "cr status bad",
+        "cr status bad two",
+    ),
+)
+DIFFERENT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_NO_NOTE_ON_RULES, "it does not add that CEL rules were not checked"),
     "path /version": "it says that it is embedded",
     "path /api": "another address",
     "path /apis/coordination.k8s.io/v1": "no hash of the stored version",
     "discovery": "no hash of the stored version",
-    "pod type error": "Go's types have other names for places",
-    "pod spec immutable": "the rule is said, not the difference",
-    "label selector bad": "the words of a parser that is not copied",
-    "label selector bad2": "the words of a parser that is not copied",
+    "pod spec immutable": "it gives the rule, not the difference",
+    "label selector bad": "the words of another parser",
+    "label selector bad2": "the words of another parser",
     "continue bad": "the words of another parser of JSON",
     "list rv future": "another present version",
     "list rv exact old": "the real server was young and had all of its history",
-    "cr invalid size float": "one error of two for a fraction",
-    "cr invalid spec string": "no second error from the scale subresource",
-    "cr invalid spec list": "no second error from the scale subresource",
-    "cr status bad two": "the real server words one of two errors with a shorter path",
+    "list limit": "kube-root-ca.crt has no description",
+    "list limit with selector": "kube-root-ca.crt has no description",
     "crd delete": "no condition Terminating",
+    "cr list": "not so many objects",
     "node create": "conditions without times stay as they are",
     "node get": "no annotation for the time to live of secrets in a kubelet",
     "dep get": "names and texts of ReplicaSets have another hash",
@@ -63,7 +70,7 @@ DIFFERENT: Mapping[str, str] = {
     "dep pods": "names and texts of ReplicaSets have another hash",
     "token": "a token of our own",
 }
-"""What is answered in another way, and why that is left so. A line that is no longer true fails."""
+"""What is answered differently, and why. A line that is no longer true fails."""
 
 
 @cache
@@ -76,16 +83,16 @@ def answered() -> dict[str, tuple[int, Any]]:
     """Code and body of the embedded server's answers, by label."""
     kinds = (Path(backend.__file__).parent / "kinds").glob("*.yaml")
     server = Server("here", begin_with=[yaml.safe_load(each.read_text()) for each in kinds])
-    routes, found = Routes(server.objects, "here"), {}
+    routes, found = server.routes, {}
     for each in recorded():
         if each["label"] in _LATE:
-            server.controllers.settle_all()
+            server.controllers.run_all()
         path, _, query = each["path"].partition("?")
         headers = {b"content-type": each["content_type"].encode()}
         body = (each["body"] or "").encode()
         answer = routes.handle(Request.of(each["method"], path, query.encode(), headers, body))
-        assert isinstance(answer, Answer)
-        server.controllers.settle()
+        assert isinstance(answer, Response)
+        server.controllers.run_immediate()
         found[each["label"]] = answer.code, _alike(_parsed(answer.body))
     return found
 

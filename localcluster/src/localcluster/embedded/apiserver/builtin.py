@@ -1,19 +1,59 @@
 """Defaults and checks of the built-in kinds other than pods."""
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from localcluster.embedded.apiserver import definitions, pods
-from localcluster.embedded.apiserver.errors import FieldError, invalid_value, required
+from localcluster.embedded.apiserver.errors import (
+    FieldError,
+    StatusError,
+    invalid_value,
+    required,
+)
 from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.metadata import name_errors
 
 NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_MICRO_TIME: Final = re.compile(r"[-\d]{10}T[:\d]{8}\.\d{6}(Z|[+-]\d\d:\d\d)")
 _NODE_INFO: Final = (
     *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
     *("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"),
 )
+
+
+def check_types(resource: Resource, body: Json, code: int) -> None:
+    """Refuse values that the real server's types refuse and that a client gets wrong easily.
+
+    These are values of labels, annotations and data that are no strings, and Lease times without
+    microseconds. Raises StatusError.
+    """
+    metadata = body.get("metadata") or {}
+    texts = {key: metadata.get(key) for key in ("labels", "annotations")}
+    texts.update({} if resource.custom else {"data": body.get("data")})
+    for field, values in texts.items():
+        for key, value in ({} if values is None else values).items():
+            if not isinstance(value, str | None):
+                found = "bool" if isinstance(value, bool) else "number"
+                place = f"{resource.kind}.{field}.{key}"
+                raise _unreadable(
+                    resource,
+                    code,
+                    f"json: cannot unmarshal {found} into Go struct field {place} of type string",
+                )
+    if resource.plural == "leases":
+        for key in ("acquireTime", "renewTime"):
+            value = _spec(body).get(key)
+            if value is not None and not _MICRO_TIME.fullmatch(value):
+                layout = '"2006-01-02T15:04:05.000000Z07:00"'
+                raise _unreadable(resource, code, f'parsing time "{value}" as {layout}: no match')
+
+
+def _unreadable(resource: Resource, code: int, why: str) -> StatusError:
+    named = f'{resource.kind} in version "{resource.version}"'
+    reason = "BadRequest" if code == 400 else "Invalid"
+    return StatusError(code, reason, f"{named} cannot be handled as a {resource.kind}: {why}")
 
 
 def with_defaults(resource: Resource, body: Json) -> Json:

@@ -74,6 +74,7 @@ class Objects:
     def create(self, target: Target, body: Json) -> Stored:
         """Store a new object. Raises StatusError."""
         resource = target.resource
+        builtin.check_types(resource, body, 400)
         body = self._named(target, body)
         name = body["metadata"]["name"]
         self._check_namespace(resource, target.namespace, name)
@@ -92,6 +93,7 @@ class Objects:
         """
         resource, old = target.resource, self.get(target)
         asked = change(old.body)
+        builtin.check_types(resource, asked, 422)
         new = self._merged(target, old, asked)
         errors = [*metadata_errors(asked, old.body), *_field_errors(resource, new, old.body)]
         if errors:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from localcluster.embedded.events import tell
+from localcluster.embedded.events import emit_event
 from localcluster.embedded.operator.actions import (
     Action,
     CreatePod,
@@ -262,7 +262,7 @@ class Operator:
             "namespace": body["metadata"]["namespace"],
             "uid": body["metadata"]["uid"],
         }
-        tell(self._client, rules.controller, about, (kind, reason, message))
+        emit_event(self._client, rules.controller, about, (kind, reason, message))
 
 
 def _controller(body: Json) -> Json | None:

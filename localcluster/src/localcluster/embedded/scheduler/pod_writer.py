@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from localcluster.embedded.events import tell
+from localcluster.embedded.events import emit_event
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
 
@@ -72,7 +72,9 @@ class PodWriter:
             "kind": "Pod",
             **{key: metadata[key] for key in ("name", "namespace", "uid")},
         }
-        tell(self._client, str(pod["spec"].get("schedulerName")), about, (kind, reason, message))
+        emit_event(
+            self._client, str(pod["spec"].get("schedulerName")), about, (kind, reason, message)
+        )
 
 
 def status_patch(pod: Json, reason: str, message: str, now: str) -> Json | None:

@@ -1,5 +1,4 @@
-"""A server without HTTP for tests: a store, the kinds, controllers that act when told, a clock that
-stands still."""
+"""A server without HTTP for tests; controllers run when a test says so, its clock stands still."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,24 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from localcluster.embedded.apiserver.answers import Answer
-from localcluster.embedded.apiserver.controllers import (
-    Controllers,
-    Definitions,
-    Emptying,
-    Furnishing,
-    Nodes,
-)
-from localcluster.embedded.apiserver.deployments import Deployments, ReplicaSets
-from localcluster.embedded.apiserver.garbage import Garbage
+from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
-from localcluster.embedded.apiserver.objects import Objects, Target
+from localcluster.embedded.apiserver.objects import Objects
 from localcluster.embedded.apiserver.patches import merge_patch
-from localcluster.embedded.apiserver.refusals import Refusal
-from localcluster.embedded.apiserver.requests import JSON, Request
 from localcluster.embedded.apiserver.routes import Routes
+from localcluster.embedded.apiserver.server import controllers_of
 from localcluster.embedded.apiserver.store import Change, Store
-from localcluster.embedded.apiserver.volumes import Volumes
+from localcluster.embedded.apiserver.wire import JSON, Request, Response, Target
 
 WIDGETS = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -42,13 +31,7 @@ WIDGETS = {
                 "name": "v1",
                 "served": True,
                 "storage": True,
-                "subresources": {
-                    "status": {},
-                    "scale": {
-                        "specReplicasPath": ".spec.size",
-                        "statusReplicasPath": ".status.size",
-                    },
-                },
+                "subresources": {"status": {}},
                 "schema": {
                     "openAPIV3Schema": {
                         "type": "object",
@@ -90,8 +73,8 @@ class Clock:
 
 
 @dataclass
-class World:
-    """Everything behind the routes."""
+class ApiServer:
+    """Everything behind the routes, with a namespace `ns` and a custom resource `widgets`."""
 
     store: Store = field(default_factory=Store)
     kinds: Kinds = field(default_factory=Kinds)
@@ -100,26 +83,16 @@ class World:
 
     def __post_init__(self) -> None:
         self.objects = Objects(self.store, self.kinds, self.clock, Random(1))
-        self.controllers = Controllers(
-            self.objects,
-            (Definitions(self.objects), Furnishing(self.objects), Nodes(self.objects)),
-            (
-                Garbage(self.objects),
-                Emptying(self.objects),
-                Volumes(self.objects),
-                ReplicaSets(self.objects),
-                Deployments(self.objects),
-            ),
-        )
+        self.controllers = controllers_of(self.objects)
         self.routes = Routes(self.objects, "here")
-        self.store.listen(lambda kind, change: self.log.append((kind, change)))
+        self.store.subscribe(lambda kind, change: self.log.append((kind, change)))
         self.create("namespaces", {"metadata": {"name": "ns"}})
         self.create("customresourcedefinitions", WIDGETS)
         self.settle()
 
     def settle(self) -> None:
         """Let every controller act."""
-        self.controllers.settle_all()
+        self.controllers.run_all()
 
     def resource(self, plural: str) -> Resource:
         return next(each for each in self.kinds.all() if each.plural == plural)
@@ -139,7 +112,7 @@ class World:
     def names(self, plural: str) -> list[str]:
         return [each.name[1] for each in self.store.items(self.resource(plural).store_key, "ns")]
 
-    def ask(
+    def request(
         self, method: str, path: str, body: object = None, content: str = JSON
     ) -> tuple[int, Any]:
         """One request as HTTP brings it; the answer's code and body."""
@@ -150,7 +123,7 @@ class World:
         answer = self.routes.handle(
             Request.of(method, path, query.encode(), {b"content-type": content.encode()}, raw)
         )
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, Response)
         return answer.code, msgspec.json.decode(
             answer.body
         ) if answer.content_type == JSON else answer.body
@@ -179,14 +152,14 @@ def owner(body: Json, **more: object) -> Json:
     }
 
 
-def patched(world: World, plural: str, name: str, patch: Json, subresource: str = "") -> Json:
+def patched(server: ApiServer, plural: str, name: str, patch: Json, subresource: str = "") -> Json:
     """An object after a merge patch."""
-    target = world.target(plural, name, subresource)
-    return world.objects.change(target, lambda old: merge_patch(old, patch)).body
+    target = server.target(plural, name, subresource)
+    return server.objects.change(target, lambda old: merge_patch(old, patch)).body
 
 
-def refusal(work: Callable[[], object]) -> Refusal:
+def refusal(work: Callable[[], object]) -> StatusError:
     """What is raised instead of doing what was asked."""
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusError) as refused:
         work()
     return refused.value
