@@ -1,7 +1,7 @@
 """Kubernetes quantities ("500m", "2Gi") as exact decimals, for admission and resource fields."""
 
 import re
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import Final
 
 _SUFFIXES = {
@@ -23,8 +23,6 @@ _SUFFIXES = {
 }
 
 
-_DECIMAL: Final = ("E", "P", "T", "G", "M", "k", "", "m")
-_BINARY: Final = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "")
 _QUANTITY: Final = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i|[numkMGTPE])|([eE][+-]?\d+))?", re.ASCII
 )
@@ -38,26 +36,6 @@ def parse_quantity(text: str | float) -> Decimal:
         raise ValueError(f'"{text}" is not a quantity')
     number, suffix, exponent = found.groups()
     return Decimal(f"{number}{exponent or ''}") * _SUFFIXES.get(suffix or "", Decimal(1))
-
-
-def canonical(text: str | float) -> str:
-    """Write a quantity as the API server stores those of containers and nodes. Raises ValueError.
-
-    To a thousandth, rounded up, with the largest suffix that needs no fraction: "0.5" is 500m,
-    "1.5Gi" is 1536Mi."""
-    value = parse_quantity(text).quantize(Decimal("0.001"), rounding=ROUND_CEILING)
-    binary = (
-        str(text).strip().endswith("i")
-        and abs(value) >= 1024
-        and value == value.to_integral_value()
-    )
-    if value == 0:
-        return "0"
-    for suffix in _BINARY if binary else _DECIMAL:
-        scaled = value / _SUFFIXES.get(suffix, Decimal(1))
-        if scaled == scaled.to_integral_value():
-            return f"{scaled:.0f}{suffix}"
-    return f"{value:.0f}"
 
 
 def format_integer(value: Decimal) -> str:
