@@ -98,13 +98,15 @@ def _after(
 
 def _seated(demand: Demand, left: Mapping[str, Mapping[str, int]]) -> bool:
     """Whether every fixed pod finds a place in what is left, on any node."""
-    return _seat([asks for count, asks in demand.fixed.values() for _ in range(count)], left)
+    return _seat(
+        [requests_of for count, requests_of in demand.fixed.values() for _ in range(count)], left
+    )
 
 
-def _seat(asks: list[Amounts], left: Mapping[str, Mapping[str, int]]) -> bool:
-    if not asks:
+def _seat(requests_of: list[Amounts], left: Mapping[str, Mapping[str, int]]) -> bool:
+    if not requests_of:
         return True
-    first, rest = asks[0], asks[1:]
+    first, rest = requests_of[0], requests_of[1:]
     for node, amounts in left.items():
         if _fits(first, amounts):
             taken = {
@@ -121,14 +123,14 @@ def _apart(
     """A fixed pod may lie on a server of its own only where none of the job's servers has room left
     for it."""
     found = []
-    for role, (_, asks) in demand.fixed.items():
+    for role, (_, requests_of) in demand.fixed.items():
         alone = [
             node for node, roles in observed.items() if roles.get(role) and node not in servers
         ]
         roomy = [
             node
             for node in sorted(servers)
-            if _fits(asks, _left_on(demand, free[node], observed[node]))
+            if _fits(requests_of, _left_on(demand, free[node], observed[node]))
         ]
         if alone and roomy:
             found.append(
@@ -142,7 +144,7 @@ def _left_on(demand: Demand, free: Amounts, roles: Mapping[str, int]) -> dict[st
     each = {
         "ps": demand.ps_asks,
         "worker": demand.worker_asks,
-        **{r: asks for r, (_, asks) in demand.fixed.items()},
+        **{r: requests_of for r, (_, requests_of) in demand.fixed.items()},
     }
     left = dict(free)
     for role, count in roles.items():
@@ -151,8 +153,8 @@ def _left_on(demand: Demand, free: Amounts, roles: Mapping[str, int]) -> dict[st
     return left
 
 
-def _fits(asks: Amounts, left: Amounts) -> bool:
-    return all(left.get(resource, 0) >= amount for resource, amount in asks.items())
+def _fits(requests_of: Amounts, left: Amounts) -> bool:
+    return all(left.get(resource, 0) >= amount for resource, amount in requests_of.items())
 
 
 def _miscounted(demand: Demand, observed: Observed) -> list[str]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from tests.harness.api import Json
 from tests.harness.brute_force import Observed, complaints, fewest_servers
-from tests.harness.chronicle import Counts
-from tests.harness.jobs import LightJob
-from tests.harness.recording import Change
-from tests.harness.room import free_room
+from tests.harness.free_resources import free_resources
+from tests.harness.job_recorder import Counts
+from tests.harness.light_jobs import LightJob
 from tests.harness.small_jobs import at
+from tests.harness.watch_recorder import Change
 
 _LABELS = "training.kubeflow.org"
 _ROLES = {"server": "ps"}
@@ -130,7 +130,9 @@ class _Replay:
         roles = Counter(_role(pod) for pod in pods)
         counts: Counts = (roles["ps"], roles["worker"])
         job = at(self._jobs[name], counts)
-        return PlacedGang(job, free_room(self._nodes, others, job.templates()["Worker"]), observed)
+        return PlacedGang(
+            job, free_resources(self._nodes, others, job.templates()["Worker"]), observed
+        )
 
 
 def _job_of(pod: Json) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tests.harness.chronicle import Chronicle, Counts
-from tests.harness.jobs import Kind, LightJob
-from tests.harness.scene import Scene
+from tests.harness.job_recorder import Counts, JobRecorder
+from tests.harness.light_jobs import Kind, LightJob
+from tests.harness.scenario import Scenario
 
 SMALL: Final = {"cpu": "200m", "memory": "64Mi"}
 _ENDLESS: Final = {"--epochs": "0", "--examples-per-epoch": "640"}
@@ -50,9 +50,9 @@ def bounds(counts: Counts) -> dict[str, str]:
     }
 
 
-def set_bounds(stage: Scene, job: LightJob, counts: Counts) -> None:
+def set_bounds(scenario: Scenario, job: LightJob, counts: Counts) -> None:
     """Change the job's bounds as its user would, which asks for a rescale to these counts."""
-    stage.api.patch(stage.path(job), {"metadata": {"annotations": bounds(counts)}})
+    scenario.api.patch(scenario.path(job), {"metadata": {"annotations": bounds(counts)}})
 
 
 def at(job: LightJob, counts: Counts) -> LightJob:
@@ -60,17 +60,19 @@ def at(job: LightJob, counts: Counts) -> LightJob:
     return replace(job, ps=counts[0], workers=counts[1])
 
 
-def wait_training(stage: Scene, chronicle: Chronicle, job: LightJob, seconds: float = 90.0) -> None:
+def wait_training(
+    scenario: Scenario, recorder: JobRecorder, job: LightJob, seconds: float = 90.0
+) -> None:
     """Wait until the job trains at its counts, has saved a checkpoint in this run, and its profile
     says so."""
 
     def trains() -> bool:
-        steps = chronicle.logs.steps_of_last(job.name)
+        steps = recorder.logs.steps_of_last(job.name)
         saved = [each.step for each in steps if each.checkpoint == each.step]
-        running = [pod for pod in stage.bound(job) if pod["status"].get("phase") == "Running"]
-        is_whole = len(running) == len(stage.pods(job)) == job.pods
-        return bool(saved) and is_whole and chronicle.is_quiet_at(job, (job.ps, job.workers))
+        running = [pod for pod in scenario.bound(job) if pod["status"].get("phase") == "Running"]
+        is_whole = len(running) == len(scenario.pods(job)) == job.pods
+        return bool(saved) and is_whole and recorder.is_quiet_at(job, (job.ps, job.workers))
 
-    stage.wait(
+    scenario.wait(
         trains, f"{job.name} trains at {job.ps} + {job.workers} and has saved a checkpoint", seconds
     )

@@ -1,4 +1,4 @@
-"""One cluster under Optimus for all scenarios, and a stage of its own for each."""
+"""One cluster under Optimus for all scenarios, and a scenario of its own for each."""
 
 import secrets
 from collections.abc import Iterator
@@ -10,8 +10,13 @@ import pytest
 
 from localcluster.specs import Backend
 from localcluster.testing.clusters import Shown
-from tests.harness.scene import Scene, scene
-from tests.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
+from tests.harness.optimus_cluster import (
+    QUICK_TUNING,
+    OptimusCluster,
+    optimus_cluster,
+    training_nodes,
+)
+from tests.harness.scenario import Scenario, scenario_namespace
 
 TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "2"})
 # A process that was killed is started again at once: a kubelet's usual back-off is not what is
@@ -35,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED],
     ids=str,
 )
-def running(request: pytest.FixtureRequest, shown: Shown) -> Iterator[Optimus]:
+def running(request: pytest.FixtureRequest, shown: Shown) -> Iterator[OptimusCluster]:
     """A cluster with four training nodes of four CPUs each, two of them with GPUs; Optimus is not
     deployed yet."""
     four = training_nodes("4", "4", "4", "4", gpus=(2, 3))
@@ -50,17 +55,19 @@ def running(request: pytest.FixtureRequest, shown: Shown) -> Iterator[Optimus]:
 
 
 @pytest.fixture(scope="package")
-def optimus(running: Optimus) -> Optimus:
+def optimus(running: OptimusCluster) -> OptimusCluster:
     """The same with both processes serving."""
     running.deploy()
     return running
 
 
 @pytest.fixture
-def stage(optimus: Optimus, tmp_path: Path) -> Iterator[Scene]:
+def scenario(optimus: OptimusCluster, tmp_path: Path) -> Iterator[Scenario]:
     """A namespace with a checkpoint volume; afterwards it is empty, so are the nodes, and neither
     process has erred."""
     began = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    with scene(optimus, f"scene-{secrets.token_hex(4)}", tmp_path / "checkpoints") as stage:
-        yield stage
+    with scenario_namespace(
+        optimus, f"scenario-{secrets.token_hex(4)}", tmp_path / "checkpoints"
+    ) as scenario:
+        yield scenario
     assert not optimus.defects(began)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.brute_force import complaints
-from tests.harness.jobs import LightJob
-from tests.harness.scene import Scene
-from tests.harness.stack import Optimus
+from tests.harness.light_jobs import LightJob
+from tests.harness.optimus_cluster import OptimusCluster
+from tests.harness.scenario import Scenario
 
 
 @pytest.fixture
-def advisory(optimus: Optimus) -> Iterator[None]:
+def advisory(optimus: OptimusCluster) -> Iterator[None]:
     """The scheduler runs with the advisory configuration; afterwards with the usual one again."""
     optimus.deploy(advisory=True)
     yield
@@ -21,13 +21,13 @@ def advisory(optimus: Optimus) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("advisory")
-def test_a_job_lands_on_the_planned_nodes_and_trains(stage: Scene) -> None:
+def test_a_job_lands_on_the_planned_nodes_and_trains(scenario: Scenario) -> None:
     job = LightJob("TFJob", "advised", 2, 4, flags={"--epochs": "2"})
-    free = stage.free_room(job)
-    with stage.history() as history:
-        stage.submit(job)
-        observed = stage.wait_bound(job)
+    free = scenario.free_resources(job)
+    with scenario.history() as history:
+        scenario.submit(job)
+        observed = scenario.wait_bound(job)
     assert not complaints(job.demand(), free, observed)
     planned = history.nominations()
     assert all(node == bound for node, bound in planned.values()), planned
-    stage.wait(lambda: "Succeeded" in stage.conditions(job), "the job has succeeded", 90)
+    scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded", 90)

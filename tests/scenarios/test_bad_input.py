@@ -10,26 +10,28 @@ import pytest
 
 from localcluster.node.pod_processes import PORTS_ANNOTATION
 from tests.harness.api import CORE
-from tests.harness.jobs import POOL, SLEEP, LightJob
-from tests.harness.scene import Scene
-from tests.harness.stack import SCHEDULER
+from tests.harness.light_jobs import POOL, SLEEP, LightJob
+from tests.harness.optimus_cluster import SCHEDULER
+from tests.harness.scenario import Scenario
 
 
-def warnings(stage: Scene, name: str) -> list[str]:
-    return [event["message"] for event in stage.events_of_type(name, "Warning")]
+def warnings(scenario: Scenario, name: str) -> list[str]:
+    return [event["message"] for event in scenario.events_of_type(name, "Warning")]
 
 
-def test_a_job_for_a_scheduler_that_does_not_exist_waits_and_disturbs_nobody(stage: Scene) -> None:
+def test_a_job_for_a_scheduler_that_does_not_exist_waits_and_disturbs_nobody(
+    scenario: Scenario,
+) -> None:
     lost = LightJob(
         "TFJob", "lost", scheduler="nobody", annotations={"optimus.dl/target-loss": "0.2"}
     )
-    stage.submit(lost)
-    stage.wait(lambda: len(stage.pods(lost)) == lost.pods, "its pods exist")
+    scenario.submit(lost)
+    scenario.wait(lambda: len(scenario.pods(lost)) == lost.pods, "its pods exist")
     other = LightJob("MXJob", "other", 1, 2)
-    stage.submit(other)
-    stage.wait_bound(other)
-    stage.holds(lambda: not stage.bound(lost), "nobody places the pods of the lost job", 2)
-    said = stage.wait(lambda: warnings(stage, "lost"), "the job's user is told which line to add")
+    scenario.submit(other)
+    scenario.wait_bound(other)
+    scenario.holds(lambda: not scenario.bound(lost), "nobody places the pods of the lost job", 2)
+    said = scenario.wait(lambda: warnings(scenario, "lost"), "an Event names the line to add")
     assert any("schedulerName: optimus-scheduler" in sentence for sentence in said), said
 
 
@@ -54,39 +56,39 @@ def test_a_job_for_a_scheduler_that_does_not_exist_waits_and_disturbs_nobody(sta
     ],
 )
 def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
-    stage: Scene, annotations: dict[str, str], named: tuple[str, ...]
+    scenario: Scenario, annotations: dict[str, str], named: tuple[str, ...]
 ) -> None:
     job = LightJob("TFJob", "typo", annotations=annotations)
-    stage.submit(job)
-    stage.wait_bound(job)
+    scenario.submit(job)
+    scenario.wait_bound(job)
 
     def sentences() -> list[str]:
-        return [each for each in warnings(stage, "typo") if all(part in each for part in named)]
+        return [each for each in warnings(scenario, "typo") if all(part in each for part in named)]
 
-    stage.wait(sentences, f"a Warning names {', '.join(named)}", 30)
-    stage.wait(lambda: stage.training_log("typo-worker-0"), "the job trains all the same")
-    assert _generation(stage.stored(job)) == 1
+    scenario.wait(sentences, f"a Warning names {', '.join(named)}", 30)
+    scenario.wait(lambda: scenario.training_log("typo-worker-0"), "the job trains all the same")
+    assert _generation(scenario.stored(job)) == 1
 
 
 def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(
-    stage: Scene,
+    scenario: Scenario,
 ) -> None:
     chatter = "while true; do echo all is well; sleep 0.02; done"
     job = LightJob(
         "MXJob", "chatter", 1, 1, annotations={"optimus.dl/target-loss": "0.2"}, script=chatter
     )
-    stage.submit(job)
-    stage.wait_bound(job)
-    said = stage.wait(
-        lambda: [each for each in warnings(stage, "chatter") if "loss" in each],
+    scenario.submit(job)
+    scenario.wait_bound(job)
+    said = scenario.wait(
+        lambda: [each for each in warnings(scenario, "chatter") if "loss" in each],
         "the log is complained of",
     )
     assert any("optimus.dl/metrics-format" in sentence for sentence in said), said
-    stage.wait(
-        lambda: ((stage.profile(job) or {}).get("status") or {}).get("complaint"),
+    scenario.wait(
+        lambda: ((scenario.profile(job) or {}).get("status") or {}).get("complaint"),
         "its profile says so too",
     )
-    assert _generation(stage.stored(job)) == 1
+    assert _generation(scenario.stored(job)) == 1
 
 
 @pytest.mark.parametrize(
@@ -100,29 +102,31 @@ def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(
     ],
 )
 def test_a_bad_question_gets_a_sentence_and_the_next_job_is_placed(
-    stage: Scene, body: bytes
+    scenario: Scenario, body: bytes
 ) -> None:
-    answer = json.loads(ask_extender(stage, body))
+    answer = json.loads(ask_extender(scenario, body))
     assert answer["Error"], answer
     job = LightJob("TFJob", "next", 1, 1, script=SLEEP)
-    stage.submit(job)
-    stage.wait_bound(job)
+    scenario.submit(job)
+    scenario.wait_bound(job)
 
 
-def test_a_node_without_capacity_is_passed_over(stage: Scene) -> None:
+def test_a_node_without_capacity_is_passed_over(scenario: Scenario) -> None:
     empty = {"metadata": {"name": "empty-node", "labels": dict(POOL)}, "spec": {}}
-    stage.api.create(f"{CORE}/nodes", empty)
+    scenario.api.create(f"{CORE}/nodes", empty)
     try:
         job = LightJob("TFJob", "careful", 2, 4, script=SLEEP)
-        stage.submit(job)
-        assert "empty-node" not in stage.wait_bound(job)
+        scenario.submit(job)
+        assert "empty-node" not in scenario.wait_bound(job)
     finally:
-        stage.api.delete(f"{CORE}/nodes/empty-node")
+        scenario.api.delete(f"{CORE}/nodes/empty-node")
 
 
-def ask_extender(stage: Scene, body: bytes) -> bytes:
+def ask_extender(scenario: Scenario, body: bytes) -> bytes:
     """Send a body to the extender's filter and return its answer, which must come with 200."""
-    ports = json.loads(stage.optimus.pod_of(SCHEDULER)["metadata"]["annotations"][PORTS_ANNOTATION])
+    ports = json.loads(
+        scenario.optimus.pod_of(SCHEDULER)["metadata"]["annotations"][PORTS_ANNOTATION]
+    )
     connection = http.client.HTTPConnection("127.0.0.1", int(ports["8888"]), timeout=10)
     with contextlib.closing(connection):
         connection.request("POST", "/filter", body, {"Content-Type": "application/json"})

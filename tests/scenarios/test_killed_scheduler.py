@@ -7,10 +7,10 @@ import pytest
 
 from tests.harness.brute_force import complaints
 from tests.harness.containers import container_process, kill_process
-from tests.harness.history import Change
-from tests.harness.jobs import SLEEP, LightJob
-from tests.harness.scene import Scene
-from tests.harness.stack import SCHEDULER
+from tests.harness.light_jobs import SLEEP, LightJob
+from tests.harness.optimus_cluster import SCHEDULER
+from tests.harness.pod_history import Change
+from tests.harness.scenario import Scenario
 
 TINY = {"cpu": "400m", "memory": "16Mi"}
 
@@ -30,7 +30,7 @@ def is_bound(change: Change) -> bool:
             "extender",
             "-m extender",
             is_nominated,
-            id="the extender, when the first pod is told its node",
+            id="the extender, when the first pod is nominated",
         ),
         pytest.param(
             "extender", "-m extender", is_bound, id="the extender, when the first pod is bound"
@@ -45,12 +45,14 @@ def is_bound(change: Change) -> bool:
     ],
 )
 def test_a_gang_is_completed_after_a_kill_in_the_middle(
-    stage: Scene, container: str, command: str, instant: Callable[[Change], bool]
+    scenario: Scenario, container: str, command: str, instant: Callable[[Change], bool]
 ) -> None:
     job = LightJob("TFJob", "gang", 4, 20, requests={"PS": TINY, "Worker": TINY}, script=SLEEP)
-    free = stage.free_room(job)
-    victim = container_process(stage.optimus.cluster, stage.optimus.pod_of(SCHEDULER), command)
-    restarts = stage.restarts(SCHEDULER, container)
+    free = scenario.free_resources(job)
+    victim = container_process(
+        scenario.optimus.cluster, scenario.optimus.pod_of(SCHEDULER), command
+    )
+    restarts = scenario.restarts(SCHEDULER, container)
     bound_at_kill: list[int] = []
 
     def kill_once(change: Change) -> None:
@@ -58,15 +60,15 @@ def test_a_gang_is_completed_after_a_kill_in_the_middle(
             kill_process(victim)
             bound_at_kill.append(len(history.bound_now().get("gang", ())))
 
-    with stage.history(kill_once) as history:
-        stage.submit(job)
-        observed = stage.wait_bound(job, 90)
-    stage.wait(
-        lambda: stage.restarts(SCHEDULER, container) > restarts, f"{container} was started again"
+    with scenario.history(kill_once) as history:
+        scenario.submit(job)
+        observed = scenario.wait_bound(job, 90)
+    scenario.wait(
+        lambda: scenario.restarts(SCHEDULER, container) > restarts, f"{container} was started again"
     )
     assert bound_at_kill, "it was never killed"
     assert not complaints(job.demand(), free, observed), (
         f"killed with {bound_at_kill[0]} of {job.pods} bound"
     )
-    assert "Failed" not in stage.conditions(job)
-    stage.optimus.wait_rolled_out(SCHEDULER)
+    assert "Failed" not in scenario.conditions(job)
+    scenario.optimus.wait_rolled_out(SCHEDULER)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.harness.api import CORE
 from tests.harness.brute_force import complaints
-from tests.harness.jobs import SLEEP, Kind, LightJob, plain_pod
-from tests.harness.scene import Scene
+from tests.harness.light_jobs import SLEEP, Kind, LightJob, plain_pod
+from tests.harness.scenario import Scenario
 
 SMALL = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "500m", "memory": "64Mi"}}
 MIXED = {"PS": {"cpu": "300m", "memory": "64Mi"}, "Worker": {"cpu": "1", "memory": "128Mi"}}
@@ -72,19 +72,23 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
     ],
 )
 def test_a_job_lies_on_the_fewest_servers_evenly(
-    stage: Scene, submitted: LightJob, taken: Mapping[str, str]
+    scenario: Scenario, submitted: LightJob, taken: Mapping[str, str]
 ) -> None:
     for node, cpu in taken.items():
-        stage.create(CORE, "pods", plain_pod(f"takes-{node}", stage.namespace, cpu, nodeName=node))
-    stage.wait(lambda: len(stage.pods()) == len(taken), "the plain pods are stored")
-    free = stage.free_room(submitted)
-    stage.submit(submitted)
-    observed = stage.wait_bound(submitted)
+        scenario.create(
+            CORE, "pods", plain_pod(f"takes-{node}", scenario.namespace, cpu, nodeName=node)
+        )
+    scenario.wait(lambda: len(scenario.pods()) == len(taken), "the plain pods are stored")
+    free = scenario.free_resources(submitted)
+    scenario.submit(submitted)
+    observed = scenario.wait_bound(submitted)
     assert not complaints(submitted.demand(), free, observed), (observed, free)
 
 
-def test_nodes_that_the_operators_selector_leaves_out_are_not_given_to_jobs(stage: Scene) -> None:
+def test_nodes_that_the_operators_selector_leaves_out_are_not_given_to_jobs(
+    scenario: Scenario,
+) -> None:
     anywhere = LightJob("TFJob", "anywhere", 4, 4, requests=LARGE, node_selector={}, script=SLEEP)
-    assert "system" in stage.free_room(anywhere), "the job itself would go there"
-    stage.submit(anywhere)
-    assert "system" not in stage.wait_bound(anywhere)
+    assert "system" in scenario.free_resources(anywhere), "the job itself would go there"
+    scenario.submit(anywhere)
+    assert "system" not in scenario.wait_bound(anywhere)

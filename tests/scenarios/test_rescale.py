@@ -7,36 +7,40 @@ import pytest
 
 from tests.harness.api import Json
 from tests.harness.brute_force import complaints
-from tests.harness.chronicle import Chronicle
-from tests.harness.jobs import Kind, LightJob
-from tests.harness.scene import Scene
+from tests.harness.job_recorder import JobRecorder
+from tests.harness.light_jobs import Kind, LightJob
+from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
 
 BEFORE, AFTER = (1, 2), (2, 3)
 
 
 @pytest.mark.parametrize("kind", ["TFJob", pytest.param("MXJob", marks=pytest.mark.slow)])
-def test_a_job_whose_bounds_are_moved_trains_on_at_the_new_counts(stage: Scene, kind: Kind) -> None:
+def test_a_job_whose_bounds_are_moved_trains_on_at_the_new_counts(
+    scenario: Scenario, kind: Kind
+) -> None:
     job = small_job("moved", BEFORE, kind)
     grown = at(job, AFTER)
-    with Chronicle(stage) as chronicle:
-        stage.submit(job)
-        wait_training(stage, chronicle, job)
-        set_bounds(stage, job, AFTER)
-        wait_training(stage, chronicle, grown)
-        (rescale,) = chronicle.rescales(job)
+    with JobRecorder(scenario) as recorder:
+        scenario.submit(job)
+        wait_training(scenario, recorder, job)
+        set_bounds(scenario, job, AFTER)
+        wait_training(scenario, recorder, grown)
+        (rescale,) = recorder.rescales(job)
         assert (rescale.before, rescale.target) == (BEFORE, AFTER)
         assert rescale.phases[-3:] == ["Suspending", "Resizing", "Starting"]
-        assert not chronicle.ever_failed(job)
-        assert len(chronicle.logs.runs(job.name)) == 2, "it was begun again once"
-        assert not chronicle.training_complaints(job)
-    assert not complaints(grown.demand(), stage.free_room_without(grown), stage.placement(grown))
-    said = [event["message"] for event in stage.events_of_type(job.name, "Normal")]
+        assert not recorder.ever_failed(job)
+        assert len(recorder.logs.runs(job.name)) == 2, "it was begun again once"
+        assert not recorder.training_complaints(job)
+    assert not complaints(
+        grown.demand(), scenario.free_resources_without(grown), scenario.placement(grown)
+    )
+    said = [event["message"] for event in scenario.events_of_type(job.name, "Normal")]
     assert any("2 PS + 3 workers" in sentence for sentence in said), said
 
 
 def test_a_job_that_has_reached_its_goal_is_suspended_where_its_user_asked_for_that(
-    stage: Scene,
+    scenario: Scenario,
 ) -> None:
     job = small_job("done", BEFORE)
     goal = {
@@ -46,14 +50,18 @@ def test_a_job_that_has_reached_its_goal_is_suspended_where_its_user_asked_for_t
     }
     short = {**job.flags, "--examples-per-epoch": "128"}
     job = replace(job, annotations={**(job.annotations or {}), **goal}, flags=short)
-    stage.submit(job)
-    stage.wait(lambda: stage.stored(job)["spec"]["runPolicy"].get("suspend"), "it is suspended")
-    stage.wait(lambda: not stage.pods(job), "its pods are gone")
-    stage.wait(lambda: told(stage, job).get("phase") == "Suspended", "its profile says so")
-    assert told(stage, job)["progressPercent"] == 100
-    assert "Failed" not in stage.conditions(job)
+    scenario.submit(job)
+    scenario.wait(
+        lambda: scenario.stored(job)["spec"]["runPolicy"].get("suspend"), "it is suspended"
+    )
+    scenario.wait(lambda: not scenario.pods(job), "its pods are gone")
+    scenario.wait(
+        lambda: status_of(scenario, job).get("phase") == "Suspended", "its profile says so"
+    )
+    assert status_of(scenario, job)["progressPercent"] == 100
+    assert "Failed" not in scenario.conditions(job)
 
 
-def told(stage: Scene, job: LightJob) -> Json:
+def status_of(scenario: Scenario, job: LightJob) -> Json:
     """What the job's profile says; nothing while there is none."""
-    return (stage.profile(job) or {}).get("status") or {}
+    return (scenario.profile(job) or {}).get("status") or {}

@@ -1,4 +1,4 @@
-"""One real control plane, both processes behind proxies, and one job that every scene rescales
+"""One real control plane, both processes behind proxies, and one job that every scenario rescales
 once."""
 
 from collections.abc import Iterator
@@ -7,17 +7,17 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.testing.clusters import Shown
-from tests.harness.stack import training_nodes
-from tests.integration.faults.acting import Stage
-from tests.integration.faults.staging import staged
+from tests.harness.optimus_cluster import training_nodes
+from tests.integration.faults.fault_scenario import FaultScenario
+from tests.integration.faults.setup import fault_scenario
 
 
 @pytest.fixture(scope="package")
-def stage(shown: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def scenario(shown: Shown, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultScenario]:
     """A cluster with two training nodes, behind the proxies; its own TLS, accounts and rights."""
     with (
         LocalCluster("faults-real", training_nodes("4", "4")) as cluster,
         shown(cluster),
-        staged(cluster, tmp_path_factory.mktemp("faults")) as made,
+        fault_scenario(cluster, tmp_path_factory.mktemp("faults")) as made,
     ):
         yield made

@@ -1,4 +1,4 @@
-"""A cluster under Optimus whose nodes have the frameworks, and the stories of their jobs, played
+"""A cluster under Optimus whose nodes have the frameworks, and the runs of their jobs, played
 side by side."""
 
 from collections.abc import Iterator, Mapping
@@ -10,20 +10,25 @@ from typing import TypeAlias
 import pytest
 
 from localcluster.testing.clusters import Shown
-from tests.e2e.frameworks.jobs import MXNET_ASYNC, MXNET_SYNC, TENSORFLOW, FrameworkJob
-from tests.e2e.frameworks.story import Narrator, Story
+from tests.e2e.frameworks.framework_jobs import MXNET_ASYNC, MXNET_SYNC, TENSORFLOW, FrameworkJob
+from tests.e2e.frameworks.rescale_run import RescaleRun, RescaleRunner
 from tests.harness.api import CORE, Api, Json, in_namespace
-from tests.harness.scene import Scene
-from tests.harness.stack import QUICK_TUNING, Optimus, optimus_cluster, training_nodes
+from tests.harness.optimus_cluster import (
+    QUICK_TUNING,
+    OptimusCluster,
+    optimus_cluster,
+    training_nodes,
+)
+from tests.harness.scenario import Scenario
 
 _NAMESPACE = "frameworks"
 _STORY_SECONDS = 900
 
-Stories: TypeAlias = Mapping[str, Future[Story]]
+Runs: TypeAlias = Mapping[str, Future[RescaleRun]]
 
 
 @pytest.fixture(scope="package")
-def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[Optimus]:
+def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[OptimusCluster]:
     """Two training nodes on which the images of both frameworks run, under both processes."""
     missing = [why for why in frameworks.values() if isinstance(why, str)]
     assert frameworks, "no environment of a framework was made"
@@ -40,19 +45,19 @@ def optimus(shown: Shown, frameworks: Mapping[str, Path | str]) -> Iterator[Opti
 
 
 @pytest.fixture(scope="package")
-def stories(optimus: Optimus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stories]:
-    """Submit all three jobs at once; each story by the name of its job, as soon as it has come to
+def runs(optimus: OptimusCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Submit all three jobs at once; each run by the name of its job, as soon as it has come to
     its end."""
     optimus.api.create(f"{CORE}/namespaces", {"metadata": {"name": _NAMESPACE}})
-    stage = Scene(optimus, _NAMESPACE)
+    scenario = Scenario(optimus, _NAMESPACE)
     account = in_namespace(CORE, _NAMESPACE, "serviceaccounts", "default")
-    stage.wait(lambda: optimus.api.find(account), "the account exists", 30)
+    scenario.wait(lambda: optimus.api.find(account), "the account exists", 30)
     jobs = (MXNET_SYNC, MXNET_ASYNC, TENSORFLOW)
     for claim in {each.claim()["metadata"]["name"]: each.claim() for each in jobs}.values():
         _provide(optimus.api, claim, tmp_path_factory.mktemp("checkpoints"))
-    players = ThreadPoolExecutor(len(jobs), thread_name_prefix="story")
+    players = ThreadPoolExecutor(len(jobs), thread_name_prefix="run")
     try:
-        yield {each.name: players.submit(Narrator(stage, each).play) for each in jobs}
+        yield {each.name: players.submit(RescaleRunner(scenario, each).play) for each in jobs}
     finally:
         players.shutdown(wait=False, cancel_futures=True)
 
@@ -72,9 +77,9 @@ def job(request: pytest.FixtureRequest) -> FrameworkJob:
 
 
 @pytest.fixture(scope="package")
-def story(stories: Stories, job: FrameworkJob) -> Story:
-    """The job's story, from its beginning to its end."""
-    return stories[job.name].result(_STORY_SECONDS)
+def run(runs: Runs, job: FrameworkJob) -> RescaleRun:
+    """The job's run, from its beginning to its end."""
+    return runs[job.name].result(_STORY_SECONDS)
 
 
 def _provide(api: Api, claim: Json, folder: Path) -> None:

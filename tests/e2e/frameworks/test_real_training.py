@@ -4,15 +4,15 @@ from statistics import fmean
 
 import pytest
 
-from tests.e2e.frameworks.jobs import FrameworkJob
-from tests.e2e.frameworks.story import Story
+from tests.e2e.frameworks.framework_jobs import FrameworkJob
+from tests.e2e.frameworks.rescale_run import RescaleRun
 from tests.e2e.frameworks.trainer_log import present_losses, steps_per_second
 from tests.harness.api import Json
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(1200),
-]  # the first test waits for the whole story
+]  # the first test waits for the whole run
 
 SPREAD_OF = 20
 EPOCH_TOLERANCE = 0.01
@@ -24,33 +24,33 @@ FIRST = 6
 
 
 def test_it_trains_on_at_the_counts_that_its_user_asked_for(
-    job: FrameworkJob, story: Story
+    job: FrameworkJob, run: RescaleRun
 ) -> None:
-    assert story.placed == job.after
-    assert (story.profile_before["ps"], story.profile_before["workers"]) == job.before
-    assert (story.profile_after["ps"], story.profile_after["workers"]) == job.after
-    assert story.profile["rescales"] == 1
-    told = [
+    assert run.placed == job.after
+    assert (run.profile_before["ps"], run.profile_before["workers"]) == job.before
+    assert (run.profile_after["ps"], run.profile_after["workers"]) == job.after
+    assert run.profile["rescales"] == 1
+    messages = [
         event["message"]
-        for event in story.events
+        for event in run.events
         if event["reason"] in ("RescaleExecutor", "Rescaled")
     ]
-    assert all(f"{job.before} -> {job.after}" in message for message in told), told
-    assert len(told) == 2
+    assert all(f"{job.before} -> {job.after}" in message for message in messages), messages
+    assert len(messages) == 2
 
 
 def test_the_first_step_after_the_rescale_is_the_one_after_the_checkpoint(
-    job: FrameworkJob, story: Story
+    job: FrameworkJob, run: RescaleRun
 ) -> None:
-    assert story.after[0].steps[0].step == story.checkpoint + 1
+    assert run.after[0].steps[0].step == run.checkpoint + 1
     # Nothing is left out, and no step of the checkpoint is trained again by anybody.
-    assert list(story.losses_after) == list(range(story.checkpoint + 1, job.steps + 1))
+    assert list(run.losses_after) == list(range(run.checkpoint + 1, job.steps + 1))
 
 
-def test_the_loss_goes_on_where_the_checkpoint_left_it(story: Story) -> None:
-    before, after = story.losses_before, story.losses_after
-    last = [loss for step, loss in before.items() if step <= story.checkpoint][-SPREAD_OF:]
-    first = fmean([loss for step, loss in after.items() if step <= story.checkpoint + FIRST])
+def test_the_loss_goes_on_where_the_checkpoint_left_it(run: RescaleRun) -> None:
+    before, after = run.losses_before, run.losses_after
+    last = [loss for step, loss in before.items() if step <= run.checkpoint][-SPREAD_OF:]
+    first = fmean([loss for step, loss in after.items() if step <= run.checkpoint + FIRST])
     fresh = fmean([before[step] for step in sorted(before)[:FIRST]])
     assert len(last) == SPREAD_OF
     assert min(last) <= first <= max(last), f"{first:.3f} after {last}"
@@ -59,14 +59,12 @@ def test_the_loss_goes_on_where_the_checkpoint_left_it(story: Story) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_the_autoscaler_reads_in_the_log_what_stands_there(
-    job: FrameworkJob, story: Story, moment: str
+    job: FrameworkJob, run: RescaleRun, moment: str
 ) -> None:
     logs, profile = (
-        (story.before, story.profile_before)
-        if moment == "before"
-        else (story.after, story.profile_after)
+        (run.before, run.profile_before) if moment == "before" else (run.after, run.profile_after)
     )
-    former = story.before[0] if moment == "after" else None
+    former = run.before[0] if moment == "after" else None
     means = present_losses(former, logs[0], job.steps_per_epoch, profile["checkpointStep"])
     assert any(profile["loss"] == pytest.approx(mean, rel=EPOCH_TOLERANCE) for mean in means), (
         profile["loss"],
@@ -79,27 +77,27 @@ def test_the_autoscaler_reads_in_the_log_what_stands_there(
     assert not profile.get("complaint")
 
 
-def test_it_ends_without_ever_having_failed(story: Story) -> None:
-    # Failed is never taken back, so that the end tells for all the time before.
-    assert "Succeeded" in story.conditions
-    assert "Failed" not in story.conditions
-    assert story.profile["phase"] == "Completed"
-    assert story.profile["checkpointStep"] in story.after[0].checkpoints
+def test_it_ends_without_ever_having_failed(run: RescaleRun) -> None:
+    # Failed is never taken back, so that the end nominates for all the time before.
+    assert "Succeeded" in run.conditions
+    assert "Failed" not in run.conditions
+    assert run.profile["phase"] == "Completed"
+    assert run.profile["checkpointStep"] in run.after[0].checkpoints
     warnings = [
         event["message"]
-        for event in story.events
+        for event in run.events
         if event["type"] == "Warning" and _is_of_optimus(event)
     ]
     assert not warnings
 
 
-def test_what_a_pod_that_stays_printed_last_is_read(story: Story, job: FrameworkJob) -> None:
+def test_what_a_pod_that_stays_printed_last_is_read(run: RescaleRun, job: FrameworkJob) -> None:
     if job.kind == "MXJob":  # its workers' pods go when the job ends, and their logs with them
-        assert story.profile["checkpointStep"] >= story.profile_after["checkpointStep"]
+        assert run.profile["checkpointStep"] >= run.profile_after["checkpointStep"]
         return
-    assert story.profile["checkpointStep"] == job.steps
-    *_, loss = present_losses(story.before[0], story.after[0], job.steps_per_epoch, job.steps)
-    assert story.profile["loss"] == pytest.approx(loss, rel=EPOCH_TOLERANCE)
+    assert run.profile["checkpointStep"] == job.steps
+    *_, loss = present_losses(run.before[0], run.after[0], job.steps_per_epoch, job.steps)
+    assert run.profile["loss"] == pytest.approx(loss, rel=EPOCH_TOLERANCE)
 
 
 def _is_of_optimus(event: Json) -> bool:

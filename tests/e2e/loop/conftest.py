@@ -1,4 +1,4 @@
-"""One cluster under Optimus for the tests of the whole loop; a failing test tells what its jobs
+"""One cluster under Optimus for the tests of the whole loop; a failing test nominates what its jobs
 went through."""
 
 import secrets
@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from localcluster.testing.clusters import Shown
-from tests.harness.scene import Scene, scene
-from tests.harness.stack import QUICK_TUNING, Optimus, Tuning, optimus_cluster, training_nodes
+from tests.harness.optimus_cluster import (
+    QUICK_TUNING,
+    OptimusCluster,
+    Tuning,
+    optimus_cluster,
+    training_nodes,
+)
+from tests.harness.scenario import Scenario, scenario_namespace
 
 TUNING = Tuning(
     autoscaler={
@@ -30,7 +36,7 @@ AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
 
 
 @pytest.fixture(scope="package")
-def optimus(shown: Shown) -> Iterator[Optimus]:
+def optimus(shown: Shown) -> Iterator[OptimusCluster]:
     """A cluster with two training nodes of four CPUs each, and both processes serving."""
     with (
         optimus_cluster("loop", training_nodes("4", "4"), TUNING, agent=AGENT) as optimus,
@@ -41,20 +47,22 @@ def optimus(shown: Shown) -> Iterator[Optimus]:
 
 
 @pytest.fixture
-def stage(optimus: Optimus, tmp_path: Path) -> Iterator[Scene]:
+def scenario(optimus: OptimusCluster, tmp_path: Path) -> Iterator[Scenario]:
     """A namespace with a checkpoint volume; afterwards it is empty and so are the nodes."""
-    with scene(optimus, f"loop-{secrets.token_hex(4)}", tmp_path / "checkpoints") as stage:
-        yield stage
+    with scenario_namespace(
+        optimus, f"loop-{secrets.token_hex(4)}", tmp_path / "checkpoints"
+    ) as scenario:
+        yield scenario
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say what there is to say about the scene of a failed test, while it still stands."""
+    """Say what there is to say about the scenario of a failed test, while it still stands."""
     report = yield
-    stage = getattr(item, "funcargs", {}).get("stage")
-    if report.failed and report.when == "call" and isinstance(stage, Scene):
-        report.sections.append(("what happened", "\n".join(stage.notes)))
-        report.sections.append(("scene", stage.describe()))
+    scenario = getattr(item, "funcargs", {}).get("scenario")
+    if report.failed and report.when == "call" and isinstance(scenario, Scenario):
+        report.sections.append(("what happened", "\n".join(scenario.notes)))
+        report.sections.append(("scenario", scenario.describe()))
     return report

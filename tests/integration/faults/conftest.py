@@ -1,4 +1,4 @@
-"""One embedded cluster, both processes behind proxies, and one job that every scene rescales
+"""One embedded cluster, both processes behind proxies, and one job that every scenario rescales
 once."""
 
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.specs import Backend
-from tests.harness.stack import training_nodes
-from tests.integration.faults.acting import Stage
-from tests.integration.faults.staging import staged
+from tests.harness.optimus_cluster import training_nodes
+from tests.integration.faults.fault_scenario import FaultScenario
+from tests.integration.faults.setup import fault_scenario
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +20,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-def stage(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(cluster, tmp_path_factory.mktemp("faults")) as made:
+def scenario(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FaultScenario]:
+    with fault_scenario(cluster, tmp_path_factory.mktemp("faults")) as made:
         yield made

@@ -60,10 +60,10 @@ class Echo(BaseHTTPRequestHandler):
             "headers": dict(self.headers),
             "shown": self._shown(),
         }
-        told = json.dumps(said).encode()
-        self.send_header("Content-Length", str(len(told)))
+        body = json.dumps(said).encode()
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(told)
+        self.wfile.write(body)
 
     do_PATCH = do_GET  # noqa: N815 - http.server's name
 
@@ -144,8 +144,8 @@ def ask(
     with asking(proxy) as connection:
         connection.request(method, target, b"{}" if method == "PATCH" else None, headers)
         answer = connection.getresponse()
-        told: Json = json.loads(answer.read())
-        return answer.status, told
+        body: Json = json.loads(answer.read())
+        return answer.status, body
 
 
 Echoing = tuple[FaultProxy, type[Echo]]
@@ -153,9 +153,9 @@ Echoing = tuple[FaultProxy, type[Echo]]
 
 def test_a_call_passes_with_its_body_and_its_callers_token(echo: Echoing) -> None:
     proxy, _ = echo
-    code, told = ask(proxy, method="PATCH", Authorization="Bearer own")
-    assert (code, told["method"], told["body"]) == (200, "PATCH", "{}")
-    assert told["headers"]["Authorization"] == "Bearer own"
+    code, body = ask(proxy, method="PATCH", Authorization="Bearer own")
+    assert (code, body["method"], body["body"]) == (200, "PATCH", "{}")
+    assert body["headers"]["Authorization"] == "Bearer own"
     assert [(each.call.target, each.fault, each.status) for each in proxy.seen] == [
         ("/x", None, 200)
     ]
@@ -322,9 +322,9 @@ def test_a_server_behind_tls_is_reached(token: str, certificate: object) -> None
         authority.issue_cert("client.invalid").configure_cert(own)
         credentials = Credentials(url, authority.cert_pem.bytes().decode(), own, None)
         with FaultProxy(credentials, Untouched()) as proxy:
-            code, told = ask(proxy, **({"Authorization": token} if token else {}))
-    assert (code, told["headers"].get("Authorization", "")) == (200, token)
-    assert told["shown"] == certificate
+            code, body = ask(proxy, **({"Authorization": token} if token else {}))
+    assert (code, body["headers"].get("Authorization", "")) == (200, token)
+    assert body["shown"] == certificate
 
 
 def test_a_watch_of_the_embedded_server_meets_a_forgotten_history(

@@ -3,12 +3,14 @@ loses nothing."""
 
 import pytest
 
-from tests.integration.faults.acting import Stage
-from tests.integration.faults.troubles import TROUBLES, Trouble
+from tests.integration.faults.fault_cases import FAULT_CASES, FaultCase
+from tests.integration.faults.fault_scenario import FaultScenario
 
 
 @pytest.mark.parametrize(
-    "trouble", [pytest.param(each, id=name) for name, each in TROUBLES.items()]
+    "case", [pytest.param(each, id=name) for name, each in FAULT_CASES.items()]
 )
-def test_a_job_is_rescaled_once_and_loses_nothing_when(stage: Stage, trouble: Trouble) -> None:
-    stage.play(trouble)
+def test_a_job_is_rescaled_once_and_loses_nothing_when(
+    scenario: FaultScenario, case: FaultCase
+) -> None:
+    scenario.play(case)

@@ -7,7 +7,7 @@ import pytest
 from autoscaler.logs.poller import LogPoller
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
-from tests.unit.autoscaler.logs import Logs, Nodes
+from tests.unit.autoscaler.fake_logs import Logs, Nodes
 
 
 @pytest.fixture

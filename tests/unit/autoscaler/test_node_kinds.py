@@ -9,7 +9,7 @@ from optimus.jobs import Counts, Role
 from optimus.kube.nodes import ClusterNode
 from optimus.nodes import Node
 from optimus.resources import Resources
-from tests.unit.autoscaler.logs import AT, Logs, pod, progress_log
+from tests.unit.autoscaler.fake_logs import AT, Logs, pod, progress_log
 
 NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
     f"n{n}": f"kind-{n}" for n in range(9)

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 
 from tests.harness.api import Json
-from tests.harness.jobs import POOL, LightJob
+from tests.harness.light_jobs import POOL, LightJob
 from tests.harness.placements import PlacedGang, placed_gangs
-from tests.harness.recording import Change
+from tests.harness.watch_recorder import Change
 
 CPU = {"PS": {"cpu": "1"}, "Worker": {"cpu": "1"}}
 FIRST, SECOND = (

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from autoscaler.rescale.machine import Outcome, Step
 from optimus.jobs import Counts
-from tests.unit.rescale.driver import Driver, Fault
-from tests.unit.rescale.world import BEFORE, TARGET, World
+from tests.unit.rescale.rescale_harness import Fault, RescaleHarness
+from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
 NONE = Counts(0, 0)
 
@@ -21,82 +21,82 @@ def one_fault(at_call: int, fault: Fault) -> Iterator[Fault | None]:
     return chain(repeat(None, at_call - 1), [fault])
 
 
-def run(driver: Driver, rounds: int = 60) -> Driver:
-    """Everybody does his part; faults and the user come as the driver was told."""
+def run(harness: RescaleHarness, rounds: int = 60) -> RescaleHarness:
+    """Everybody does his part; faults and the user come as the harness was told."""
     for _ in range(rounds):
-        if driver.over:
+        if harness.over:
             break
-        driver.tick()
+        harness.tick()
         for part in (
-            driver.world.operator,
-            driver.world.kubelet,
-            driver.world.scheduler,
-            driver.world.checkpoint,
+            harness.job.operator,
+            harness.job.kubelet,
+            harness.job.scheduler,
+            harness.job.checkpoint,
         ):
             part()
-    driver.settle()
-    driver.check_end()
-    return driver
+    harness.settle()
+    harness.check_end()
+    return harness
 
 
 def test_without_faults_the_target_is_reached() -> None:
-    driver = run(Driver(World()))
-    assert [end.outcome for end in driver.ends] == [Outcome.REACHED]
-    assert driver.world.counts == TARGET
+    harness = run(RescaleHarness(SimulatedJob()))
+    assert [end.outcome for end in harness.ends] == [Outcome.REACHED]
+    assert harness.job.counts == TARGET
 
 
 def test_a_target_that_cannot_be_placed_is_rolled_back() -> None:
-    driver = run(Driver(World(room=4)))
-    assert [end.outcome for end in driver.ends] == [Outcome.ROLLED_BACK]
-    assert driver.world.counts == BEFORE
+    harness = run(RescaleHarness(SimulatedJob(room=4)))
+    assert [end.outcome for end in harness.ends] == [Outcome.ROLLED_BACK]
+    assert harness.job.counts == BEFORE
 
 
 def test_a_job_at_its_goal_stays_suspended_with_our_mark() -> None:
-    driver = run(Driver(World(), target=NONE))
-    assert [end.outcome for end in driver.ends] == [Outcome.SUSPENDED]
-    assert driver.world.suspended
-    assert driver.world.counts == BEFORE
+    harness = run(RescaleHarness(SimulatedJob(), target=NONE))
+    assert [end.outcome for end in harness.ends] == [Outcome.SUSPENDED]
+    assert harness.job.suspended
+    assert harness.job.counts == BEFORE
 
 
-PATHS: dict[str, Callable[[], tuple[World, Counts]]] = {
-    "the target is reached": lambda: (World(), TARGET),
-    "the target cannot be placed": lambda: (World(room=4), TARGET),
-    "the job is suspended for good": lambda: (World(), NONE),
+PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts]]] = {
+    "the target is reached": lambda: (SimulatedJob(), TARGET),
+    "the target cannot be placed": lambda: (SimulatedJob(room=4), TARGET),
+    "the job is suspended for good": lambda: (SimulatedJob(), NONE),
 }
 
 
 def calls_of(path: str) -> int:
-    world, target = PATHS[path]()
-    return run(Driver(world, target=target)).calls
+    job, target = PATHS[path]()
+    return run(RescaleHarness(job, target=target)).calls
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
 def test_one_fault_at_every_call_changes_nothing(path: str, fault: Fault) -> None:
-    world, target = PATHS[path]()
-    outcome = run(Driver(world, target=target)).ends[0].outcome
+    job, target = PATHS[path]()
+    outcome = run(RescaleHarness(job, target=target)).ends[0].outcome
     for at_call in range(1, calls_of(path) + 1):
-        world, target = PATHS[path]()
-        driver = run(Driver(world, target=target, faults=one_fault(at_call, fault)))
-        nothing_was_recorded = not driver.ends
-        assert nothing_was_recorded or driver.ends[0].outcome is outcome, (
+        job, target = PATHS[path]()
+        harness = run(RescaleHarness(job, target=target, faults=one_fault(at_call, fault)))
+        nothing_was_recorded = not harness.ends
+        assert nothing_was_recorded or harness.ends[0].outcome is outcome, (
             f"{fault} at call {at_call}"
         )
-        assert not nothing_was_recorded or (at_call == 1 and driver.world.counts == BEFORE)
+        assert not nothing_was_recorded or (at_call == 1 and harness.job.counts == BEFORE)
 
 
-def takes_over(world: World) -> None:
-    world.user_takes_the_mark()
-    world.user_resumes()
+def takes_over(job: SimulatedJob) -> None:
+    job.user_takes_the_mark()
+    job.user_resumes()
 
 
-USER_ACTS: dict[str, Callable[[World], None]] = {
-    "suspends it": World.user_suspends,
-    "resumes it": World.user_resumes,
-    "takes the mark away": World.user_takes_the_mark,
+USER_ACTS: dict[str, Callable[[SimulatedJob], None]] = {
+    "suspends it": SimulatedJob.user_suspends,
+    "resumes it": SimulatedJob.user_resumes,
+    "takes the mark away": SimulatedJob.user_takes_the_mark,
     "takes the mark away and resumes it": takes_over,
-    "resizes it": World.user_resizes,
-    "does not want it any more": World.user_withdraws,
+    "resizes it": SimulatedJob.user_resizes,
+    "does not want it any more": SimulatedJob.user_withdraws,
 }
 
 
@@ -104,54 +104,54 @@ USER_ACTS: dict[str, Callable[[World], None]] = {
 @pytest.mark.parametrize("act", USER_ACTS)
 def test_the_user_has_the_last_word_at_every_call(path: str, act: str) -> None:
     for at_call in range(1, calls_of(path) + 1):
-        world, target = PATHS[path]()
-        driver = Driver(world, target=target)
+        job, target = PATHS[path]()
+        harness = RescaleHarness(job, target=target)
         knew_of_suspension: list[bool] = []
 
         def user(
             call: int,
             at_call: int = at_call,
-            driver: Driver = driver,
+            harness: RescaleHarness = harness,
             knew: list[bool] = knew_of_suspension,
         ) -> None:
             if call == at_call:
-                is_known = driver.stored is not None and driver.stored.step in {
+                is_known = harness.stored is not None and harness.stored.step in {
                     Step.EMPTY,
                     Step.RESUME,
                 }
-                knew.append(is_known and driver.world.suspended)
-                USER_ACTS[act](driver.world)
+                knew.append(is_known and harness.job.suspended)
+                USER_ACTS[act](harness.job)
 
-        driver.before_call = user
-        run(driver)
+        harness.before_call = user
+        run(harness)
         changes_nothing = act in {"suspends it", "does not want it any more"} or (
             act == "resizes it" and target == NONE
         )
-        if world.user_wants_suspension or (any(knew_of_suspension) and not changes_nothing):
-            assert driver.ends[0].outcome is Outcome.USER
+        if job.user_wants_suspension or (any(knew_of_suspension) and not changes_nothing):
+            assert harness.ends[0].outcome is Outcome.USER
 
 
 @pytest.mark.parametrize("act", USER_ACTS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
 def test_a_fault_at_the_very_call_before_which_the_user_acts(act: str, fault: Fault) -> None:
     for at_call in range(1, 40):
-        world = World()
+        job = SimulatedJob()
 
-        def user(call: int, at_call: int = at_call, world: World = world) -> None:
+        def user(call: int, at_call: int = at_call, job: SimulatedJob = job) -> None:
             if call == at_call:
-                USER_ACTS[act](world)
+                USER_ACTS[act](job)
 
-        run(Driver(world, before_call=user, faults=one_fault(at_call, fault)))
+        run(RescaleHarness(job, before_call=user, faults=one_fault(at_call, fault)))
 
 
-ACTS: dict[str, Callable[[World], object]] = {
+ACTS: dict[str, Callable[[SimulatedJob], object]] = {
     **USER_ACTS,
-    "operator": World.operator,
-    "lagging operator": World.lagging_operator,
-    "kubelet": World.kubelet,
-    "scheduler": World.scheduler,
-    "checkpoint": World.checkpoint,
-    "finish": World.finish,
+    "operator": SimulatedJob.operator,
+    "lagging operator": SimulatedJob.lagging_operator,
+    "kubelet": SimulatedJob.kubelet,
+    "scheduler": SimulatedJob.scheduler,
+    "checkpoint": SimulatedJob.checkpoint,
+    "finish": SimulatedJob.finish,
 }
 
 
@@ -165,15 +165,17 @@ ACTS: dict[str, Callable[[World], object]] = {
 def test_whatever_happens_in_whatever_order(
     acts: list[str], faults: list[Fault | None], room: int, target: Counts, needs_checkpoint: bool
 ) -> None:
-    world = World(room=room)
-    driver = Driver(world, needs_checkpoint=needs_checkpoint, target=target, faults=iter(faults))
+    job = SimulatedJob(room=room)
+    harness = RescaleHarness(
+        job, needs_checkpoint=needs_checkpoint, target=target, faults=iter(faults)
+    )
     for act in acts:
         if act == "tick":
-            driver.tick()
+            harness.tick()
         elif act == "minute":
-            world.at += 60
+            job.at += 60
         else:
-            ACTS[act](world)
-    driver.settle()
-    driver.clear_up()
-    driver.check_end()
+            ACTS[act](job)
+    harness.settle()
+    harness.clear_up()
+    harness.check_end()

@@ -1,0 +1,36 @@
+"""What `Compact` does to the real control plane: etcd and the API server's cache of watches both
+forget."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from localcluster.api_calls import ApiCalls
+from localcluster.faults.cluster import before
+from localcluster.faults.faults import Calls, Compact, Fault
+from optimus.kube.client import connect
+from optimus.kube.errors import ErrorKind, KubeError
+from tests.integration.faults.fault_scenario import FaultScenario
+
+NAMESPACES = "/api/v1/namespaces"
+
+
+def test_what_was_is_known_to_nobody_any_more(scenario: FaultScenario, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    with before(scenario.optimus.cluster) as proxy:
+        proxy.write_kubeconfig(path)
+        client = connect(path, user_agent="test")
+        api = ApiCalls(client)
+        version = api.get(NAMESPACES)["metadata"]["resourceVersion"]
+        as_it_was = f"{NAMESPACES}?resourceVersion={version}&resourceVersionMatch=Exact"
+        api.create(NAMESPACES, {"metadata": {"name": "later"}})
+        assert "later" not in {each["metadata"]["name"] for each in api.get(as_it_was)["items"]}
+        proxy.inject(Fault(Calls("GET", r"/namespaces\?.*watch=true"), Compact(0.0)))
+        watch = [("watch", "true"), ("resourceVersion", version), ("timeoutSeconds", "5")]
+        event = json.loads(client.get("watch", NAMESPACES, watch))
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+        with pytest.raises(KubeError) as refused:
+            api.get(as_it_was)
+        assert refused.value.kind is ErrorKind.EXPIRED
+        api.delete(f"{NAMESPACES}/later", {})

@@ -1,0 +1,46 @@
+"""A job that the real training-operator falls over, again and again, disturbs nobody else's."""
+
+from tests.harness.api import KUBEFLOW, Json
+from tests.harness.light_jobs import LightJob
+from tests.harness.optimus_cluster import AUTOSCALER, SCHEDULER
+from tests.harness.scenario import Scenario
+
+PROCESSES = ((SCHEDULER, "extender"), (SCHEDULER, "kube-scheduler"), (AUTOSCALER, "autoscaler"))
+
+
+def without_containers(scenario: Scenario) -> Json:
+    body = LightJob("TFJob", "empty", annotations={"optimus.dl/target-loss": "0.2"}).manifest(
+        scenario.namespace
+    )
+    body["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"] = []
+    return body
+
+
+def test_a_job_with_an_empty_list_of_containers_disturbs_nobody(scenario: Scenario) -> None:
+    restarts = {each: scenario.restarts(*each) for each in PROCESSES}
+    healthy = LightJob("TFJob", "healthy", 1, 2, flags={"--epochs": "4"})
+    scenario.submit(healthy)
+    scenario.wait(lambda: scenario.training_log("healthy-worker-0"), "the healthy job trains")
+    cluster = scenario.optimus.cluster
+    operator = cluster.components["training-operator"].process
+    assert operator is not None
+    scenario.create(KUBEFLOW, "tfjobs", without_containers(scenario))
+    scenario.wait(
+        lambda: cluster.components["training-operator"].process != operator,
+        "the operator has fallen over it",
+    )
+    said = scenario.wait(
+        lambda: scenario.events_of_type("empty", "Warning"), "the job gets an Event"
+    )
+    assert any("replica type PS has no container" in event["message"] for event in said), said
+    before = scenario.training_log("healthy-worker-0")[-1].step
+    scenario.wait(
+        lambda: scenario.training_log("healthy-worker-0")[-1].step > before,
+        "the healthy job trains on",
+    )
+    scenario.api.delete(f"{KUBEFLOW}/namespaces/{scenario.namespace}/tfjobs/empty")
+    cluster.wait_restarted("training-operator", operator)
+    scenario.wait(
+        lambda: "Succeeded" in scenario.conditions(healthy), "the healthy job has succeeded", 90
+    )
+    assert {each: scenario.restarts(*each) for each in PROCESSES} == restarts

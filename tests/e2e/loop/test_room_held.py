@@ -1,0 +1,65 @@
+"""A job in the middle of a rescale keeps its place: room that it has only left for a moment is
+nobody else's."""
+
+import pytest
+
+from tests.harness.api import Json
+from tests.harness.brute_force import complaints
+from tests.harness.job_recorder import JobRecorder
+from tests.harness.light_jobs import SLEEP, LightJob
+from tests.harness.process_killer import ProcessKiller
+from tests.harness.scenario import Scenario
+from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
+
+BEFORE, AFTER = (1, 2), (2, 4)
+# Two nodes of four CPUs. The rescaled job takes 3 of them before and 6 afterwards, the waiting one
+# wants 6.
+LARGE = {"cpu": "1", "memory": "64Mi"}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "killed_in",
+    [
+        pytest.param("", id="undisturbed"),
+        pytest.param("Suspending", id="the extender is killed while the job is suspended"),
+        pytest.param("Resizing", id="the extender is killed while the job has no pod"),
+    ],
+)
+def test_a_rescaled_job_gets_its_room_back_while_another_waits_for_it(
+    scenario: Scenario, killed_in: str
+) -> None:
+    job = small_job("rescaled", BEFORE, requests={"PS": LARGE, "Worker": LARGE})
+    waiting = LightJob(
+        "TFJob", "waiting", 2, 4, requests={"PS": LARGE, "Worker": LARGE}, script=SLEEP
+    )
+    killer = ProcessKiller(scenario, "extender")
+
+    def on_profile(profile: Json) -> None:
+        if killed_in and (profile.get("status") or {}).get("phase") == killed_in:
+            killer.kill_once()
+
+    with JobRecorder(scenario, on_profile) as recorder, scenario.history() as history:
+        scenario.submit(job)
+        wait_training(scenario, recorder, job)
+        scenario.submit(waiting)
+        scenario.wait_refused(waiting, "does not fit as a whole")
+        set_bounds(scenario, job, AFTER)
+        grown = at(job, AFTER)
+        wait_training(scenario, recorder, grown)
+        assert killer.has_killed == bool(killed_in)
+        assert not history.ever(lambda bound: "waiting" in bound), (
+            "the waiting job got room in the middle"
+        )
+        assert history.ever(lambda bound: not bound), (
+            "the nodes were empty in between: the waiting job would have fitted"
+        )
+        (rescale,) = recorder.rescales(job)
+        assert rescale.phases[-3:] == ["Suspending", "Resizing", "Starting"]
+        assert not complaints(
+            grown.demand(), scenario.free_resources_without(grown), scenario.placement(grown)
+        )
+        assert not recorder.training_complaints(job)
+        assert not scenario.bound(waiting)
+        scenario.delete(job)
+        scenario.wait_bound(waiting)

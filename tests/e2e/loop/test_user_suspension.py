@@ -1,0 +1,112 @@
+"""A user's own suspension stays until the user ends it, also when it comes in the middle of a
+rescale."""
+
+import pytest
+
+from tests.harness.api import Json
+from tests.harness.job_recorder import JobRecorder
+from tests.harness.light_jobs import LightJob
+from tests.harness.scenario import Scenario
+from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
+
+pytestmark = pytest.mark.timeout(300)
+
+BEFORE, AFTER = (1, 2), (1, 3)
+MARK = "optimus.dl/suspended-by"
+AN_INTERVAL_SECONDS = 7.0
+
+
+def is_suspended(scenario: Scenario, job: LightJob) -> bool:
+    return bool(scenario.stored(job)["spec"]["runPolicy"].get("suspend"))
+
+
+def suspend(scenario: Scenario, job: LightJob, suspended: bool = True) -> None:
+    scenario.api.patch(scenario.path(job), {"spec": {"runPolicy": {"suspend": suspended}}})
+
+
+def stays_suspended(scenario: Scenario, recorder: JobRecorder, job: LightJob) -> None:
+    """It is suspended under nobody's mark, and in the next interval nothing is done to it."""
+    scenario.wait(lambda: not scenario.pods(job), "its pods are gone")
+    scenario.wait(
+        lambda: recorder.phase(job) == "Suspended", "its profile says that it is suspended"
+    )
+    version = scenario.stored(job)["metadata"]["generation"]
+    scenario.holds(lambda: is_suspended(scenario, job), "it stays suspended", AN_INTERVAL_SECONDS)
+    assert scenario.stored(job)["metadata"]["generation"] == version
+    assert MARK not in scenario.stored(job)["metadata"]["annotations"]
+    assert not scenario.pods(job)
+    assert not recorder.ever_failed(job)
+
+
+def test_a_job_that_its_user_suspends_is_left_suspended_and_goes_on_when_its_user_says_so(
+    scenario: Scenario,
+) -> None:
+    job = small_job("resting", BEFORE)
+    with JobRecorder(scenario) as recorder:
+        scenario.submit(job)
+        wait_training(scenario, recorder, job)
+        suspend(scenario, job)
+        stays_suspended(scenario, recorder, job)
+        suspend(scenario, job, suspended=False)
+        wait_training(scenario, recorder, job)
+        assert not recorder.rescales(job)
+        assert not recorder.training_complaints(job)
+
+
+def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
+    scenario: Scenario,
+) -> None:
+    job = small_job("resting", BEFORE)
+    taken: list[str] = []
+
+    def take_over(profile: Json) -> None:
+        rescale = (profile.get("status") or {}).get("rescale") or {}
+        if rescale.get("step") == "empty" and not taken:
+            taken.append(rescale["id"])
+            assert scenario.stored(job)["metadata"]["annotations"][MARK] == rescale["id"]
+            scenario.api.patch(scenario.path(job), {"metadata": {"annotations": {MARK: None}}})
+
+    with JobRecorder(scenario, on_profile=take_over) as recorder:
+        scenario.submit(job)
+        wait_training(scenario, recorder, job)
+        set_bounds(scenario, job, AFTER)
+        scenario.wait(
+            lambda: taken,
+            "the rescale has suspended it, and its user has made that suspension its own",
+        )
+        stays_suspended(scenario, recorder, job)
+        (rescale,) = recorder.rescales(job)
+        assert rescale.id == taken[0]
+        assert rescale.phases[-1] == "Suspending"
+        messages = [
+            event["message"]
+            for event in scenario.events(job.name)
+            if event["reason"] == "RescaleEnded"
+        ]
+        assert messages == ["its user made the suspension its own"]
+        suspend(scenario, job, suspended=False)
+        wait_training(scenario, recorder, at(job, AFTER))
+        assert not recorder.training_complaints(job)
+
+
+def test_a_suspension_while_a_rescaled_job_starts_stays(scenario: Scenario) -> None:
+    job = small_job("resting", BEFORE, "MXJob")
+    suspended: list[str] = []
+
+    def suspend_once(profile: Json) -> None:
+        if (profile.get("status") or {}).get("phase") == "Starting" and not suspended:
+            suspended.append(profile["metadata"]["name"])
+            suspend(scenario, job)
+
+    with JobRecorder(scenario, on_profile=suspend_once) as recorder:
+        scenario.submit(job)
+        wait_training(scenario, recorder, job)
+        set_bounds(scenario, job, AFTER)
+        scenario.wait(
+            lambda: suspended, "its user has suspended it while it was started at its new counts"
+        )
+        stays_suspended(scenario, recorder, job)
+        assert [each.phases[-1] for each in recorder.rescales(job)] == ["Starting"]
+        suspend(scenario, job, suspended=False)
+        wait_training(scenario, recorder, at(job, AFTER))
+        assert not recorder.training_complaints(job)

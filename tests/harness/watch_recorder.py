@@ -1,0 +1,101 @@
+"""Every change of a collection of objects, in order: read from a watch, so that no instant is
+missed."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+import urllib3
+
+from tests.harness.api import Api, Json
+
+_WATCH_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class Change:
+    """One event of the watch: ADDED, MODIFIED or DELETED, and the object as it was then."""
+
+    type: str
+    object: Json
+
+
+class WatchRecorder:
+    """Records from entering to leaving the `with` block, in a thread of its own; begins with what
+    is there already.
+
+    `on_change` is called on that thread with each object as it has become, for what has to be done
+    in that very instant. What it raises is raised again when the block is left.
+    """
+
+    def __init__(
+        self, api: Api, path: str, on_change: Callable[[Json], None] = lambda _: None
+    ) -> None:
+        self._api, self._path, self._on_change = api, path, on_change
+        self._thread = threading.Thread(target=self._record, name=f"recording {path}", daemon=True)
+        self._response: urllib3.BaseHTTPResponse | None = None
+        self._opened = threading.Event()
+        self._fault: Exception | None = None
+        self.changes: list[Change] = []
+
+    def __enter__(self) -> Self:
+        """Open the watch; what happens from now on is recorded."""
+        self._thread.start()
+        assert self._opened.wait(30), f"the watch of {self._path} was not opened"
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End the watch. Raises AssertionError where it had ended before: then the record has
+        holes."""
+        ended_early = not self._thread.is_alive()
+        if isinstance(self._response, urllib3.HTTPResponse):
+            with suppress(OSError):  # it has just ended by itself
+                self._response.shutdown()
+        self._thread.join(10)
+        if exc[0] is None:
+            assert not ended_early, f"the watch of {self._path} ended before its time"
+            if self._fault is not None:
+                raise self._fault
+
+    @property
+    def objects(self) -> list[Json]:
+        """Return each object as it was after each of its changes."""
+        return [
+            change.object for change in list(self.changes) if change.type in ("ADDED", "MODIFIED")
+        ]
+
+    def of(self, name: str) -> list[Json]:
+        """Return one object as it was after each of its changes."""
+        return [each for each in self.objects if each["metadata"]["name"] == name]
+
+    def _record(self) -> None:
+        with self._api.watch(self._path, _WATCH_SECONDS) as response:
+            self._response = response
+            self._opened.set()
+            with suppress(
+                urllib3.exceptions.HTTPError, OSError, ValueError
+            ):  # what a shut-down stream ends with
+                for line in lines_of(response):
+                    self._take(json.loads(line))
+
+    def _take(self, event: Json) -> None:
+        if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
+            return
+        self.changes.append(Change(event["type"], event["object"]))
+        if event["type"] == "DELETED":
+            return
+        try:
+            self._on_change(event["object"])
+        except Exception as error:  # noqa: BLE001 -- raised again on the test's own thread
+            self._fault = self._fault or error
+
+
+def lines_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the whole lines of a stream as they come; a last one without an end is dropped."""
+    rest = b""
+    for piece in response.stream():
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from filter(None, lines)

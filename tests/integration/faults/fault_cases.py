@@ -1,0 +1,109 @@
+"""Every kind of fault, each as case in the middle of a rescale; the same on either back end."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from localcluster.faults.faults import (
+    Answer,
+    Calls,
+    Compact,
+    Cut,
+    Drop,
+    EndStream,
+    Fault,
+    Freeze,
+    Hang,
+    Restart,
+    Stall,
+)
+from tests.integration.faults.processes import AUTOSCALER, EXTENDER
+
+SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
+RESUMES = Calls("PATCH", "/tfjobs/", r'"suspend": ?false')
+WRITES_PROFILE = Calls("PATCH", "/trainingprofiles/[^/]+/status")
+LISTS_PODS = Calls("GET", r"/namespaces/faults/pods\?.*labelSelector")
+WATCHES_JOBS = Calls("GET", r"/tfjobs\?.*watch=true")
+WATCHES_PODS = Calls("GET", r"/pods\?.*watch=true")
+LISTS_JOBS = Calls("GET", r"/tfjobs\?limit=")
+LISTS_ALL_PODS = Calls("GET", r"/v1/pods\?limit=")
+NOMINATES = Calls("PATCH", "/pods/[^/]+/status")
+
+
+@dataclass(frozen=True)
+class FaultCase:
+    """Which process meets which fault in the middle of a rescale."""
+
+    process: str
+    fault: Fault
+    cut: bool = False
+    """Its watches are cut first, so that it opens them again."""
+
+    then: Calls | None = None
+    """What it must do."""
+
+    nominates: bool = False
+    """The fault meets nominations. Pods that wait are nominated: the job grows, and its scheduler
+    is stopped until the fault has happened."""
+
+
+def autoscaler(fault: Fault) -> FaultCase:
+    return FaultCase(AUTOSCALER, fault)
+
+
+def nominating(fault: Fault) -> FaultCase:
+    return FaultCase(EXTENDER, fault, nominates=True)
+
+
+def reopening(process: str, fault: Fault, then: Calls | None = None) -> FaultCase:
+    return FaultCase(process, fault, cut=True, then=then)
+
+
+FAULT_CASES: Final[Mapping[str, FaultCase]] = {
+    "the suspension conflicts, twice": autoscaler(Fault(SUSPENDS, Answer(409), times=2)),
+    "the resume is throttled for a second": autoscaler(
+        Fault(RESUMES, Answer(429, retry_after_seconds=1))
+    ),
+    "the suspension meets an internal error": autoscaler(Fault(SUSPENDS, Answer(500))),
+    "the resume meets an error though it was done": autoscaler(
+        Fault(RESUMES, Answer(500, after_effect=True))
+    ),
+    "the server is not available for three looks at the pods": autoscaler(
+        Fault(LISTS_PODS, Answer(503), times=3)
+    ),
+    "profiles cannot be written, twice": autoscaler(Fault(WRITES_PROFILE, Answer(503), times=2)),
+    "the suspension hangs": autoscaler(Fault(SUSPENDS, Hang(2.0))),
+    "the connection is cut before the suspension": autoscaler(Fault(SUSPENDS, Cut())),
+    "the connection is cut after the suspension": autoscaler(
+        Fault(SUSPENDS, Cut(after_effect=True))
+    ),
+    "the connection is cut after the resume": autoscaler(Fault(RESUMES, Cut(after_effect=True))),
+    "all freezes when the job is suspended": autoscaler(Fault(SUSPENDS, Freeze(3.0))),
+    "the server is killed when the job is to be resumed": autoscaler(Fault(RESUMES, Restart())),
+    "the watch of jobs is refused as too old": reopening(
+        AUTOSCALER, Fault(WATCHES_JOBS, Answer(410)), LISTS_JOBS
+    ),
+    "the watch of jobs says that it is too old": reopening(
+        AUTOSCALER, Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)), LISTS_JOBS
+    ),
+    "history is forgotten while jobs are not watched": reopening(
+        AUTOSCALER, Fault(WATCHES_JOBS, Compact(1.5)), LISTS_JOBS
+    ),
+    "the autoscaler hears of pods two seconds late": reopening(
+        AUTOSCALER, Fault(WATCHES_PODS, Stall(2.0))
+    ),
+    "pods cannot be nominated, twice": nominating(Fault(NOMINATES, Answer(500), times=2)),
+    "all freezes when the first pod is nominated": nominating(Fault(NOMINATES, Freeze(2.0))),
+    "the extender never hears of the first changes of pods": reopening(
+        EXTENDER, Fault(WATCHES_PODS, Drop(2))
+    ),
+    "the extender hears of pods two seconds late": reopening(
+        EXTENDER, Fault(WATCHES_PODS, Stall(2.0))
+    ),
+    "the extender's watch of pods is cut twice": reopening(
+        EXTENDER, Fault(WATCHES_PODS, EndStream(after_lines=3), times=2)
+    ),
+    "history is forgotten while the extender watches no pods": reopening(
+        EXTENDER, Fault(WATCHES_PODS, Compact(1.5)), LISTS_ALL_PODS
+    ),
+}

@@ -1,0 +1,176 @@
+"""The autoscaler and the extender as processes of this test, each behind a proxy of its own, and
+their scheduler."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from localcluster.cluster import LocalCluster
+from localcluster.faults.cluster import before
+from localcluster.faults.proxy import FaultProxy
+from localcluster.testing.backends import scheduler_command
+from tests.harness.api import CORE, Api, in_namespace
+from tests.harness.optimus_cluster import QUICK_TUNING, REPOSITORY, SYSTEM_NAMESPACE, Tuning
+from tests.integration.faults.restarted_process import Process, RestartedProcess, end
+
+AUTOSCALER, EXTENDER, SCHEDULER = "autoscaler", "extender", "scheduler"
+TUNING = Tuning(
+    {
+        **QUICK_TUNING.autoscaler,
+        "early_interval_seconds": "1",
+        "tick_seconds": "0.25",
+        "report_seconds": "0.5",
+        "rescale_cost_seconds": "1",
+    },
+    {**QUICK_TUNING.extender, "leader_lease": ""},
+)
+_ACCOUNTS = {AUTOSCALER: "optimus-autoscaler", EXTENDER: "optimus-scheduler"}
+_READY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class OptimusProcesses:
+    """The running processes by name, the proxies before the API server that they talk to, and their
+    scheduler."""
+
+    processes: Mapping[str, Process]
+    scheduler: RestartedProcess
+    proxies: Mapping[str, FaultProxy]
+    folder: Path
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def defects(self, name: str) -> list[str]:
+        """Lines with which the process reported an error of its own; that it is there no more is
+        one."""
+        lines = [
+            each
+            for each in self.log(name).splitlines()
+            if " ERROR " in each or each.startswith("Traceback")
+        ]
+        ended = self.processes[name].poll()
+        return lines if ended is None else [*lines, f"{name} has ended with {ended}"]
+
+
+@contextmanager
+def product(cluster: LocalCluster, api: Api, folder: Path) -> Iterator[OptimusProcesses]:
+    """Run all of it; it ends with the block. Each of the two is the ServiceAccount that the
+    manifests grant it."""
+    with ExitStack() as stack:
+        accounts = {
+            name: _account(cluster, api, account, folder) for name, account in _ACCOUNTS.items()
+        }
+        proxies = {
+            name: stack.enter_context(before(cluster, path)) for name, path in accounts.items()
+        }
+        for name, proxy in proxies.items():
+            proxy.write_kubeconfig(_kubeconfig(folder, name))
+        ports = {name: _free_port() for name in (AUTOSCALER, EXTENDER)}
+        commands = {
+            EXTENDER: _process(EXTENDER, folder, ports, TUNING.extender),
+            AUTOSCALER: _process(AUTOSCALER, folder, ports, TUNING.autoscaler),
+        }
+        scheduler = RestartedProcess(
+            partial(_started, SCHEDULER, folder, _scheduler(cluster, folder, ports[EXTENDER]))
+        )
+        stack.callback(scheduler.stop)
+        started = {
+            name: stack.enter_context(_running(name, folder, each))
+            for name, each in commands.items()
+        }
+        for name, port in ports.items():
+            _wait_ready(name, port, folder)
+        yield OptimusProcesses(started, scheduler, proxies, folder)
+
+
+def _account(cluster: LocalCluster, api: Api, account: str, folder: Path) -> Path:
+    """Write a kubeconfig that leads to the API server itself, with a token of the account."""
+    path = in_namespace(CORE, SYSTEM_NAMESPACE, "serviceaccounts", account)
+    token = api.create(f"{path}/token", {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+    document = yaml.safe_load(cluster.kubeconfig.read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token}
+    written = folder / f"{account}.account"
+    written.write_text(yaml.safe_dump(document))
+    return written
+
+
+def _process(
+    name: str, folder: Path, ports: Mapping[str, int], settings: Mapping[str, str]
+) -> Sequence[str]:
+    own = {"kubeconfig": str(_kubeconfig(folder, name)), "listen": f"127.0.0.1:{ports[name]}"}
+    flags = [_flag(setting, value) for setting, value in {**settings, **own}.items()]
+    return (sys.executable, "-m", name, *flags)
+
+
+def _flag(setting: str, value: str) -> str:
+    flag = "--" + setting.replace("_", "-")
+    return flag if value == "true" else f"{flag}={value}"
+
+
+def _scheduler(cluster: LocalCluster, folder: Path, port: int) -> Sequence[str]:
+    """The cluster's kind of scheduler with the shipped configuration; it talks to the API server
+    itself."""
+    document = yaml.safe_load(
+        (REPOSITORY / "scheduler-config" / "kube-scheduler-config.yaml").read_text()
+    )
+    document["leaderElection"] = {"leaderElect": False}
+    document["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
+    document["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{port}"
+    path = folder / "kube-scheduler.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return (*scheduler_command(cluster), f"--config={path}")
+
+
+@contextmanager
+def _running(name: str, folder: Path, command: Sequence[str]) -> Iterator[Process]:
+    process = _started(name, folder, command)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def _started(name: str, folder: Path, command: Sequence[str]) -> Process:
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    with (folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY, env=environ)
+
+
+def _wait_ready(name: str, port: int, folder: Path) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while not _is_ready(port):
+        said = (folder / f"{name}.log").read_text()
+        assert time.monotonic() < deadline, (
+            f"{name} is not ready after {_READY_SECONDS:.0f} s:\n{said}"
+        )
+        time.sleep(0.2)
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def _kubeconfig(folder: Path, name: str) -> Path:
+    return folder / f"{name}.kubeconfig"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

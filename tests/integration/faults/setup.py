@@ -1,0 +1,41 @@
+"""Sets up the scenarios on a running cluster of either back end: what a cluster needs, and
+who acts on it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from localcluster.cluster import LocalCluster
+from localcluster.testing.waiting import wait_until
+from tests.harness.api import OPTIMUS, Api
+from tests.harness.optimus_cluster import REPOSITORY, OptimusCluster
+from tests.harness.scenario import scenario_namespace
+from tests.integration.faults.fault_scenario import FaultScenario
+from tests.integration.faults.processes import TUNING, product
+from tests.integration.faults.state_recorder import recorder
+
+_GRANTED = (
+    "namespace.yaml",
+    "crd-trainingprofiles.yaml",
+    "rbac-autoscaler.yaml",
+    "rbac-scheduler.yaml",
+)
+_NAMESPACE = "faults"
+
+
+@contextmanager
+def fault_scenario(cluster: LocalCluster, folder: Path) -> Iterator[FaultScenario]:
+    """Give the two processes their rights, run them, and set up the namespace of the one job."""
+    for name in _GRANTED:
+        cluster.apply(REPOSITORY / "manifests" / name)
+    with cluster.api_client() as client:
+        api = Api(client)
+        wait_until(lambda: api.find(f"{OPTIMUS}/trainingprofiles"), "profiles are served", 30)
+        with (
+            product(cluster, api, folder) as running,
+            scenario_namespace(
+                OptimusCluster(cluster, api, TUNING), _NAMESPACE, folder / "checkpoints"
+            ) as made,
+            recorder(api, _NAMESPACE) as seen,
+        ):
+            yield FaultScenario(made, running, seen)

@@ -1,0 +1,85 @@
+"""A job is placed whole or waits whole, whoever else wants the room."""
+
+import pytest
+
+from tests.harness.brute_force import complaints
+from tests.harness.light_jobs import Kind, LightJob
+from tests.harness.scenario import Scenario
+
+# Four nodes of four CPUs: a worker takes most of one, so four workers take them all.
+WIDE = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "2500m", "memory": "64Mi"}}
+
+
+def wide(name: str, workers: int) -> LightJob:
+    return LightJob("TFJob", name, ps=2, workers=workers, requests=WIDE)
+
+
+def test_a_job_that_does_not_fit_waits_whole_and_is_placed_when_room_appears(
+    scenario: Scenario,
+) -> None:
+    first, second = wide("first", 3), wide("second", 3)
+    with scenario.history() as history:
+        scenario.submit(first)
+        scenario.wait_bound(first)
+        scenario.submit(second)
+        scenario.wait_refused(
+            second, f"job {scenario.namespace}/second (2 PS + 3 workers) does not fit as a whole"
+        )
+        scenario.holds(
+            lambda: not scenario.bound(second), "no pod of the waiting job has a node", 3
+        )
+        assert not history.ever(lambda bound: "second" in bound)
+        scenario.delete(first)
+        scenario.wait_bound(second)
+    assert not complaints(
+        second.demand(), scenario.free_resources_without(second), scenario.placement(second)
+    )
+
+
+def test_a_waiting_job_is_quiet_and_says_the_same_at_every_try(scenario: Scenario) -> None:
+    first, second = wide("first", 3), wide("second", 3)
+    scenario.submit(first)
+    scenario.wait_bound(first)
+    with scenario.history() as history:
+        scenario.submit(second)
+        scenario.wait_refused(second, "does not fit as a whole")
+        scenario.touch_node("train-1")  # kube-scheduler tries every refused pod again
+        scenario.wait(
+            lambda: history.quiet_seconds() > 4,
+            "nothing is written on the waiting pods any more",
+            30,
+        )
+    for name, sentences in history.refusals().items():
+        assert len([each for each in sentences if "does not fit" in each]) <= 1, (name, sentences)
+
+
+def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(scenario: Scenario) -> None:
+    jobs = (wide("one", 4), wide("two", 4))
+    with scenario.history() as history:
+        scenario.submit(*jobs)
+        scenario.wait(
+            lambda: [job for job in jobs if len(scenario.bound(job)) == job.pods],
+            "one of them is placed",
+        )
+        winner, loser = sorted(jobs, key=lambda job: len(scenario.bound(job)), reverse=True)
+        scenario.wait_refused(loser, "does not fit as a whole")
+        scenario.holds(lambda: not scenario.bound(loser), "the other holds nothing", 3)
+        assert not history.ever(lambda bound: len(bound) > 1)
+    scenario.delete(winner)
+    scenario.wait_bound(loser)
+
+
+@pytest.mark.slow
+def test_jobs_that_fit_one_at_a_time_all_get_their_turn(scenario: Scenario) -> None:
+    kinds: tuple[Kind, ...] = ("TFJob", "MXJob", "TFJob")
+    short = {"--epochs": "1", "--examples-per-epoch": "640"}
+    jobs = [
+        LightJob(kind, f"turn-{n}", 1, 4, requests=WIDE, flags=short)
+        for n, kind in enumerate(kinds)
+    ]
+    scenario.submit(*jobs)
+    scenario.wait(
+        lambda: all("Succeeded" in scenario.conditions(job) for job in jobs),
+        "all three have succeeded",
+        90,
+    )

@@ -1,0 +1,60 @@
+"""What Optimus has no say in: pods of nobody's training job, and jobs that carry no annotation."""
+
+import pytest
+
+from tests.harness.api import CORE
+from tests.harness.brute_force import complaints
+from tests.harness.light_jobs import LightJob, plain_pod
+from tests.harness.scenario import Scenario
+
+
+def test_a_pod_that_no_training_job_controls_passes_through(scenario: Scenario) -> None:
+    scenario.create(
+        CORE,
+        "pods",
+        plain_pod("passer", scenario.namespace, "1", schedulerName="optimus-scheduler"),
+    )
+    scenario.wait(
+        lambda: scenario.pod("passer")["status"].get("phase") == "Running", "the plain pod runs"
+    )
+    assert not scenario.events_of_type("passer", "Warning")
+
+
+def test_a_plain_pod_gets_no_room_that_is_promised_to_a_job_but_all_that_is_left(
+    scenario: Scenario,
+) -> None:
+    job = LightJob(
+        "TFJob", "resident", 1, 4, requests={"PS": {"cpu": "500m"}, "Worker": {"cpu": "3"}}
+    )
+    scenario.submit(job)
+    scenario.wait_bound(job)
+    scenario.create(
+        CORE, "pods", plain_pod("fits", scenario.namespace, "1", schedulerName="optimus-scheduler")
+    )
+    scenario.create(
+        CORE,
+        "pods",
+        plain_pod("too-much", scenario.namespace, "1500m", schedulerName="optimus-scheduler"),
+    )
+    scenario.wait(lambda: scenario.pod("fits")["spec"].get("nodeName"), "the small pod has a node")
+    scenario.holds(
+        lambda: not scenario.pod("too-much")["spec"].get("nodeName"), "the large pod has none", 2
+    )
+
+
+@pytest.mark.slow
+def test_a_job_without_annotations_is_placed_as_a_gang_trains_to_its_end_and_is_never_resized(
+    scenario: Scenario,
+) -> None:
+    job = LightJob("TFJob", "bare", 2, 3, flags={"--epochs": "3"})
+    free = scenario.free_resources(job)
+    scenario.submit(job)
+    observed = scenario.wait_bound(job)
+    assert not complaints(job.demand(), free, observed)
+    scenario.wait(lambda: "Succeeded" in scenario.conditions(job), "the job has succeeded", 90)
+    stored = scenario.stored(job)
+    assert stored["metadata"]["generation"] == 1, "its spec was written again"
+    assert "optimus.dl/suspended-by" not in (stored["metadata"].get("annotations") or {})
+    steps = [record.step for record in scenario.training_log("bare-worker-0")]
+    assert steps == sorted(steps)
+    assert steps[-1] == 3 * 20

@@ -1,0 +1,218 @@
+"""Carries out what a rescale asks for against a small job, and lets every call go wrong in the
+ways that calls do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from autoscaler.rescale.machine import (
+    CheckpointSeen,
+    End,
+    Event,
+    Instruction,
+    Observe,
+    Observed,
+    PatchAnswered,
+    PatchResult,
+    ProfileWritten,
+    Rescale,
+    RescaleConfig,
+    RescaleRecord,
+    ResizeAndResume,
+    Step,
+    Suspend,
+    Tick,
+    Unmark,
+    UserIntent,
+    WriteProfile,
+    adopt,
+    advance,
+)
+from optimus.jobs import Counts
+from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
+
+CONFIG = RescaleConfig(fresh_seconds=10, grace_seconds=1, start_seconds=60)
+
+
+class Fault(Enum):
+    """What goes wrong with one call."""
+
+    NOT_SENT = auto()
+    ANSWER_LOST = auto()
+    CRASH_BEFORE = auto()
+    CRASH_AFTER = auto()
+    CONFLICT = auto()
+
+
+class Crashed(Exception):
+    """The autoscaler was killed."""
+
+
+NEEDED_STEP = {Suspend: Step.SUSPEND, ResizeAndResume: Step.RESUME, Unmark: Step.YIELD}
+
+
+@dataclass
+class RescaleHarness:
+    """Carries out instructions against a job; ``stored`` is what the profile holds, all that a
+    crash leaves."""
+
+    job: SimulatedJob
+    needs_checkpoint: bool = True
+    target: Counts = TARGET
+    faults: Iterator[Fault | None] = field(default_factory=lambda: iter(()))
+    before_call: Callable[[int], None] = lambda _: None
+    state: Rescale | None = None
+    stored: RescaleRecord | None = None
+    ends: list[End] = field(default_factory=list)
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        record = RescaleRecord(
+            "i7",
+            1000.0,
+            self.job.counts,
+            self.target,
+            "worker 3 saves 41 s",
+            Step.CHECKPOINT,
+            1000.0,
+        )
+        self.state = Rescale(record, self.needs_checkpoint)
+
+    @property
+    def over(self) -> bool:
+        return bool(self.ends) or (self.state is None and self.stored is None)
+
+    def tick(self) -> None:
+        self.job.at += 2.0
+        try:
+            if self.state is None:
+                if self.stored is None:
+                    return
+                self.state = Rescale(self.stored, self.needs_checkpoint, written=True)
+            if self.job.checkpoint_at is not None:
+                self.feed(CheckpointSeen(self.job.checkpoint_at))
+            self.feed(Tick(self.job.at))
+        except Crashed:
+            self.state = None
+
+    def feed(self, event: Event) -> None:
+        assert self.state is not None
+        unwanted = "its user does not want it any more" if self.job.unwanted else None
+        self.state, _ = advance(self.state, UserIntent(self.needs_checkpoint, unwanted), CONFIG)
+        self.state, instructions = advance(self.state, event, CONFIG)
+        for instruction in instructions:
+            answer = self.carry_out(instruction)
+            if answer is not None:
+                self.feed(answer)
+
+    def carry_out(self, instruction: Instruction) -> Event | None:
+        match instruction:
+            case WriteProfile(record=record):
+                fault = self.called()
+                if fault not in {Fault.NOT_SENT, Fault.CRASH_BEFORE, Fault.CONFLICT}:
+                    self.stored = RescaleRecord(
+                        **{name: getattr(record, name) for name in record.__slots__}
+                    )
+                self.crash_if(fault)
+                return ProfileWritten(self.job.at, fault is None)
+            case Observe():
+                pods = self.job.look_at_pods()
+                fault = self.called()
+                self.crash_if(fault)
+                return Observed(self.job.at, self.job.look(), pods) if fault is None else None
+            case Suspend() | ResizeAndResume() | Unmark():
+                return self.patch(instruction)
+            case End():
+                self.ends.append(instruction)
+                self.stored = None
+        return None
+
+    def called(self) -> Fault | None:
+        self.calls += 1
+        self.before_call(self.calls)
+        fault = next(self.faults, None)
+        if fault is Fault.CRASH_BEFORE:
+            raise Crashed
+        return fault
+
+    @staticmethod
+    def crash_if(fault: Fault | None) -> None:
+        if fault is Fault.CRASH_AFTER:
+            raise Crashed
+
+    def patch(self, instruction: Suspend | ResizeAndResume | Unmark) -> Event:
+        fault = self.called()
+        if fault is Fault.CONFLICT:
+            self.job.change()
+        if fault is Fault.NOT_SENT:
+            return PatchAnswered(self.job.at, PatchResult.UNKNOWN)
+        if instruction.resource_version != str(self.job.version):
+            return PatchAnswered(self.job.at, PatchResult.CONFLICT)
+        self.apply(instruction)
+        self.crash_if(fault)
+        return PatchAnswered(
+            self.job.at, PatchResult.UNKNOWN if fault is Fault.ANSWER_LOST else PatchResult.DONE
+        )
+
+    def apply(self, instruction: Suspend | ResizeAndResume | Unmark) -> None:
+        assert self.stored is not None, "acted before anything was written"
+        assert self.stored.step is NEEDED_STEP[type(instruction)], (
+            "acted before the step was written"
+        )
+        match instruction:
+            case Suspend(by=by):
+                assert self.stored.rolling_back or not self.job.unwanted, (
+                    "suspended for what its user does not want"
+                )
+                self.assert_right_after_a_checkpoint()
+                self.job.suspend(by)
+            case ResizeAndResume(counts=counts):
+                assert self.stored.rolling_back or not self.job.unwanted, (
+                    "resized to what its user does not want"
+                )
+                self.job.resize_and_resume(counts)
+            case Unmark():
+                self.job.mark = None
+                self.job.user_wants_suspension = self.job.suspended
+        self.job.change()
+
+    def assert_right_after_a_checkpoint(self) -> None:
+        assert self.stored is not None
+        if self.needs_checkpoint and not self.stored.rolling_back:
+            assert self.job.checkpoint_at is not None
+            assert self.job.at - self.job.checkpoint_at <= 3 * CONFIG.fresh_seconds
+
+    def settle(self, rounds: int = 200) -> None:
+        """Everything does its part, and nothing goes wrong any more."""
+        self.faults, self.before_call = iter(()), lambda _: None
+        for _ in range(rounds):
+            self.tick()
+            self.job.operator()
+            self.job.kubelet()
+            self.job.scheduler()
+            self.job.checkpoint()
+            if self.over:
+                return
+
+    def check_end(self) -> None:
+        """What holds whatever went wrong on the way."""
+        job = self.job
+        assert self.over, "the rescale never ends"
+        assert not job.failed
+        # Counts that the user sets to what they were, or to the target, look like ours.
+        ours = {BEFORE, self.target}
+        assert job.counts in (ours if job.user_counts in {None, *ours} else {job.user_counts})
+        if job.suspended:
+            assert job.user_wants_suspension or (
+                self.target == Counts(0, 0) and job.mark is not None
+            )
+        elif not job.finished:
+            assert job.mark is None, "our mark is left on a job that runs"
+
+    def clear_up(self) -> None:
+        """A job that its user resumes when all is over may still carry our mark: found by the next
+        look at all jobs."""
+        if not self.job.suspended and not self.job.finished:
+            self.state = adopt(self.job.look(), self.job.at)
+            self.ends.clear()
+            self.settle()
