@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 
-from extender.http.wsgi import serve
+from extender.http.wsgi import Server
 from extender.settings import parse
 from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
@@ -26,7 +26,7 @@ def main() -> int:
     try:
         # The worker connects for itself; what is wrong there would show as a traceback.
         connect(settings.kubeconfig, user_agent="optimus-extender").close()
-        serve(settings)
+        Server(settings).run()
     except KubeError as error:
         print(f"extender: {error.sentence}", file=sys.stderr)
         return 1

@@ -17,8 +17,7 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE
 
 _MAX_CHECKS: Final = 8
-"""New gangs checked in one call of kube-scheduler, which waits; others keep their last answer, at
-first no."""
+"""New gangs checked in one call of kube-scheduler, which waits; the others keep their answer."""
 
 _Version = tuple[int, int]
 

@@ -9,7 +9,6 @@ are answered as unresolvable (``extender.http.wire``): with evictions, kube-sche
 room for one pod, which would not make its gang fit.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,8 +17,6 @@ from extender.planner import Planner
 from optimus.kube.pods import Pod
 from optimus.placement.ledger import Reservation
 from optimus.snapshot import ReplicaId
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
 
         # A pod that needs no place: kube-scheduler's copy or the job's counts are out of date.
         planner.asked(pod, replica)
-        known = planner.cluster.pods_of(replica.job_uid).get(pod.uid)
+        known = planner.cluster.pods.get(pod.uid)
         if known is not None and known.node is not None:
             return refuse(names, "the pod has been bound already", "bound")
         rescaling = replica.job_uid in planner.cluster.rescales
@@ -71,14 +68,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
             result = refuse(names, reason, "probe")
         else:
             if held is not None:
-                _LOG.info(
-                    "pod %s/%s: its planned node %s is not offered; its gang is planned again",
-                    pod.namespace,
-                    pod.name,
-                    held.node,
-                )
-                planner.exclude(held, now)
-                planner.break_plan(replica.job_uid)
+                planner.rule_out(held, now)
             result = _plan_gang(planner, pod, replica, names, now)
     planner.changes.notify()
     return result
@@ -110,8 +100,7 @@ def _plan_gang(
     assert held is not None
     if held.node not in names:
         # kube-scheduler knows reasons that a plan cannot know (ports, volumes): plan on its offer.
-        planner.exclude(held, now)
-        planner.break_plan(replica.job_uid)
+        planner.rule_out(held, now)
         absent = frozenset(planner.cluster.nodes) - frozenset(names)
         if not planner.plan_elsewhere(pod, replica, absent, now):
             reason = f"job {_job(pod)} does not fit as a whole on the nodes offered"

@@ -47,27 +47,22 @@ class LeaseReader:
             return self._leads
 
     def _read(self) -> bool:
+        lease = f"lease {self._namespace}/{self._name}"
         try:
-            what = f"read lease {self._namespace}/{self._name}"
             method = self._client.coordination.read_namespaced_lease
-            body = self._client.call(what, method, name=self._name, namespace=self._namespace)
+            body = self._client.call(
+                f"read {lease}", method, name=self._name, namespace=self._namespace
+            )
             holder = msgspec.json.decode(body, type=_Lease).spec.holder or ""
-        except KubeError as error:
-            # Without a Lease no kube-scheduler leads yet.
-            if error.kind is not ErrorKind.NOT_FOUND:
-                _LOG.warning("%s", error.sentence)
+        except (KubeError, msgspec.MsgspecError) as error:
+            if not isinstance(error, KubeError) or error.kind is not ErrorKind.NOT_FOUND:
+                _LOG.warning("%s: %s", lease, error)
                 return self._leads
-            holder = ""
-        except msgspec.MsgspecError as error:
-            _LOG.warning("the lease %s/%s cannot be read: %s", self._namespace, self._name, error)
-            return self._leads
+            holder = ""  # without a Lease no kube-scheduler leads yet
         leads = holder == self._identity or holder.startswith(f"{self._identity}_")
         if leads != self._leads:
-            _LOG.info(
-                "leader: kube-scheduler %s; this extender %s",
-                holder or "(none)",
-                "plans" if leads else "does not plan",
-            )
+            effect = "plans" if leads else "does not plan"
+            _LOG.info("leader: kube-scheduler %s; this extender %s", holder or "(none)", effect)
         return leads
 
 

@@ -69,8 +69,7 @@ class Nominator:
         count_write: Callable[[str], None] = lambda _: None,
         executor: Executor | None = None,
     ) -> None:
-        """``leads`` is whether this process decides; ``count_write`` gets each write's outcome;
-        patches run on ``executor``, one after the other without one."""
+        """``count_write`` gets each write's outcome; without ``executor`` writes are sequential."""
         self._plans, self._writer, self._leads = plans, writer, leads
         self._nominate, self._count_write, self._executor = nominate, count_write, executor
         self._nominated: dict[str, _Nominated] = {}

@@ -117,8 +117,7 @@ class Planner:
         self.room_grew()
 
     def asked(self, pod: Pod, replica: ReplicaId) -> None:
-        """kube-scheduler asks about a pod: what it was answered before did not lead to a binding,
-        and nothing that it knows keeps the pod off every node."""
+        """kube-scheduler asks about a pod: the last answer did not lead to a binding."""
         self.refused_incomplete.pop(pod.uid, None)
         self.queue.paused.discard(replica.job_uid)
         self.settled(replica)
@@ -128,8 +127,7 @@ class Planner:
         self._answered_at[pod.uid] = now.monotonic
 
     def assume(self, pod: Pod, held: Reservation, now: Instant) -> None:
-        """kube-scheduler is answered with one node, which it will bind the pod to: the replica
-        counts as placed until it is asked about again, or is bound."""
+        """kube-scheduler is told to bind a pod: the replica counts as placed until it settles."""
         self.answered(pod, now)
         self.reservations.assumed[held.replica] = held.node
         self.queue.cached.pop(held.replica.job_uid, None)
@@ -145,8 +143,13 @@ class Planner:
         self._answered_at.pop(pod.uid, None)
         self.refused_incomplete.pop(pod.uid, None)
 
-    def exclude(self, held: Reservation, now: Instant) -> None:
-        """Exclude a replica's planned node for a while: kube-scheduler rules it out."""
+    def rule_out(self, held: Reservation, now: Instant) -> None:
+        """kube-scheduler rules out a replica's planned node: exclude it and break the plan."""
+        _LOG.info("job %s: planned node %s is not offered", held.replica.job_uid, held.node)
+        self._exclude(held, now)
+        self.break_plan(held.replica.job_uid)
+
+    def _exclude(self, held: Reservation, now: Instant) -> None:
         self.exclusions.add(held.replica, held.node, now.monotonic, self.settings.exclusion_seconds)
         self.job_changed(held.replica.job_uid)
 
@@ -199,7 +202,7 @@ class Planner:
             for pod in self.cluster.waiting_pods(held.replica.job_uid):
                 if pod.replica == held.replica and pod.uid in self._answered_at:
                     # kube-scheduler asked, and yet did not bind it: elsewhere it may.
-                    self.exclude(held, now)
+                    self._exclude(held, now)
         for job_uid in {held.replica.job_uid for held in expired}:
             _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)
             self.rescales.plan_again(job_uid)
@@ -233,10 +236,7 @@ class Planner:
         return held
 
     def plan_queue(self, now: Instant, asker: ObservedGang | None = None) -> DoesNotFit | None:
-        """Plan the gangs that wait, in order, up to the asker's (all of them without one).
-
-        Returns the asker's refusal; ``None`` when its room is reserved.
-        """
+        """Plan the gangs that wait, in order, up to the asker's; returns the asker's refusal."""
         known = None if asker is None else self._known_refusal(asker.gang.job_uid)
         if known is not None:
             return known
@@ -347,15 +347,11 @@ class Planner:
     def find_waiting(self, pod: Pod) -> Pod | None:
         """The pod as it is now, if it still needs a node."""
         with self.lock:
-            job_uid = pod.replica.job_uid if pod.replica else ""
-            known = self.cluster.pods_of(job_uid).get(pod.uid)
+            known = self.cluster.pods.get(pod.uid)
             return known if known is not None and is_waiting(known) else None
 
     def adopt_nominations(self) -> tuple[Pod, ...]:
-        """Take over the plans of an earlier process: the nominations of complete gangs.
-
-        Returns the pods whose nominations belong to no plan.
-        """
+        """Adopt the nominations of complete gangs as plans; returns pods with other nominations."""
         with self.locked() as now:
             self.update_rescales(now)
             stale = (self._adopt(job_uid, now) for job_uid in sorted(self.cluster.waiting_jobs()))

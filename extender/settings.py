@@ -23,19 +23,16 @@ class Settings:
     """Path of a kubeconfig. Default: the pod's own service account."""
 
     listen: str = "127.0.0.1:8888"
-    """Address and port of /filter and /prioritize. Loopback: whoever reaches it can reserve the
-    cluster's room."""
+    """Address and port of /filter and /prioritize; loopback: whoever reaches it reserves room."""
 
     health_listen: str = ""
-    """A second address and port that serves /healthz, /readyz and /metrics alone; in a pod, its own
-    address."""
+    """A second address and port for /healthz, /readyz and /metrics alone; in a pod, its own."""
 
     scheduler_name: str = SCHEDULER_NAME
     """Pods that name this scheduler are planned and nominated."""
 
     node_selector: str = ""
-    """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: every
-    node."""
+    """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: all."""
 
     nominate: bool = True
     """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
@@ -45,8 +42,7 @@ class Settings:
     this process leads. Empty: it is the only one."""
 
     leader_identity: str = ""
-    """What the Lease's holder begins with when it is the kube-scheduler beside this process.
-    Default: the host name."""
+    """How the Lease's holder begins where it is the kube-scheduler here. Default: the host name."""
 
     reservation_seconds: float = 60.0
     """How long room is reserved for planned pods that are not bound; every pod of the gang that is
@@ -63,8 +59,7 @@ class Settings:
     """A gang that has waited longer goes first, and blocks the nodes that it could use."""
 
     threads: int = 8
-    """Requests served at the same time; kube-scheduler sends one, the others are for health and
-    metrics."""
+    """Requests served at once; kube-scheduler sends one, the others are for health and metrics."""
 
     max_body_bytes: int = 33_554_432
     """Largest request body. 5,000 node names are 160 kB; whole nodes are about 14 kB each."""

@@ -42,7 +42,9 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def load_config(self) -> None:
         """gunicorn's settings, from ours alone."""
         hooks = {
-            "when_ready": self._check,
+            "when_ready": lambda arbiter: check_single(
+                arbiter.num_workers, self.cfg.worker_class_str
+            ),
             "worker_exit": self._stop,
             "on_starting": _ignore_worker_signals,
         }
@@ -55,9 +57,6 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         self._application = Application(self._settings)
         self._application.start()
         return self._application.wsgi()
-
-    def _check(self, arbiter: Any) -> None:
-        check_single(arbiter.num_workers, str(self.cfg.worker_class_str))
 
     def _stop(self, _arbiter: Any, _worker: Any) -> None:
         if self._application is not None:
@@ -84,16 +83,10 @@ def options(settings: Settings) -> dict[str, object]:
 
 
 def check_single(workers: int, worker_class: str) -> None:
-    """Stop where gunicorn is about to run anything but one worker process with threads.
-
-    Raises:
-        SystemExit: with a sentence.
-    """
+    """Exit where gunicorn is about to run anything but one worker process with threads."""
     if workers != 1 or worker_class != "gthread":
-        sys.exit(
-            "the extender's ledger lives in one process: one gthread worker is needed, not "
-            f"{workers} {worker_class}"
-        )
+        needed = "the ledger lives in one process: one gthread worker is needed"
+        sys.exit(f"{needed}, not {workers} {worker_class}")
 
 
 def _ignore_worker_signals(arbiter: Any) -> None:
@@ -102,8 +95,3 @@ def _ignore_worker_signals(arbiter: Any) -> None:
 
     # SIGTTIN and SIGTTOU ask for more and fewer workers, SIGHUP for a new one beside the old one.
     arbiter.handle_ttin = arbiter.handle_ttou = arbiter.handle_hup = refuse
-
-
-def serve(settings: Settings) -> None:
-    """Serve until told to stop."""
-    Server(settings).run()

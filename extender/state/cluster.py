@@ -31,6 +31,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        """The replicas of all jobs, by UID."""
         self.jobs: dict[str, Job] = {}
         self.rescales: dict[str, Rescale] = {}
         self.have_run: set[str] = set()
@@ -40,7 +42,6 @@ class Cluster:
         """Nodes whose free room has changed since ``Reservations`` last cleared this."""
         self._unreadable_jobs: set[str] = set()
         self._pods_by_job: dict[str, dict[str, Pod]] = {}
-        self._pods: dict[str, Pod] = {}
         self._waiting: dict[str, int] = {}
         self._used: dict[str, Resources] = {}
 
@@ -72,10 +73,10 @@ class Cluster:
         job_uid = pod.replica.job_uid
         of_job = self._pods_by_job.setdefault(job_uid, {})
         if sign > 0:
-            of_job[pod.uid] = self._pods[pod.uid] = pod
+            of_job[pod.uid] = self.pods[pod.uid] = pod
         else:
             of_job.pop(pod.uid, None)
-            self._pods.pop(pod.uid, None)
+            self.pods.pop(pod.uid, None)
         if not of_job:
             del self._pods_by_job[job_uid]
             if job_uid not in self.jobs:
@@ -90,20 +91,18 @@ class Cluster:
     def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
         """Record a job's spec; ``None``: it is gone or over, or ``exists`` and is unreadable."""
         self._unreadable_jobs.discard(uid)
+        self.jobs.pop(uid, None)
         if job is not None:
             self.jobs[uid] = job
-            return
-        if exists:
+        elif exists:
             self._unreadable_jobs.add(uid)
-        self.jobs.pop(uid, None)
-        if uid not in self._pods_by_job:
+        if job is None and uid not in self._pods_by_job:
             self.have_run.discard(uid)
 
     def set_rescale(self, job_uid: str, rescale: Rescale | None) -> None:
         """Record a job's rescale; ``None``: none is in progress."""
-        if rescale is None:
-            self.rescales.pop(job_uid, None)
-        else:
+        self.rescales.pop(job_uid, None)
+        if rescale is not None:
             self.rescales[job_uid] = rescale
             self.have_run.add(job_uid)
 
@@ -117,7 +116,7 @@ class Cluster:
 
     def find_pod(self, uid: str, resource_version: str) -> Pod | None:
         """The replica with this UID, if the watch has shown this very version. Needs no lock."""
-        pod = self._pods.get(uid)
+        pod = self.pods.get(uid)
         return pod if pod is not None and pod.resource_version == resource_version != "" else None
 
     def pods_of(self, job_uid: str) -> Mapping[str, Pod]:
@@ -135,7 +134,7 @@ class Cluster:
     def used_by_training(self) -> dict[str, Resources]:
         """What the training pods use on each node."""
         used: dict[str, Resources] = {}
-        for pod in self._pods.values():
+        for pod in self.pods.values():
             bound = pod.bound()
             if bound is not None:
                 used[bound.node] = used.get(bound.node, NONE) + bound.resources

@@ -115,8 +115,7 @@ class EventHandlers:
             self._apply_profile(name)
 
     def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
-        """A job was added or changed; ``None``: it is gone or over, or ``exists`` and is
-        unreadable."""
+        """A job was added or changed; ``None``: it is gone, over, or ``exists`` unreadably."""
         planner = self._planner
         with planner.locked():
             if job is not None and planner.cluster.jobs.get(uid) == job:
@@ -166,8 +165,7 @@ def _job_name(profile: TrainingProfile) -> _JobName:
 
 
 def rescale_of(profile: TrainingProfile) -> Rescale | None:
-    """The rescale that room is reserved for; ``None``: none is in progress, or the job is to stay
-    suspended."""
+    """The rescale that room is reserved for; ``None`` too where the job is to stay suspended."""
     status, record = profile.status, profile.status.rescale
     if status.phase not in RESCALING:
         return None

@@ -48,8 +48,7 @@ class Reservations:
         return free
 
     def free_for(self, gang: Gang, leaving: Mapping[str, Resources] | None = None) -> FreeMatrix:
-        """The room that one gang may use: also what is reserved for its own unplaced replicas, and
-        what its job's pods are leaving, by node."""
+        """The room that a gang may use, with what is reserved for it and what its job leaves."""
         free, leaving = self.free(), leaving or {}
         own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
         kept = self._of_placed(gang)
