@@ -156,7 +156,7 @@ class Controller:
         if since is None or state.rescale is not None or now - since < limit_seconds:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
-        if state.was_whole or trained_at > since or state.job.rescale is RescaleRule.NEVER:
+        if state.was_fully_bound or trained_at > since or state.job.rescale is RescaleRule.NEVER:
             # A job that has trained may train on with the pods it has, readable log or not.
             self._components.recorder.half_bound(
                 state.seen, limit_seconds, runs=state.run is not None

@@ -7,7 +7,9 @@ the cluster as observed, begins the rescales and records the decisions.
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import FRESH_SECONDS, JobState
@@ -147,12 +149,12 @@ class Decider:
         waiting = state.rescale
         if waiting is None or waiting.record.step is not Step.CHECKPOINT:
             return
-        limit = FRESH_SECONDS if state.record.waited_in_vain else self._config.stale_seconds
+        limit = FRESH_SECONDS if state.record.checkpoint_missed else self._config.stale_seconds
         if waiting.record.rolling_back or at - waiting.record.step_at < limit:
             return
         state.rescale = None
         if waiting.needs_checkpoint:
-            state.record = replace(state.record, waited_in_vain=True)
+            state.record = replace(state.record, checkpoint_missed=True)
         _LOG.info(
             "job %s: rescale %s waited too long for a checkpoint", state.job.key, waiting.record.id
         )

@@ -4,8 +4,10 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Self
+
+from msgspec.structs import replace
 
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run, run_of
@@ -74,7 +76,7 @@ class JobState:
     half_bound_since: float | None = None
     """Since when some of its pods have a node, but not all."""
 
-    was_whole: bool = False
+    was_fully_bound: bool = False
     """Whether all pods of this run had a node at some time."""
 
     name_taken_at: float | None = None
@@ -109,7 +111,8 @@ class JobState:
         """Take in what the caches show of the job now."""
         self.refresh(observation.jobs[self.job.uid])
         self.record = replace(
-            self.record, setbacks=recent_failures(self.record.setbacks, observation.at)
+            self.record,
+            placement_failures=recent_failures(self.record.placement_failures, observation.at),
         )
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
@@ -137,12 +140,12 @@ class JobState:
         self.half_bound_since = (self.half_bound_since or at) if is_half_bound else None
         wanted = sum(self.job.counts) + sum(role.count for role in self.job.fixed)
         gang = tuple(pod.uid for pod in pods)[:_MOST_GANG_UIDS]
-        if all(bound) and len(pods) >= wanted and gang != self.record.whole:
-            self.record = replace(self.record, whole=gang)
-        self.was_whole = any(pod.uid in self.record.whole for pod in pods)
+        if all(bound) and len(pods) >= wanted and gang != self.record.gang_uids:
+            self.record = replace(self.record, gang_uids=gang)
+        self.was_fully_bound = any(pod.uid in self.record.gang_uids for pod in pods)
 
     def _update_checkpoint(self, at: float) -> None:
-        if not self.record.waited_in_vain:
+        if not self.record.checkpoint_missed:
             return
         latest = self.progress(at).checkpoint_at or -math.inf
         if self.checkpoint_at is not None and latest > self.checkpoint_at:
@@ -164,7 +167,7 @@ class JobState:
 
         Room that is held for a job that never prints such a line would be lost to all others."""
         if (
-            not self.record.waited_in_vain
+            not self.record.checkpoint_missed
             or self.job.rescale is not RescaleRule.CHECKPOINT
             or not self._may_train(at)
         ):
@@ -175,7 +178,7 @@ class JobState:
         """Whether its pods may train; a part of a gang that never was whole must have shown it."""
         if self.run is None:
             return False
-        if self.half_bound_since is None or self.was_whole:
+        if self.half_bound_since is None or self.was_fully_bound:
             return True
         made_at = min(pod.created_at for pod in self.run.pods)
         return any(sample.at > made_at for sample in self.progress(at).samples)
@@ -209,7 +212,7 @@ class JobState:
             profiled=self.record.profiled,
             measures=self.rescale is not None
             and self.rescale.record.purpose is RescalePurpose.PROFILING,
-            placement_failures=self.record.setbacks,
+            placement_failures=self.record.placement_failures,
             own_counts=self.record.own_counts if self.job.counts in self.record.profiled else None,
             awaits_checkpoint=self.awaits_checkpoint(at),
             suspended_at_target=self.record.suspended_at_target,
@@ -231,7 +234,8 @@ class JobState:
             record = self.rescale.record
             failure = PlacementFailure(record.target, record.before, at, waited_seconds)
             self.record = replace(
-                self.record, setbacks=recent_failures((*self.record.setbacks, failure), at)
+                self.record,
+                placement_failures=recent_failures((*self.record.placement_failures, failure), at),
             )
 
     def rescale_ended(self, end: End, at: float) -> None:
@@ -250,7 +254,7 @@ class JobState:
             profiling_since=at if is_profiling and reached else None,
             measured_at=at if is_profiling and happened else record.measured_at,
             own_counts=None if settles else record.own_counts,
-            waited_in_vain=record.waited_in_vain and not happened,
+            checkpoint_missed=record.checkpoint_missed and not happened,
             suspended_at_target=record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
         )
 
@@ -288,8 +292,10 @@ class ManagedJobs:
             with self._guard("observe", state):
                 state.update(observation)
             if nodes_changed:
-                failures = recent_failures(state.record.setbacks, observation.at, lifted=True)
-                state.record = replace(state.record, setbacks=failures)
+                failures = recent_failures(
+                    state.record.placement_failures, observation.at, lifted=True
+                )
+                state.record = replace(state.record, placement_failures=failures)
             self._adopt(state, observation.at)
         leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]
         for state in leaving:

@@ -1,14 +1,13 @@
-"""What the autoscaler keeps in a job's profile, so that the next one goes on where this one
-stopped.
+"""What the autoscaler keeps in a job's profile, for the one after it.
 
-Two parts: the rescale under way, in fields of its own that the extender reads too, and ``state``,
-which nobody else reads: the log's memory (losses, samples, how far each pod was read) and what was
-done to the job."""
+The rescale under way has fields of its own, which the extender reads too. ``state``, which nobody
+else reads, holds the log's state (losses, samples, how far each pod was read) and the job's record.
+"""
 
 import logging
 import zlib
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -27,32 +26,45 @@ _LOG = logging.getLogger(__name__)
 _MOST_BYTES: Final = 4_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """What was done to one job. Instants are UTC, in seconds since the epoch.
+_STORED_NAMES: Final = {
+    "record": "deeds",
+    "checkpoint_missed": "waited_in_vain",
+    "placement_failures": "setbacks",
+    "gang_uids": "whole",
+}
+"""Names in profiles of fields whose names have changed since: stored profiles stay readable."""
 
-    ``profiled`` are the counts to which it was moved to be measured, the run under way included;
-    ``profiling_since`` is when that one reached its counts, ``measured_at`` when the last one did;
-    ``own_counts`` are those at which its user, or an interval, had it before. ``waited_in_vain``: a
-    rescale was given up since no checkpoint came.
-    ``setbacks`` are targets that found no place, oldest first. ``whole`` are the UIDs of some pods
-    of a gang of which all had a node. ``suspended_at_target`` tells our own suspension at the goal
-    from the user's."""
+
+class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
+    """What was done to one job. Instants are UTC, in seconds since the epoch."""
 
     rescales: int = 0
     last_rescaled_at: float | None = None
     profiled: tuple[Counts, ...] = ()
+    """The counts to which it was moved to be measured, the run under way included."""
+
     profiling_since: float | None = None
+    """When the profiling run under way reached its counts; ``measured_at``: when the last did."""
+
     measured_at: float | None = None
     own_counts: Counts | None = None
-    waited_in_vain: bool = False
-    setbacks: tuple[PlacementFailure, ...] = ()
-    whole: tuple[str, ...] = ()
+    """The counts before its profiling runs: its user's, or an interval's."""
+
+    checkpoint_missed: bool = False
+    """A rescale was withdrawn since no checkpoint came."""
+
+    placement_failures: tuple[PlacementFailure, ...] = ()
+    """Targets that were not placed in time, oldest first."""
+
+    gang_uids: tuple[str, ...] = ()
+    """The UIDs of some pods of a gang of which all had a node."""
+
     suspended_at_target: bool = False
+    """Whether this software suspended it at its goal."""
 
 
-class SavedState(msgspec.Struct, frozen=True, rename={"record": "deeds"}):
-    """The profile's ``state``. Field names, here and below, are names in stored profiles."""
+class SavedState(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
+    """The profile's ``state``."""
 
     log: LogState = msgspec.field(default_factory=LogState)
     record: JobRecord = msgspec.field(default_factory=JobRecord)
@@ -64,33 +76,30 @@ def pack(saved: SavedState) -> str:
 
 
 def unpack(state: str | None, job: object, at: float) -> SavedState:
-    """The memory in a profile; an unreadable one (of another version, or edited) is given up, and
-    the log says so.
+    """The saved state in a profile; an unreadable one (of another version, or edited) is dropped.
 
-    ``at`` is now: what was stored under a clock that has been set back since did not happen in the
-    future."""
+    ``at`` is now: what was stored under a clock that was set back since is not in the future.
+    """
     if state is None:
         return SavedState()
     try:
-        # No more than a profile can hold of what is written here: a word that grows without end is
-        # not from here.
+        # Bounded: a compressed text of unlimited length was not written here.
         text = zlib.decompressobj().decompress(b64decode(state, validate=True), _MOST_BYTES)
         saved = msgspec.json.decode(text, type=SavedState)
         return SavedState(saved.log, _until(saved.record, at))
     except (ValueError, zlib.error, msgspec.MsgspecError) as error:
-        _LOG.warning(
-            "job %s: what its profile remembers cannot be read (%s); it is learned anew", job, error
-        )
+        _LOG.warning("job %s: saved state not readable, measured anew: %s", job, error)
         return SavedState()
 
 
 def _until(record: JobRecord, at: float) -> JobRecord:
-    return replace(
+    failures = record.placement_failures
+    return msgspec.structs.replace(
         record,
         last_rescaled_at=_past(record.last_rescaled_at, at),
         profiling_since=_past(record.profiling_since, at),
         measured_at=_past(record.measured_at, at),
-        setbacks=tuple(replace(each, at=min(each.at, at)) for each in record.setbacks),
+        placement_failures=tuple(replace(each, at=min(each.at, at)) for each in failures),
     )
 
 
@@ -117,28 +126,20 @@ def pack_rescale(record: RescaleRecord) -> profiles.RescaleRecord:
 def unpack_rescale(
     stored: profiles.RescaleRecord | None, job: object, at: float
 ) -> RescaleRecord | None:
-    """The rescale that a profile tells of; ``None`` where there is none, or it cannot be read.
-    ``at`` is now."""
+    """The rescale in a profile; ``None`` without one, or where it cannot be read; ``at`` is now."""
     if stored is None:
         return None
     try:
         started_at = min(parse_instant(stored.started_at), at)
         step_at = min(parse_instant(stored.step_at), at) if stored.step_at else started_at
+        step, purpose = Step.CHECKPOINT, _purpose_of(stored)
+        counts = (stored.origin, stored.target)
         record = RescaleRecord(
-            stored.id,
-            started_at,
-            stored.origin,
-            stored.target,
-            stored.why,
-            Step.CHECKPOINT,
-            step_at,
-            purpose=_purpose_of(stored),
+            stored.id, started_at, *counts, stored.why, step, step_at, purpose=purpose
         )
         return record.with_step_text(stored.step)
     except (Malformed, ValueError) as error:
-        _LOG.warning(
-            "job %s: the rescale in its profile cannot be read (%s); it is given up", job, error
-        )
+        _LOG.warning("job %s: rescale in its profile not readable, dropped: %s", job, error)
         return None
 
 
@@ -148,7 +149,7 @@ _OLD_IDS: Final = {
     "measured-": RescalePurpose.AFTER_PROFILING,
     "half-placed-": RescalePurpose.TAKE_BACK,
 }
-"""How the ids of records begin that were stored without a purpose, by versions before it."""
+"""Prefixes of ids in records that were stored without a purpose, by earlier versions."""
 
 
 def _purpose_of(stored: profiles.RescaleRecord) -> RescalePurpose:

@@ -388,16 +388,8 @@ def adopt(job: ObservedJob, at: float) -> Rescale | None:
         return None
     step = Step.EMPTY if job.suspended else Step.YIELD
     why = "annotated as suspended by the autoscaler, without a record of a rescale"
-    record = RescaleRecord(
-        job.suspended_by,
-        at,
-        job.counts,
-        job.counts,
-        why,
-        step,
-        at,
-        purpose=RescalePurpose.RECOVERY,
-    )
+    counts, purpose = job.counts, RescalePurpose.RECOVERY
+    record = RescaleRecord(job.suspended_by, at, counts, counts, why, step, at, purpose=purpose)
     return Rescale(record, needs_checkpoint=False)
 
 

@@ -83,7 +83,7 @@ def test_a_suspension_that_its_user_takes_over_in_the_middle_of_a_rescale_stays(
             for event in scenario.events(job.name)
             if event["reason"] == "RescaleEnded"
         ]
-        assert messages == ["its user made the suspension its own"]
+        assert messages == ["its user took over the suspension"]
         suspend(scenario, job, suspended=False)
         wait_training(scenario, recorder, at(job, AFTER))
         assert not recorder.training_complaints(job)

@@ -37,7 +37,7 @@ def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(
         harness.restart()
     harness.run(60)
     assert harness.status("a").rescales
-    assert "left in peace" not in harness.status("a").reason
+    assert "cooldown" not in harness.status("a").reason
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_intervals(

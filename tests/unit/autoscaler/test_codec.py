@@ -6,6 +6,7 @@ import zlib
 from base64 import b64decode, b64encode
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from autoscaler.profile.codec import (
@@ -71,6 +72,13 @@ def test_the_purpose_of_a_rescale_is_its_field_and_else_its_id_of_an_earlier_ver
     assert pack_rescale(record).purpose == expected
 
 
+def test_fields_keep_the_names_that_stored_profiles_have() -> None:
+    record = {"rescales": 2, "waited_in_vain": True, "whole": ["uid"], "setbacks": []}
+    state = b64encode(zlib.compress(msgspec.json.encode({"deeds": record}))).decode()
+    expected = JobRecord(rescales=2, checkpoint_missed=True, gang_uids=("uid",))
+    assert unpack(state, "ns/j", 0.0).record == expected
+
+
 def test_nothing_done_lies_in_the_future() -> None:
     assert unpack(pack(MEMORY), "ns/j", 40.0).record.measured_at == 40.0
 
@@ -96,7 +104,7 @@ def test_a_word_that_cannot_be_read_is_given_up(
     word: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert unpack(word, "ns/j", 0.0) == SavedState()
-    assert "ns/j: what its profile remembers cannot be read" in caplog.text
+    assert "ns/j: saved state not readable" in caplog.text
 
 
 def test_a_job_without_a_profile_has_no_memory(caplog: pytest.LogCaptureFixture) -> None:

@@ -156,7 +156,7 @@ def test_a_quota_that_nobody_tells_of_costs_few_restarts() -> None:
         trained += bool(job.pods) and all(pod["status"]["phase"] == "Running" for pod in job.pods)
     assert cluster.reasons("a").count("RollingBack") <= 4
     assert trained >= 900
-    assert len(harness.controller.managed.states["uid-a"].record.setbacks) <= 8
+    assert len(harness.controller.managed.states["uid-a"].record.placement_failures) <= 8
 
 
 def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(
