@@ -12,7 +12,7 @@ from optimus.runtime.settings import SettingsError
 
 
 def main() -> int:
-    """Read the settings, then serve until told to stop."""
+    """Read the settings, then serve until a signal."""
     try:
         settings = parse(sys.argv[1:], os.environ)
     except SettingsError as error:

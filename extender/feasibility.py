@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from extender.state.cluster import Cluster
+from extender.state.cluster import Cluster, used_by_node
 from optimus.placement.free_matrix import FreeMatrix, Rows
 from optimus.placement.gang import Gang, Placement
 from optimus.placement.theorem1 import Theorem1
@@ -63,7 +63,7 @@ class Feasibility:
 
     def _free(self, version: _Version) -> FreeMatrix:
         if self._emptied is None or self._emptied[0] != version:
-            cluster, used = self._cluster, self._cluster.used_by_training()
+            cluster, used = self._cluster, used_by_node(self._cluster.pods.values())
             free = {name: cluster.free(name) + used.get(name, NONE) for name in cluster.nodes}
             self._emptied = version, FreeMatrix(tuple(cluster.nodes.values()), free)
         return self._emptied[1]

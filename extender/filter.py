@@ -92,7 +92,7 @@ def _plan_gang(
         planner.refused_incomplete[pod.uid] = pod
         return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
 
-    # 6. The whole gang is planned in its turn, and its room is reserved.
+    # 6. The gangs before it in the queue and the whole gang are planned; its room is reserved.
     refused = planner.plan_queue(now, observed)
     if refused is not None:
         return refuse(names, refused.reason, "no room")

@@ -1,8 +1,8 @@
 """Who belongs to a gang: the replicas that a pod's own TF_CONFIG or MX_CONFIG lists.
 
-The list is fixed when a pod is made, so it tells the pod's generation; the job's spec may be ahead
-of the pods or behind them. The spec is used where a pod carries no list (a single replica, dynamic
-workers), and for TensorFlow's Evaluators, which no list names.
+The list is fixed when a pod is created, so it shows the pod's generation; the job's spec may be
+ahead of the pods or behind them. The spec is used where a pod carries no list (a single replica,
+dynamic workers), and for TensorFlow's Evaluators, which no list names.
 """
 
 from collections.abc import Iterable, Mapping

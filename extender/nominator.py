@@ -125,7 +125,7 @@ class Nominator:
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
         last = self._nominated.get(pending.pod.uid)
         if now - pending.answered_at < RETRY_SECONDS or (last and now - last.at < RETRY_SECONDS):
-            # kube-scheduler may be binding it, or has just been told: only a new plan is urgent.
+            # kube-scheduler may be binding it, or the nomination is new: only a new plan is urgent.
             return last is not None and last.node != pending.node
         return not self._nominate or pending.pod.nominated_node != pending.node
 

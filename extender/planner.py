@@ -127,7 +127,7 @@ class Planner:
         self._answered_at[pod.uid] = now.monotonic
 
     def assume(self, pod: Pod, held: Reservation, now: Instant) -> None:
-        """kube-scheduler is told to bind a pod: the replica counts as placed until it settles."""
+        """kube-scheduler is answered one node: the replica counts as placed until it settles."""
         self.answered(pod, now)
         self.reservations.assumed[held.replica] = held.node
         self.queue.cached.pop(held.replica.job_uid, None)
@@ -154,7 +154,7 @@ class Planner:
         self.job_changed(held.replica.job_uid)
 
     def break_plan(self, job_uid: str, *, also_assumed: bool = False) -> None:
-        """What is reserved for a job is of no use any more; it is planned again in its turn.
+        """What is reserved for a job is of no use any more; it is planned again from the queue.
 
         What kube-scheduler is about to bind stays reserved, and the rest is planned around it,
         unless ``also_assumed``."""

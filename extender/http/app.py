@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from flask import Flask, Request, Response, request
+from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from extender.filter import FilterResult, filter_nodes
@@ -91,19 +91,19 @@ class Endpoints:
     def _question(self) -> wire.Question:
         reason = None if self._ready else self._why_not_ready()
         self._ready = reason is None
-        question = wire.read_question(self._body(request), self._verbs.find_pod)
+        question = wire.read_question(self._body(), self._verbs.find_pod)
         if reason is not None:
             raise _Refusal(f"the extender is not ready: {reason}")
         return question
 
-    def _body(self, incoming: Request) -> bytes:
+    def _body(self) -> bytes:
         limit = self._max_body_bytes
-        body = incoming.stream.read(limit + 1)
+        body = request.stream.read(limit + 1)
         if len(body) <= limit:
             return body
         # A client that is still sending when the connection closes never reads why.
         for _ in range(_DISCARDED_LIMITS):
-            if not incoming.stream.read(limit):
+            if not request.stream.read(limit):
                 break
         raise _Refusal(
             f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true"

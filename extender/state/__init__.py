@@ -1,1 +1,1 @@
-"""What the extender knows of the cluster and has promised of it."""
+"""The extender's state: the cluster, reservations and exclusions."""

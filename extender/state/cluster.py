@@ -4,7 +4,7 @@ What a node has left is a running sum, so that a call of kube-scheduler never wa
 The planner's lock guards it together with the reservations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from optimus.jobs import Counts, Job
@@ -19,7 +19,7 @@ class Rescale:
 
     job_uid: str
     id: str
-    """Tells one rescale of a job from the next."""
+    """Distinguishes one rescale of a job from the next."""
 
     target: Counts
     leaving: bool
@@ -131,18 +131,17 @@ class Cluster:
         """The UIDs of the jobs that have pods without a node."""
         return tuple(self._waiting)
 
-    def used_by_training(self) -> dict[str, Resources]:
-        """What the training pods use on each node."""
-        used: dict[str, Resources] = {}
-        for pod in self.pods.values():
-            bound = pod.bound()
-            if bound is not None:
-                used[bound.node] = used.get(bound.node, NONE) + bound.resources
-        return used
-
     def free(self, node: str) -> Resources:
         """What bound pods leave of a node; below zero where others have overcommitted it."""
         return self.nodes[node].allocatable - self._used.get(node, NONE)
+
+
+def used_by_node(pods: Iterable[Pod]) -> dict[str, Resources]:
+    """What bound pods take of each node."""
+    used: dict[str, Resources] = {}
+    for bound in filter(None, (pod.bound() for pod in pods)):
+        used[bound.node] = used.get(bound.node, NONE) + bound.resources
+    return used
 
 
 def is_waiting(pod: Pod) -> bool:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from extender.state.cluster import Cluster, Rescale
+from extender.state.cluster import Cluster, Rescale, used_by_node
 from extender.state.reservations import Reservations
 from optimus.jobs import ReplicaSpec
 from optimus.placement.gang import DoesNotFit, Gang
 from optimus.placement.theorem1 import Theorem1
-from optimus.resources import NONE, Resources
+from optimus.resources import Resources
 
 _LOG = logging.getLogger(__name__)
 _SUSPENSION_SECONDS: Final = 30.0
@@ -80,21 +80,13 @@ class RescaleReservations:
             known = _Tracked(rescale, now, held=False)
         over, held = now - known.since > self._max_seconds, known.held
         if not over:
-            leaving = self._leaving(rescale)
+            pods = self._cluster.pods_of(job_uid).values()
+            leaving = used_by_node(pod for pod in pods if rescale.leaving or pod.leaving)
             if held:
                 self._reservations.set_leaving(job_uid, leaving)
             held = held or self._hold(rescale, leaving, known.since)
         self._tracked[job_uid] = _Tracked(rescale, known.since, held)
         return over and self._release_unused(job_uid)
-
-    def _leaving(self, rescale: Rescale) -> Mapping[str, Resources]:
-        """What the job's old pods still take of each node."""
-        leaving: dict[str, Resources] = {}
-        for pod in self._cluster.pods_of(rescale.job_uid).values():
-            bound = pod.bound()
-            if bound is not None and (rescale.leaving or pod.leaving):
-                leaving[bound.node] = leaving.get(bound.node, NONE) + bound.resources
-        return leaving
 
     def _hold(self, rescale: Rescale, leaving: Mapping[str, Resources], since: float) -> bool:
         job = self._cluster.jobs.get(rescale.job_uid)

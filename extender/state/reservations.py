@@ -2,7 +2,7 @@
 
 The ledger holds what is reserved for whom; this adds what only the extender knows:
 
-* ``assumed`` replicas (kube-scheduler's term): it was told to bind them, and they are not seen
+* ``assumed`` replicas (kube-scheduler's term): it was answered their node, and they are not seen
   bound yet. They count as placed, so that the rest of a gang is planned around them.
 * overlaps: while a rescaled job's old pods leave, what is reserved for its new ones overlaps the
   room of the old ones, and must not be subtracted twice.

@@ -1,5 +1,4 @@
-"""A kube-scheduler and an extender of a test's own, as the administrator, on a running local
-cluster."""
+"""A test's own kube-scheduler and extender, as administrator, on a running local cluster."""
 
 import json
 import socket
@@ -29,8 +28,8 @@ def free_port() -> int:
 
 
 @dataclass
-class Placing:
-    """The two processes, and how to end and start each."""
+class SchedulerProcesses:
+    """An extender and a kube-scheduler, each started and killed on its own."""
 
     cluster: LocalCluster
     folder: Path
@@ -56,13 +55,13 @@ class Placing:
 
     def start_scheduler(self) -> None:
         path = self.folder / "kube-scheduler.yaml"
-        path.write_text(self._configured())
+        path.write_text(self._configuration_text())
         program = str(self.cluster.binaries["kube-scheduler"])
         self._run(
             "kube-scheduler", [program, f"--config={path}", f"--secure-port={free_port()}", "--v=2"]
         )
 
-    def _configured(self) -> str:
+    def _configuration_text(self) -> str:
         document = yaml.safe_load(
             (REPOSITORY / "scheduler-config" / self.configuration).read_text()
         )
@@ -112,14 +111,14 @@ class Placing:
 
 
 @contextmanager
-def placing(
+def scheduler_processes(
     cluster: LocalCluster,
     folder: Path,
     configuration: str = "kube-scheduler-config.yaml",
     *flags: str,
-) -> Iterator[Placing]:
+) -> Iterator[SchedulerProcesses]:
     """Both processes, running; they end with the block."""
-    running = Placing(cluster, folder, configuration, flags)
+    running = SchedulerProcesses(cluster, folder, configuration, flags)
     try:
         running.start()
         yield running

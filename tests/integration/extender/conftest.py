@@ -1,4 +1,4 @@
-"""What a client, or the extender itself, needs to find the API server double."""
+"""A kubeconfig for the API server double."""
 
 import json
 from pathlib import Path

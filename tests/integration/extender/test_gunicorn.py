@@ -1,5 +1,4 @@
-"""The extender as it is started, over real HTTP: one process, kept connections, an end that loses
-nothing."""
+"""The extender as a process, over real HTTP: one worker, kept connections, a clean end."""
 
 import http.client
 import json
@@ -209,12 +208,13 @@ def test_half_sent_requests_at_the_health_address_keep_nobody_waiting(extender: 
             connection.close()
 
 
-def test_one_worker_whatever_is_asked_for(extender: Extender) -> None:
+def test_signals_do_not_change_the_number_of_workers(extender: Extender) -> None:
     (worker,) = extender.workers()
     extender.process.send_signal(signal.SIGTTIN)
     extender.process.send_signal(signal.SIGHUP)
     wait_until(
-        "it is said", lambda: extender.log.read_text().count("the number of workers stays 1") == 2
+        "both signals are logged",
+        lambda: extender.log.read_text().count("the number of workers stays 1") == 2,
     )
     assert extender.workers() == [worker]
 

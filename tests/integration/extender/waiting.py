@@ -1,4 +1,4 @@
-"""Waiting for what another process does."""
+"""Waiting for a state of another process."""
 
 import time
 from collections.abc import Callable

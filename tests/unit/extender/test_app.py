@@ -1,5 +1,4 @@
-"""The HTTP side, in process: whatever is sent, the answer is one that kube-scheduler can show to a
-user."""
+"""The HTTP application, in process: every answer is one that kube-scheduler can show to a user."""
 
 import json
 import logging
@@ -179,7 +178,9 @@ def test_metrics(browser: FlaskClient) -> None:
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/filter"), ("POST", "/bind"), ("GET", "/"), ("PUT", "/metrics")]
 )
-def test_what_is_not_served_says_what_is(browser: FlaskClient, method: str, path: str) -> None:
+def test_an_unknown_path_is_answered_with_the_paths_that_are_served(
+    browser: FlaskClient, method: str, path: str
+) -> None:
     answer = browser.open(path, method=method)
     assert answer.status_code in (404, 405)
     assert answer.get_json()["Error"].startswith(

@@ -110,16 +110,16 @@ def test_an_excluded_node_is_tried_again(node_changes: bool) -> None:
 def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_again() -> None:
     cluster = FakeCluster({"a": 2, "b": 2, "c": 2})
     names = cluster.job("j", 2, 2)
-    sent = cluster.ask(names[0]).kept[0]
+    assumed = cluster.ask(names[0]).kept[0]
     stuck = cluster.planned_nodes()[names[3]]
-    assert stuck != sent
-    other = next(node for node in "abc" if node not in (sent, stuck))
+    assert stuck != assumed
+    other = next(node for node in "abc" if node not in (assumed, stuck))
     assert cluster.ask(names[3], [node for node in "abc" if node != stuck]).kept == (other,)
-    cluster.bind(names[0], sent)
+    cluster.bind(names[0], assumed)
     cluster.assert_not_overcommitted()
     for name in names[1:]:
         assert cluster.place(name) is not None
-    assert Counter(pod.node for pod in cluster.pods.values()) == {sent: 2, other: 2}
+    assert Counter(pod.node for pod in cluster.pods.values()) == {assumed: 2, other: 2}
 
 
 def test_a_half_bound_gang_is_completed_around_its_bound_pods() -> None:

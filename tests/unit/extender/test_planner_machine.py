@@ -21,7 +21,7 @@ class PlannerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = FakeCluster({"a": 4, "b": 3, "c": 2})
-        self.sent: dict[str, str] = {}
+        self.assumed: dict[str, str] = {}
         self.shapes: dict[str, Counts] = {}
         self.intruders = 0
 
@@ -38,7 +38,7 @@ class PlannerMachine(RuleBasedStateMachine):
     @rule(job=st.sampled_from(JOBS))
     def end(self, job: str) -> None:
         for name in self.pods_of(job):
-            self.sent.pop(name, None)
+            self.assumed.pop(name, None)
             self.cluster.delete(name)
         self.cluster.handlers.set_job(f"uid-{job}", None)
         self.cluster.handlers.set_rescale(f"uid-{job}", None)
@@ -48,7 +48,7 @@ class PlannerMachine(RuleBasedStateMachine):
         waiting = [
             name
             for name, pod in self.cluster.pods.items()
-            if pod.node is None and name not in self.sent
+            if pod.node is None and name not in self.assumed
         ]
         if waiting:
             name = waiting[at % len(waiting)]
@@ -62,24 +62,26 @@ class PlannerMachine(RuleBasedStateMachine):
                 assert len(kept) <= 1
                 assert set(kept) <= set(offered)
                 if kept:
-                    self.sent[name] = kept[0]
+                    self.assumed[name] = kept[0]
 
     def left(self, node: str) -> int:
-        """What kube-scheduler still offers: it counts what it has assumed and not bound yet."""
-        return self.cluster.free(node) - sum(1 for sent in self.sent.values() if sent == node)
+        """What kube-scheduler still offers: it subtracts what it has assumed."""
+        return self.cluster.free(node) - sum(
+            1 for assumed in self.assumed.values() if assumed == node
+        )
 
-    @precondition(lambda self: self.sent)
+    @precondition(lambda self: self.assumed)
     @rule(at=st.integers(0, 50), works=st.booleans())
     def bind(self, at: int, works: bool) -> None:
-        name = sorted(self.sent)[at % len(self.sent)]
-        node = self.sent.pop(name)
+        name = sorted(self.assumed)[at % len(self.assumed)]
+        node = self.assumed.pop(name)
         if works and node in self.cluster.nodes:
             self.cluster.bind(name, node)
 
     @rule(node=st.sampled_from(NODES), cpu=st.integers(1, 5))
     def change_node(self, node: str, cpu: int) -> None:
         if cpu >= self.cluster.used(node)["cpu"] + sum(
-            1 for sent in self.sent.values() if sent == node
+            1 for assumed in self.assumed.values() if assumed == node
         ):
             self.cluster.node(node, cpu)
 
@@ -91,7 +93,7 @@ class PlannerMachine(RuleBasedStateMachine):
 
     @rule(job=st.sampled_from(JOBS), workers=st.integers(1, 4))
     def suspend(self, job: str, workers: int) -> None:
-        if self.pods_of(job) and not any(name in self.sent for name in self.pods_of(job)):
+        if self.pods_of(job) and not any(name in self.assumed for name in self.pods_of(job)):
             self.cluster.rescale(job, 1, workers, leaving=True)
             self.cluster.assert_not_overcommitted()
             self.cluster.delete(*self.pods_of(job))
@@ -124,7 +126,7 @@ class PlannerMachine(RuleBasedStateMachine):
             cluster.delete(name)
         for job in JOBS:
             cluster.handlers.set_rescale(f"uid-{job}", None)
-        self.sent.clear()
+        self.assumed.clear()
         for node in NODES:
             cluster.node(node, 12)
         for _ in range(3):

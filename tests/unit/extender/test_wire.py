@@ -1,5 +1,4 @@
-"""The extender's JSON, against bodies that a real kube-scheduler sent and shapes that it insists
-on."""
+"""The extender's JSON, against recorded bodies of a real kube-scheduler."""
 
 import contextlib
 import json
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from extender.http import wire
 from optimus.kube.errors import Malformed
+from optimus.kube.pods import decode_pod
 
 RECORDED = Path(__file__).parents[2] / "data" / "wire"
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
@@ -50,6 +50,22 @@ def test_whole_nodes_come_back_as_they_were_sent(path: Path) -> None:
 
 def question(**arguments: object) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None} | arguments).encode()
+
+
+@pytest.mark.parametrize("sent_version", ["7", "8"])
+def test_a_pod_that_the_watch_has_shown_at_this_version_is_not_decoded_again(
+    sent_version: str,
+) -> None:
+    metadata = {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
+    watched = decode_pod(json.dumps({**POD, "metadata": metadata}).encode())
+    body = question(
+        Pod={**POD, "metadata": {**metadata, "resourceVersion": sent_version}}, NodeNames=[]
+    )
+    found = wire.read_question(
+        body, lambda uid, version: watched if (uid, version) == ("u", "7") else None
+    )
+    assert found.pod.resource_version == sent_version
+    assert (found.pod is watched) == (sent_version == "7")
 
 
 def test_the_exact_json_of_each_answer() -> None:

@@ -1,5 +1,4 @@
-"""A real kube-scheduler asks the extender: gangs whole, evenly, on the fewest nodes, whatever is
-killed meanwhile."""
+"""The extender behind a real kube-scheduler: whole gangs, evenly, on the fewest nodes."""
 
 import json
 from collections import Counter
@@ -11,7 +10,14 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
-from tests.e2e.extender.scheduler import REPOSITORY, Placing, nodes_of, placing, tfjob, wait_until
+from tests.e2e.extender.scheduler import (
+    REPOSITORY,
+    SchedulerProcesses,
+    nodes_of,
+    scheduler_processes,
+    tfjob,
+    wait_until,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -98,8 +104,8 @@ class Profile:
         }
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(document))
 
-    def tell(self, phase: str, ps: int, workers: int) -> None:
-        """Say how far the rescale has come."""
+    def set_phase(self, phase: str, ps: int, workers: int) -> None:
+        """Record the phase of the rescale."""
         status = {
             "status": {"phase": phase, "intervalId": "i1", "targetPs": ps, "targetWorkers": workers}
         }
@@ -122,18 +128,18 @@ def spread(nodes: dict[str, str]) -> Counter[tuple[int, int]]:
 def test_a_job_is_bound_evenly_on_the_fewest_nodes(
     own: LocalCluster, jobs: Jobs, tmp_path: Path
 ) -> None:
-    with placing(own, tmp_path):
+    with scheduler_processes(own, tmp_path):
         jobs.create("even", 2, 4)
         assert spread(jobs.wait_bound("even", 6)) == {(1, 2): 2}
 
 
 @pytest.mark.parametrize(
-    "flags", [pytest.param((), id="told"), pytest.param(("--nominate=false",), id="woken")]
+    "flags", [pytest.param((), id="nominated"), pytest.param(("--nominate=false",), id="requeued")]
 )
 def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
     own: LocalCluster, jobs: Jobs, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
-    with placing(own, tmp_path, "kube-scheduler-config.yaml", *flags):
+    with scheduler_processes(own, tmp_path, "kube-scheduler-config.yaml", *flags):
         jobs.create("first", 4, 8)
         jobs.wait_bound("first", 12)
         jobs.create("second", 4, 8)
@@ -148,7 +154,7 @@ def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
 def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(
     own: LocalCluster, jobs: Jobs, tmp_path: Path
 ) -> None:
-    with placing(own, tmp_path) as running:
+    with scheduler_processes(own, tmp_path) as running:
         jobs.create("one", 3, 6)
         jobs.create("two", 3, 6)
         wait_until(
@@ -165,7 +171,9 @@ def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(
 def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
     own: LocalCluster, jobs: Jobs, tmp_path: Path
 ) -> None:
-    with placing(own, tmp_path, "kube-scheduler-config.yaml", "--leader-lease=") as running:
+    with scheduler_processes(
+        own, tmp_path, "kube-scheduler-config.yaml", "--leader-lease="
+    ) as running:
         running.kill("kube-scheduler")
         jobs.create("gone", 4, 8)
         wait_until(
@@ -182,31 +190,31 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(
     own: LocalCluster, jobs: Jobs, tmp_path: Path
 ) -> None:
     own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
-    with placing(own, tmp_path) as running:
+    with scheduler_processes(own, tmp_path) as running:
         jobs.create("grows", 2, 4)
         jobs.wait_bound("grows", 6)
         jobs.create("waits", 4, 10)
         jobs.wait_message("waits-ps-0", "does not fit as a whole")
         profile = Profile(own, "grows")
-        profile.tell("Suspending", 4, 8)
+        profile.set_phase("Suspending", 4, 8)
         wait_until(
             "room is held", lambda: "optimus_extender_reservations 12.0" in running.get("/metrics")
         )
         own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", SUSPEND)
         wait_until("its pods are gone", lambda: nodes_of(own, "default", "grows") == {})
-        profile.tell("Resizing", 4, 8)
+        profile.set_phase("Resizing", 4, 8)
         own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", RESUME)
-        profile.tell("Starting", 4, 8)
+        profile.set_phase("Starting", 4, 8)
         assert len(set(jobs.wait_bound("grows", 12).values())) == 3
         assert jobs.nodes("waits") == {}
-        profile.tell("Training", 4, 8)
+        profile.set_phase("Training", 4, 8)
         assert "invariant broken" not in running.log("extender")
 
 
 def test_by_score_alone_a_job_lands_on_its_planned_nodes(
     own: LocalCluster, jobs: Jobs, tmp_path: Path
 ) -> None:
-    with placing(own, tmp_path, "advisory.yaml"):
+    with scheduler_processes(own, tmp_path, "advisory.yaml"):
         jobs.create("advised", 2, 4)
         assert spread(jobs.wait_bound("advised", 6)) == {(1, 2): 2}
 
@@ -215,7 +223,7 @@ def test_by_score_alone_a_job_lands_on_its_planned_nodes(
 def test_a_gang_is_completed_after_either_process_is_killed_while_it_binds(
     own: LocalCluster, jobs: Jobs, tmp_path: Path, victim: str
 ) -> None:
-    with placing(own, tmp_path) as running:
+    with scheduler_processes(own, tmp_path) as running:
         jobs.create("cut", 4, 8)
         wait_until("its room is held", lambda: _bound_or_held(running, jobs))
         running.kill(victim)
@@ -227,7 +235,7 @@ def test_a_gang_is_completed_after_either_process_is_killed_while_it_binds(
         assert "invariant broken" not in running.log("extender")
 
 
-def _bound_or_held(running: Placing, jobs: Jobs) -> bool:
+def _bound_or_held(running: SchedulerProcesses, jobs: Jobs) -> bool:
     return bool(jobs.nodes("cut")) or "optimus_extender_reservations 0.0" not in running.get(
         "/metrics"
     )
