@@ -1,10 +1,10 @@
-"""What the embedded API server sustains:
-``python -m benchmarks.embedded_writes [--rate 1000] [--watchers 20]``.
+"""The write rate that the embedded API server sustains: ``python -m benchmarks.embedded_writes``.
 
 Pods are created and their status patched, over a few connections, at a steady rate (0: as fast as
-it goes), while watchers in a process of their own follow all pods. Every object carries the instant
-of its write, so that a watcher can tell how late it heard of it. The result is one JSON object; it
-says how much of the server's time was used."""
+possible), while watchers in a process of their own follow all pods. Every object carries the
+instant of its write, from which a watcher gets the delay. The result is one JSON object, with the
+share of a core that the server used.
+"""
 
 import argparse
 import asyncio
@@ -56,14 +56,14 @@ def main() -> None:
         used = cpu_seconds(process.pid) - before
         time.sleep(_SETTLE_SECONDS)
         ours.send("done")
-        heard = ours.recv()
+        received = ours.recv()
         watching.join()
-    print(json.dumps(result(options, written, heard, used), indent=1))
+    print(json.dumps(result(options, written, received, used), indent=1))
 
 
 @dataclass
 class Written:
-    """What the writers did."""
+    """Counts and latencies of the writers."""
 
     count: int = 0
     refused: int = 0
@@ -72,7 +72,7 @@ class Written:
 
 
 def result(
-    options: argparse.Namespace, written: Written, heard: dict[str, Any], used_seconds: float
+    options: argparse.Namespace, written: Written, received: dict[str, Any], used_seconds: float
 ) -> dict[str, Any]:
     """Return the figures by name; milliseconds are rounded to hundredths."""
     return {
@@ -85,9 +85,9 @@ def result(
         "write_p99_ms": percentile(written.latencies_seconds, 99),
         "watchers": options.watchers,
         "events_expected": written.count * options.watchers,
-        "events_heard": heard["events"],
-        "heard_after_p50_ms": percentile(heard["delays_seconds"], 50),
-        "heard_after_p99_ms": percentile(heard["delays_seconds"], 99),
+        "events_received": received["events"],
+        "received_after_p50_ms": percentile(received["delays_seconds"], 50),
+        "received_after_p99_ms": percentile(received["delays_seconds"], 99),
         "server_cpu_share": round(used_seconds / written.seconds, 3),
         "cores": os.cpu_count(),
     }
@@ -152,7 +152,7 @@ async def _writer(
     while time.monotonic() < until:
         began = time.monotonic()
         writer.write(_request(f"writer-{number}-{turn // 2}", patch=turn % 2 == 1))
-        ok = await _answered(reader)
+        ok = await _is_ok(reader)
         written.latencies_seconds.append(time.monotonic() - began)
         written.count += ok
         written.refused += not ok
@@ -192,7 +192,7 @@ def _request(name: str, *, patch: bool) -> bytes:
     return f"{head}\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
 
 
-async def _answered(reader: asyncio.StreamReader) -> bool:
+async def _is_ok(reader: asyncio.StreamReader) -> bool:
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(
         line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
@@ -202,12 +202,12 @@ async def _answered(reader: asyncio.StreamReader) -> bool:
 
 
 def watch(port: int, watchers: int, pipe: Connection) -> None:
-    """Follow all pods with so many watchers until told to end; sends what was heard."""
+    """Follow all pods with so many watchers until the pipe says to end; send what was received."""
     asyncio.run(_watch(port, watchers, pipe))
 
 
 async def _watch(port: int, watchers: int, pipe: Connection) -> None:
-    heard: dict[str, Any] = {"events": 0, "delays_seconds": []}
+    received: dict[str, Any] = {"events": 0, "delays_seconds": []}
     opened = [
         await asyncio.open_connection("127.0.0.1", port, limit=1 << 24) for _ in range(watchers)
     ]
@@ -216,27 +216,27 @@ async def _watch(port: int, watchers: int, pipe: Connection) -> None:
     for reader, _ in opened:
         await reader.readuntil(b"\r\n\r\n")
     pipe.send("watching")
-    following = [asyncio.ensure_future(_follow(reader, heard)) for reader, _ in opened]
+    following = [asyncio.ensure_future(_follow(reader, received)) for reader, _ in opened]
     await asyncio.to_thread(pipe.recv)
     for task in following:
         task.cancel()
-    pipe.send(heard)
+    pipe.send(received)
 
 
-async def _follow(reader: asyncio.StreamReader, heard: dict[str, Any]) -> None:
-    """Count the events of one watcher; of every few, note how long after its write it came."""
+async def _follow(reader: asyncio.StreamReader, received: dict[str, Any]) -> None:
+    """Count the events of one watcher, and measure the delay of every few."""
     count, rest = 0, b""
     while piece := await reader.read(1 << 20):
         piece = rest + piece
         rest = piece[1 - len(_MARK) :]  # a mark may come in two halves
         found = piece.count(_MARK)
-        heard["events"] += found
+        received["events"] += found
         count += found
         if count >= _SAMPLED:
             count = 0
             stamp = piece.rpartition(_MARK)[2].partition(b'"')[0]
             if len(stamp) > 7:
-                heard["delays_seconds"].append(time.monotonic() - float(stamp))
+                received["delays_seconds"].append(time.monotonic() - float(stamp))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.api_calls import ApiCalls
-from localcluster.faults.cluster import before
+from localcluster.faults.cluster import proxy_for
 from localcluster.faults.faults import Calls, Compact, Fault
 from optimus.kube.client import connect
 from optimus.kube.errors import ErrorKind, KubeError
@@ -18,7 +18,7 @@ NAMESPACES = "/api/v1/namespaces"
 
 def test_what_was_is_known_to_nobody_any_more(scenario: FaultScenario, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    with before(scenario.optimus.cluster) as proxy:
+    with proxy_for(scenario.optimus.cluster) as proxy:
         proxy.write_kubeconfig(path)
         client = connect(path, user_agent="test")
         api = ApiCalls(client)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from localcluster.faults.faults import (
-    Answer,
     Calls,
     Compact,
     Cut,
     Drop,
     EndStream,
+    ErrorResponse,
     Fault,
     Freeze,
     Hang,
@@ -60,18 +60,20 @@ def reopening(process: str, fault: Fault, then: Calls | None = None) -> FaultCas
 
 
 FAULT_CASES: Final[Mapping[str, FaultCase]] = {
-    "the suspension conflicts, twice": autoscaler(Fault(SUSPENDS, Answer(409), times=2)),
+    "the suspension conflicts, twice": autoscaler(Fault(SUSPENDS, ErrorResponse(409), times=2)),
     "the resume is throttled for a second": autoscaler(
-        Fault(RESUMES, Answer(429, retry_after_seconds=1))
+        Fault(RESUMES, ErrorResponse(429, retry_after_seconds=1))
     ),
-    "the suspension meets an internal error": autoscaler(Fault(SUSPENDS, Answer(500))),
+    "the suspension meets an internal error": autoscaler(Fault(SUSPENDS, ErrorResponse(500))),
     "the resume meets an error though it was done": autoscaler(
-        Fault(RESUMES, Answer(500, after_effect=True))
+        Fault(RESUMES, ErrorResponse(500, after_effect=True))
     ),
     "the server is not available for three looks at the pods": autoscaler(
-        Fault(LISTS_PODS, Answer(503), times=3)
+        Fault(LISTS_PODS, ErrorResponse(503), times=3)
     ),
-    "profiles cannot be written, twice": autoscaler(Fault(WRITES_PROFILE, Answer(503), times=2)),
+    "profiles cannot be written, twice": autoscaler(
+        Fault(WRITES_PROFILE, ErrorResponse(503), times=2)
+    ),
     "the suspension hangs": autoscaler(Fault(SUSPENDS, Hang(2.0))),
     "the connection is cut before the suspension": autoscaler(Fault(SUSPENDS, Cut())),
     "the connection is cut after the suspension": autoscaler(
@@ -81,7 +83,7 @@ FAULT_CASES: Final[Mapping[str, FaultCase]] = {
     "all freezes when the job is suspended": autoscaler(Fault(SUSPENDS, Freeze(3.0))),
     "the server is killed when the job is to be resumed": autoscaler(Fault(RESUMES, Restart())),
     "the watch of jobs is refused as too old": reopening(
-        AUTOSCALER, Fault(WATCHES_JOBS, Answer(410)), LISTS_JOBS
+        AUTOSCALER, Fault(WATCHES_JOBS, ErrorResponse(410)), LISTS_JOBS
     ),
     "the watch of jobs says that it is too old": reopening(
         AUTOSCALER, Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)), LISTS_JOBS
@@ -92,7 +94,7 @@ FAULT_CASES: Final[Mapping[str, FaultCase]] = {
     "the autoscaler hears of pods two seconds late": reopening(
         AUTOSCALER, Fault(WATCHES_PODS, Stall(2.0))
     ),
-    "pods cannot be nominated, twice": nominating(Fault(NOMINATES, Answer(500), times=2)),
+    "pods cannot be nominated, twice": nominating(Fault(NOMINATES, ErrorResponse(500), times=2)),
     "all freezes when the first pod is nominated": nominating(Fault(NOMINATES, Freeze(2.0))),
     "the extender never hears of the first changes of pods": reopening(
         EXTENDER, Fault(WATCHES_PODS, Drop(2))

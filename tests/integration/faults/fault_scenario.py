@@ -51,7 +51,7 @@ class FaultScenario(Scenario):
             yield f"--- calls of {process} that met a fault"
             yield from (
                 f"{each.call.method} {each.call.target} {each.status}"
-                for each in proxy.seen
+                for each in proxy.calls
                 if each.fault
             )
 
@@ -74,7 +74,7 @@ class FaultScenario(Scenario):
         self._wait_spent(proxy, 10)
         complaints = self.complaints(rescaled, before)
         assert not complaints, f"{complaints}\n{self.describe()}"
-        assert case.then is None or any(case.then.match(each.call) for each in proxy.seen)
+        assert case.then is None or any(case.then.match(each.call) for each in proxy.calls)
 
     def _wait_spent(self, proxy: FaultProxy, seconds: float) -> None:
         self.wait(lambda: proxy.is_spent, "the fault has happened as often as it was to", seconds)
@@ -145,7 +145,7 @@ class FaultScenario(Scenario):
         }
         done = [
             each
-            for each in self.proxy(AUTOSCALER).seen
+            for each in self.proxy(AUTOSCALER).calls
             if each.call.method == "PATCH" and each.status == 200
         ]
         patches = len([each for each in done if "/tfjobs/" in each.call.target])

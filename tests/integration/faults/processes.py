@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from localcluster.cluster import LocalCluster
-from localcluster.faults.cluster import before
+from localcluster.faults.cluster import proxy_for
 from localcluster.faults.proxy import FaultProxy
 from localcluster.testing.backends import scheduler_command
 from tests.harness.api import CORE, Api, in_namespace
@@ -72,7 +72,7 @@ def product(cluster: LocalCluster, api: Api, folder: Path) -> Iterator[OptimusPr
             name: _account(cluster, api, account, folder) for name, account in _ACCOUNTS.items()
         }
         proxies = {
-            name: stack.enter_context(before(cluster, path)) for name, path in accounts.items()
+            name: stack.enter_context(proxy_for(cluster, path)) for name, path in accounts.items()
         }
         for name, proxy in proxies.items():
             proxy.write_kubeconfig(_kubeconfig(folder, name))

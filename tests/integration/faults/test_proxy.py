@@ -16,9 +16,8 @@ import trustme
 
 from localcluster.api_calls import ApiCalls
 from localcluster.cluster import LocalCluster
-from localcluster.faults.cluster import before
+from localcluster.faults.cluster import proxy_for
 from localcluster.faults.faults import (
-    Answer,
     Call,
     Calls,
     Compact,
@@ -26,6 +25,7 @@ from localcluster.faults.faults import (
     Drop,
     Effect,
     EndStream,
+    ErrorResponse,
     Fault,
     Hang,
 )
@@ -156,7 +156,7 @@ def test_a_call_passes_with_its_body_and_its_callers_token(echo: Echoing) -> Non
     code, body = ask(proxy, method="PATCH", Authorization="Bearer own")
     assert (code, body["method"], body["body"]) == (200, "PATCH", "{}")
     assert body["headers"]["Authorization"] == "Bearer own"
-    assert [(each.call.target, each.fault, each.status) for each in proxy.seen] == [
+    assert [(each.call.target, each.fault, each.status) for each in proxy.calls] == [
         ("/x", None, 200)
     ]
 
@@ -187,13 +187,15 @@ def test_what_a_watch_brings_passes_line_by_line_as_it_comes(echo: Echoing) -> N
 @pytest.mark.parametrize(
     ("effect", "asked", "status"),
     [
-        pytest.param(Answer(429, retry_after_seconds=7), 0, 0, id="instead of asking"),
+        pytest.param(ErrorResponse(429, retry_after_seconds=7), 0, 0, id="instead of asking"),
         pytest.param(
-            Answer(429, retry_after_seconds=7, after_effect=True), 1, 200, id="after asking"
+            ErrorResponse(429, retry_after_seconds=7, after_effect=True), 1, 200, id="after asking"
         ),
     ],
 )
-def test_an_error_is_answered(echo: Echoing, effect: Answer, asked: int, status: int) -> None:
+def test_an_error_is_answered(
+    echo: Echoing, effect: ErrorResponse, asked: int, status: int
+) -> None:
     proxy, handler = echo
     proxy.inject(Fault(ANY, effect))
     with asking(proxy) as connection:
@@ -205,7 +207,7 @@ def test_an_error_is_answered(echo: Echoing, effect: Answer, asked: int, status:
             "7",
             "TooManyRequests",
         )
-        assert (len(handler.asked), [each.status for each in proxy.seen]) == (asked, [status])
+        assert (len(handler.asked), [each.status for each in proxy.calls]) == (asked, [status])
         connection.request("GET", "/x")
         assert connection.getresponse().status == 200
 
@@ -232,7 +234,7 @@ def test_the_connection_is_cut(echo: Echoing, effect: Effect, asked: int) -> Non
     ("effect", "code"),
     [
         pytest.param(Cut(after_effect=True), None, id="is cut"),
-        pytest.param(Answer(410, after_effect=True), 410, id="is refused"),
+        pytest.param(ErrorResponse(410, after_effect=True), 410, id="is refused"),
     ],
 )
 def test_a_watch_that_has_nothing_to_tell_yet(
@@ -331,7 +333,7 @@ def test_a_watch_of_the_embedded_server_meets_a_forgotten_history(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     path = tmp_path / "kubeconfig"
-    with before(cluster) as proxy:
+    with proxy_for(cluster) as proxy:
         proxy.write_kubeconfig(path)
         client = connect(path, user_agent="test")
         api = ApiCalls(client)

@@ -1,13 +1,16 @@
-"""What can go wrong between a client and an API server, as values.
+"""Faults between a client and an API server as values, and which call meets which fault.
 
-A fault is where (`Calls`: method, address, body), when (`nth`, `times`) and what. What happens to
-one call is an `Answer`, a `Hang`, a `Cut`, a `Restart` or a `Compact`; a `Freeze` happens to all of
-them; a `Stall`, a `Drop`, an `EndStream` happen to what a watch that was opened by the call brings.
+A fault is where (`Calls`: method, address, body), when (`nth`, `times`) and what. An
+`ErrorResponse`, a `Hang`, a `Cut`, a `Restart` or a `Compact` happens to one call; a `Freeze` to
+all of them; a `Stall`, a `Drop`, an `EndStream` to the events of a watch that the call opens.
+
+Every fault counts every call that it is about, also those that another fault takes: "the third
+patch" means the same whatever else is injected. The first fault in order that is due has the call.
 """
 
 import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Calls:
-    """Which calls: of this method, and with these patterns somewhere in their target and their
-    body.
+    """Calls of this method whose target and body match these patterns somewhere.
 
     Raises ValueError where a pattern is no regular expression.
     """
@@ -48,9 +50,8 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """An error instead of the answer; `after_effect`: the server has done what was asked all the
-    same."""
+class ErrorResponse:
+    """An error status; `after_effect`: the server has carried the call out all the same."""
 
     code: int
     retry_after_seconds: int | None = None
@@ -59,34 +60,33 @@ class Answer:
 
 @dataclass(frozen=True)
 class Hang:
-    """Nothing comes for so long, then the connection is cut; the server never hears of the call."""
+    """No answer for so long, then the connection is cut; the server does not get the call."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The connection is cut; `after_effect`: after the server has done what was asked."""
+    """The connection is cut; `after_effect`: after the server has carried the call out."""
 
     after_effect: bool = False
 
 
 @dataclass(frozen=True)
 class Freeze:
-    """For so long neither a call nor an open stream gets a byte through; then all goes on."""
+    """For so long no call and no open stream gets a byte through; then all go on."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Restart:
-    """The server is killed before it hears of the call; whoever keeps it alive starts it again."""
+    """The server is killed before it gets the call; its supervisor starts it again."""
 
 
 @dataclass(frozen=True)
 class Compact:
-    """The call is held for so long, in which objects change; then the server forgets its history
-    and hears of it.
+    """The call is held for so long, then the server drops its history and gets it.
 
     For the opening of a watch: the version that it names is too old by then.
     """
@@ -96,36 +96,36 @@ class Compact:
 
 @dataclass(frozen=True)
 class Stall:
-    """What the watch has to tell comes so much later, from its first line on; all of it and in
-    order."""
+    """All events of the watch come so much later, in order."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Drop:
-    """So many lines of the watch, the first ones, never come."""
+    """The first so many events of the watch are lost."""
 
     lines: int
 
 
 @dataclass(frozen=True)
 class EndStream:
-    """After so many lines the watch ends: cut in the middle, or with `code` an ERROR event of that
-    code."""
+    """After so many events the watch is cut, or ends with an ERROR event of `code`."""
 
     after_lines: int
     code: int | None = None
 
 
 StreamFault: TypeAlias = Stall | Drop | EndStream
-Effect: TypeAlias = Answer | Hang | Cut | Freeze | Restart | Compact | StreamFault
+Effect: TypeAlias = ErrorResponse | Hang | Cut | Freeze | Restart | Compact | StreamFault
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The `nth` call of these, and the `times - 1` after it, meet this. Raises ValueError below
-    1."""
+    """The `nth` matching call, and the `times - 1` after it, meet this.
+
+    Raises ValueError below 1.
+    """
 
     where: Calls
     effect: Effect
@@ -135,3 +135,33 @@ class Fault:
     def __post_init__(self) -> None:
         if self.nth < 1 or self.times < 1:
             raise ValueError(f"calls are counted from 1, not nth={self.nth}, times={self.times}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Faults, and how many calls each has counted so far."""
+
+    faults: tuple[Fault, ...] = ()
+    counted: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, *faults: Fault) -> Self:
+        """Return a plan that has counted nothing yet."""
+        return cls(faults, (0,) * len(faults))
+
+    def meet(self, call: Call) -> "tuple[Plan, Fault | None]":
+        """Return the plan after this call, and the fault that the call meets."""
+        matches = [fault.where.match(call) for fault in self.faults]
+        counted = tuple(count + match for count, match in zip(self.counted, matches, strict=True))
+        due = (
+            fault
+            for fault, match, count in zip(self.faults, matches, counted, strict=True)
+            if match and fault.nth <= count < fault.nth + fault.times
+        )
+        return Plan(self.faults, counted), next(due, None)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether every fault has happened as often as planned."""
+        pairs = zip(self.faults, self.counted, strict=True)
+        return all(count >= fault.nth + fault.times - 1 for fault, count in pairs)

@@ -1,15 +1,32 @@
-"""What a fault makes of the lines of a watch; no I/O of its own."""
+"""What faults do to the events of a watch, and the error statuses that they make up."""
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Final
 
-from localcluster.faults.answers import error_event
 from localcluster.faults.faults import Drop, EndStream, Stall, StreamFault
+
+_REASONS: Final[Mapping[int, str]] = {
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def error_status(code: int) -> dict[str, object]:
+    """Return the Status object that goes with a code."""
+    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    reason, message = _REASONS.get(code, "Unknown"), f"an injected fault answers {code}"
+    return {**head, "message": message, "reason": reason, "code": code}
 
 
 def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield each line with its end, as soon as it is whole; what is left over at the end comes as
-    it is."""
+    """Yield each line as soon as it is whole, and what is left over at the end."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -29,7 +46,7 @@ def changed(
         case EndStream(after_lines=count, code=code):
             yield from islice(lines, count)
             if code is not None:
-                yield error_event(code)
+                yield json.dumps({"type": "ERROR", "object": error_status(code)}).encode() + b"\n"
         case Stall(seconds=seconds):
             for number, line in enumerate(lines):
                 if number == 0:

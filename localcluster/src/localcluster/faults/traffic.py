@@ -1,5 +1,4 @@
-"""What the connections of a proxy share: the plan of faults, the calls seen, the open streams, a
-freeze."""
+"""What the connections of a proxy share: the planned faults, the calls served, the open streams."""
 
 import threading
 import time
@@ -7,30 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from localcluster.faults.faults import Call, Fault
-from localcluster.faults.matching import Plan
+from localcluster.faults.faults import Call, Fault, Plan
 from localcluster.kubeconfig import Credentials
 
-_TURN_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
 class Server(Protocol):
-    """What can be done to the server itself; `localcluster.faults.cluster` does it to a local
-    cluster's."""
+    """What faults do to the server itself; `localcluster.faults.cluster` implements it."""
 
     def restart(self) -> None:
-        """Kill it; it is started again by whoever does that."""
+        """Kill it; its supervisor starts it again."""
         ...
 
     def compact(self) -> None:
-        """Make it forget its history."""
+        """Make it drop its history."""
         ...
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A call that came, the fault that it met, and what the server answered: 0 if it was not asked
-    or did not."""
+class ServedCall:
+    """A call, the fault that it met, and the server's status: 0 if it was not asked or silent."""
 
     call: Call
     fault: Fault | None
@@ -41,60 +37,57 @@ class Traffic:
     """Safe to use from several threads."""
 
     def __init__(self, credentials: Credentials, server: Server) -> None:
-        """Begin without a fault."""
         self.credentials, self.server = credentials, server
         self._plan, self._lock = Plan(), threading.Lock()
-        self._seen: list[Seen] = []
+        self._calls: list[ServedCall] = []
         self._streams: set[Callable[[], None]] = set()
         self._frozen_until = 0.0
-        self._ended = threading.Event()
+        self._closed = threading.Event()
 
     def inject(self, *faults: Fault) -> None:
-        """From now on calls meet these faults, and none of earlier ones; what was seen is
-        forgotten."""
+        """Replace the faults that calls meet from now on, and forget the calls served."""
         with self._lock:
-            self._plan, self._seen = Plan.of(*faults), []
+            self._plan, self._calls = Plan.of(*faults), []
 
     @property
     def is_spent(self) -> bool:
-        """Whether every fault has happened as often as it was to."""
+        """Whether every fault has happened as often as planned."""
         with self._lock:
             return self._plan.is_spent
 
     @property
-    def seen(self) -> tuple[Seen, ...]:
-        """The calls since the last `inject`, in the order in which they ended; open watches are not
-        among them."""
+    def calls(self) -> tuple[ServedCall, ...]:
+        """The calls since the last `inject`, in the order of their ends; open watches excluded."""
         with self._lock:
-            return tuple(self._seen)
-
-    def meet(self, call: Call) -> Fault | None:
-        """Count the call; return what it meets."""
-        with self._lock:
-            self._plan, fault = self._plan.meet(call)
-        return fault
-
-    def note(self, call: Call, fault: Fault | None, status: int) -> None:
-        """Keep what became of a call."""
-        with self._lock:
-            self._seen.append(Seen(call, fault, status))
-
-    def opened(self, cut: Callable[[], None]) -> None:
-        """Remember how an open stream is cut."""
-        with self._lock:
-            self._streams.add(cut)
-
-    def ended(self, cut: Callable[[], None]) -> None:
-        """Forget a stream."""
-        with self._lock:
-            self._streams.discard(cut)
+            return tuple(self._calls)
 
     def cut_streams(self) -> None:
-        """Cut every stream that is open."""
+        """Cut every open watch and followed log, as a load balancer does that restarts."""
         with self._lock:
             streams = tuple(self._streams)
         for cut in streams:
             cut()
+
+    def meet(self, call: Call) -> Fault | None:
+        """Count a call; return the fault that it meets."""
+        with self._lock:
+            self._plan, fault = self._plan.meet(call)
+        return fault
+
+    def record(self, call: Call, fault: Fault | None, status: int) -> None:
+        """Record a call that has ended."""
+        with self._lock:
+            self._calls.append(ServedCall(call, fault, status))
+
+    def add_stream(self, cut: Callable[[], None]) -> None:
+        """Remember how an open stream is cut."""
+        with self._lock:
+            self._streams.add(cut)
+
+    def remove_stream(self, cut: Callable[[], None]) -> None:
+        """Forget a stream that has ended."""
+        with self._lock:
+            self._streams.discard(cut)
 
     def freeze(self, seconds: float) -> None:
         """Let nothing through for so long."""
@@ -103,14 +96,14 @@ class Traffic:
 
     def wait_thawed(self) -> None:
         """Wait until nothing is frozen."""
-        while time.monotonic() < self._frozen_until and not self._ended.wait(_TURN_SECONDS):
+        while time.monotonic() < self._frozen_until and not self._closed.wait(_POLL_SECONDS):
             pass
 
     def pause(self, seconds: float) -> None:
-        """Wait, unless the proxy ends."""
-        self._ended.wait(seconds)
+        """Wait, unless the proxy closes."""
+        self._closed.wait(seconds)
 
-    def end(self) -> None:
-        """Wait for nothing any more, and end every stream."""
-        self._ended.set()
+    def close(self) -> None:
+        """End every wait and every stream."""
+        self._closed.set()
         self.cut_streams()

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.faults.faults import Answer, Call, Calls, Cut, Fault
-from localcluster.faults.matching import Plan
+from localcluster.faults.faults import Call, Calls, Cut, ErrorResponse, Fault, Plan
 
 JOB = "/apis/kubeflow.org/v1/namespaces/a/tfjobs/j"
 SUSPENDS = Calls("PATCH", "/tfjobs/", r'"suspend": ?true')
@@ -59,23 +58,27 @@ def met(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
 
 
 def test_the_nth_call_and_those_after_it_meet_the_fault() -> None:
-    fault = Fault(SUSPENDS, Answer(409), nth=2, times=2)
+    fault = Fault(SUSPENDS, ErrorResponse(409), nth=2, times=2)
     assert met([fault], [PATCH] * 5) == [None, fault, fault, None, None]
 
 
 def test_other_calls_are_not_counted() -> None:
-    fault = Fault(SUSPENDS, Answer(409), nth=2)
+    fault = Fault(SUSPENDS, ErrorResponse(409), nth=2)
     assert met([fault], [PATCH, Call("GET", JOB), PATCH]) == [None, None, fault]
 
 
 def test_of_two_faults_that_are_due_the_first_has_the_call_and_both_count_it() -> None:
-    one, other = Fault(SUSPENDS, Answer(409)), Fault(SUSPENDS, Answer(500), times=2)
+    one, other = Fault(SUSPENDS, ErrorResponse(409)), Fault(SUSPENDS, ErrorResponse(500), times=2)
     assert met([one, other], [PATCH] * 3) == [one, other, None]
 
 
 PLACES = st.sampled_from([Calls("GET", "a"), Calls("GET", "b"), Calls("GET", "")])
 FAULTS = st.builds(
-    Fault, PLACES, st.builds(Answer, st.integers(400, 403)), st.integers(1, 4), st.integers(1, 3)
+    Fault,
+    PLACES,
+    st.builds(ErrorResponse, st.integers(400, 403)),
+    st.integers(1, 4),
+    st.integers(1, 3),
 )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from localcluster.errors import ClusterError
-from localcluster.faults.compaction import store_flags
+from localcluster.faults.cluster import store_flags
 
 _ALL = {
     "--etcd-servers": "https://127.0.0.1:2379",
