@@ -34,13 +34,13 @@ from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Job
 from optimus.models.forecast import Forecast, ForecastFn, forecast_job
 from optimus.nodes import Node
-from optimus.placement.rules import PLACEMENTS
+from optimus.placement import PLACEMENT_RULES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.progress.types import TrainingProgress
 from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
 _SAMPLES, _POINTS = 20, 200
-_RULE = PLACEMENTS["theorem1"]
+_RULE = PLACEMENT_RULES["theorem1"]
 _AT = 1e6
 
 

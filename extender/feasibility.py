@@ -8,10 +8,8 @@ room without training pods is computed once for all gangs.
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from extender.state.cluster import Cluster, used_by_node
-from optimus.placement.free_matrix import FreeMatrix, Rows
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Placement
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE
@@ -28,7 +26,7 @@ class Feasibility:
     def __init__(self, cluster: Cluster, rule: Theorem1) -> None:
         self._cluster, self._rule = cluster, rule
         self._known: dict[str, tuple[_Version, bool]] = {}
-        self._emptied: tuple[_Version, FreeMatrix] | None = None
+        self._emptied: tuple[_Version, Capacity] | None = None
         self._checks_left = _MAX_CHECKS
 
     def begin_call(self) -> None:
@@ -46,24 +44,21 @@ class Feasibility:
         if (known is None or known[0] != version) and self._checks_left > 0:
             self._checks_left -= 1
             unplaced = tuple(replace(member, node=None) for member in gang.members)
-            answer = self._rule.place_in(replace(gang, members=unplaced), self._free(version))
+            answer = self._rule.place(replace(gang, members=unplaced), self._free(version))
             known = self._known[gang.job_uid] = version, isinstance(answer, Placement)
         return known is not None and known[1]
 
-    def usable_nodes(self, gang: Gang, now: float) -> Rows:
-        """The nodes, in order of names, that any of the gang's replicas could use."""
+    def usable_nodes(self, gang: Gang, now: float) -> frozenset[str]:
+        """The nodes that any of the gang's replicas could use."""
         free = self._free(self._version(now))
-        rows = np.zeros(len(free.names), dtype=np.bool_)
-        for spec in {member.spec for member in gang.unbound}:
-            rows |= free.admits(spec.constraints) & free.holds(spec.resources)
-        return rows
+        return free.nodes_for({member.spec for member in gang.unbound})
 
     def _version(self, now: float) -> _Version:
         return self._cluster.node_generation, int(now // 60)
 
-    def _free(self, version: _Version) -> FreeMatrix:
+    def _free(self, version: _Version) -> Capacity:
         if self._emptied is None or self._emptied[0] != version:
             cluster, used = self._cluster, used_by_node(self._cluster.pods.values())
             free = {name: cluster.free(name) + used.get(name, NONE) for name in cluster.nodes}
-            self._emptied = version, FreeMatrix(tuple(cluster.nodes.values()), free)
+            self._emptied = version, Capacity(tuple(cluster.nodes.values()), free)
         return self._emptied[1]

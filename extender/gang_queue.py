@@ -81,7 +81,7 @@ class GangQueue:
                 queued.append(found)
         if len(queued) < 2:
             return queued
-        capacity, limit = self._reservations.free().capacity, self._settings.age_limit_seconds
+        capacity, limit = self._reservations.free().allocatable, self._settings.age_limit_seconds
         return sorted(queued, key=lambda each: order_key(each.waiting, capacity, now.epoch, limit))
 
     def _find(self, job_uid: str) -> QueuedGang | None:

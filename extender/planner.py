@@ -28,11 +28,9 @@ from extender.state.reservations import Reservations
 from optimus.jobs import Role
 from optimus.kube.pods import Pod
 from optimus.kube.store import Changes
-from optimus.placement.free_matrix import FreeMatrix, Rows
-from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.placement.gang import DoesNotFit, Gang, Placement, gang_shape
 from optimus.placement.ledger import Reservation
 from optimus.placement.queue_order import blocks_others
-from optimus.placement.reasons import shape
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ReplicaId
 
@@ -240,7 +238,7 @@ class Planner:
         known = None if asker is None else self._known_refusal(asker.gang.job_uid)
         if known is not None:
             return known
-        blocked: Rows | None = None
+        blocked: frozenset[str] | None = None
         self._feasibility.begin_call()
         for queued in self.queue.in_order(now, asker):
             refused = self._try(queued, blocked, now)
@@ -258,7 +256,9 @@ class Planner:
         growth, refused = self._refusals.get(job_uid, (None, None))
         return refused if growth == self._growth else None
 
-    def _try(self, queued: QueuedGang, blocked: Rows | None, now: Instant) -> DoesNotFit | None:
+    def _try(
+        self, queued: QueuedGang, blocked: frozenset[str] | None, now: Instant
+    ) -> DoesNotFit | None:
         known = self._known_refusal(queued.waiting.job_uid)
         if known is not None:
             return known
@@ -271,16 +271,16 @@ class Planner:
             self.room_grew()  # what it blocked is open again
         return None
 
-    def _plan(self, gang: Gang, blocked: Rows | None, now: Instant) -> DoesNotFit | None:
+    def _plan(self, gang: Gang, blocked: frozenset[str] | None, now: Instant) -> DoesNotFit | None:
         free = self.reservations.free_for(gang)
-        answer = self._rule.place_in(gang, free if blocked is None else _without(free, blocked))
+        answer = self._rule.place(gang, free.without(blocked) if blocked else free)
         if isinstance(answer, Placement):
             self._hold(gang, answer, now)
             return None
-        if blocked is not None and isinstance(self._rule.place_in(gang, free), Placement):
+        if blocked is not None and isinstance(self._rule.place(gang, free), Placement):
             return DoesNotFit(
-                f"job {gang.key} ({shape(gang)}) fits, but a job that has waited longer needs the "
-                "room"
+                f"job {gang.key} ({gang_shape(gang)}) fits, but a job that has waited longer needs "
+                "the room"
             )
         return answer
 
@@ -296,7 +296,7 @@ class Planner:
             for member in gang.members
         )
         free = self.reservations.free_for(gang)
-        answer = self._rule.place_in(replace(gang, members=members), free)
+        answer = self._rule.place(replace(gang, members=members), free)
         if isinstance(answer, DoesNotFit):
             return False
         self._hold(gang, answer, now)
@@ -307,7 +307,7 @@ class Planner:
         self.reservations.hold(gang, placement, expires_at)
         self.job_changed(gang.job_uid)
         nodes = ", ".join(sorted({*placement.nodes.values()}))
-        _LOG.info("job %s (%s) is planned on %s", gang.key, shape(gang), nodes)
+        _LOG.info("job %s (%s) is planned on %s", gang.key, gang_shape(gang), nodes)
 
     # --- what the nominator calls, without the lock
 
@@ -383,9 +383,3 @@ class Planner:
         """How many replicas room is reserved for."""
         with self.lock:
             return len(self.reservations.ledger)
-
-
-def _without(free: FreeMatrix, blocked: Rows) -> FreeMatrix:
-    free = free.copy()
-    free.free[blocked] = 0
-    return free

@@ -36,8 +36,7 @@ def _scores_without_plan(
     planner: Planner, pod: Pod, job_uid: str, names: Sequence[str]
 ) -> dict[str, int]:
     """Nodes of the pod's own job first, then those with most of its dominant resource free."""
-    matrix = planner.reservations.free()
-    dominant, _ = pod.resources.dominant(matrix.capacity)
-    free = dict(zip(matrix.names, matrix.column(dominant).tolist(), strict=True))
+    capacity = planner.reservations.free()
+    dominant, _ = pod.resources.dominant(capacity.allocatable)
     own = {other.node for other in planner.cluster.pods_of(job_uid).values() if other.node}
-    return free_room_scores(names, free, frozenset(own & set(names)))
+    return free_room_scores(names, capacity.free_of(dominant), frozenset(own & set(names)))

@@ -95,7 +95,7 @@ class RescaleReservations:
         gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=not rescale.leaving)
         if not rescale.leaving:
             gang = self._reservations.with_assumed(gang)
-        answer = self._rule.place_in(gang, self._reservations.free_for(gang, leaving))
+        answer = self._rule.place(gang, self._reservations.free_for(gang, leaving))
         if isinstance(answer, DoesNotFit):
             return False
         self._reservations.hold(gang, answer, since + self._max_seconds, leaving)

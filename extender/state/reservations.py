@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from extender.state.cluster import Cluster
-from optimus.placement.free_matrix import FreeMatrix
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Placement
 from optimus.placement.ledger import Ledger, Reservation
 from optimus.resources import NONE, Resources, total
@@ -28,11 +28,11 @@ class Reservations:
         self.ledger = Ledger()
         self.assumed: dict[ReplicaId, str] = {}
         self._overlaps: dict[str, dict[str, Resources]] = {}
-        self._free: FreeMatrix | None = None
+        self._free: Capacity | None = None
         self._free_generation = -1
         self._changed_nodes: set[str] = set()
 
-    def free(self) -> FreeMatrix:
+    def free(self) -> Capacity:
         """What is neither bound nor reserved. The caller must not change it."""
         cluster, free = self._cluster, self._free
         changed = (cluster.changed_nodes | self._changed_nodes) & cluster.nodes.keys()
@@ -43,11 +43,11 @@ class Reservations:
             or not all(free.set_free(node, self.left(node)) for node in changed)
         ):
             left = {node: self.left(node) for node in cluster.nodes}
-            self._free = free = FreeMatrix(tuple(cluster.nodes.values()), left)
+            self._free = free = Capacity(tuple(cluster.nodes.values()), left)
             self._free_generation = cluster.node_generation
         return free
 
-    def free_for(self, gang: Gang, leaving: Mapping[str, Resources] | None = None) -> FreeMatrix:
+    def free_for(self, gang: Gang, leaving: Mapping[str, Resources] | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""
         free, leaving = self.free(), leaving or {}
         own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
@@ -64,7 +64,7 @@ class Reservations:
         if all(free.set_free(node, amount) for node, amount in amounts.items()):
             return free
         everything = {node: self.left(node) for node in self._cluster.nodes} | amounts
-        return FreeMatrix(tuple(self._cluster.nodes.values()), everything)
+        return Capacity(tuple(self._cluster.nodes.values()), everything)
 
     def _of_placed(self, gang: Gang) -> list[Reservation]:
         """The reservations of members that count as placed and are not bound yet: they stay."""

@@ -23,7 +23,7 @@ from optimus.interval import IntervalConfig, IntervalInput, IntervalPlan, Strate
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
-from optimus.placement.rules import PLACEMENTS
+from optimus.placement import PLACEMENT_RULES
 from optimus.policies import PLACED_BY, POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy, StopRule
@@ -104,7 +104,7 @@ def plan(
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
         return forecasts[job.uid]
 
-    strategies = Strategies(timed, PLACEMENTS[placement], forecast, rest)
+    strategies = Strategies(timed, PLACEMENT_RULES[placement], forecast, rest)
     snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
     with _no_collection():
         begin = time.process_time()
@@ -160,7 +160,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--placement",
-        choices=sorted(PLACEMENTS),
+        choices=sorted(PLACEMENT_RULES),
         help="default: the one that goes with the policy in the paper",
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from optimus.cli.command import Answer, Command, Progress
-from optimus.placement.rules import PLACEMENTS
+from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
 from optimus.simulator.workload import WORKLOADS
 
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--placement",
-        choices=sorted(PLACEMENTS),
+        choices=sorted(PLACEMENT_RULES),
         help="for all policies (default: the one that goes with each)",
     )
     add(

@@ -11,7 +11,7 @@ from pathlib import Path
 from optimus.cli.command import Answer, BadInput, Progress
 from optimus.cli.simulate_nodes import parse_nodes
 from optimus.nodes import Node
-from optimus.placement.rules import PLACEMENTS
+from optimus.placement import PLACEMENT_RULES
 from optimus.simulator import plots
 from optimus.simulator.engine import CannotRun, PreRun, simulate
 from optimus.simulator.files import results, table, write
@@ -49,7 +49,7 @@ class Plan:
             workload = replace(workload, nodes=self.nodes)
         forecasts = Truth() if self.forecast == "truth" else Fitted()
         way = approach(
-            policy, forecasts, None if self.placement is None else PLACEMENTS[self.placement]
+            policy, forecasts, None if self.placement is None else PLACEMENT_RULES[self.placement]
         )
         return simulate(workload, with_pre_run(way, PreRun()) if self.pre_run else way, seed)
 

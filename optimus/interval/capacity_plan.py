@@ -9,9 +9,8 @@ from typing import NamedTuple, Self
 
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
-from optimus.placement.assignment import Assignment
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import DoesNotFit, Gang, Member, PlacementRule
+from optimus.placement.gang import Assignment, DoesNotFit, Gang, Member, PlacementRule
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ClusterSnapshot, ReplicaId
 
@@ -118,7 +117,7 @@ class CapacityPlan:
 
     def undo(self, uid: str, room: _JobRoom) -> None:
         """Take back every change since then; the job holds what it held."""
-        self.capacity.back_to(room.mark)
+        self.capacity.undo_to(room.mark)
         self.assigned.pop(uid, None)
         if room.bound is not None:
             self.bound[uid] = room.bound
@@ -144,7 +143,7 @@ class CapacityPlan:
 
     def assign(self, job: Job, counts: Counts, *, evenly: bool = False) -> str | None:
         """Place a job that holds nothing as a whole at ``counts``, or say why it does not fit."""
-        found = self.rule.seat(job, counts, self.capacity, evenly=evenly)
+        found = self.rule.place_job(job, counts, self.capacity, evenly=evenly)
         if isinstance(found, DoesNotFit):
             return found.reason
         self.assigned[job.uid] = Assigned(job, found)
@@ -166,11 +165,7 @@ class CapacityPlan:
         """Take room for the gang's unbound replicas, or say why there is none."""
         if not gang.unbound:
             return None
-        specs = {member.spec for member in gang.members}
-        named = [member.node for member in gang.members if member.node is not None]
-        barred = [name for member in gang.members for name in member.barred]
-        room = self.capacity.part(len(gang.members) + len(barred), specs, [*named, *barred])
-        placed = self.rule.place_in(gang, room)
+        placed = self.rule.place(gang, self.capacity)
         if isinstance(placed, DoesNotFit):
             return placed.reason
         taken = tuple(

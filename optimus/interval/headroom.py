@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Counts, Job
-from optimus.placement.free_matrix import is_admitted
+from optimus.placement.capacity import is_admitted
 from optimus.placement.gang import PlacementRule
 from optimus.resources import NONE, Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot
@@ -70,7 +70,7 @@ def _keep(plan: CapacityPlan, claim: Claim, pods: Sequence[BoundPod]) -> bool:
         if pod.leaving:
             plan.take(pod.node, NONE - pod.resources)
     if plan.assign(claim.job, claim.counts) is not None:
-        plan.capacity.back_to(mark)
+        plan.capacity.undo_to(mark)
         if staying is not None:
             plan.bound[uid] = staying
         return False

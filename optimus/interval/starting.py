@@ -141,7 +141,7 @@ class StartingJobs:
             self._jobs[uid].forecast,
             self.plan.assigned[uid],
         )
-        self.plan.assigned[uid] = Assigned(job, growing.seats)
+        self.plan.assigned[uid] = Assigned(job, growing.assignment)
         if is_whole or forecast.at(counts) < forecast.at(self.counts[uid]):
             self.counts[uid] = counts
             return True
@@ -221,7 +221,7 @@ class _Victims:
         vector = self._capacity.vector(needed)
         if vector is None:
             return []
-        whole = self._capacity.vector(self._capacity.capacity) or ()
+        whole = self._capacity.vector(self._capacity.allocatable) or ()
         spares_all = (self._spare >= np.array(vector)).all(axis=1)
         shares = (self._spare / np.maximum(np.array(whole), 1)).max(axis=1, initial=0.0)
         order = np.lexsort((-shares, ~spares_all))

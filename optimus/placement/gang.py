@@ -1,18 +1,19 @@
 """What placement is asked and what it answers.
 
 A gang is placed whole or not at all; replicas that are bound already keep their nodes and count as
-placed."""
+placed. Refusals do not vary from try to try: kube-scheduler writes a pod's refusal into its status
+when the text has changed, and that write is an event that makes it try the pod again, so a changing
+number in the text would make the pod spin.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from optimus.jobs import Counts, Job, JobKey, ReplicaSpec, Role
-from optimus.nodes import Node
-from optimus.placement.assignment import Assignment
-from optimus.placement.capacity import Capacity
-from optimus.placement.free_matrix import FreeMatrix
+from optimus.placement.capacity import Capacity, Vector
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
 
@@ -79,25 +80,111 @@ class DoesNotFit:
     reason: str
 
 
+class Server(NamedTuple):
+    """One node of an assignment, by its row, with the PSs and workers that it holds in the end."""
+
+    row: int
+    ps: int
+    workers: int
+
+
+class FixedAssignment(NamedTuple):
+    """The node, by its row, of one replica of a fixed role."""
+
+    role: Role
+    replica_index: int
+    row: int
+
+
+class Assignment(NamedTuple):
+    """A node for every replica of one job: PSs and workers by server, in order of their indices,
+    and fixed roles."""
+
+    servers: tuple[Server, ...] = ()
+    fixed: tuple[FixedAssignment, ...] = ()
+
+    def replicas(self, job: Job) -> Iterator[tuple[ReplicaId, int]]:
+        """Every replica and its row."""
+        workers = ps = 0
+        for server in self.servers:
+            for _ in range(server.ps):
+                yield ReplicaId(job.uid, Role.PS, ps), server.row
+                ps += 1
+            for _ in range(server.workers):
+                yield ReplicaId(job.uid, Role.WORKER, workers), server.row
+                workers += 1
+        for each in self.fixed:
+            yield ReplicaId(job.uid, each.role, each.replica_index), each.row
+
+    @property
+    def counts(self) -> Counts:
+        """How many PSs and workers these are."""
+        return Counts(
+            sum(each.ps for each in self.servers), sum(each.workers for each in self.servers)
+        )
+
+    def take_from(self, capacity: Capacity, job: Job) -> None:
+        """Take what every replica asks for."""
+        for rows, amount in self._amounts(capacity, job):
+            capacity.take_from_each(rows, amount)
+
+    def give_back_to(self, capacity: Capacity, job: Job) -> None:
+        """Give back what every replica took."""
+        for rows, amount in self._amounts(capacity, job):
+            capacity.take_from_each(rows, tuple([-each for each in amount]))
+
+    def _amounts(self, capacity: Capacity, job: Job) -> Iterator[tuple[list[int], Vector]]:
+        """What is asked for on which rows; rows with the same counts together."""
+        nothing = (0,) * len(capacity.resources)
+        ps = capacity.vector(job.ps.resources) or nothing
+        worker = capacity.vector(job.worker.resources) or nothing
+        alike: dict[tuple[int, int], list[int]] = {}
+        for row, p, w in self.servers:
+            alike.setdefault((p, w), []).append(row)
+        for (p, w), rows in alike.items():
+            yield rows, tuple([p * a + w * b for a, b in zip(ps, worker, strict=True)])
+        specs = {each.role: each.spec for each in job.fixed}
+        for fixed in self.fixed:
+            yield [fixed.row], capacity.vector(specs[fixed.role].resources) or nothing
+
+
+def shape(roles: Mapping[Role, int]) -> str:
+    """Counts in words: ``2 PS + 4 workers + 1 chief``."""
+    counts = str(Counts(roles.get(Role.PS, 0), roles.get(Role.WORKER, 0)))
+    fixed = sorted(role for role in roles if role not in (Role.PS, Role.WORKER) and roles[role])
+    return " + ".join([counts, *(f"{roles[role]} {role}" for role in fixed)])
+
+
+def gang_shape(gang: Gang) -> str:
+    """The gang's counts in words."""
+    return shape(Counter(member.role for member in gang.members))
+
+
+def does_not_fit(gang: Gang) -> DoesNotFit:
+    """The refusal of a gang for want of resources."""
+    return DoesNotFit(f"job {gang.key} ({gang_shape(gang)}) does not fit as a whole")
+
+
+def job_does_not_fit(job: Job, counts: Counts) -> DoesNotFit:
+    """The same of a whole job at counts that may not be its own."""
+    roles = {Role.PS: counts.ps, Role.WORKER: counts.workers}
+    for fixed in job.fixed:
+        roles[fixed.role] = roles.get(fixed.role, 0) + fixed.count
+    return DoesNotFit(f"job {job.key} ({shape(roles)}) does not fit as a whole")
+
+
 class PlacementRule(Protocol):
-    """A rule that places one gang on the room that is free."""
+    """A rule that places one gang on what is free."""
 
-    def place(
-        self, gang: Gang, nodes: Sequence[Node], free: Mapping[str, Resources]
-    ) -> Placement | DoesNotFit:
-        """Choose nodes for the gang's unbound replicas; ``free`` is the free room by node name."""
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
+        """Choose nodes for the gang's unbound replicas; takes nothing."""
         ...
 
-    def place_in(self, gang: Gang, room: FreeMatrix) -> Placement | DoesNotFit:
-        """The same on room that is at hand as a matrix; the room is not changed."""
-        ...
-
-    def seat(
-        self, job: Job, counts: Counts, stock: Capacity, *, evenly: bool = False
+    def place_job(
+        self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
     ) -> Assignment | DoesNotFit:
-        """The same for a whole job of which nothing is bound, on a stock, from which the room is
-        taken.
+        """Choose nodes for a whole job of which nothing is bound, and take what it asks for.
 
-        With ``evenly`` a rule that knows an even spread refuses every other.
+        With ``evenly``, a rule that spreads evenly refuses where only an uneven spread exists.
         """
         ...

@@ -6,8 +6,8 @@ paper says so."""
 
 from dataclasses import replace
 
+from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
-from optimus.placement.rules import PLACEMENTS
 from optimus.policies import PLACED_BY, POLICIES
 from optimus.simulator.engine import Approach, PreRun
 from optimus.simulator.forecasts import Fitted, ForecastSource, Truth
@@ -32,7 +32,7 @@ def approach(
     return Approach(
         name=name,
         policy=POLICIES[name](),
-        placement=placement or PLACEMENTS[PLACED_BY[name]],
+        placement=placement or PLACEMENT_RULES[PLACED_BY[name]],
         rules=OnlineRules(measures=not knows)
         if online
         else PublishedRules(looks_ahead=looks_ahead),

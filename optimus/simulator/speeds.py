@@ -48,32 +48,32 @@ class EmptyCluster:
 
     nodes: tuple[Node, ...]
     rule: PlacementRule
-    _stock: Capacity = field(init=False)
+    _capacity: Capacity = field(init=False)
     _servers: _Answers = field(init=False)
 
     def __post_init__(self) -> None:
         self._servers = _answers(tuple(map(_key, self.nodes)), cast("Hashable", self.rule))
-        self._stock = Capacity(self.nodes, {node.name: node.allocatable for node in self.nodes})
+        self._capacity = Capacity(self.nodes, {node.name: node.allocatable for node in self.nodes})
 
     def servers(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
         """PSs and workers by server, the largest first; ``None`` where they do not fit."""
         shape = (job.ps, job.worker, job.fixed, counts)
         if shape not in self._servers:
-            self._servers[shape] = self._seat(job, counts)
+            self._servers[shape] = self._place(job, counts)
         return self._servers[shape]
 
-    def _seat(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
-        if not job.demand(counts).fits_in(self._stock.capacity):
+    def _place(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
+        if not job.demand(counts).fits_in(self._capacity.allocatable):
             return (
                 None  # told without trying: models are asked about far more than there is room for
             )
-        mark = self._stock.mark()
-        seats = self.rule.seat(job, counts, self._stock)
-        self._stock.back_to(mark)
-        if isinstance(seats, DoesNotFit):
+        mark = self._capacity.mark()
+        found = self.rule.place_job(job, counts, self._capacity)
+        self._capacity.undo_to(mark)
+        if isinstance(found, DoesNotFit):
             return None
         return tuple(
-            sorted((Counts(each.ps, each.workers) for each in seats.servers), reverse=True)
+            sorted((Counts(each.ps, each.workers) for each in found.servers), reverse=True)
         )
 
 

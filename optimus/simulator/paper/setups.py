@@ -8,8 +8,8 @@ PSs: the paper's own system deals them by its own assignment (PAA), the others l
 from dataclasses import dataclass, replace
 from typing import Final
 
+from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
-from optimus.placement.rules import PLACEMENTS
 from optimus.policies import POLICIES
 from optimus.simulator.engine import Approach
 from optimus.simulator.forecasts import ForecastSource, Truth
@@ -45,7 +45,7 @@ def way(policy: str, forecasts: ForecastSource = PUBLISHED_ERRORS) -> Way:
 
 def mixed(policy: str, placement: str, dealing: Dealing = Dealing.PAA) -> Way:
     """One policy's allocation with a placement of its own choice."""
-    rule: PlacementRule = PLACEMENTS[placement]
+    rule: PlacementRule = PLACEMENT_RULES[placement]
     name = f"{policy}, {placement}, {dealing.value}"
     usual = approach(policy, PUBLISHED_ERRORS, rule)
     return Way(name, replace(usual, name=name), dealing)

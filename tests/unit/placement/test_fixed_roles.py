@@ -7,15 +7,24 @@ from hypothesis import given, settings
 
 from optimus.jobs import JobKey, ReplicaSpec, Role
 from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Member, Placement
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
-from tests.unit.placement.gangs import RULE, amounts, cases, fixed, nodes_of, placed, with_fixed
-from tests.unit.placement.oracle import (
+from tests.unit.placement.exhaustive_search import (
     Spread,
     gang_of,
     overfull,
     spreads,
+)
+from tests.unit.placement.random_gangs import (
+    RULE,
+    amounts,
+    cases,
+    fixed,
+    nodes_of,
+    placed,
+    with_fixed,
 )
 
 
@@ -54,7 +63,7 @@ def test_a_chief_is_part_of_what_has_to_fit(
 ) -> None:
     gang, nodes, free = case
     whole = with_fixed(gang, Member(Role.CHIEF, 0, ReplicaSpec(asked)))
-    answer = RULE.place(whole, nodes, free)
+    answer = RULE.place(whole, Capacity(nodes, free))
     if isinstance(answer, Placement):
         assert not overfull(whole, answer, free)
         assert ReplicaId("uid", Role.CHIEF, 0) in answer.nodes

@@ -3,13 +3,13 @@
 import pytest
 
 from optimus.nodes import Node
-from optimus.placement.baselines.pack import Pack
-from optimus.placement.baselines.spread import Spread
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Placement
+from optimus.placement.per_pod import PACK, SPREAD, PerPod
 from optimus.placement.queue_order import WaitingGang, blocks_others, order_key
 from optimus.placement.scoring import free_room_scores, planned_scores
 from optimus.resources import Resources
-from tests.unit.placement.oracle import gang_of, overfull, spread_of
+from tests.unit.placement.exhaustive_search import gang_of, overfull, spread_of
 
 FREE = {"a": Resources(cpu=4), "b": Resources(cpu=3), "c": Resources(cpu=1)}
 NODES = [Node(name, Resources(cpu=4)) for name in FREE]
@@ -18,23 +18,21 @@ NODES = [Node(name, Resources(cpu=4)) for name in FREE]
 @pytest.mark.parametrize(
     ("rule", "spread"),
     [
-        pytest.param(Spread(), {"a": (1, 2), "b": (0, 1)}, id="spreading keeps the nodes level"),
-        pytest.param(Pack(), {"c": (1, 0), "b": (0, 3)}, id="packing fills the fullest node first"),
+        pytest.param(SPREAD, {"a": (1, 2), "b": (0, 1)}, id="spreading keeps the nodes level"),
+        pytest.param(PACK, {"c": (1, 0), "b": (0, 3)}, id="packing fills the fullest node first"),
     ],
 )
-def test_where_replicas_go_one_by_one(
-    rule: Spread | Pack, spread: dict[str, tuple[int, int]]
-) -> None:
+def test_where_replicas_go_one_by_one(rule: PerPod, spread: dict[str, tuple[int, int]]) -> None:
     gang = gang_of(1, 3)
-    answer = rule.place(gang, NODES, FREE)
+    answer = rule.place(gang, Capacity(NODES, FREE))
     assert isinstance(answer, Placement)
     assert not overfull(gang, answer, FREE)
     assert spread_of(gang, answer) == spread
 
 
-@pytest.mark.parametrize("rule", [Spread(), Pack()])
-def test_a_gang_that_does_not_fit_is_refused_whole(rule: Spread | Pack) -> None:
-    assert rule.place(gang_of(5, 5), NODES, FREE) == DoesNotFit(
+@pytest.mark.parametrize("rule", [SPREAD, PACK])
+def test_a_gang_that_does_not_fit_is_refused_whole(rule: PerPod) -> None:
+    assert rule.place(gang_of(5, 5), Capacity(NODES, FREE)) == DoesNotFit(
         "job ns/job (5 PS + 5 workers) does not fit as a whole"
     )
 

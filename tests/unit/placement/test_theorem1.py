@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from optimus.jobs import NodeConstraints, ReplicaSpec, Role, Toleration
 from optimus.nodes import Node, Taint
-from optimus.placement.free_matrix import FreeMatrix
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.resources import Resources
-from tests.unit.placement.gangs import RULE, cases, fixed, nodes_of, placed, with_fixed
-from tests.unit.placement.oracle import (
+from tests.unit.placement.exhaustive_search import (
     fewest_servers,
     gang_of,
     is_even,
@@ -23,6 +22,7 @@ from tests.unit.placement.oracle import (
     spreads,
     transfer_time,
 )
+from tests.unit.placement.random_gangs import RULE, cases, fixed, nodes_of, placed, with_fixed
 
 
 @settings(max_examples=400, deadline=None)
@@ -33,7 +33,7 @@ def test_no_smaller_number_of_servers_holds_the_job_evenly(
     gang, nodes, free = case
     found = list(spreads(gang, nodes, free))
     fewest = fewest_servers([spread for spread in found if spread])
-    answer = RULE.place(gang, nodes, free)
+    answer = RULE.place(gang, Capacity(nodes, free))
     assert isinstance(answer, Placement) == bool(found)
     if isinstance(answer, Placement) and gang.unbound:
         assert not overfull(gang, answer, free)
@@ -60,7 +60,7 @@ def test_where_the_theorem_is_silent_the_transfer_time_is_the_least_possible(
 ) -> None:
     gang, nodes, free = case
     found = [spread for spread in spreads(gang, nodes, free) if spread]
-    answer = RULE.place(gang, nodes, free)
+    answer = RULE.place(gang, Capacity(nodes, free))
     if found and gang.unbound:
         assert isinstance(answer, Placement)
         spread = spread_of(gang, answer)
@@ -76,10 +76,11 @@ def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(
 ) -> None:
     gang, nodes, free = case
     mixed = replace(gang, members=tuple(rng.sample(gang.members, len(gang.members))))
-    again = RULE.place(
-        mixed, rng.sample(nodes, len(nodes)), dict(rng.sample(sorted(free.items()), len(free)))
+    shuffled = Capacity(
+        rng.sample(nodes, len(nodes)), dict(rng.sample(sorted(free.items()), len(free)))
     )
-    assert repr(again) == repr(RULE.place(gang, nodes, free))
+    again = RULE.place(mixed, shuffled)
+    assert repr(again) == repr(RULE.place(gang, Capacity(nodes, free)))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_what_does_not_fit_is_refused_whole(
     gang: Gang, cpus: dict[str, int], sentence: str
 ) -> None:
     nodes, free = nodes_of(**cpus)
-    assert RULE.place(gang, nodes, free) == DoesNotFit(sentence)
+    assert RULE.place(gang, Capacity(nodes, free)) == DoesNotFit(sentence)
 
 
 def test_a_resource_that_no_node_has_is_no_room() -> None:
@@ -200,7 +201,7 @@ def test_a_resource_that_no_node_has_is_no_room() -> None:
     gang = gang_of(1, 1)
     spec = ReplicaSpec(Resources({"nvidia.com/gpu": 1}))
     gang = replace(gang, members=(gang.members[0], replace(gang.members[1], spec=spec)))
-    assert isinstance(RULE.place(gang, nodes, free), DoesNotFit)
+    assert isinstance(RULE.place(gang, Capacity(nodes, free)), DoesNotFit)
 
 
 def test_a_half_bound_gang_is_completed_around_its_bound_replicas() -> None:
@@ -226,7 +227,7 @@ def test_forty_pods_on_five_thousand_nodes() -> None:
     spec = ReplicaSpec(Resources(cpu=2000, memory=4 << 30, pods=1))
     gang = gang_of(16, 24)
     gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
-    answer = RULE.place_in(gang, FreeMatrix(nodes, free))
+    answer = RULE.place(gang, Capacity(nodes, free))
     assert isinstance(answer, Placement)
     spread = spread_of(gang, answer)
     assert is_even(spread)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optimus.allocation import Allocation, AllocationProblem
 from optimus.interval.profiling import ProfilingRules
 from optimus.jobs import CountBounds, Counts, TrainingMode
-from optimus.placement.baselines.spread import Spread
+from optimus.placement.per_pod import SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.simulator.cluster import Phase, SimulatedCluster
@@ -267,7 +267,7 @@ def test_a_job_meets_its_goal_after_the_same_epochs_under_every_policy(
     by_policy = [
         {
             each.uid: each.epochs
-            for each in simulate(world, replace(approach(name), placement=Spread()), 2).jobs
+            for each in simulate(world, replace(approach(name), placement=SPREAD), 2).jobs
         }
         for name in ("drf", "fifo")
     ]

@@ -9,9 +9,9 @@ from optimus.errors import NotReady
 from optimus.jobs import Counts, Role
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
-from optimus.placement.baselines.pack import Pack
-from optimus.placement.baselines.spread import Spread
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, Gang, PlacementRule
+from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING
 from optimus.resources import Resources
@@ -111,9 +111,9 @@ class TestTypicalSpeeds:
         asked = []
 
         class Counting(Theorem1):
-            def seat(self, job, counts, stock, *, evenly=False):  # type: ignore[no-untyped-def]  # as its base
+            def place_job(self, job, counts, capacity, *, evenly=False):  # type: ignore[no-untyped-def]  # as its base
                 asked.append(job.uid)
-                return super().seat(job, counts, stock, evenly=evenly)
+                return super().place_job(job, counts, capacity, evenly=evenly)
 
         empty = EmptyCluster(nodes(3), Counting())
         assert (
@@ -123,16 +123,15 @@ class TestTypicalSpeeds:
         )
         assert asked == ["a"]
 
-    @pytest.mark.parametrize("rule", [Theorem1(), Spread(), Pack()])
+    @pytest.mark.parametrize("rule", [Theorem1(), SPREAD, PACK])
     def test_servers_are_those_on_which_the_rule_places_the_job_alone(
         self, rule: PlacementRule
     ) -> None:
         servers = (*nodes(3), Node("large", Resources(cpu=9000)))
         for ps, workers in ((1, 1), (2, 5), (3, 3), (1, 12), (4, 17), (9, 13)):
             counts, alone = Counts(ps, workers), job("a").job
-            placed = rule.place(
-                Gang.of(alone, counts), servers, {node.name: node.allocatable for node in servers}
-            )
+            capacity = Capacity(servers, {node.name: node.allocatable for node in servers})
+            placed = rule.place(Gang.of(alone, counts), capacity)
             found = EmptyCluster(servers, rule).servers(alone, counts)
             if isinstance(placed, DoesNotFit):
                 assert found is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from optimus.placement.baselines.pack import Pack
-from optimus.placement.baselines.spread import Spread
+from optimus.placement.gang import PlacementRule
+from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.simulator.paper.setups import (
     PUBLISHED_ERRORS,
@@ -20,20 +20,23 @@ from optimus.simulator.workload.drawing import Dealing
     [
         pytest.param(
             REFERENCE,
-            Theorem1,
+            Theorem1(),
             Dealing.PAA,
             id="the paper's own system places and deals by its own rules",
         ),
-        pytest.param("drf", Spread, Dealing.MXNET, id="DRF spreads, as Kubernetes does"),
-        pytest.param("tetris", Pack, Dealing.MXNET, id="Tetris packs"),
+        pytest.param("drf", SPREAD, Dealing.MXNET, id="DRF spreads, as Kubernetes does"),
+        pytest.param("tetris", PACK, Dealing.MXNET, id="Tetris packs"),
         pytest.param(
-            "optimus", Theorem1, Dealing.PAA, id="ours is compared with the paper's on equal terms"
+            "optimus",
+            Theorem1(),
+            Dealing.PAA,
+            id="ours is compared with the paper's on equal terms",
         ),
     ],
 )
-def test_ways_are_the_papers(policy: str, placement: type, dealing: Dealing) -> None:
+def test_ways_are_the_papers(policy: str, placement: PlacementRule, dealing: Dealing) -> None:
     found = way(policy)
-    assert isinstance(found.approach.placement, placement)
+    assert found.approach.placement == placement
     assert found.dealing is dealing
     assert found.approach.policy.name == policy
     assert found.approach.forecasts == PUBLISHED_ERRORS

@@ -1,4 +1,4 @@
-"""Whole jobs on a stock, where alike nodes are counted together, against the same rules node by
+"""Whole jobs on a capacity, where alike nodes are counted together, against the same rules node by
 node."""
 
 from collections import Counter
@@ -19,17 +19,15 @@ from optimus.jobs import (
     Toleration,
 )
 from optimus.nodes import Node, Taint
-from optimus.placement.assignment import Assignment
-from optimus.placement.baselines.pack import Pack
-from optimus.placement.baselines.spread import Spread
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import DoesNotFit, Gang, PlacementRule
+from optimus.placement.gang import Assignment, DoesNotFit, Gang, PlacementRule
+from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources, total
-from tests.unit.placement.oracle import gang_of, is_even, spread_of
+from tests.unit.placement.exhaustive_search import gang_of, is_even, spread_of
 
 every_rule = pytest.mark.parametrize(
-    "rule", [Theorem1(), Spread(), Pack()], ids=["theorem1", "spread", "pack"]
+    "rule", [Theorem1(), SPREAD, PACK], ids=["theorem1", "spread", "pack"]
 )
 Cluster = tuple[list[Node], dict[str, Resources]]
 
@@ -83,22 +81,24 @@ def jobs(draw: st.DrawFn) -> Job:
     )
 
 
-def placed_one_way(
+def placed_as_gang(
     rule: PlacementRule, job: Job, cluster: Cluster
 ) -> Counter[tuple[Role, str]] | str:
-    answer = rule.place(Gang.of(job), *cluster)
+    answer = rule.place(Gang.of(job), Capacity(*cluster))
     if isinstance(answer, DoesNotFit):
         return answer.reason
     return Counter((replica.role, node) for replica, node in answer.nodes.items())
 
 
-def placed_the_other(
-    rule: PlacementRule, job: Job, stock: Capacity
+def placed_as_job(
+    rule: PlacementRule, job: Job, capacity: Capacity
 ) -> Counter[tuple[Role, str]] | str:
-    answer = rule.seat(job, job.counts, stock)
+    answer = rule.place_job(job, job.counts, capacity)
     if isinstance(answer, DoesNotFit):
         return answer.reason
-    return Counter((replica.role, stock.nodes[row].name) for replica, row in answer.replicas(job))
+    return Counter(
+        (replica.role, capacity.nodes[row].name) for replica, row in answer.replicas(job)
+    )
 
 
 @every_rule
@@ -107,7 +107,7 @@ def placed_the_other(
 def test_a_job_goes_where_it_goes_node_by_node(
     rule: PlacementRule, job: Job, cluster: Cluster
 ) -> None:
-    assert placed_the_other(rule, job, Capacity(*cluster)) == placed_one_way(rule, job, cluster)
+    assert placed_as_job(rule, job, Capacity(*cluster)) == placed_as_gang(rule, job, cluster)
 
 
 @every_rule
@@ -117,10 +117,10 @@ def test_one_job_after_the_other_too_and_the_room_is_theirs(
     rule: PlacementRule, several: list[Job], cluster: Cluster
 ) -> None:
     nodes, free = cluster
-    stock = Capacity(nodes, free)
+    capacity = Capacity(nodes, free)
     for job in several:
-        found = placed_the_other(rule, job, stock)
-        assert found == placed_one_way(rule, job, (nodes, free))
+        found = placed_as_job(rule, job, capacity)
+        assert found == placed_as_gang(rule, job, (nodes, free))
         if isinstance(found, Counter):
             asked = {Role.PS: job.ps, Role.WORKER: job.worker} | {
                 each.role: each.spec for each in job.fixed
@@ -134,8 +134,8 @@ def test_one_job_after_the_other_too_and_the_room_is_theirs(
                 )
                 for name, left in free.items()
             }
-        assert stock.free_by_name() == free
-        assert_is_in_order(stock)
+        assert capacity.free_by_name() == free
+        assert_is_in_order(capacity)
 
 
 @every_rule
@@ -144,14 +144,14 @@ def test_one_job_after_the_other_too_and_the_room_is_theirs(
 def test_what_is_taken_back_was_never_taken(
     rule: PlacementRule, first: Job, second: Job, cluster: Cluster
 ) -> None:
-    stock = Capacity(*cluster)
-    rule.seat(first, first.counts, stock)
-    before, mark, twin = stock.free_by_name(), stock.mark(), stock.copy()
-    rule.seat(second, second.counts, stock)
-    stock.back_to(mark)
-    assert stock.free_by_name() == before == twin.free_by_name()
-    assert_is_in_order(stock)
-    assert placed_the_other(rule, second, twin) == placed_the_other(rule, second, stock)
+    capacity = Capacity(*cluster)
+    rule.place_job(first, first.counts, capacity)
+    before, mark, twin = capacity.free_by_name(), capacity.mark(), capacity.copy()
+    rule.place_job(second, second.counts, capacity)
+    capacity.undo_to(mark)
+    assert capacity.free_by_name() == before == twin.free_by_name()
+    assert_is_in_order(capacity)
+    assert placed_as_job(rule, second, twin) == placed_as_job(rule, second, capacity)
 
 
 @every_rule
@@ -164,44 +164,45 @@ def test_what_is_taken_back_was_never_taken(
 def test_jobs_come_and_go(
     rule: PlacementRule, several: list[Job], turns: list[int], cluster: Cluster
 ) -> None:
-    """A stock that was taken from and given back to answers like one that is made of what is free
-    now."""
-    stock, there = Capacity(*cluster), dict[int, Assignment]()
+    """An index that was taken from and given back to answers like one made of what is free now."""
+    capacity, there = Capacity(*cluster), dict[int, Assignment]()
     for turn in turns:
         job = several[turn % len(several)]
         if turn % len(several) in there:
-            there.pop(turn % len(several)).give_back_to(stock, job)
+            there.pop(turn % len(several)).give_back_to(capacity, job)
         else:
-            anew = placed_the_other(rule, job, Capacity(cluster[0], stock.free_by_name()))
-            seats = rule.seat(job, job.counts, stock)
-            if isinstance(seats, DoesNotFit):
-                assert anew == seats.reason
+            anew = placed_as_job(rule, job, Capacity(cluster[0], capacity.free_by_name()))
+            assignment = rule.place_job(job, job.counts, capacity)
+            if isinstance(assignment, DoesNotFit):
+                assert anew == assignment.reason
             else:
-                there[turn % len(several)] = seats
+                there[turn % len(several)] = assignment
                 assert anew == Counter(
-                    (replica.role, stock.nodes[row].name) for replica, row in seats.replicas(job)
+                    (replica.role, capacity.nodes[row].name)
+                    for replica, row in assignment.replicas(job)
                 )
-        assert_is_in_order(stock)
+        assert_is_in_order(capacity)
 
 
-def assert_is_in_order(stock: Capacity) -> None:
+def assert_is_in_order(capacity: Capacity) -> None:
     """Every node is counted once, among nodes of which just the same is free."""
-    top, most = stock.top(), stock.most()
-    assert top is None or (
-        stock.rows[top[0]] and top[1] == most == stock.free[stock.first_rows(top[0], 1)[0]]
+    roomiest, most = capacity.roomiest_class(), capacity.largest_free()
+    assert roomiest is None or (
+        capacity.class_sizes[roomiest[0]] > 0
+        and roomiest[1] == most == capacity.free[capacity.first_rows(roomiest[0], 1)[0]]
     )
-    assert (top is not None) == (most in stock.free)
-    for column in range(len(most)) if top is not None else ():
-        if stock.is_alone_at_the_top(column):
-            assert all(row[column] < most[column] for row in stock.free if row != most)
+    assert (roomiest is not None) == (most in capacity.free)
+    for column in range(len(most)) if roomiest is not None else ():
+        if capacity.is_unrivalled(column):
+            assert all(row[column] < most[column] for row in capacity.free if row != most)
     found = []
-    for slot, count in enumerate(stock.counts[: len(stock.rows)].tolist()):
-        rows = stock.first_rows(slot, len(stock.nodes))
-        assert len(rows) == count
+    for number, size in enumerate(capacity.class_sizes.tolist()):
+        rows = capacity.first_rows(number, len(capacity.nodes))
+        assert len(rows) == size
         assert rows == sorted(rows)
-        assert all(list(stock.free[row]) == stock.kinds[slot].tolist() for row in rows)
+        assert all(list(capacity.free[row]) == capacity.class_free[number].tolist() for row in rows)
         found += rows
-    assert sorted(found) == list(range(len(stock.nodes)))
+    assert sorted(found) == list(range(len(capacity.nodes)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -217,16 +218,16 @@ def test_many_alike_nodes_hold_a_job_on_the_fewest_servers_evenly(
     nodes = [Node(f"n{at:03}", room) for at in range(80)]
     free = {node.name: room for node in nodes}
     gang = gang_of(ps, workers, *cpus)
-    answer = Theorem1().place(gang, nodes, free)
+    answer = Theorem1().place(gang, Capacity(nodes, free))
     assert not isinstance(answer, DoesNotFit)
     spread = spread_of(gang, answer)
     assert is_even(spread)
     specs = [ReplicaSpec(Resources(cpu=cpu)) for cpu in cpus]
     job = replace(_job(), counts=Counts(ps, workers), ps=specs[0], worker=specs[1])
-    stock = Capacity(nodes, free)
-    seats = Theorem1().seat(job, job.counts, stock)
-    assert not isinstance(seats, DoesNotFit)
-    assert {stock.nodes[row].name: (p, w) for row, p, w in seats.servers} == spread
+    capacity = Capacity(nodes, free)
+    assignment = Theorem1().place_job(job, job.counts, capacity)
+    assert not isinstance(assignment, DoesNotFit)
+    assert {capacity.nodes[row].name: (p, w) for row, p, w in assignment.servers} == spread
 
 
 def test_nodes_that_ask_for_tolerations_are_told_apart_when_somebody_first_asks() -> None:
@@ -234,25 +235,25 @@ def test_nodes_that_ask_for_tolerations_are_told_apart_when_somebody_first_asks(
         Node(f"n{at}", Resources(cpu=4), taints=(Taint("dedicated"),) if at == 2 else ())
         for at in range(4)
     ]
-    stock = Capacity(nodes, {node.name: node.allocatable for node in nodes})
+    capacity = Capacity(nodes, {node.name: node.allocatable for node in nodes})
     tolerant = NodeConstraints(tolerations=(Toleration("dedicated", "Exists"),))
-    assert stock.admits(tolerant) is None
-    admitted = stock.admits(NodeConstraints())
+    assert capacity.admits(tolerant) is None
+    admitted = capacity.admits(NodeConstraints())
     assert admitted is not None
     assert [
         row
-        for slot in range(len(stock.rows))
-        if admitted[slot]
-        for row in stock.first_rows(slot, 9)
+        for number in range(len(capacity.class_sizes))
+        if admitted[number]
+        for row in capacity.first_rows(number, 9)
     ] == [0, 1, 3]
-    assert stock.admits(tolerant) is None
+    assert capacity.admits(tolerant) is None
 
 
 def test_a_resource_that_no_node_has_is_no_room() -> None:
-    stock = Capacity([Node("a", Resources(cpu=9))], {"a": Resources(cpu=9)})
+    capacity = Capacity([Node("a", Resources(cpu=9))], {"a": Resources(cpu=9)})
     job = replace(_job(), worker=ReplicaSpec(Resources(gpu=1)))
-    assert isinstance(Theorem1().seat(job, Counts(1, 1), stock), DoesNotFit)
-    assert stock.free_by_name() == {"a": Resources(cpu=9)}
+    assert isinstance(Theorem1().place_job(job, Counts(1, 1), capacity), DoesNotFit)
+    assert capacity.free_by_name() == {"a": Resources(cpu=9)}
 
 
 def _job() -> Job:
@@ -286,8 +287,8 @@ def test_an_even_deal_is_not_passed_over_for_fewer_servers_that_a_chief_is_seate
         worker=ReplicaSpec(Resources(memory=1), NodeConstraints((("pool", "a"),))),
         fixed=(FixedRole(Role.CHIEF, 1, ReplicaSpec(Resources(memory=2))),),
     )
-    found = placed_one_way(Theorem1(), job, (nodes, free))
-    assert found == placed_the_other(Theorem1(), job, Capacity(nodes, free))
+    found = placed_as_gang(Theorem1(), job, (nodes, free))
+    assert found == placed_as_job(Theorem1(), job, Capacity(nodes, free))
     assert isinstance(found, Counter)
     assert [found[Role.PS, name] for name in room] == [1, 1, 1, 1, 0]
     assert [found[Role.WORKER, name] for name in room] == [1, 1, 1, 0, 0]

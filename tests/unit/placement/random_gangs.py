@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Member, Placement
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
-from tests.unit.placement.oracle import (
+from tests.unit.placement.exhaustive_search import (
     overfull,
 )
 
@@ -23,7 +24,7 @@ def nodes_of(**cpus: int) -> tuple[list[Node], dict[str, Resources]]:
 
 
 def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placement:
-    answer = RULE.place(gang, nodes, free)
+    answer = RULE.place(gang, Capacity(nodes, free))
     assert isinstance(answer, Placement), answer
     assert not overfull(gang, answer, free)
     assert set(answer.nodes) == {ReplicaId(gang.job_uid, m.role, m.index) for m in gang.unbound}
@@ -58,6 +59,34 @@ def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
             )
         )
         members += [Member(role, at, spec, node, barred) for at, node in enumerate(bound)]
+    return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
+
+
+@st.composite
+def many_alike(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
+    """Larger clusters of a few classes of nodes, and gangs of which a few replicas may be bound."""
+    free: dict[str, Resources] = {}
+    nodes: list[Node] = []
+    for at in range(draw(st.integers(1, 4))):
+        whole, pool = Resources(cpu=12, memory=9), draw(st.sampled_from(["a", "a", "b"]))
+        left = Resources(cpu=draw(st.integers(0, 12)), memory=draw(st.integers(0, 9)))
+        for number in range(draw(st.integers(1, 6))):
+            name = f"n{(number * 7 + at * 3) % 10}-{at}-{number}"
+            nodes.append(Node(name, whole, {"pool": pool}))
+            free[name] = left
+    names = sorted(free)
+    barred = frozenset(draw(st.lists(st.sampled_from(names), max_size=2)))
+    members: list[Member] = []
+    for role, most in ((Role.PS, 6), (Role.WORKER, 7)):
+        selector = draw(st.sampled_from([(), (), (("pool", "a"),)]))
+        cpu, memory = draw(st.integers(0, 3)), draw(st.integers(0, 2))
+        spec = ReplicaSpec(Resources(cpu=cpu, memory=memory), NodeConstraints(selector))
+        bound = draw(st.lists(st.sampled_from(names), max_size=2)) if draw(st.booleans()) else []
+        count = draw(st.integers(0, most))
+        members += [
+            Member(role, at, spec, bound[at] if at < len(bound) else None, barred)
+            for at in range(count)
+        ]
     return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
 
 

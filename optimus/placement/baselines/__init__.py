@@ -1,1 +1,0 @@
-"""Placement rules that Optimus is compared with: per-pod packing and spreading."""
