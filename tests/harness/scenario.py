@@ -1,5 +1,4 @@
-"""One scenario: a namespace with a checkpoint volume, what happens in it, and what there is
-to read."""
+"""One scenario: a namespace with a checkpoint volume, what is done and observed in it."""
 
 import secrets
 from collections import Counter
@@ -17,7 +16,7 @@ from tests.harness.description import describe
 from tests.harness.free_resources import free_resources
 from tests.harness.light_jobs import CLAIM, LightJob
 from tests.harness.optimus_cluster import AUTOSCALER, SCHEDULER, OptimusCluster
-from tests.harness.pod_history import Change, PodHistory
+from tests.harness.pod_history import PodHistory
 from tests.harness.training_log import Step, parse_log
 
 T = TypeVar("T")
@@ -63,7 +62,7 @@ class Scenario:
 
     # --- seeing
 
-    def history(self, on_change: Callable[[Change], None] = lambda _: None) -> PodHistory:
+    def history(self, on_change: Callable[[Json], None] = lambda _: None) -> PodHistory:
         """Return a recorder of all that happens to this namespace's pods."""
         return PodHistory(self.api, self.namespace, on_change)
 
@@ -161,7 +160,7 @@ class Scenario:
 
     # --- waiting
 
-    def wait(self, look: Callable[[], T], sentence: str, seconds: float = 60.0) -> T:
+    def wait(self, look: Callable[[], T], sentence: str, seconds: float = 120.0) -> T:
         """Wait until what `look` returns is true; where it does not come about, say all there is to
         say."""
         return wait_until(look, sentence, seconds, self.describe)
@@ -170,7 +169,7 @@ class Scenario:
         """Make sure that something stays true."""
         holds_for(true, sentence, seconds, self.describe)
 
-    def wait_bound(self, job: LightJob, seconds: float = 60.0) -> Observed:
+    def wait_bound(self, job: LightJob, seconds: float = 120.0) -> Observed:
         """Wait until every pod of the job has a node; return where they lie."""
         self.wait(
             lambda: len(self.bound(job)) == job.pods,
@@ -179,7 +178,7 @@ class Scenario:
         )
         return self.placement(job)
 
-    def wait_refused(self, job: LightJob, part: str, seconds: float = 30.0) -> None:
+    def wait_refused(self, job: LightJob, part: str, seconds: float = 60.0) -> None:
         """Wait until all pods of the job exist, none has a node, and one says why with a sentence
         that holds this part.
 
@@ -226,11 +225,10 @@ def scenario_namespace(optimus: OptimusCluster, namespace: str, folder: Path) ->
     api.create(f"{CORE}/persistentvolumes", _volume(namespace, folder))
     api.create(in_namespace(CORE, namespace, "persistentvolumeclaims"), _claim(namespace))
     scenario = Scenario(optimus, namespace)
-    scenario.wait(lambda: _claim_bound(scenario), "the checkpoint volume is bound", 30)
+    scenario.wait(lambda: _claim_bound(scenario), "the checkpoint volume is bound")
     scenario.wait(
         lambda: api.find(in_namespace(CORE, namespace, "serviceaccounts", "default")),
         "the account exists",
-        30,
     )
     try:
         yield scenario

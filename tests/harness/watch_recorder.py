@@ -3,6 +3,7 @@ missed."""
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class WatchRecorder:
         self._opened = threading.Event()
         self._fault: Exception | None = None
         self.changes: list[Change] = []
+        self._last_at = time.monotonic()
 
     def __enter__(self) -> Self:
         """Open the watch; what happens from now on is recorded."""
@@ -71,6 +73,10 @@ class WatchRecorder:
         """Return one object as it was after each of its changes."""
         return [each for each in self.objects if each["metadata"]["name"] == name]
 
+    def quiet_seconds(self) -> float:
+        """Return for how long nothing has happened."""
+        return time.monotonic() - self._last_at
+
     def _record(self) -> None:
         with self._api.watch(self._path, _WATCH_SECONDS) as response:
             self._response = response
@@ -85,6 +91,7 @@ class WatchRecorder:
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
             return
         self.changes.append(Change(event["type"], event["object"]))
+        self._last_at = time.monotonic()
         if event["type"] == "DELETED":
             return
         try:

@@ -24,7 +24,7 @@ TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_
 AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
 
 _FOLDER = Path(__file__).parent
-_SCENARIO_SECONDS = 300
+_SCENARIO_SECONDS = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

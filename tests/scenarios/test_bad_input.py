@@ -65,7 +65,7 @@ def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
     def sentences() -> list[str]:
         return [each for each in warnings(scenario, "typo") if all(part in each for part in named)]
 
-    scenario.wait(sentences, f"a Warning names {', '.join(named)}", 30)
+    scenario.wait(sentences, f"a Warning names {', '.join(named)}")
     scenario.wait(lambda: scenario.training_log("typo-worker-0"), "the job trains all the same")
     assert _generation(scenario.stored(job)) == 1
 

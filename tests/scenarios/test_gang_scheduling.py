@@ -47,7 +47,6 @@ def test_a_waiting_job_is_quiet_and_says_the_same_at_every_try(scenario: Scenari
         scenario.wait(
             lambda: history.quiet_seconds() > 4,
             "nothing is written on the waiting pods any more",
-            30,
         )
     for name, sentences in history.refusals().items():
         assert len([each for each in sentences if "does not fit" in each]) <= 1, (name, sentences)

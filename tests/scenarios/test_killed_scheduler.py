@@ -5,22 +5,22 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.harness.api import Json
 from tests.harness.brute_force import complaints
 from tests.harness.containers import container_process, kill_process
 from tests.harness.light_jobs import SLEEP, LightJob
 from tests.harness.optimus_cluster import SCHEDULER
-from tests.harness.pod_history import Change
 from tests.harness.scenario import Scenario
 
 TINY = {"cpu": "400m", "memory": "16Mi"}
 
 
-def is_nominated(change: Change) -> bool:
-    return bool(change.pod["status"].get("nominatedNodeName"))
+def is_nominated(pod: Json) -> bool:
+    return bool(pod["status"].get("nominatedNodeName"))
 
 
-def is_bound(change: Change) -> bool:
-    return bool(change.pod["spec"].get("nodeName"))
+def is_bound(pod: Json) -> bool:
+    return bool(pod["spec"].get("nodeName"))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def is_bound(change: Change) -> bool:
     ],
 )
 def test_a_gang_is_completed_after_a_kill_in_the_middle(
-    scenario: Scenario, container: str, command: str, instant: Callable[[Change], bool]
+    scenario: Scenario, container: str, command: str, instant: Callable[[Json], bool]
 ) -> None:
     job = LightJob("TFJob", "gang", 4, 20, requests={"PS": TINY, "Worker": TINY}, script=SLEEP)
     free = scenario.free_resources(job)
@@ -55,8 +55,8 @@ def test_a_gang_is_completed_after_a_kill_in_the_middle(
     restarts = scenario.restarts(SCHEDULER, container)
     bound_at_kill: list[int] = []
 
-    def kill_once(change: Change) -> None:
-        if not bound_at_kill and instant(change):
+    def kill_once(pod: Json) -> None:
+        if not bound_at_kill and instant(pod):
             kill_process(victim)
             bound_at_kill.append(len(history.bound_now().get("gang", ())))
 

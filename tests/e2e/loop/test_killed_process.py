@@ -9,7 +9,6 @@ from tests.harness.api import Json
 from tests.harness.brute_force import complaints as misplacements
 from tests.harness.job_recorder import JobRecorder
 from tests.harness.light_jobs import Kind, LightJob
-from tests.harness.pod_history import Change
 from tests.harness.process_killer import ProcessKiller
 from tests.harness.scenario import Scenario
 from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
@@ -87,8 +86,8 @@ def test_the_extender_killed_while_a_rescaled_gang_is_bound_leaves_it_whole(
         wait_training(scenario, recorder, job)
         before = {pod["metadata"]["uid"] for pod in scenario.pods(job)}
 
-        def on_pod(change: Change) -> None:
-            if change.pod["metadata"]["uid"] not in before and change.pod["spec"].get("nodeName"):
+        def on_pod(pod: Json) -> None:
+            if pod["metadata"]["uid"] not in before and pod["spec"].get("nodeName"):
                 killer.kill_once()
 
         with scenario.history(on_pod):

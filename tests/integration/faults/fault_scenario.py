@@ -69,15 +69,15 @@ class FaultScenario(Scenario):
         with self.product.scheduler.stopped() if case.nominates else nullcontext():
             rescaled = self.rescale(job)
             if case.nominates:
-                self._wait_spent(proxy, 30)
+                self._wait_spent(proxy)
         self.wait_training(rescaled)
-        self._wait_spent(proxy, 10)
+        self._wait_spent(proxy)
         complaints = self.complaints(rescaled, before)
         assert not complaints, f"{complaints}\n{self.describe()}"
         assert case.then is None or any(case.then.match(each.call) for each in proxy.calls)
 
-    def _wait_spent(self, proxy: FaultProxy, seconds: float) -> None:
-        self.wait(lambda: proxy.is_spent, "the fault has happened as often as it was to", seconds)
+    def _wait_spent(self, proxy: FaultProxy) -> None:
+        self.wait(lambda: proxy.is_spent, "the fault has happened as often as it was to")
 
     # --- the job
 
@@ -108,7 +108,7 @@ class FaultScenario(Scenario):
     def wait_training(self, job: LightJob) -> None:
         """Wait until it trains at its counts and has saved a checkpoint there, and its profile says
         so."""
-        self.wait(lambda: self._trains(job), f"the job trains at {job.ps} + {job.workers}", 60)
+        self.wait(lambda: self._trains(job), f"the job trains at {job.ps} + {job.workers}")
 
     def _trains(self, job: LightJob) -> bool:
         try:

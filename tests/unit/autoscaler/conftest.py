@@ -1,4 +1,4 @@
-"""A cluster in miniature, an autoscaler that rules it, and logs in several states."""
+"""A fake cluster, a controller on it, and fake logs."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def nodes() -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def reading(logs: Logs) -> Iterator[LogPoller]:
-    reading = LogPoller(logs, readers=2, poll_seconds=10)
-    yield reading
-    reading.close()
+def poller(logs: Logs) -> Iterator[LogPoller]:
+    poller = LogPoller(logs, readers=2, poll_seconds=10)
+    yield poller
+    poller.close()

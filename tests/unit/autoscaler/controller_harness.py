@@ -16,7 +16,8 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 
-TIMING = Timing(tick_seconds=1, half_bound_seconds=30)
+TIMING = Timing(tick_seconds=60, half_bound_seconds=30)
+"""A tick waits for logs in real time: long enough on a busy machine."""
 
 
 class ControllerHarness:
@@ -32,7 +33,7 @@ class ControllerHarness:
 
     def restart(self) -> None:
         cluster, self.metrics = self.cluster, Metrics()
-        logs = LogPoller(cluster, readers=1, poll_seconds=1)
+        logs = LogPoller(cluster, readers=1, poll_seconds=1, last_read_seconds=60)
         reporting = ProfileRecorder(
             cluster, cluster, self.metrics, spacing_seconds=5, timer=lambda: cluster.at
         )

@@ -1,10 +1,11 @@
-"""Where logs come from, in miniature: pods that have printed something, nodes that do not
-answer."""
+"""Fake logs: pods that have printed something, and nodes that do not answer."""
 
+import itertools
 import threading
 from collections import Counter
+from collections.abc import Callable
 
-from autoscaler.logs.poller import Run
+from autoscaler.logs.poller import LogPoller, Run
 from optimus.jobs import Counts, NodeConstraints, Role
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -17,6 +18,8 @@ from optimus.snapshot import ReplicaId
 from tests.unit.interval.cluster import job
 
 AT = 1_000.0
+PATIENCE_SECONDS = 60.0
+"""Longer than any read takes on a busy machine."""
 
 
 class Logs:
@@ -42,6 +45,7 @@ class Nodes:
         self.refusing: set[str] = set()
         self.reads: Counter[str] = Counter()
         self.hangs: Counter[str] = Counter()
+        self.hung = threading.Event()
         self.over = threading.Event()
 
     def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
@@ -49,7 +53,8 @@ class Nodes:
         self.reads[pod.name] += 1
         if pod.node in self.hanging:
             self.hangs[pod.node or ""] += 1
-            self.over.wait(60.0)
+            self.hung.set()
+            self.over.wait(PATIENCE_SECONDS)
         if pod.node in self.refusing:
             return Refused(ErrorKind.TRANSIENT, f"node {pod.node} does not answer")
         return [LogLine(AT, "step=1 loss=2.0")]
@@ -82,6 +87,16 @@ def runs_on(*where: str) -> list[tuple[ProgressLog, Run]]:
     for number, node in enumerate(where):
         runs.append((progress_log(), run_of(pod(f"job{number}-worker-0", node=node))))
     return runs
+
+
+def poll_until(
+    poller: LogPoller, runs: list[tuple[ProgressLog, Run]], done: Callable[[], bool]
+) -> None:
+    """Poll every ten seconds of fake time until ``done``."""
+    for number in itertools.count():
+        if done():
+            return
+        poller.poll(runs, AT + 10 * number, patience_seconds=0.02)
 
 
 def progress_log() -> ProgressLog:

@@ -2,48 +2,54 @@
 ended."""
 
 from autoscaler.logs.poller import LogPoller
-from tests.unit.autoscaler.fake_logs import AT, Logs, pod, progress_log, run_of
+from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Logs, pod, progress_log, run_of
 
 
-def test_a_log_is_read_again_only_after_a_while(logs: Logs, reading: LogPoller) -> None:
+def test_a_log_is_read_again_only_after_a_while(logs: Logs, poller: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
     for now in (AT, AT + 5, AT + 11):
-        reading.poll([(log, run)], now, patience_seconds=10)
+        poller.poll([(log, run)], now, patience_seconds=PATIENCE_SECONDS)
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, reading: LogPoller) -> None:
+def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, poller: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
-    reading.poll([(log, run)], AT, patience_seconds=10)
+    poller.poll([(log, run)], AT, patience_seconds=PATIENCE_SECONDS)
     logs.printed["a-worker-0"] += ["step=2 loss=1.5", "step=2 loss=1.5 checkpoint=2"]
     for now in (AT + 1, AT + 2):
-        reading.poll([], now, patience_seconds=10)
+        poller.poll([], now, patience_seconds=PATIENCE_SECONDS)
     assert log.progress(AT + 2).checkpoint_step == 2
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, reading: LogPoller) -> None:
+def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, poller: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
-    reading.poll([(log, run)], AT, patience_seconds=10)
+    poller.poll([(log, run)], AT, patience_seconds=PATIENCE_SECONDS)
     logs.printed.clear()
     for now in (AT + 1, AT + 2):
-        reading.poll([], now, patience_seconds=10)
+        poller.poll([], now, patience_seconds=PATIENCE_SECONDS)
     assert log.progress(AT + 2).step == 1
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
 def test_the_log_of_a_pods_successor_is_not_taken_for_its_own(
-    logs: Logs, reading: LogPoller
+    logs: Logs, poller: LogPoller
 ) -> None:
     log = progress_log()
     logs.printed["a-worker-0"] = ["step=7 loss=2.0"]
-    reading.poll([(log, run_of(pod("a-worker-0", uid="a-worker-0-0")))], AT, patience_seconds=10)
+    poller.poll(
+        [(log, run_of(pod("a-worker-0", uid="a-worker-0-0")))],
+        AT,
+        patience_seconds=PATIENCE_SECONDS,
+    )
     logs.printed["a-worker-0"] = ["step=3 loss=2.5"]
-    reading.poll(
-        [(log, run_of(pod("a-worker-0", uid="a-worker-0-1")))], AT + 1, patience_seconds=10
+    poller.poll(
+        [(log, run_of(pod("a-worker-0", uid="a-worker-0-1")))],
+        AT + 1,
+        patience_seconds=PATIENCE_SECONDS,
     )
     assert log.progress(AT + 1).step == 3
     assert logs.reads == ["a-worker-0-0", "a-worker-0-1"]

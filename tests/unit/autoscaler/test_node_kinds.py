@@ -3,13 +3,13 @@
 import pytest
 
 from autoscaler.cluster import Observation
-from autoscaler.logs import poller
+from autoscaler.logs import poller as log_poller
 from autoscaler.logs.poller import LogPoller, Run
 from optimus.jobs import Counts, Role
 from optimus.kube.nodes import ClusterNode
 from optimus.nodes import Node
 from optimus.resources import Resources
-from tests.unit.autoscaler.fake_logs import AT, Logs, pod, progress_log
+from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Logs, pod, progress_log
 
 NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
     f"n{n}": f"kind-{n}" for n in range(9)
@@ -45,19 +45,19 @@ def test_the_kind_of_a_run_is_that_of_its_workers_nodes(
     pods = [pod(f"a-worker-{index}", index=index, node=node) for index, node in enumerate(workers)]
     pods += [pod(f"a-{role}-0", role=role, node=node) for role, node in others.items()]
     seen = Observation.of(AT, [], nodes, [], [], "kind")
-    run = poller.run_of(pods, Counts(1, 1), seen.node_kinds)
+    run = log_poller.run_of(pods, Counts(1, 1), seen.node_kinds)
     assert run is not None
     assert run.node_kind == kind
 
 
 def test_the_lines_of_a_run_tell_its_speed_on_its_kind_of_nodes(
-    logs: Logs, reading: LogPoller
+    logs: Logs, poller: LogPoller
 ) -> None:
     log = progress_log()
     logs.printed["a-worker-0"] = [f"step={step} loss=2.0" for step in range(30)]
-    reading.poll(
+    poller.poll(
         [(log, Run("r", Counts(1, 1), (pod("a-worker-0", uid="a-worker-0-0"),), "fast"))],
         AT,
-        patience_seconds=10,
+        patience_seconds=PATIENCE_SECONDS,
     )
     assert [sample.node_kind for sample in log.progress(AT + 60).samples] == ["fast"]

@@ -1,33 +1,28 @@
 """A node that does not answer costs the logs of others nothing."""
 
 from autoscaler.logs.poller import LogPoller
-from tests.unit.autoscaler.fake_logs import AT, Logs, Nodes, runs_on
+from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Logs, Nodes, poll_until, runs_on
 
 
 class TestNodesThatDoNotAnswer:
     def test_logs_elsewhere_are_read_as_often_as_ever(self, nodes: Nodes) -> None:
         nodes.hanging = {"dead"}
         runs = runs_on(*["dead"] * 40, *[f"node{n}" for n in range(20)])
-        reading = LogPoller(nodes, readers=4, poll_seconds=10)
+        poller = LogPoller(nodes, readers=4, poll_seconds=10)
         healthy = [run.pods[0].name for _, run in runs[40:]]
-        for poll in range(400):
-            reading.poll(runs, AT + 10 * poll, patience_seconds=0.02)
-            if min(nodes.reads[name] for name in healthy) >= 5:
-                break
-        reading.close()
-        assert min(nodes.reads[name] for name in healthy) >= 5
+        poll_until(poller, runs, lambda: min(nodes.reads[name] for name in healthy) >= 5)
+        poller.close()
         assert nodes.hangs["dead"] <= 2
 
     def test_a_node_that_hangs_is_waited_for_once(self, nodes: Nodes) -> None:
         nodes.hanging = {"dead"}
-        reading = LogPoller(nodes, readers=4, poll_seconds=10)
+        poller = LogPoller(nodes, readers=4, poll_seconds=10)
         runs = runs_on("dead")
-        reading.poll(runs, AT, patience_seconds=0.01)
-        for poll in range(
-            1, 4
-        ):  # with this patience a poll that waited again would not end within the test
-            reading.poll(runs, AT + 10 * poll, patience_seconds=1e4)
-        reading.close()
+        poller.poll(runs, AT, patience_seconds=0.01)
+        for poll in range(1, 4):  # a poll that waited again would not end within the test
+            poller.poll(runs, AT + 10 * poll, patience_seconds=1e4)
+        assert nodes.hung.wait(PATIENCE_SECONDS)
+        poller.close()
         assert nodes.hangs["dead"] == 1
 
     def test_nodes_that_fail_are_asked_seldom_and_by_half_the_readers_at_most(
@@ -35,16 +30,16 @@ class TestNodesThatDoNotAnswer:
     ) -> None:
         nodes.refusing = {"bad"}
         runs = runs_on(*["bad"] * 30, "good")
-        reading = LogPoller(nodes, readers=4, poll_seconds=10)
+        poller = LogPoller(nodes, readers=4, poll_seconds=10)
         for poll in range(20):
-            reading.poll(runs, AT + 10 * poll, patience_seconds=10)
+            poller.poll(runs, AT + 10 * poll, patience_seconds=PATIENCE_SECONDS)
         good = nodes.reads.pop("job30-worker-0")
         assert good == 20
         assert 2 <= nodes.reads.total() <= 2 + 20 / 2
         nodes.refusing.clear()
         for poll in range(20, 26):
-            reading.poll(runs, AT + 10 * poll, patience_seconds=10)
-        reading.close()
+            poller.poll(runs, AT + 10 * poll, patience_seconds=PATIENCE_SECONDS)
+        poller.close()
         assert all(log.progress(AT).step == 1 for log, _ in runs), (
             "what answers again is read again soon"
         )
@@ -54,16 +49,16 @@ class TestNodesThatDoNotAnswer:
     ) -> None:
         runs = runs_on("node", "node")
         logs.printed["job1-worker-0"] = ["step=1 loss=2.0"]
-        reading = LogPoller(logs, readers=2, poll_seconds=10)
+        poller = LogPoller(logs, readers=2, poll_seconds=10)
         for poll in range(16):
-            reading.poll(runs, AT + 10 * poll, patience_seconds=10)
-        reading.close()
+            poller.poll(runs, AT + 10 * poll, patience_seconds=PATIENCE_SECONDS)
+        poller.close()
         assert logs.reads.count("job1-worker-0") == 16
         assert logs.reads.count("job0-worker-0") <= 6
 
     def test_all_that_is_due_is_read_in_one_poll_where_nodes_answer(self, nodes: Nodes) -> None:
         runs = runs_on(*[f"node{n % 3}" for n in range(50)])
-        reading = LogPoller(nodes, readers=4, poll_seconds=10)
-        reading.poll(runs, AT, patience_seconds=60)
-        reading.close()
+        poller = LogPoller(nodes, readers=4, poll_seconds=10)
+        poller.poll(runs, AT, patience_seconds=PATIENCE_SECONDS)
+        poller.close()
         assert all(log.progress(AT).step == 1 for log, _ in runs)
