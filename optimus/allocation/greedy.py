@@ -1,23 +1,39 @@
-"""All jobs' ways up from their minimum, at once: what the greedy policies have in common.
+"""Vectorised greedy growth of all jobs by marginal gain; what the greedy policies share.
 
-A rule says of each job which step comes next, by its own counts alone, and with which gain. Handing
-out the step of the largest gain, again and again, is then a merge of the jobs' sequences: a step
-comes right after its predecessor if its gain is larger, so that each counts with the least gain up
-to it, and sorting by that is the order of handing out. The first step for which no room is left
-ends a round; the next one goes on from there with the steps that still fit. The one-step-at-a-time
-version of this is kept in the tests as its oracle."""
+A policy's rule names each job's next step, from the job's own counts alone, and its gain. Taking
+the step of the largest gain, again and again, is then a merge of the jobs' sequences of steps:
+1. ``start_at_minimum`` admits the candidates at their minimum, as far as there is room.
+2. The steps of all jobs are worked out as arrays. A step of larger gain than its predecessor
+   follows it at once, so that each is ordered by the least gain up to it; one sort is the order.
+3. The first step that does not fit ends a round; the next goes on with the steps that still fit.
+The one-step-at-a-time version is kept in the tests as the oracle.
+"""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.allocation.demand import Amounts, Counted, Demands, fits
+from optimus.allocation.problem import (
+    AllocationProblem,
+    Amounts,
+    Candidate,
+    Counted,
+    Demands,
+    RemainingSeconds,
+    fits,
+    remaining_seconds,
+)
+from optimus.jobs import Counts
 
 Gains = NDArray[np.float64]
 
 NO_STEP = -np.inf
+
+MAX_PER_ROLE = 1024
+"""The most PSs, or workers, of one job where its user names no maximum and the room none."""
 
 _FIRST_STRIDE = 4
 """So many steps of each job are worked out before it is asked how far the room reaches, then twice
@@ -31,24 +47,23 @@ class GrowingJobs:
     demands: Demands
     ps: Counted
     workers: Counted
-    most_ps: Counted
-    most_workers: Counted
+    max_ps: Counted
+    max_workers: Counted
     may_grow: NDArray[np.bool_]
     rank: Counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrowthState:
-    """Some of the jobs on their way up: rows of the climbers and their counts so far, and the room
-    of this round."""
+    """Some of the jobs while they grow: their rows, counts so far, and the room of this round."""
 
-    climbers: GrowingJobs
+    jobs: GrowingJobs
     rows: Counted
     ps: Counted
     workers: Counted
     room: Amounts
     known: dict[tuple[str, int, int], NDArray[Any]] = field(default_factory=dict)
-    """What has been worked out in this round for all climbers: it is the same at every step."""
+    """Room and shares worked out in this round for all jobs: the same at every step."""
 
     def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
         """Whether so many more (broadcast against the rows) lie within bounds and room."""
@@ -57,16 +72,11 @@ class GrowthState:
     def within_bounds(
         self, more_ps: int | Counted, more_workers: int | Counted
     ) -> NDArray[np.bool_]:
-        """Whether so many more lie within the users' bounds; no role grows past its bound, though
-        it may be there."""
-        ps_ok = (self.ps + more_ps <= self.climbers.most_ps[self.rows]) | (np.asarray(more_ps) == 0)
-        return np.asarray(
-            ps_ok
-            & (
-                (self.workers + more_workers <= self.climbers.most_workers[self.rows])
-                | (np.asarray(more_workers) == 0)
-            )
-        )
+        """Whether so many more lie within the users' bounds; a role at its bound may stay there."""
+        ps, workers = np.asarray(more_ps), np.asarray(more_workers)
+        ps_ok = (self.ps + ps <= self.jobs.max_ps[self.rows]) | (ps == 0)
+        workers_ok = self.workers + workers <= self.jobs.max_workers[self.rows]
+        return np.asarray(ps_ok & (workers_ok | (workers == 0)))
 
     def has_room(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
         """Whether the room holds so many more of each job's tasks."""
@@ -81,7 +91,7 @@ class GrowthState:
     def _once(self, what: str, more_ps: int, more_workers: int) -> NDArray[Any]:
         key = what, more_ps, more_workers
         if key not in self.known:
-            demands = self.climbers.demands
+            demands = self.jobs.demands
             cost = demands.ps * more_ps + demands.workers * more_workers
             self.known[key] = fits(cost, self.room) if what == "room" else demands.shares(cost)
         return self.known[key][self.rows]
@@ -89,13 +99,13 @@ class GrowthState:
     def pair(self) -> tuple[Counted, Counted]:
         """One PS and one worker more, or only one of them where the other is at its bound."""
         return (
-            (self.ps < self.climbers.most_ps[self.rows]).astype(np.int64),
-            (self.workers < self.climbers.most_workers[self.rows]).astype(np.int64),
+            (self.ps < self.jobs.max_ps[self.rows]).astype(np.int64),
+            (self.workers < self.jobs.max_workers[self.rows]).astype(np.int64),
         )
 
     def cost(self, more_ps: int | Counted, more_workers: int | Counted) -> Amounts:
         """What so many more tasks ask for, shape (rows, columns)."""
-        demands = self.climbers.demands
+        demands = self.jobs.demands
         ps, workers = np.asarray(more_ps), np.asarray(more_workers)
         return np.asarray(
             demands.ps[self.rows] * ps[..., None] + demands.workers[self.rows] * workers[..., None]
@@ -114,100 +124,87 @@ class Steps:
 class StepRule(Protocol):
     """Which step a job takes next."""
 
-    def next_steps(self, here: GrowthState) -> Steps:
-        """The best step of each row among those that ``here`` allows."""
+    def next_steps(self, state: GrowthState) -> Steps:
+        """The best step of each row among those that ``state`` allows."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Climb:
-    """Where the jobs have got to. ``last_ps``, ``last_workers`` are what each job's last step
-    added."""
+class Growth:
+    """The counts to which the jobs have grown, and the room that is left."""
 
     ps: Counted
     workers: Counted
-    last_ps: Counted
-    last_workers: Counted
     room: Amounts
     lacking: str
     """What there was too little of when the first step did not fit; empty where every step did."""
 
 
-def climb(
-    climbers: GrowingJobs, room: Amounts, rule: StepRule, *, ends_at_misfit: bool = False
-) -> Climb:
-    """Hand out steps until none is left that fits; with ``ends_at_misfit`` until the first that
-    does not fit."""
-    ps, workers = climbers.ps.copy(), climbers.workers.copy()
-    last_ps, last_workers = np.zeros_like(ps), np.zeros_like(ps)
+def grow(
+    jobs: GrowingJobs, room: Amounts, rule: StepRule, *, stop_at_misfit: bool = False
+) -> Growth:
+    """Take steps until none fits; with ``stop_at_misfit`` until the first that does not fit."""
+    ps, workers = jobs.ps.copy(), jobs.workers.copy()
     lacking = ""
     while True:
-        trails, taken, cost = _round(climbers, ps, workers, room, rule)
-        rows = trails.row[taken]
-        np.add.at(ps, rows, trails.more_ps[taken])
-        np.add.at(workers, rows, trails.more_workers[taken])
-        last = np.argsort(trails.at[taken], kind="stable")
-        last_ps[rows[last]], last_workers[rows[last]] = (
-            trails.more_ps[taken][last],
-            trails.more_workers[taken][last],
-        )
+        steps, taken, cost = _round(jobs, ps, workers, room, rule)
+        rows = steps.row[taken]
+        np.add.at(ps, rows, steps.more_ps[taken])
+        np.add.at(workers, rows, steps.more_workers[taken])
         room = room - cost
-        if len(taken) == len(trails.row):
-            return Climb(ps, workers, last_ps, last_workers, room, lacking)
+        if len(taken) == len(steps.row):
+            return Growth(ps, workers, room, lacking)
         if not lacking:
-            misfit = trails.cost[trails.order(climbers)[len(taken)]]
-            lacking = climbers.demands.lacking(misfit, room)
-        if ends_at_misfit:
-            return Climb(ps, workers, last_ps, last_workers, room, lacking)
+            misfit = steps.cost[steps.order(jobs)[len(taken)]]
+            lacking = jobs.demands.lacking(misfit, room)
+        if stop_at_misfit:
+            return Growth(ps, workers, room, lacking)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Trails:
-    """Steps of all jobs: to which row each belongs, the how manieth of the row it is, and what it
-    counts with."""
+class _Steps:
+    """Steps of all jobs: row, the step's index within its row, and the gain it is ordered by."""
 
     row: Counted
     at: Counted
-    counts_with: Gains
+    order_gain: Gains
     more_ps: Counted
     more_workers: Counted
     cost: Amounts
 
-    def order(self, climbers: GrowingJobs) -> Counted:
-        """The order of handing out."""
-        return np.lexsort((self.at, climbers.rank[self.row], -self.counts_with))
+    def order(self, jobs: GrowingJobs) -> Counted:
+        """The greedy order: by gain, ties by the jobs' rank."""
+        return np.lexsort((self.at, jobs.rank[self.row], -self.order_gain))
 
-    def handed_out(self, climbers: GrowingJobs, room: Amounts) -> tuple[Counted, Amounts, float]:
-        """The steps before the first that does not fit, what they cost, and with which gain that
-        one counts."""
+    def taken_first(self, jobs: GrowingJobs, room: Amounts) -> tuple[Counted, Amounts, float]:
+        """The steps before the first that does not fit, their cost, and the gain of that one."""
         used = self.cost.sum(axis=0)
         if (used <= np.maximum(room, 0)).all():
             return np.arange(len(self.row)), used, NO_STEP
-        order = self.order(climbers)
+        order = self.order(jobs)
         used = np.cumsum(self.cost[order], axis=0)
         over = (used > np.maximum(room, 0)).any(axis=1)
         first = int(np.argmax(over)) if over.any() else len(order)
-        gain = float(self.counts_with[order[first]]) if first < len(order) else NO_STEP
+        gain = float(self.order_gain[order[first]]) if first < len(order) else NO_STEP
         return order[:first], used[first - 1] if first else np.zeros_like(room), gain
 
 
 def _round(
-    climbers: GrowingJobs, ps: Counted, workers: Counted, room: Amounts, rule: StepRule
-) -> tuple[_Trails, Counted, Amounts]:
-    """The jobs' sequences from here as far as they matter; which of their steps are handed out, and
-    their cost."""
-    demands = climbers.demands
+    jobs: GrowingJobs, ps: Counted, workers: Counted, room: Amounts, rule: StepRule
+) -> tuple[_Steps, Counted, Amounts]:
+    """The jobs' steps from here as far as they matter; which of them are taken, and their cost."""
+    demands = jobs.demands
     from_ps, from_workers = ps, workers
     ps, workers = ps.copy(), workers.copy()
     least = np.full(len(ps), np.inf)
-    rows = np.flatnonzero(climbers.may_grow)
+    rows = np.flatnonzero(jobs.may_grow)
     known: dict[tuple[str, int, int], NDArray[Any]] = {}
-    parts: list[_Trails] = []
+    parts: list[_Steps] = []
     at, stride = 0, _FIRST_STRIDE
     while True:
         for _ in range(stride):
             rows, part = _step(
-                GrowthState(climbers, rows, ps[rows], workers[rows], room, known), rule, least, at
+                GrowthState(jobs, rows, ps[rows], workers[rows], room, known), rule, least, at
             )
             parts.append(part)
             ps[rows] += part.more_ps
@@ -215,39 +212,160 @@ def _round(
             at += 1
             if len(rows) == 0:
                 break
-        trails = _join(parts)
-        parts = [trails]
-        taken, cost, gain = trails.handed_out(climbers, room)
-        # A job whose steps already count with less than the first that does not fit has none that
-        # matters any more.
+        steps = _join(parts)
+        parts = [steps]
+        taken, cost, gain = steps.taken_first(jobs, room)
+        # Steps of a job that come after the first that does not fit do not matter in this round.
         rows = rows[least[rows] >= gain]
-        # Nor has one whose own steps take more than all the room already.
+        # Nor do those of a job whose own steps take more than all the room already.
         more_ps, more_workers = (ps - from_ps)[rows, None], (workers - from_workers)[rows, None]
         rows = rows[fits(demands.ps[rows] * more_ps + demands.workers[rows] * more_workers, room)]
         if len(rows) == 0:
-            return trails, taken, cost
+            return steps, taken, cost
         stride *= 2
 
 
-def _step(here: GrowthState, rule: StepRule, least: Gains, at: int) -> tuple[Counted, _Trails]:
+def _step(state: GrowthState, rule: StepRule, least: Gains, at: int) -> tuple[Counted, _Steps]:
     """The next step of each row; returns the rows that take one."""
-    steps = rule.next_steps(here)
+    steps = rule.next_steps(state)
     going = np.flatnonzero(steps.gain > NO_STEP)
-    rows = here.rows[going]
+    rows = state.rows[going]
     least[rows] = np.minimum(least[rows], steps.gain[going])
     numbers = np.full(len(rows), at, dtype=np.int64)
     ps, workers = steps.more_ps[going], steps.more_workers[going]
-    demands = here.climbers.demands
+    demands = state.jobs.demands
     cost = demands.ps[rows] * ps[:, None] + demands.workers[rows] * workers[:, None]
-    return rows, _Trails(rows, numbers, least[rows], ps, workers, cost)
+    return rows, _Steps(rows, numbers, least[rows], ps, workers, cost)
 
 
-def _join(parts: list[_Trails]) -> _Trails:
-    return _Trails(
-        np.concatenate([part.row for part in parts]),
-        np.concatenate([part.at for part in parts]),
-        np.concatenate([part.counts_with for part in parts]),
-        np.concatenate([part.more_ps for part in parts]),
-        np.concatenate([part.more_workers for part in parts]),
-        np.concatenate([part.cost for part in parts]),
+def _join(parts: list[_Steps]) -> _Steps:
+    names = [each.name for each in fields(_Steps)]
+    return _Steps(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """The candidates whose minimum fits, in the order of admission, and row by row their ``jobs``.
+
+    ``room`` is what is left; ``reasons`` say by UID why a candidate was not admitted."""
+
+    admitted: tuple[Candidate, ...]
+    jobs: GrowingJobs
+    room: Amounts
+    reasons: Mapping[str, str]
+
+    def seconds(self) -> RemainingSeconds:
+        """Remaining seconds by row of ``admitted``."""
+        forecasts = [each.forecast for each in self.admitted]
+        return remaining_seconds(forecasts, self.jobs.ps, self.jobs.workers)
+
+    def order(self, key: Gains | None = None) -> list[int]:
+        """The rows by ascending key, then by UID."""
+        keys = np.zeros(len(self.admitted)) if key is None else key
+        uids = [each.job.uid for each in self.admitted]
+        return sorted(range(len(uids)), key=lambda row: (keys[row], uids[row]))
+
+    def grow(
+        self, rule: StepRule, order: Sequence[int] | None = None, *, stop_at_misfit: bool = False
+    ) -> Growth:
+        """Grow from here by a rule; ``order`` lists the rows in which ties are decided."""
+        jobs = self.jobs
+        if order is not None:
+            rank = np.empty(len(self.admitted), dtype=np.int64)
+            rank[np.asarray(order, dtype=np.int64)] = np.arange(len(self.admitted))
+            jobs = replace(jobs, rank=rank)
+        return grow(jobs, self.room - jobs.demands.reserve, rule, stop_at_misfit=stop_at_misfit)
+
+    def state(self, growth: Growth) -> GrowthState:
+        """All jobs as they have grown, with the room that is left."""
+        rows = np.arange(len(self.admitted), dtype=np.int64)
+        return GrowthState(self.jobs, rows, growth.ps, growth.workers, growth.room)
+
+    def counts_at(self, growth: Growth) -> dict[str, Counts]:
+        """Counts by UID."""
+        pairs = zip(self.admitted, growth.ps.tolist(), growth.workers.tolist(), strict=True)
+        return {each.job.uid: Counts(p, w) for each, p, w in pairs}
+
+
+Order = Callable[[AllocationProblem, Demands], NDArray[np.float64]]
+"""A key by candidate; smaller ones are admitted first."""
+
+
+def start_at_minimum(
+    problem: AllocationProblem, key: Order | None = None, max_per_role: int = MAX_PER_ROLE
+) -> Baseline:
+    """Admit candidates at their minimum: running jobs first, then by demand or another key."""
+    demands, candidates = Demands.of(problem), problem.candidates
+    least = np.array([each.least for each in candidates], dtype=np.int64).reshape(-1, 2)
+    ps, workers = least[:, 0], least[:, 1]
+    needed = demands.at(ps, workers)
+    keys = (demands.shares(needed) if key is None else key(problem, demands)).tolist()
+    order = sorted(
+        range(len(candidates)),
+        key=lambda row: (not candidates[row].running, keys[row], candidates[row].job.uid),
     )
+    rows, room, reasons = _admit(problem, demands, needed, order)
+    admitted = [candidates[row] for row in rows]
+    bounds = [each.job.bounds for each in admitted]
+    jobs = GrowingJobs(
+        demands.rows(rows),
+        ps[rows],
+        workers[rows],
+        np.array([_bounded(each.max_ps, max_per_role) for each in bounds], dtype=np.int64),
+        np.array([_bounded(each.max_workers, max_per_role) for each in bounds], dtype=np.int64),
+        np.array([each.may_grow for each in admitted], dtype=np.bool_),
+        np.arange(len(admitted), dtype=np.int64),
+    )
+    return Baseline(tuple(admitted), jobs, room, reasons)
+
+
+def _bounded(bound: int | None, max_per_role: int) -> int:
+    return max_per_role if bound is None else min(bound, max_per_role)
+
+
+def _admit(
+    problem: AllocationProblem, demands: Demands, needed: Amounts, order: Sequence[int]
+) -> tuple[Counted, Amounts, dict[str, str]]:
+    """Admit in this order, passing over what does not fit; the rows, the room left, the reasons."""
+    ordered = needed[np.asarray(order, dtype=np.int64)]
+    used = np.cumsum(ordered, axis=0)
+    over = (used > np.maximum(demands.room, 0)).any(axis=1)
+    # Up to the first that does not fit all of them do, in one go.
+    first = int(np.argmax(over)) if over.any() else len(order)
+    admitted, reasons = list(order[:first]), {}
+    room = demands.room - (used[first - 1] if first else 0)
+    for row in order[first:]:
+        job, demand = problem.candidates[row].job, needed[row]
+        if fits(demand, room):
+            room = room - demand
+            admitted.append(row)
+        else:
+            lacking = demands.lacking(demand, room)
+            reasons[job.uid] = (
+                f"its minimum of {problem.candidates[row].least} does not fit: too little "
+                f"{lacking} is left"
+            )
+    return np.array(admitted, dtype=np.int64), room, reasons
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequentialGrowth:
+    """Step rule: all steps of a job come before those of one with a lower score, shape (jobs,).
+
+    With ``stops_without_gain`` a job stops growing where a step makes it no faster; otherwise only
+    the room stops it."""
+
+    seconds: RemainingSeconds
+    score: Gains
+    stops_without_gain: bool
+
+    def next_steps(self, state: GrowthState) -> Steps:
+        """One PS and one worker; one alone where the other is at its bound."""
+        more_ps, more_workers = state.pair()
+        going = (more_ps + more_workers > 0) & state.has_room(more_ps, more_workers)
+        if self.stops_without_gain:
+            now = self.seconds(state.rows, state.ps, state.workers)
+            going &= (
+                self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers) < now
+            )
+        return Steps(np.where(going, self.score[state.rows], NO_STEP), more_ps, more_workers)

@@ -1,14 +1,24 @@
-"""An allocation problem and its answer (Optimus, section 4.1)."""
+"""An allocation problem and its answer (Optimus, section 4.1), and both as arrays for the policies.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+``Demands`` are matrices: one row per job, one column per resource. Beside the real resources there
+may be a column for a task of which the nodes hold fewer than the sum of their room: "slots" for
+such a task. A worker of 8 GPUs finds no slot on nodes with 4 free ones, however many of those there
+are. ``remaining_seconds`` answers for many forecasts at once.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from optimus.allocation.placement_failures import PlacementFailures
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast
-from optimus.resources import NONE, Resources
+from optimus.resources import NONE, Resources, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +119,209 @@ class AllocationPolicy(Protocol):
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Choose counts within each job's bounds, together within ``problem.room``."""
         ...
+
+
+Amounts = NDArray[np.int64]
+Counted = NDArray[np.int64]
+
+_MAX_SLOT_COLUMNS = 32
+"""With more different tasks than this only the sum of the room is looked at, and placement trims
+the rest."""
+
+LEAST_SHARE = 1e-9
+"""A task that asks for nothing has no share to divide by; this keeps its gain finite and first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demands:
+    """``ps``, ``workers``, ``fixed``: amounts of one PS, one worker and the fixed roles, shape
+    (jobs, columns).
+
+    ``capacity`` are the real resources' totals; the columns behind them are slots, ``names`` says
+    for what."""
+
+    names: tuple[str, ...]
+    ps: Amounts
+    workers: Amounts
+    fixed: Amounts
+    room: Amounts
+    capacity: Amounts
+    reserve: Amounts
+
+    @classmethod
+    def of(cls, problem: AllocationProblem) -> Self:
+        """The candidates' demands, in the order of the candidates."""
+        jobs = [each.job for each in problem.candidates]
+        tasks = {job.ps.resources for job in jobs} | {job.worker.resources for job in jobs}
+        fixed = [_fixed(job) for job in jobs]
+        amounts = list({*tasks, *fixed})
+        index = {amount: number for number, amount in enumerate(amounts)}
+        names = sorted(
+            {name for each in (*amounts, problem.room, problem.capacity) for name in each}
+        )
+        matrix = _matrix(amounts, names)
+        slots = _slots(problem, tasks, names)
+        is_slot = np.array([[each == slot for slot in slots] for each in amounts], dtype=np.int64)
+        with_slots = np.hstack([matrix, is_slot.reshape(len(amounts), len(slots))])
+        # What fixed roles ask for is charged to the real resources alone, even where a task asks
+        # for just the same.
+        without_slots = np.hstack([matrix, np.zeros((len(amounts), len(slots)), dtype=np.int64)])
+        room, capacity, reserve = _matrix([problem.room, problem.capacity, problem.reserve], names)
+        no_slots = np.zeros(len(slots), dtype=np.int64)
+        return cls(
+            (*names, *(f"room in one piece for a task of {_task_name(slot)}" for slot in slots)),
+            with_slots[[index[job.ps.resources] for job in jobs]],
+            with_slots[[index[job.worker.resources] for job in jobs]],
+            without_slots[[index[each] for each in fixed]],
+            np.append(room, np.array(list(slots.values()), dtype=np.int64)),
+            capacity,
+            np.append(reserve, no_slots),
+        )
+
+    def rows(self, rows: Counted) -> Self:
+        """The same of some of the jobs."""
+        return replace(self, ps=self.ps[rows], workers=self.workers[rows], fixed=self.fixed[rows])
+
+    def at(self, ps: Counted, workers: Counted) -> Amounts:
+        """What the jobs ask for at these counts, fixed roles included."""
+        return np.asarray(self.ps * ps[:, None] + self.workers * workers[:, None] + self.fixed)
+
+    def shares(self, amounts: Amounts) -> NDArray[np.float64]:
+        """The share of the cluster's capacity of each row's dominant resource; infinite where there
+        is no capacity."""
+        real = amounts[..., : len(self.capacity)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(self.capacity > 0, real / self.capacity, np.inf)
+        return np.asarray(np.where(real > 0, shares, 0.0).max(axis=-1, initial=0.0))
+
+    def lacking(self, amount: Amounts, room: Amounts) -> str:
+        """The names of what there is too little of."""
+        return ", ".join(
+            name
+            for name, asked, left in zip(self.names, amount, room, strict=True)
+            if 0 < asked > left
+        )
+
+
+def fits(amounts: Amounts, room: Amounts) -> NDArray[np.bool_]:
+    """Which rows have room; what is not asked for does not matter."""
+    return np.asarray(((amounts <= room) | (amounts <= 0)).all(axis=-1))
+
+
+def _fixed(job: Job) -> Resources:
+    return total(role.spec.resources * role.count for role in job.fixed) if job.fixed else NONE
+
+
+def _matrix(amounts: Sequence[Resources], names: Sequence[str]) -> Amounts:
+    rows = [[amount[name] for name in names] for amount in amounts]
+    return np.array(rows, dtype=np.int64).reshape(len(amounts), len(names))
+
+
+def _slots(
+    problem: AllocationProblem, tasks: set[Resources], names: Sequence[str]
+) -> dict[Resources, int]:
+    """The tasks of which the nodes hold fewer than the sum of their room suggests: how many."""
+    if problem.servers is None or len(tasks) > _MAX_SLOT_COLUMNS:
+        return {}
+    free = _matrix(list(problem.servers), names)
+    count = np.array(list(problem.servers.values()), dtype=np.int64)
+    # Tasks that have their place already need no slot.
+    placed: Counter[Resources] = Counter()
+    for each in problem.candidates:
+        if each.holds is not None:
+            placed[each.job.ps.resources] += each.holds.ps
+            placed[each.job.worker.resources] += each.holds.workers
+    slots: dict[Resources, int] = {}
+    for task in sorted((task for task in tasks if task), key=_task_name):
+        columns = [names.index(name) for name in task]
+        fitting = (free[:, columns] // np.array(list(task.values()))).min(axis=1)
+        held = placed[task] + int(np.maximum(fitting, 0) @ count)
+        if held < max(0, min(problem.room[name] // amount for name, amount in task.items())):
+            slots[task] = held
+    return slots
+
+
+def _task_name(task: Resources) -> str:
+    return ", ".join(f"{name}={amount}" for name, amount in task.items())
+
+
+Seconds = NDArray[np.float64]
+
+_FIRST_SIDE = 16
+
+
+class RemainingSeconds(Protocol):
+    """Remaining seconds of row ``rows[i]`` at ``ps[i]`` and ``workers[i]`` (arrays broadcast)."""
+
+    def __call__(self, rows: Counted, ps: Counted, workers: Counted, /) -> Seconds:
+        """The seconds, in the broadcast shape."""
+        ...
+
+
+@runtime_checkable
+class Stackable(Protocol):
+    """A class of forecasts of one form, which can be evaluated for many jobs at once."""
+
+    @classmethod
+    def stacked(cls, forecasts: Sequence[Any]) -> RemainingSeconds:
+        """The same answers as ``remaining_seconds`` of each, all of this class, to the last bit."""
+        ...
+
+
+def remaining_seconds(
+    forecasts: Sequence[Forecast], ps: Counted, workers: Counted
+) -> RemainingSeconds:
+    """The forecasts as one; no row is asked below its ``ps`` and ``workers``.
+
+    Where all are of one class that offers ``stacked``, that answers for all rows at once. Otherwise
+    each is evaluated on a grid from the job's minimum upwards, which doubles where more is asked
+    for: one call of a forecast stands for hundreds of look-ups.
+    """
+    forms = {type(forecast) for forecast in forecasts}
+    if len(forms) == 1:
+        form = forms.pop()
+        if issubclass(form, Stackable):
+            return form.stacked(forecasts)
+    return Grids(forecasts, ps, workers)
+
+
+class Grids:
+    """A grid of seconds per forecast, all in one array: that of row i begins at ``_begin[i]``."""
+
+    def __init__(self, forecasts: Sequence[Forecast], ps: Counted, workers: Counted) -> None:
+        self._forecasts = forecasts
+        self._ps, self._workers = ps, workers
+        self._height = np.full(len(forecasts), _FIRST_SIDE, dtype=np.int64)
+        self._width = np.full(len(forecasts), _FIRST_SIDE, dtype=np.int64)
+        self._begin = np.zeros(len(forecasts), dtype=np.int64)
+        self._seconds = np.empty(len(forecasts) * _FIRST_SIDE**2)
+        self._end = 0
+        for row in range(len(forecasts)):
+            self._evaluate(row)
+
+    def __call__(self, rows: Counted, ps: Counted, workers: Counted, /) -> Seconds:
+        """The seconds, in the broadcast shape."""
+        down, right = ps - self._ps[rows], workers - self._workers[rows]
+        outside = (down >= self._height[rows]) | (right >= self._width[rows])
+        if outside.any():
+            self._grow(*(each[outside] for each in np.broadcast_arrays(rows, down, right)))
+        return np.asarray(self._seconds[self._begin[rows] + down * self._width[rows] + right])
+
+    def _grow(self, rows: Counted, down: Counted, right: Counted) -> None:
+        for row in np.unique(rows).tolist():
+            here = rows == row
+            while self._height[row] <= down[here].max():
+                self._height[row] *= 2
+            while self._width[row] <= right[here].max():
+                self._width[row] *= 2
+            self._evaluate(row)
+
+    def _evaluate(self, row: int) -> None:
+        height, width = int(self._height[row]), int(self._width[row])
+        ps = self._ps[row] + np.arange(height)[:, None]
+        workers = self._workers[row] + np.arange(width)[None, :]
+        end = self._end + height * width
+        if end > len(self._seconds):
+            self._seconds = np.concatenate([self._seconds, np.empty(max(end, len(self._seconds)))])
+        self._seconds[self._end : end] = self._forecasts[row].remaining_seconds(ps, workers).ravel()
+        self._begin[row], self._end = self._end, end

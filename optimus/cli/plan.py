@@ -131,7 +131,7 @@ def _no_collection() -> Iterator[None]:
 def policy_for_tables(name: str) -> AllocationPolicy:
     """The policy of this name for remaining times that are known exactly."""
     policy = POLICIES[name]()
-    return replace(policy, least_gain_fraction=0.0) if isinstance(policy, OptimusPolicy) else policy
+    return replace(policy, min_gain_fraction=0.0) if isinstance(policy, OptimusPolicy) else policy
 
 
 def equal_nodes(count: int, room: Resources) -> list[Node]:

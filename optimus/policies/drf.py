@@ -12,8 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.allocation.baseline import MOST_PER_ROLE, start_at_minimum
-from optimus.allocation.greedy import NO_STEP, GrowthState, Steps
+from optimus.allocation.greedy import MAX_PER_ROLE, NO_STEP, GrowthState, Steps, start_at_minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +21,28 @@ class DrfPolicy:
 
     name: ClassVar[str] = "drf"
 
-    most_per_role: int = MOST_PER_ROLE
+    max_per_role: int = MAX_PER_ROLE
     """The most PSs, or workers, of one job where its user names no maximum and the room none."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
-        start = start_at_minimum(problem, most_per_role=self.most_per_role)
-        by_uid = sorted(range(len(start.seated)), key=lambda row: start.seated[row].job.uid)
-        climb = start.climb(_SmallestShareFirst(), by_uid)
-        counts = start.counts_at(climb.ps, climb.workers)
+        baseline = start_at_minimum(problem, max_per_role=self.max_per_role)
+        growth = baseline.grow(_SmallestShareFirst(), baseline.order())
+        counts = baseline.counts_at(growth)
         reasons = {
             uid: f"its fair share by dominant resource is {each}" for uid, each in counts.items()
         }
-        return Allocation(counts, {**start.reasons, **reasons})
+        return Allocation(counts, {**baseline.reasons, **reasons})
 
 
 class _SmallestShareFirst:
     """The smaller the share so far, the larger the gain."""
 
-    def next_steps(self, here: GrowthState) -> Steps:
+    def next_steps(self, state: GrowthState) -> Steps:
         """One PS and one worker; one alone where the other is at its bound."""
-        more_ps, more_workers = here.pair()
-        share = here.climbers.demands.shares(
-            here.cost(here.ps, here.workers) + here.climbers.demands.fixed[here.rows]
+        more_ps, more_workers = state.pair()
+        share = state.jobs.demands.shares(
+            state.cost(state.ps, state.workers) + state.jobs.demands.fixed[state.rows]
         )
-        going = (more_ps + more_workers > 0) & here.has_room(more_ps, more_workers)
+        going = (more_ps + more_workers > 0) & state.has_room(more_ps, more_workers)
         return Steps(np.where(going, -share, NO_STEP), more_ps, more_workers)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.allocation.demand import Demands, fits
+from optimus.allocation.problem import Demands, fits
 from optimus.jobs import Counts
 
 

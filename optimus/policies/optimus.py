@@ -19,10 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate
-from optimus.allocation.baseline import MOST_PER_ROLE, Start, start_at_minimum
-from optimus.allocation.demand import LEAST_SHARE, Counted, fits
-from optimus.allocation.greedy import NO_STEP, Climb, Gains, GrowthState, Steps
-from optimus.allocation.remaining_time import RemainingSeconds, Seconds
+from optimus.allocation.greedy import (
+    MAX_PER_ROLE,
+    NO_STEP,
+    Baseline,
+    Gains,
+    Growth,
+    GrowthState,
+    Steps,
+    start_at_minimum,
+)
+from optimus.allocation.problem import LEAST_SHARE, Counted, RemainingSeconds, Seconds, fits
 from optimus.jobs import CountBounds, Counts
 
 # Ties go to the worker: it is what computes.
@@ -37,7 +44,7 @@ class OptimusPolicy:
 
     name: ClassVar[str] = "optimus"
 
-    least_gain_fraction: float = 0.005
+    min_gain_fraction: float = 0.005
     """A step that saves less than this fraction of the job's remaining time is not taken. Unit:
     none. Predictions are off by several percent, so that smaller gains are noise; stopping at 1 %
     costs about 1 % of the speed. Where forecasts are known to be exact, 0 is right."""
@@ -47,16 +54,16 @@ class OptimusPolicy:
     the block that saves most per share is one step. Default: wider than any plateau seen in
     measured speeds; 0 looks no further than the next tasks."""
 
-    most_per_role: int = MOST_PER_ROLE
+    max_per_role: int = MAX_PER_ROLE
     """The most PSs, or workers, of one job where its user names no maximum and the room none."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits; the same answer whatever the candidates'
         order."""
-        start = start_at_minimum(problem, most_per_role=self.most_per_role)
-        rule = _GainPerShare(start.seconds(), self.least_gain_fraction, _blocks(self.look_ahead))
-        climb = start.climb(rule)
-        return Allocation(start.counts_at(climb.ps, climb.workers), _Reasons(start, climb, rule))
+        baseline = start_at_minimum(problem, max_per_role=self.max_per_role)
+        rule = _GainPerShare(baseline.seconds(), self.min_gain_fraction, _blocks(self.look_ahead))
+        growth = baseline.grow(rule)
+        return Allocation(baseline.counts_at(growth), _Reasons(baseline, growth, rule))
 
 
 def _blocks(look_ahead: int) -> Counted:
@@ -77,70 +84,70 @@ class _GainPerShare:
     """The step rule: of the nearest steps the best, else the best block further ahead."""
 
     seconds: RemainingSeconds
-    least_gain_fraction: float
+    min_gain_fraction: float
     blocks: Counted
 
-    def next_steps(self, here: GrowthState) -> Steps:
+    def next_steps(self, state: GrowthState) -> Steps:
         """Gains are seconds saved per dominant share."""
-        now = self.seconds(here.rows, here.ps, here.workers)
-        gains = np.stack([self._gain(here, now, *each) for each in _NEAREST])
+        now = self.seconds(state.rows, state.ps, state.workers)
+        gains = np.stack([self._gain(state, now, *each) for each in _NEAREST])
         kind = gains.argmax(axis=0)
         gain = gains.max(axis=0)
         nearest = np.array(_NEAREST, dtype=np.int64)[kind]
         steps = Steps(gain, nearest[:, 0], nearest[:, 1])
-        stuck = np.flatnonzero((gain == NO_STEP) & (here.allows(0, 1) | here.allows(1, 0)))
+        stuck = np.flatnonzero((gain == NO_STEP) & (state.allows(0, 1) | state.allows(1, 0)))
         if len(stuck) and len(self.blocks):
-            self._look_ahead(here, now, stuck, steps)
+            self._look_ahead(state, now, stuck, steps)
         return steps
 
     def worthwhile(
         self, now: Seconds, saved: Seconds, steps: int | Counted = 1
     ) -> NDArray[np.bool_]:
         """Whether the saving is more than noise, by the step."""
-        least = self.least_gain_fraction * np.minimum(now, _MANY_SECONDS) * steps
+        least = self.min_gain_fraction * np.minimum(now, _MANY_SECONDS) * steps
         return np.asarray((saved > least) | (saved == np.inf))
 
-    def saved(self, here: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Seconds:
+    def saved(self, state: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Seconds:
         """Seconds saved by so many more."""
         return _difference(
-            now, self.seconds(here.rows, here.ps + more_ps, here.workers + more_workers)
+            now, self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers)
         )
 
-    def _gain(self, here: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Gains:
-        saved = self.saved(here, now, more_ps, more_workers)
-        good = self.worthwhile(now, saved) & here.allows(more_ps, more_workers)
-        share = here.share(more_ps, more_workers)
+    def _gain(self, state: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Gains:
+        saved = self.saved(state, now, more_ps, more_workers)
+        good = self.worthwhile(now, saved) & state.allows(more_ps, more_workers)
+        share = state.share(more_ps, more_workers)
         return np.asarray(np.where(good, saved / np.maximum(share, LEAST_SHARE), NO_STEP))
 
-    def _look_ahead(self, here: GrowthState, now: Seconds, stuck: Counted, steps: Steps) -> None:
+    def _look_ahead(self, state: GrowthState, now: Seconds, stuck: Counted, steps: Steps) -> None:
         """Give the rows that are stuck the best block further ahead, if there is one."""
         more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
-        wide, saved, good = self._further(here, now, stuck)
+        wide, saved, good = self._further(state, now, stuck)
         hopeful = good.any(axis=1)
         if not hopeful.any():
             return
         if not hopeful.all():
             stuck = stuck[hopeful]
-            wide, saved, good = self._further(here, now, stuck)
+            wide, saved, good = self._further(state, now, stuck)
         cost = wide.cost(more_ps, more_workers)
-        good &= fits(cost, here.room)
-        shares = np.maximum(here.climbers.demands.shares(cost), LEAST_SHARE)
+        good &= fits(cost, state.room)
+        shares = np.maximum(state.jobs.demands.shares(cost), LEAST_SHARE)
         gains = np.where(good, saved / shares, NO_STEP)
         best = gains.argmax(axis=1)
         steps.gain[stuck] = gains[np.arange(len(stuck)), best]
         steps.more_ps[stuck], steps.more_workers[stuck] = more_ps[best], more_workers[best]
 
     def _further(
-        self, here: GrowthState, now: Seconds, stuck: Counted
+        self, state: GrowthState, now: Seconds, stuck: Counted
     ) -> tuple[GrowthState, Seconds, NDArray[np.bool_]]:
         """Some rows against all blocks: what each block saves, and whether it is allowed and worth
         it but for room."""
         wide = GrowthState(
-            here.climbers,
-            here.rows[stuck, None],
-            here.ps[stuck, None],
-            here.workers[stuck, None],
-            here.room,
+            state.jobs,
+            state.rows[stuck, None],
+            state.ps[stuck, None],
+            state.workers[stuck, None],
+            state.room,
         )
         more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
         at = now[stuck, None]
@@ -158,11 +165,10 @@ def _difference(now: Seconds, after: Seconds) -> Seconds:
 
 
 class _Reasons(Mapping[str, str]):
-    """Sentences about where every job has got to and why no further, by UID; made when somebody
-    asks for the first."""
+    """Why each job grows no further, by UID; the sentences are made when the first is asked for."""
 
-    def __init__(self, start: Start, climb: Climb, rule: _GainPerShare) -> None:
-        self.start, self.climb, self.rule = start, climb, rule
+    def __init__(self, baseline: Baseline, growth: Growth, rule: _GainPerShare) -> None:
+        self.baseline, self.growth, self.rule = baseline, growth, rule
 
     def __getitem__(self, uid: str) -> str:
         return self._by_uid[uid]
@@ -175,72 +181,36 @@ class _Reasons(Mapping[str, str]):
 
     @cached_property
     def _by_uid(self) -> Mapping[str, str]:
-        start, climb = self.start, self.climb
-        rows = np.arange(len(start.seated), dtype=np.int64)
-        here = start.here(climb)
-        now = self.rule.seconds(rows, climb.ps, climb.workers)
-        before = self.rule.seconds(
-            rows, climb.ps - climb.last_ps, climb.workers - climb.last_workers
-        )
-        saved = _difference(before, now)
-        blocked = [
-            here.within_bounds(*each) & self.rule.worthwhile(now, self.rule.saved(here, now, *each))
-            for each in _NEAREST
-        ]
-        bounded = ~np.any([here.within_bounds(*each) for each in _NEAREST], axis=0)
-        return dict(start.reasons) | {
-            each.job.uid: self._sentence(
-                each, row, (float(before[row]), float(saved[row])), bool(bounded[row]), blocked
-            )
-            for row, each in enumerate(start.seated)
+        state = self.baseline.state(self.growth)
+        now = self.rule.seconds(state.rows, state.ps, state.workers)
+        allowed = np.stack([state.within_bounds(*each) for each in _NEAREST])
+        saved = [self.rule.saved(state, now, *each) for each in _NEAREST]
+        # Of the nearest steps the first that the job would take if there were room for it.
+        wanted = allowed & np.stack([self.rule.worthwhile(now, each) for each in saved])
+        blocked = np.where(wanted.any(axis=0), wanted.argmax(axis=0), -1).tolist()
+        bounded = set(np.flatnonzero(~allowed.any(axis=0)).tolist())
+        return dict(self.baseline.reasons) | {
+            each.job.uid: self._sentence(each, row, row in bounded, blocked[row])
+            for row, each in enumerate(self.baseline.admitted)
         }
 
-    def _sentence(
-        self,
-        candidate: Candidate,
-        row: int,
-        last: tuple[float, float],
-        bounded: bool,
-        blocked: list[NDArray[np.bool_]],
-    ) -> str:
-        counts = Counts(int(self.climb.ps[row]), int(self.climb.workers[row]))
+    def _sentence(self, candidate: Candidate, row: int, is_bounded: bool, blocked: int) -> str:
+        counts = Counts(int(self.growth.ps[row]), int(self.growth.workers[row]))
         if not candidate.may_grow:
             return f"its goal is met: {counts} is its minimum"
-        more = int(self.climb.last_ps[row]), int(self.climb.last_workers[row])
-        step = (
-            f"{_named(counts, *more)} saves {last[1]:.0f} s of {last[0]:.0f} s; "
-            if any(more)
-            else ""
-        )
-        if bounded:
-            return (
-                f"{step}{counts} is the most its bounds allow: "
-                f"{_bounds_named(candidate.job.bounds)}"
-            )
-        for each, wanted in zip(_NEAREST, blocked, strict=True):
-            if wanted[row]:
-                next_counts = Counts(counts.ps + each[0], counts.workers + each[1])
-                lacking = self._lacking(row, *each)
-                return (
-                    f"{step}{_named(next_counts, *each)} does not fit: too little {lacking} is left"
-                )
-        least = self.rule.least_gain_fraction
-        return f"{step}more than {counts} would save less than {least:.1%} of its remaining time"
-
-    def _lacking(self, row: int, more_ps: int, more_workers: int) -> str:
-        demands = self.start.demands
-        cost = demands.ps[row] * more_ps + demands.workers[row] * more_workers
-        return demands.lacking(cost, self.climb.room)
-
-
-def _named(after: Counts, more_ps: int, more_workers: int) -> str:
-    """The tasks of a step, by their number among the counts after it."""
-    names = [
-        f"{role} {most}" if more == 1 else f"{role}s {most - more + 1} to {most}"
-        for role, most, more in (("PS", after.ps, more_ps), ("worker", after.workers, more_workers))
-        if more
-    ]
-    return " with ".join(names)
+        if is_bounded:
+            bounds = _bounds_named(candidate.job.bounds)
+            return f"{counts} is the most its bounds allow: {bounds}"
+        if blocked >= 0:
+            more_ps, more_workers = _NEAREST[blocked]
+            demands = self.baseline.jobs.demands
+            cost = demands.ps[row] * more_ps + demands.workers[row] * more_workers
+            lacking = demands.lacking(cost, self.growth.room)
+            names = [f"PS {counts.ps + 1}"] * more_ps
+            names += [f"worker {counts.workers + 1}"] * more_workers
+            return f"{' with '.join(names)} does not fit: too little {lacking} is left"
+        least = self.rule.min_gain_fraction
+        return f"more than {counts} would save less than {least:.1%} of its remaining time"
 
 
 def _bounds_named(bounds: CountBounds) -> str:

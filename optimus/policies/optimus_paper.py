@@ -16,9 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.allocation.baseline import MOST_PER_ROLE, Start, start_at_minimum
-from optimus.allocation.greedy import NO_STEP, Gains, GrowthState, Steps
-from optimus.allocation.remaining_time import RemainingSeconds
+from optimus.allocation.greedy import (
+    MAX_PER_ROLE,
+    NO_STEP,
+    Baseline,
+    Gains,
+    GrowthState,
+    Steps,
+    start_at_minimum,
+)
+from optimus.allocation.problem import RemainingSeconds
 from optimus.resources import CPU, MEMORY, Resources
 
 _UNITS = {CPU: 1000.0, MEMORY: float(2**30)}
@@ -61,37 +68,39 @@ class OptimusPaperPolicy:
     job that is not running yet: the paper gives no bound, and it is before any training that least
     is known of a job."""
 
-    most_per_role: int = MOST_PER_ROLE
+    max_per_role: int = MAX_PER_ROLE
     """The most PSs, or workers, of one job where its user names no maximum and the room none."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
-        start = start_at_minimum(problem, most_per_role=self.most_per_role)
-        by_arrival = sorted(range(len(start.seated)), key=lambda row: _arrival(start, row))
+        baseline = start_at_minimum(problem, max_per_role=self.max_per_role)
+        by_arrival = sorted(range(len(baseline.admitted)), key=lambda row: _arrival(baseline, row))
         rule = _GainPerAmount(
-            start.seconds(),
-            *_amounts(start, problem.capacity),
-            self._factors(start),
+            baseline.seconds(),
+            *_amounts(baseline, problem.capacity),
+            self._factors(baseline),
             self.tie,
             self.stop,
         )
-        climb = start.climb(rule, by_arrival, ends_at_misfit=self.stop is StopRule.LOOP)
+        growth = baseline.grow(rule, by_arrival, stop_at_misfit=self.stop is StopRule.LOOP)
         ending = (
-            f"ended when {climb.lacking} was used up"
-            if climb.lacking
+            f"ended when {growth.lacking} was used up"
+            if growth.lacking
             else "ended when no task saved time"
         )
         reason = f"gain per amount of its dominant resource; {ending}"
-        counts = start.counts_at(climb.ps, climb.workers)
-        return Allocation(counts, {**start.reasons, **dict.fromkeys(counts, reason)})
+        counts = baseline.counts_at(growth)
+        return Allocation(counts, {**baseline.reasons, **dict.fromkeys(counts, reason)})
 
-    def _factors(self, start: Start) -> Gains:
-        beginning = [self.beginning.get(each.job.uid, not each.running) for each in start.seated]
+    def _factors(self, baseline: Baseline) -> Gains:
+        beginning = [
+            self.beginning.get(each.job.uid, not each.running) for each in baseline.admitted
+        ]
         return np.where(np.array(beginning, dtype=np.bool_), self.priority_factor, 1.0)
 
 
-def _arrival(start: Start, row: int) -> tuple[float, str]:
-    job = start.seated[row].job
+def _arrival(baseline: Baseline, row: int) -> tuple[float, str]:
+    job = baseline.admitted[row].job
     return job.created_at, job.uid
 
 
@@ -106,26 +115,26 @@ class _GainPerAmount:
     tie: Tie
     stop: StopRule
 
-    def next_steps(self, here: GrowthState) -> Steps:
+    def next_steps(self, state: GrowthState) -> Steps:
         """Gains are seconds saved per amount."""
-        now = self.seconds(here.rows, here.ps, here.workers)
-        ps = self._gain(here, now, (1, 0), self.ps_amount)
-        worker = self._gain(here, now, (0, 1), self.worker_amount)
+        now = self.seconds(state.rows, state.ps, state.workers)
+        ps = self._gain(state, now, (1, 0), self.ps_amount)
+        worker = self._gain(state, now, (0, 1), self.worker_amount)
         takes_ps = (ps >= worker) if self.tie is Tie.PS else (ps > worker)
-        gain = np.where(takes_ps, ps, worker) * self.factor[here.rows]
+        gain = np.where(takes_ps, ps, worker) * self.factor[state.rows]
         gain[~(gain > 0)] = NO_STEP
         return Steps(gain, takes_ps.astype(np.int64), (~takes_ps).astype(np.int64))
 
-    def _gain(self, here: GrowthState, now: Gains, more: tuple[int, int], amount: Gains) -> Gains:
+    def _gain(self, state: GrowthState, now: Gains, more: tuple[int, int], amount: Gains) -> Gains:
         with np.errstate(invalid="ignore"):
-            saved = now - self.seconds(here.rows, here.ps + more[0], here.workers + more[1])
+            saved = now - self.seconds(state.rows, state.ps + more[0], state.workers + more[1])
         # What is to end the loop must come up in its turn, though there is no room for it.
-        allowed = here.within_bounds(*more) if self.stop is StopRule.LOOP else here.allows(*more)
+        allowed = state.within_bounds(*more) if self.stop is StopRule.LOOP else state.allows(*more)
         good = allowed & ~np.isnan(saved)
-        return np.asarray(np.where(good, saved / amount[here.rows], NO_STEP))
+        return np.asarray(np.where(good, saved / amount[state.rows], NO_STEP))
 
 
-def _amounts(start: Start, capacity: Resources) -> tuple[Gains, Gains]:
+def _amounts(baseline: Baseline, capacity: Resources) -> tuple[Gains, Gains]:
     known: dict[Resources, float] = {}
 
     def of(cost: Resources) -> float:
@@ -136,7 +145,7 @@ def _amounts(start: Start, capacity: Resources) -> tuple[Gains, Gains]:
     def array(costs: list[Resources]) -> NDArray[np.float64]:
         return np.array([of(cost) for cost in costs], dtype=np.float64)
 
-    jobs = [each.job for each in start.seated]
+    jobs = [each.job for each in baseline.admitted]
     return array([job.ps.resources for job in jobs]), array([job.worker.resources for job in jobs])
 
 

@@ -15,10 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.allocation.baseline import MOST_PER_ROLE, start_at_minimum
-from optimus.allocation.demand import Demands
-from optimus.allocation.greedy import Gains
-from optimus.allocation.sequential import InTurn
+from optimus.allocation.greedy import MAX_PER_ROLE, Gains, SequentialGrowth, start_at_minimum
+from optimus.allocation.problem import Demands
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class TetrisPolicy:
     """A job stops growing where one PS and one worker more make it no faster; otherwise only the
     room stops it."""
 
-    most_per_role: int = MOST_PER_ROLE
+    max_per_role: int = MAX_PER_ROLE
     """The most PSs, or workers, of one job where its user names no maximum and the room none."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
@@ -52,18 +50,16 @@ class TetrisPolicy:
             )
             return -values
 
-        start = start_at_minimum(problem, key, self.most_per_role)
-        score = np.array([scores[each.job.uid] for each in start.seated])
-        by_score = sorted(
-            range(len(start.seated)), key=lambda row: (-score[row], start.seated[row].job.uid)
-        )
-        climb = start.climb(InTurn(start.seconds(), score, self.stops_without_gain), by_score)
-        counts = start.counts_at(climb.ps, climb.workers)
+        baseline = start_at_minimum(problem, key, self.max_per_role)
+        score = np.array([scores[each.job.uid] for each in baseline.admitted])
+        rule = SequentialGrowth(baseline.seconds(), score, self.stops_without_gain)
+        growth = baseline.grow(rule, baseline.order(-score))
+        counts = baseline.counts_at(growth)
         reasons = {
             uid: f"{each}: its score by alignment and work is {scores[uid]:.3g}"
             for uid, each in counts.items()
         }
-        return Allocation(counts, {**start.reasons, **reasons})
+        return Allocation(counts, {**baseline.reasons, **reasons})
 
     def _scores(self, problem: AllocationProblem, demands: Demands) -> Gains:
         """Alignment less scaled remaining work, by candidate."""

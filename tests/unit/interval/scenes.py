@@ -232,7 +232,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             {"a": steps(40), "b": steps(40)},
         ),
         {
-            "a": (Action.GROW, (1, 3), "worker 3 saves 41 s of 189 s"),
+            "a": (Action.GROW, (1, 3), "worker 4 does not fit: too little cpu is left"),
             "b": (Action.SHRINK, (1, 3), "gives room to team/a, which gains more by it"),
         },
     ),

@@ -117,7 +117,7 @@ def test_a_job_that_finds_no_place_gets_one_from_a_job_with_tasks_to_spare() -> 
 def test_what_is_left_in_pieces_is_handed_out_task_by_task() -> None:
     wide = candidate("wide", steps=5000.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
     narrow = candidate("narrow", PaperSpeed(20.0, 0.1, 0.3, 0.01, 0.01))
-    found = planned([wide, narrow], cluster_of(4, 7), OptimusPolicy(least_gain_fraction=0.0))
+    found = planned([wide, narrow], cluster_of(4, 7), OptimusPolicy(min_gain_fraction=0.0))
     assert sum(found.counts["wide"]) > 2
     assert sum(each["cpu"] for each in found.interval.capacity_plan.free.values()) == 0
 

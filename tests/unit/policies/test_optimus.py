@@ -67,7 +67,7 @@ def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Co
 def test_optimus_takes_the_same_steps_as_its_slow_version(given_problem: AllocationProblem) -> None:
     policy = OptimusPolicy()
     assert policy.allocate(given_problem).counts == slow_optimus(
-        given_problem, policy.least_gain_fraction
+        given_problem, policy.min_gain_fraction
     )
 
 
@@ -136,7 +136,7 @@ def test_optimus_adds_a_ps_and_a_worker_together_where_neither_alone_helps() -> 
     pairs = Candidate(candidate("a").job, Forecast(InPairs(), 100.0))
     answer = OptimusPolicy().allocate(problem(Resources(cpu=9000), pairs))
     assert answer.counts == {"a": Counts(4, 4)}
-    assert "PS 4 with worker 4 saves 8 s of 33 s" in answer.reasons["a"]
+    assert "PS 5 with worker 5 does not fit: too little cpu is left" in answer.reasons["a"]
     assert OptimusPaperPolicy().allocate(problem(Resources(cpu=9000), pairs)).counts == {
         "a": Counts(1, 1)
     }
