@@ -364,10 +364,12 @@ class Planner:
         nominated = {
             replica: pod.nominated_node
             for replica, pod in observed.pods.items()
-            if pod.nominated_node is not None and is_waiting(pod)
+            if pod.nominated_node and is_waiting(pod) and replica not in self.reservations.assumed
         }
-        if observed.complete and len(nominated) == len(observed.gang.unbound):
-            self._hold(observed.gang, Placement(job_uid, nominated), now)
+        gang = observed.gang
+        unbound = {gang.replica(member) for member in gang.unbound}
+        if observed.complete and nominated.keys() == unbound:
+            self._hold(gang, Placement(job_uid, nominated), now)
             if not any(self.reservations.is_overcommitted(node) for node in nominated.values()):
                 return ()
             self.break_plan(job_uid)

@@ -19,6 +19,17 @@ def test_a_new_process_adopts_the_plans_of_complete_gangs_from_nominations() -> 
     assert cluster.planned_nodes() == {"j-ps-0": "b", "j-worker-0": "a"}
 
 
+def test_an_assumed_pod_does_not_count_as_a_nomination_of_the_rest() -> None:
+    cluster = FakeCluster({"a": 2})
+    assumed, other = cluster.job("j", 1, 1)
+    assert cluster.ask(assumed).kept == ("a",)
+    cluster.change(cluster.pods[assumed], nominated_node="a")
+    cluster.planner.release_all()
+    assert cluster.planner.adopt_nominations() == ()
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {assumed: "a", other: "a"}
+
+
 def test_nominations_without_room_are_returned_to_be_cleared() -> None:
     cluster = FakeCluster({"a": 1, "b": 1})
     pods = nominated(cluster, ps="a", worker="a")
