@@ -1,8 +1,7 @@
-"""How the tests ask an API server: the official client's calls, raw requests where it hides
-something, and waiting.
+"""Calls on an API server: the official client's, raw requests where it hides something, waiting.
 
-Calls and their arguments are the official client's, so what a test does is what any program does
-that uses it."""
+Arguments are the official client's, so a test does what any program does that uses it.
+"""
 
 import json
 import secrets
@@ -158,9 +157,11 @@ class ApiCalls:
             yield refusal
         error: Any = caught.value
         refusal.code, refusal.status = error.status or 0, json.loads(error.body or "{}")
-        said = refusal.status
-        assert (refusal.code, said.get("reason")) == (code, reason), f"{refusal.code}: {error.body}"
-        assert (said["kind"], said["apiVersion"], said["status"], said["code"]) == (
+        status = refusal.status
+        assert (refusal.code, status.get("reason")) == (code, reason), (
+            f"{refusal.code}: {error.body}"
+        )
+        assert (status["kind"], status["apiVersion"], status["status"], status["code"]) == (
             "Status",
             "v1",
             "Failure",

@@ -1,8 +1,7 @@
-"""Two clusters that every test of this folder meets in the same way: the real control plane, and
-the embedded one.
+"""Two clusters for the same tests: the real control plane and the embedded one.
 
-The real one is the judge: where the two differ, the embedded one is wrong. Neither has nodes of its
-own, so that a test makes exactly the nodes that it needs, and is itself the kubelet of their pods.
+The real one is the judge: where the two differ, the embedded one is wrong. Neither has nodes; a
+test creates the nodes that it needs, and acts as the kubelet of their pods.
 """
 
 import secrets

@@ -1,5 +1,4 @@
-"""What a control plane does on its own, as far as the product's own installation and its jobs need
-it."""
+"""Controllers of a control plane that the product's installation and jobs need."""
 
 from typing import Any
 

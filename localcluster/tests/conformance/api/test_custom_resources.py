@@ -1,4 +1,4 @@
-"""Custom resources: the schema decides what is stored, and spec and status are written apart."""
+"""Custom resources: schema, spec and status."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Deleting: grace, finalizers, preconditions, and what goes with its owner."""
+"""Deletion: grace periods, finalizers, preconditions, owners."""
 
 from typing import Any
 

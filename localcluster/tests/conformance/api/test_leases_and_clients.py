@@ -1,4 +1,4 @@
-"""What leader election and the official client's own tools stand on."""
+"""Leases, leader election and the official client's tools."""
 
 import threading
 from datetime import UTC, datetime

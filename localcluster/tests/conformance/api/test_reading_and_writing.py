@@ -1,4 +1,4 @@
-"""Single objects: what the server fills in, and with which words it refuses."""
+"""Single objects: defaults, versions, patches, and messages of errors."""
 
 import pytest
 from kubernetes.client.exceptions import ApiException

@@ -1,6 +1,6 @@
-"""What is refused, and in which words: what a program or a person who made a mistake reads.
+"""Refused requests: what a program or a person that made a mistake reads.
 
-A mistake that a double lets pass is found by the first real cluster.
+A mistake that a stand-in lets pass is found by the first real cluster.
 """
 
 import pytest

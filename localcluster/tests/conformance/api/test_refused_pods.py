@@ -1,5 +1,4 @@
-"""Pods that cannot be, and what cannot be asked of one: found here, not on the first real
-cluster."""
+"""Pods that are invalid, found here and not on the first real cluster."""
 
 from typing import Any
 

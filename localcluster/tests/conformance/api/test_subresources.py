@@ -1,4 +1,4 @@
-"""What is written or read beside an object: bindings, status, scale, logs."""
+"""Subresources: bindings, status, logs."""
 
 import secrets
 import ssl
@@ -132,17 +132,17 @@ class TestStatus:
 
 
 class Kubelet:
-    """A kubelet that serves one log and remembers what it was asked."""
+    """A kubelet that serves one log and records its requests."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         self.more = threading.Event()
         kubelet = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 url = urlsplit(self.path)
-                kubelet.asked.append((url.path, dict(parse_qsl(url.query))))
+                kubelet.requests.append((url.path, dict(parse_qsl(url.query))))
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain")
                 self.end_headers()
@@ -207,7 +207,7 @@ class TestLogs:
         options = {"timestamps": True, "since_seconds": 5, "limit_bytes": 1000, "tail_lines": 3}
         text = api.core.read_namespaced_pod_log(logged, namespace, container="main", **options)
         assert text == "2026-01-01T00:00:00Z first\n"
-        ((path, query),) = kubelet.asked
+        ((path, query),) = kubelet.requests
         assert path == f"/containerLogs/{namespace}/p/main"
         assert query == {
             "timestamps": "true",
@@ -222,7 +222,7 @@ class TestLogs:
         path = f"/api/v1/namespaces/{namespace}/pods/{logged}/log"
         with api.stream(path, sinceTime="2026-01-01T00:00:00Z") as response:
             assert response.read() == b"2026-01-01T00:00:00Z first\n"
-        assert kubelet.asked[0][1] == {"sinceTime": "2026-01-01T00:00:00Z"}
+        assert kubelet.requests[0][1] == {"sinceTime": "2026-01-01T00:00:00Z"}
 
     def test_a_followed_log_arrives_while_it_is_written(
         self, api: ApiCalls, namespace: str, logged: str, kubelet: Kubelet

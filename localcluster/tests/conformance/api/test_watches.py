@@ -1,4 +1,4 @@
-"""Watches that lose nothing, and end so that one can go on."""
+"""Watches lose no event, and end so that a client can continue."""
 
 from typing import Any
 
@@ -101,10 +101,10 @@ class TestWatches:
             added, bookmark = watching.events(2)[:2]
         assert added["type"] == "ADDED"
         assert bookmark["type"] == "BOOKMARK"
-        told = bookmark["object"]
-        assert told["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-        assert told["kind"] == "ConfigMap"
-        assert int(told["metadata"]["resourceVersion"]) >= int(
+        marker = bookmark["object"]
+        assert marker["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert marker["kind"] == "ConfigMap"
+        assert int(marker["metadata"]["resourceVersion"]) >= int(
             added["object"]["metadata"]["resourceVersion"]
         )
 
@@ -121,9 +121,9 @@ class TestWatches:
         }
         with api.watch(maps(namespace), seconds=5, **query) as watching:
             api.core.create_namespaced_config_map(namespace, config_map("other"))
-            told = watching.wait_ended()
-        assert {event["type"] for event in told} == {"BOOKMARK"}
-        assert int(told[-1]["object"]["metadata"]["resourceVersion"]) > int(version)
+            events = watching.wait_ended()
+        assert {event["type"] for event in events} == {"BOOKMARK"}
+        assert int(events[-1]["object"]["metadata"]["resourceVersion"]) > int(version)
 
     @pytest.mark.parametrize("written", ["true", "True", "1", "", "yes"])
     def test_whatever_is_not_a_no_is_a_watch(
@@ -167,9 +167,9 @@ class TestForgottenVersions:
         with api.watch(things.path, seconds=5, resourceVersion="1") as watching:
             (event,) = watching.wait_ended()
         assert event["type"] == "ERROR"
-        said = event["object"]
-        assert (said["kind"], said["code"], said["reason"]) == ("Status", 410, "Expired")
-        assert said["message"].startswith("too old resource version: 1 (")
+        status = event["object"]
+        assert (status["kind"], status["code"], status["reason"]) == ("Status", 410, "Expired")
+        assert status["message"].startswith("too old resource version: 1 (")
 
     def test_the_official_clients_watch_raises_it(self, api: ApiCalls, things: Things) -> None:
         following: Any = watch.Watch

@@ -1,4 +1,4 @@
-"""Callers that read late or not at all hold up nobody, and lose nothing."""
+"""Clients that read late or not at all hold up no other client, and lose nothing."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What happens to the embedded API server happens to its clients as on a real one: they go on."""
+"""Clients of the embedded API server continue after a restart and a dropped history."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Waiting for what comes about on its own, and the client with which to look."""
+"""Waiting for a state, and the client that reads it."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who is let in: the administrator's token, and those that were made here."""
+"""Authentication: the administrator's token, and tokens that were issued here."""
 
 import base64
 
@@ -10,7 +10,7 @@ from localcluster.embedded.apiserver.wire import Request, Response
 from tests.unit.embedded.api_server import NS, ApiServer
 
 
-def test_a_token_says_whose_it_is_and_how_long_it_lasts() -> None:
+def test_a_token_names_its_account_and_its_expiry() -> None:
     code, answer = ApiServer().request(
         "POST", f"{NS}/serviceaccounts/default/token", {"spec": {"expirationSeconds": 600}}
     )
@@ -52,7 +52,7 @@ def test_callers_show_the_secret_or_a_token_that_was_made_here() -> None:
     assert Authenticator().admits(b"", server.clock())
 
 
-def test_who_is_not_let_in_is_told_so_and_may_ask_after_the_servers_health() -> None:
+def test_an_unauthenticated_caller_gets_401_and_may_read_the_health() -> None:
     server = ApiServer()
     routes = Routes(server.objects, "here", Authenticator(b"secret"))
     refused = routes.handle(Request("GET", f"{NS}/pods", {}))

@@ -1,5 +1,4 @@
-"""One request as the HTTP server hands it over: whole, in pieces, too long, or cut in the
-middle."""
+"""A request over ASGI: whole, in pieces, too long, or cut in the middle."""
 
 import asyncio
 from random import Random
@@ -70,5 +69,5 @@ def test_a_body_that_is_too_long_is_not_kept_until_its_end() -> None:
     server = ApiServer()
     half = piece(b"x" * (MAX_BODY_BYTES // 2 + 1), more=True)
     answers = sent(server, "POST", PATH, half, half)
-    said: Any = msgspec.json.decode(answers[1]["body"])
-    assert (answers[0]["status"], said["reason"]) == (413, "RequestEntityTooLarge")
+    response: Any = msgspec.json.decode(answers[1]["body"])
+    assert (answers[0]["status"], response["reason"]) == (413, "RequestEntityTooLarge")

@@ -1,5 +1,4 @@
-"""The embedded back end is described like the real one: the same names, on loopback, with files
-that exist."""
+"""The components of the embedded back end: names, addresses and files."""
 
 import json
 import os
@@ -57,11 +56,11 @@ def test_every_identity_is_the_same_and_knows_the_server(paths: ClusterPaths) ->
     assert json.loads(paths.kubeconfig_of("training-operator").read_text()) == config
 
 
-def test_a_plan_says_which_back_end_it_means() -> None:
+def test_a_plan_names_its_back_end() -> None:
     assert control.Plan("x", (), None).as_json()["backend"] == Backend.EMBEDDED
 
 
-def test_what_the_embedded_one_does_not_have_is_said_in_a_sentence(
+def test_what_the_embedded_back_end_lacks_is_refused_with_a_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = LocalCluster("x", backend=Backend.EMBEDDED)

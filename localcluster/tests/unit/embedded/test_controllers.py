@@ -1,5 +1,4 @@
-"""What a control plane does by itself: furnish and empty namespaces, serve definitions, taint
-nodes, bind claims."""
+"""Controllers: namespace defaults and deletion, definitions, node taints, claims."""
 
 from typing import Any
 
@@ -86,10 +85,10 @@ class TestDefinitions:
 
     def test_a_name_that_is_not_its_kinds_is_refused(self) -> None:
         body = {**WIDGETS, "metadata": {"name": "x.test.io"}}
-        code, said = ApiServer().request(
+        code, response = ApiServer().request(
             "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body
         )
-        assert (code, said["message"].endswith('must be spec.names.plural+"."+spec.group')) == (
+        assert (code, response["message"].endswith('must be spec.names.plural+"."+spec.group')) == (
             422,
             True,
         )
@@ -119,7 +118,7 @@ NOT_READY, CORDONED = "node.kubernetes.io/not-ready", "node.kubernetes.io/unsche
         pytest.param(node("True", taints=(CORDONED, "mine")), ["mine"], id="a user's taint stays"),
     ],
 )
-def test_taints_follow_what_a_node_says_of_itself(body: Json, taints: list[str]) -> None:
+def test_taints_follow_the_conditions_of_a_node(body: Json, taints: list[str]) -> None:
     found = tainted(body)
     assert [each["key"] for each in found["spec"].get("taints", [])] == taints
     assert tainted(found) == found

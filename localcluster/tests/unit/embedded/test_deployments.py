@@ -1,5 +1,4 @@
-"""A Deployment has the pods that it asks for, of its present template, and says how far it has
-come."""
+"""Deployments: pods of the present template, rolling and recreating, status."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What nobody owns any more goes, and nothing else does."""
+"""Garbage collection: objects without an existing owner go, no others."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,15 +41,19 @@ def test_with_another_owner_alive_only_the_reference_goes() -> None:
     assert [each["name"] for each in child["metadata"]["ownerReferences"]] == ["two"]
 
 
-def test_an_owner_that_never_was_owns_nothing_alive() -> None:
+def test_a_dependent_of_an_owner_that_never_existed_goes() -> None:
     server = ApiServer()
-    ghost = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ghost", "uid": "none"}}
-    owned(server, "child", ghost)
+    missing = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "missing", "uid": "none"},
+    }
+    owned(server, "child", missing)
     server.settle()
     assert made(server) == []
 
 
-def test_an_owner_of_the_same_name_made_anew_is_another() -> None:
+def test_a_recreated_owner_of_the_same_name_is_another() -> None:
     server = ApiServer()
     old = server.create("configmaps", config_map("parent"))
     server.objects.delete(server.target("configmaps", "parent"))
@@ -63,7 +67,7 @@ def test_an_owner_of_the_same_name_made_anew_is_another() -> None:
     owners=st.dictionaries(st.integers(1, 7), st.sets(st.integers(0, 6), max_size=2), max_size=7),
     deleted=st.sets(st.integers(0, 7), max_size=3),
 )
-def test_what_is_left_is_what_can_be_reached_from_what_nobody_owned(
+def test_what_remains_is_reachable_from_objects_without_owners(
     owners: dict[int, set[int]], deleted: set[int]
 ) -> None:
     """Objects 0..7, each owned by some of those before it; some are deleted."""

@@ -1,4 +1,4 @@
-"""A server that is started again has what the last one had; what cannot be kept does not happen."""
+"""A restarted server restores its state; a change that cannot be written does not happen."""
 
 import resource
 from pathlib import Path
@@ -100,25 +100,27 @@ class TestFullDisk:
         self, server: ApiServer
     ) -> None:
         server.create("configmaps", config_map("a"))
-        before, told = server.store.version, len(server.log)
+        before, changes = server.store.version, len(server.log)
         self.disk.is_full = True
         path = "/api/v1/namespaces/ns/configmaps"
-        for code, said in (
+        for code, response in (
             server.request("POST", path, config_map("b")),
             server.request(
                 "PATCH", f"{path}/a", {"data": {"x": "1"}}, "application/merge-patch+json"
             ),
             server.request("DELETE", f"{path}/a"),
         ):
-            assert (code, said["reason"]) == (500, "InternalError")
-            assert said["message"].endswith("the change cannot be written: no space left on device")
+            assert (code, response["reason"]) == (500, "InternalError")
+            assert response["message"].endswith(
+                "the change cannot be written: no space left on device"
+            )
         assert (server.names("configmaps"), server.store.version, len(server.log)) == (
             ["a", "kube-root-ca.crt"],
             before,
-            told,
+            changes,
         )
 
-    def test_afterwards_all_goes_on(self, server: ApiServer) -> None:
+    def test_afterwards_writes_succeed(self, server: ApiServer) -> None:
         self.disk.is_full = True
         server.request("POST", "/api/v1/namespaces/ns/configmaps", config_map("a"))
         self.disk.is_full = False
@@ -128,7 +130,7 @@ class TestFullDisk:
         )
         assert [each.now.name[1] for each in server.store.since("configmaps", version)] == ["a"]
 
-    def test_a_device_that_takes_nothing_is_told_of(self) -> None:
+    def test_a_full_device_is_reported(self) -> None:
         store, journal = Store(), FileJournal(Path("/dev/full"))
         store.record_to(journal)
         with pytest.raises(JournalError, match="No space left on device"):

@@ -1,4 +1,4 @@
-"""Kustomizations render as kustomize renders them; what is not known is refused by name."""
+"""Kustomizations render as kustomize renders them; unknown fields are refused by name."""
 
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,7 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_what_cannot_be_rendered_is_said(
+def test_what_cannot_be_rendered_is_an_error(
     tmp_path: Path, kustomization: dict[str, Any], sentence: str
 ) -> None:
     write(tmp_path, kustomization=kustomization, config=CONFIG)

@@ -1,4 +1,4 @@
-"""Pages of a list are one moment together, whatever is written between them."""
+"""The pages of a list are consistent, whatever is written between them."""
 
 import base64
 
@@ -31,7 +31,9 @@ def names(body: Json) -> list[str]:
     st.integers(1, 4),
     st.lists(st.sampled_from("abcdefgh"), max_size=6),
 )
-def test_pages_show_the_first_pages_moment(there: set[str], limit: int, flipped: list[str]) -> None:
+def test_pages_show_the_version_of_the_first(
+    there: set[str], limit: int, flipped: list[str]
+) -> None:
     server = ApiServer()
     for name in sorted(there):
         server.create("configmaps", config_map(name))

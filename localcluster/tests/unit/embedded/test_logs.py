@@ -1,5 +1,4 @@
-"""A log is fetched from the agent that has it; one that does not answer is left, and said to be
-so."""
+"""Container logs are fetched from the node agent; one that does not respond is an error."""
 
 import asyncio
 import ssl
@@ -14,7 +13,7 @@ from localcluster.embedded.apiserver.logs import LogRequest, fetch
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def asked(serve: Serve) -> bytes:
+async def fetched(serve: Serve) -> bytes:
     """The whole log of an agent that answers so; waits until the agent has seen the end of the
     connection."""
     ended = asyncio.Event()
@@ -37,7 +36,7 @@ async def asked(serve: Serve) -> bytes:
             await asyncio.wait_for(ended.wait(), 20)
 
 
-def saying(*pieces: bytes) -> Serve:
+def serving(*pieces: bytes) -> Serve:
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for piece in pieces:
             writer.write(piece)
@@ -62,10 +61,10 @@ def saying(*pieces: bytes) -> Serve:
 def test_a_log_is_passed_on(pieces: tuple[bytes, ...]) -> None:
     async def run() -> bytes:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await saying(*pieces)(reader, writer)
+            await serving(*pieces)(reader, writer)
             writer.close()
 
-        return await asked(serve)
+        return await fetched(serve)
 
     assert asyncio.run(run()) == b"one"
 
@@ -82,5 +81,5 @@ def test_an_agent_that_does_not_answer_is_left(pieces: tuple[bytes, ...], why: s
     with pytest.raises(
         StatusError, match=rf'Get "https://127.0.0.1:\d+/containerLogs/ns/p/c": .*{why}'
     ) as refused:
-        asyncio.run(asked(saying(*pieces)))
+        asyncio.run(fetched(serving(*pieces)))
     assert refused.value.code == 500

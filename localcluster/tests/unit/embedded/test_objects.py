@@ -1,4 +1,4 @@
-"""Objects are made, changed and deleted by the same rules as on a real server."""
+"""Objects are created, changed and deleted by the rules of a real server."""
 
 import pytest
 
@@ -52,9 +52,9 @@ class TestMetadata:
     def test_a_change_that_changes_nothing_keeps_the_version(self) -> None:
         server = ApiServer()
         before = server.create("configmaps", config_map("c", labels={"a": "b"}))
-        heard = len(server.log)
+        changes = len(server.log)
         assert patched(server, "configmaps", "c", {"metadata": {"labels": {"a": "b"}}}) == before
-        assert len(server.log) == heard
+        assert len(server.log) == changes
 
     @pytest.mark.parametrize(
         ("plural", "name", "patch", "message"),
@@ -138,8 +138,8 @@ class TestSubresources:
         )
         assert "status" not in (server.get("widgets", "w") or {})
         patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 3}, "status": {"size": 2}}
-        told = patched(server, "widgets", "w", patch, "status")
-        assert (told["spec"]["size"], told["status"], "labels" in told["metadata"]) == (
+        found = patched(server, "widgets", "w", patch, "status")
+        assert (found["spec"]["size"], found["status"], "labels" in found["metadata"]) == (
             1,
             {"size": 2},
             False,
@@ -155,10 +155,10 @@ class TestSubresources:
             "status": {"nominatedNodeName": "n"},
             "spec": {"x": 1},
         }
-        told = patched(server, "pods", "p", patch, "status")
-        assert told["metadata"]["annotations"] == {"a": "b"}
-        assert told["status"]["nominatedNodeName"] == "n"
-        assert "x" not in told["spec"]
+        found = patched(server, "pods", "p", patch, "status")
+        assert found["metadata"]["annotations"] == {"a": "b"}
+        assert found["status"]["nominatedNodeName"] == "n"
+        assert "x" not in found["spec"]
 
     @pytest.mark.parametrize(
         ("binding", "code", "message"),
@@ -185,7 +185,7 @@ class TestSubresources:
         refused = refusal(lambda: server.objects.bind(server.target("pods", "p"), binding))
         assert (refused.code, str(refused)) == (code, message)
 
-    def test_binding_sets_the_node_says_so_and_ends_the_nomination(self) -> None:
+    def test_binding_sets_node_and_condition_and_ends_the_nomination(self) -> None:
         server = ApiServer()
         server.create("pods", pod())
         patched(server, "pods", "p", {"status": {"nominatedNodeName": "n"}}, "status")
@@ -203,7 +203,7 @@ class TestSubresources:
 
 
 class TestDeletion:
-    def test_a_bound_pod_gets_its_grace_and_goes_when_its_node_says_so(self) -> None:
+    def test_a_bound_pod_gets_its_grace_period_and_goes_when_its_node_deletes_it(self) -> None:
         server = ApiServer()
         server.create("pods", pod(terminationGracePeriodSeconds=20))
         server.objects.bind(server.target("pods", "p"), {"target": {"name": "n"}})

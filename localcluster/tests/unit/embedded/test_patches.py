@@ -1,4 +1,4 @@
-"""Patches do what their definitions say, and never touch the object that they are applied to."""
+"""Patches follow their definitions and never change the object that they are applied to."""
 
 import copy
 from typing import Any

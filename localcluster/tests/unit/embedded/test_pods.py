@@ -1,4 +1,4 @@
-"""What the server does to pods of its own: defaults, admission, and what of them may change."""
+"""Pods: defaults, admission, and which fields may change."""
 
 import pytest
 
@@ -88,7 +88,7 @@ class TestAdmission:
         )
         assert "pod updates may not change fields other than" in str(refused)
 
-    def test_nothing_is_made_in_a_namespace_that_goes(self) -> None:
+    def test_nothing_is_created_in_a_terminating_namespace(self) -> None:
         server = ApiServer()
         server.objects.delete(server.target("namespaces", "ns"))
         refused = refusal(lambda: server.create("configmaps", config_map("late")))

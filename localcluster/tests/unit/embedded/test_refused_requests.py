@@ -1,4 +1,4 @@
-"""What cannot be served is refused in words recorded from a real server."""
+"""Requests that are refused, with the codes and messages of a real server."""
 
 from typing import Any
 
@@ -182,9 +182,9 @@ def test_refusals(method: str, path: str, body: Any, content: str, code: int, me
     server = ApiServer()
     server.create("configmaps", config_map("c"))
     server.create("widgets", {"metadata": {"name": "w"}, "spec": {"size": 1}})
-    answered, said = server.request(method, path, body, content or "application/json")
-    assert (answered, said["code"], said["message"]) == (code, code, message)
-    assert (said["kind"], said["status"]) == ("Status", "Failure")
+    answered, response = server.request(method, path, body, content or "application/json")
+    assert (answered, response["code"], response["message"]) == (code, code, message)
+    assert (response["kind"], response["status"]) == ("Status", "Failure")
 
 
 def test_what_a_refusal_is_about_is_in_its_details() -> None:

@@ -1,4 +1,4 @@
-"""Requests reach what their paths name, and are answered in the form that a real server has."""
+"""Requests reach what their paths name, and responses have the form of a real server."""
 
 import pytest
 
@@ -174,11 +174,11 @@ class TestStreams:
             ),
         ],
     )
-    def test_a_container_that_cannot_be_told(self, query: str, message: str) -> None:
+    def test_a_container_that_cannot_be_chosen(self, query: str, message: str) -> None:
         server = ApiServer()
         containers = [{"name": name, "image": "i:1"} for name in "cd"]
         server.create(
             "pods", pod(containers=containers, initContainers=[{"name": "i", "image": "i:1"}])
         )
-        code, said = server.request("GET", f"{NS}/pods/p/log{query}")
-        assert (code, said["message"]) == (400, message)
+        code, response = server.request("GET", f"{NS}/pods/p/log{query}")
+        assert (code, response["message"]) == (400, message)

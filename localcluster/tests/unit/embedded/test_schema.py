@@ -1,5 +1,4 @@
-"""A custom resource is pruned, filled and checked as its schema says, in the words recorded from a
-real server."""
+"""Schemas: pruning, defaults and errors in the words recorded from a real server."""
 
 from typing import Any
 
@@ -216,7 +215,7 @@ def test_a_default_inside_of_something_missing_does_not_make_it() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_as_a_real_server_says_it(spec: Any, sentences: list[str]) -> None:
+def test_errors_have_the_words_of_a_real_server(spec: Any, sentences: list[str]) -> None:
     assert [each.sentence for each in field_errors(SCHEMA, whole(spec), None)] == sentences
 
 

@@ -1,5 +1,4 @@
-"""Selectors choose what the API's documentation says, and refuse in the real server's words what
-cannot be asked."""
+"""Label and field selectors."""
 
 import pytest
 

@@ -1,5 +1,4 @@
-"""The store keeps what was put, tells every change in order, and can show the past as far as its
-log reaches."""
+"""The store keeps objects, reports changes in order, and shows the past within its log."""
 
 import pytest
 from hypothesis import given
@@ -77,7 +76,7 @@ def test_objects_are_ordered_as_their_keys_are(steps: list[tuple[str, str, str]]
     assert keys == sorted(keys)
 
 
-def test_a_log_that_was_cut_says_where_it_begins() -> None:
+def test_a_trimmed_log_reports_its_oldest_version() -> None:
     store = Store(kept=2)
     for number in range(6):
         store.put("things", body("x", "a", number))
@@ -87,7 +86,7 @@ def test_a_log_that_was_cut_says_where_it_begins() -> None:
         store.since("things", 1)
 
 
-def test_compaction_forgets_what_was_and_keeps_what_is() -> None:
+def test_compaction_drops_changes_and_keeps_objects() -> None:
     store = Store()
     store.put("things", body("x", "a"))
     before = store.version - 1
@@ -100,13 +99,13 @@ def test_compaction_forgets_what_was_and_keeps_what_is() -> None:
 
 
 def test_a_change_is_encoded_once_for_all_who_watch() -> None:
-    store, heard = Store(), list[Change]()
-    store.subscribe(lambda _, change: heard.append(change))
+    store, changes = Store(), list[Change]()
+    store.subscribe(lambda _, change: changes.append(change))
     store.put("things", body("x", "a"))
     store.remove("things", ("x", "a"))
-    assert heard[0].event is heard[0].event
-    assert [each.event.partition(b",")[0] for each in heard] == [
+    assert changes[0].event is changes[0].event
+    assert [each.event.partition(b",")[0] for each in changes] == [
         b'{"type":"ADDED"',
         b'{"type":"DELETED"',
     ]
-    assert b'"resourceVersion":"3"' in heard[1].event
+    assert b'"resourceVersion":"3"' in changes[1].event

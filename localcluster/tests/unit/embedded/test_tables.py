@@ -1,5 +1,4 @@
-"""What kubectl asks for beyond the objects themselves: tables to print, and a document that lets it
-write."""
+"""Tables that kubectl prints, and the OpenAPI document that lets it write."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -34,7 +33,7 @@ def printed(server: ApiServer, path: str) -> list[list[Any]]:
     return [[row[place] for place in shown] for row in rows]
 
 
-def test_pods_are_printed_as_people_know_them() -> None:
+def test_pods_are_printed_as_kubectl_prints_them() -> None:
     server = ApiServer()
     server.create("pods", pod())
     server.clock.pass_seconds(90)
@@ -114,7 +113,7 @@ def test_ages(made: str, age: str) -> None:
     assert found["rows"][0]["cells"] == ["x", age]
 
 
-def test_kubectl_is_told_that_fields_are_checked_here() -> None:
+def test_openapi_says_that_the_server_validates_fields() -> None:
     server = ApiServer()
     index = server.request("GET", "/openapi/v3")[1]["paths"]
     assert {"api/v1", "apis/apps/v1", "apis/test.io/v1"} <= set(index)

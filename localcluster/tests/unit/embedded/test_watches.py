@@ -1,5 +1,4 @@
-"""A watcher that plays back what it is sent has what a list shows, whatever it selects and whenever
-it began."""
+"""A replayed watch equals a list, whatever it selects and wherever it began."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -81,7 +80,7 @@ def test_events_of_a_selection_lead_from_its_list_to_its_list(
     assert played(lines, known) == chosen()
 
 
-def test_what_leaves_a_selection_is_told_as_it_was() -> None:
+def test_what_leaves_a_selection_is_deleted_in_its_last_selected_state() -> None:
     server, selection = ApiServer(), Selection(parse_labels("on=1"))
     write(server, "a", "1")
     write(server, "a", "0")
@@ -155,7 +154,7 @@ def test_without_a_version_it_begins_with_what_there_is() -> None:
     run(story)
 
 
-def test_other_namespaces_and_other_kinds_are_not_told() -> None:
+def test_other_namespaces_and_other_kinds_are_not_sent() -> None:
     async def story(server: ApiServer) -> None:
         server.create("namespaces", {"metadata": {"name": "elsewhere"}})
         watcher = Watcher(server, WatchQuery(server.store.version))
@@ -196,7 +195,7 @@ def test_a_watch_ends_with_its_time_its_reader_or_the_server() -> None:
     run(story)
 
 
-def test_changes_of_a_moment_come_in_one_piece() -> None:
+def test_simultaneous_changes_come_in_one_piece() -> None:
     async def story(server: ApiServer) -> None:
         watcher = Watcher(server, WatchQuery(server.store.version))
         reading = asyncio.ensure_future(watcher.read())

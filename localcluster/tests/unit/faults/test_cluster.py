@@ -1,4 +1,4 @@
-"""How etcd is found: as the running API server was told of it."""
+"""etcd's address and certificates are read from the running API server's flags."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a fault makes of the lines of a watch."""
+"""What a fault does to the events of a watch."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Lists as the tables that `kubectl get` prints: pods, nodes, Deployments, custom resources.
+"""Tables for `kubectl get`: pods, nodes, Deployments, Events, custom resources.
 
 Other kinds show their name and age. A column is a heading, a priority (1 for what only `-o wide`
 shows) and a function of an object and the present time.
@@ -52,7 +52,7 @@ def table(resource: Resource, bodies: Iterable[Json], metadata: Json, now: datet
 def _columns(resource: Resource) -> tuple[Column, ...]:
     if not resource.columns:
         columns = () if resource.custom else _BUILT_IN.get(resource.plural, ())
-        return (_NAME, *columns, *(() if columns else (_AGE,)))
+        return (_NAME, *(columns or (_AGE,)))
     defined = (
         (each["name"], each["type"], each.get("priority", 0), partial(_defined_cell, each))
         for each in resource.columns
@@ -130,6 +130,15 @@ def _node_roles(body: Json, _now: datetime) -> Any:
     return ",".join(roles) or "<none>"
 
 
+def _last_seen(body: Json, now: datetime) -> Any:
+    return age(body.get("lastTimestamp") or body.get("eventTime"), now)
+
+
+def _event_object(body: Json, _now: datetime) -> Any:
+    about = body.get("involvedObject") or {}
+    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+
+
 def _deployment_ready(body: Json, _now: datetime) -> Any:
     return f"{at_path(body, 'status.readyReplicas') or 0}/{at_path(body, 'spec.replicas') or 0}"
 
@@ -160,5 +169,12 @@ _BUILT_IN: Final[Mapping[str, tuple[Column, ...]]] = {
         ("Up-to-date", "string", 0, _field("status.updatedReplicas", 0)),
         ("Available", "string", 0, _field("status.availableReplicas", 0)),
         _AGE,
+    ),
+    "events": (
+        ("Last Seen", "string", 0, _last_seen),
+        ("Type", "string", 0, _field("type", "")),
+        ("Reason", "string", 0, _field("reason", "")),
+        ("Object", "string", 0, _event_object),
+        ("Message", "string", 0, _field("message", "")),
     ),
 }
