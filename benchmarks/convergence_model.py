@@ -23,7 +23,7 @@ from optimus.cli.convergence_evaluation import (
     predict,
     questions_after_drops,
     questions_at,
-    separation,
+    roc_auc,
     unreachable,
 )
 from optimus.cli.training_log import read_training_log
@@ -51,7 +51,7 @@ def main() -> None:
         "formulas, 1 % noise": list(formulas(options.seed, 0.01)),
         "formulas, 5 % noise": list(formulas(options.seed, 0.05)),
     }
-    found = {name: judge(runs) for name, runs in suites.items()}
+    found = {name: evaluate(runs) for name, runs in suites.items()}
     text = json.dumps(found, indent=2, allow_nan=False)
     if options.output:
         options.output.write_text(text + "\n")
@@ -87,7 +87,7 @@ def formulas(seed: int, noise: float) -> Iterator[Run]:
                 yield [LossPoint(float(loss), n + 1.0) for n, loss in enumerate(losses)]
 
 
-def judge(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
+def evaluate(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
     """What the predictions of these runs were worth, from each origin; before a drop they are told
     apart."""
     asked: dict[str, list[tuple[Run, Question]]] = {}
@@ -120,10 +120,10 @@ def sum_up(predictions: Sequence[EvaluatedForecast]) -> Mapping[str, object]:
         "paper_error": round(paper, 4),
         "twice_seen_error": round(twice, 4),
         "ratio_to_paper": round(error / paper, 4) if paper else None,
-        "interval_holds": round(fmean(each.held for each in known), 4),
+        "interval_holds": round(fmean(each.covered for each in known), 4),
         "interval_width": round(fmean(each.width for each in known), 4),
         "not_reachable": sum(each.time_to_goal is None for each in known),
-        "reached_above_never": separation(predictions),
+        "reached_above_never": roc_auc(predictions),
     }
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.speed_worlds import KINDS, World, draw_world
-from optimus.cli.speed_evaluation import Judgement, Score, judge
+from optimus.cli.speed_evaluation import Draw, Score, evaluate
 from optimus.cli.speed_table import SpeedTable, read_speed_tables
 from optimus.errors import NotReady
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
@@ -109,7 +109,7 @@ def report(cases: Sequence[Case]) -> Report:
     answer: Report = {}
     for budget in BUDGETS:
         scores = {
-            name: _average([Score.of([_judged(case, form, budget)]) for case in cases])
+            name: _average([Score.of([_evaluated(case, form, budget)]) for case in cases])
             for name, form in MODELS.items()
         }
         scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
@@ -162,13 +162,13 @@ def _average(scores: Sequence[Score]) -> dict[str, float]:
     }
 
 
-def _judged(case: Case, form: SpeedForm, budget: int) -> Judgement:
-    (judgement,) = judge(case.table, [budget], form, np.random.default_rng([1, *case.seed]))
-    assert not isinstance(judgement, NotReady)
-    return judgement
+def _evaluated(case: Case, form: SpeedForm, budget: int) -> Draw:
+    (draw,) = evaluate(case.table, [budget], form, np.random.default_rng([1, *case.seed]))
+    assert not isinstance(draw, NotReady)
+    return draw
 
 
-def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Judgement]:
+def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
     """The paper's form on samples drawn at random, (1, 1) first; a draw that identifies nothing is
     drawn again."""
     generator = np.random.default_rng([2, *case.seed])
@@ -185,9 +185,7 @@ def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Judgement]:
         model = SpeedModel.fit(samples, case.table.mode, case.table.batch, SpeedForm.PAPER)
         if isinstance(model, SpeedModel):
             seen = tuple(each in chosen for each in counts)
-            yield Judgement(
-                tuple(chosen), counts, model.steps_per_second(ps, workers), measured, seen
-            )
+            yield Draw(tuple(chosen), counts, model.steps_per_second(ps, workers), measured, seen)
             made += 1
 
 
@@ -211,15 +209,13 @@ def _coverage(cases: Sequence[Case], budget: int) -> dict[str, float]:
 
 def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
     assert case.world is not None
-    judgement = _judged(case, SpeedForm.BLEND, budget)
+    draw = _evaluated(case, SpeedForm.BLEND, budget)
     generator = np.random.default_rng([1, *case.seed])
     drawn = {counts: float(generator.choice(runs)) for counts, runs in case.table.repeats.items()}
-    samples = [_sample(counts, drawn[counts]) for counts in judgement.samples]
+    samples = [_sample(counts, drawn[counts]) for counts in draw.samples]
     model = SpeedModel.fit(samples, case.table.mode, case.table.batch)
     assert isinstance(model, SpeedModel)
-    hidden = [
-        counts for counts, seen in zip(judgement.counts, judgement.seen, strict=True) if not seen
-    ]
+    hidden = [counts for counts, seen in zip(draw.counts, draw.sampled, strict=True) if not seen]
     ps, workers = np.array(hidden).T
     true = np.array([case.world.speed(counts) for counts in hidden])
     logs = np.log(model.steps_per_second(ps, workers) / true)

@@ -1,7 +1,5 @@
-"""The ``optimus`` command: try the models, the policies and the simulator on your own history.
+"""The command ``optimus``: evaluate the models, policies and simulator on your own history.
 
-Each command is one module: a ``Command`` that turns its arguments into an ``Answer`` (module
-``command``), which this package prints as a table or as JSON and plots where asked. Nothing here
-decides anything: the brain is
-``scheduling``, and the replaying of workloads ``simulator``.
-"""
+Each command is one module with a ``Command`` that turns its arguments into an ``Answer`` (module
+``command``), which ``main`` prints as text or JSON and plots where asked. The decisions are those
+of the pure part (``optimus.models``, ``optimus.interval``) and the simulator."""

@@ -1,4 +1,4 @@
-"""``python -m cli``: the same as the console script ``optimus``."""
+"""``python -m optimus.cli``: the same as the console script ``optimus``."""
 
 import sys
 

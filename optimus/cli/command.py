@@ -1,5 +1,4 @@
-"""What a command is: arguments in, an answer out. Printing, JSON, plots and errors are the same for
-all of them."""
+"""The interface of a command: arguments in, an answer out; ``main`` prints and plots it."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +13,7 @@ Item = TypeVar("Item")
 
 
 class BadInput(ValueError):
-    """What is wrong with the input, in one line that names the file, the line and what was
-    expected."""
+    """Wrong input, as one line that names the file, the line and what was expected."""
 
     def __init__(self, source: str | Path, expected: str, line: int | None = None) -> None:
         place = str(source) if line is None else f"{source}:{line}"
@@ -23,7 +21,7 @@ class BadInput(ValueError):
 
 
 class Progress(Protocol):
-    """Shows how far long work has come."""
+    """Shows the progress of long work."""
 
     def __call__(self, items: Sequence[Item], what: str, /) -> Iterable[Item]:
         """The items one by one; ``what`` is being done to them."""
@@ -32,25 +30,21 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command found: ``value`` for ``--json`` (plain lists, dicts, numbers, strings),
-    ``text`` for people.
-
-    ``plot`` draws it; ``None`` for a command that has no picture.
-    """
+    """What a command found."""
 
     value: object
+    """For ``--json``: plain lists, dicts, numbers, strings."""
     text: str
     plot: "Callable[[Figure], None] | None" = None
+    """``None`` for a command that has no picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. ``words`` are how it is called: ``("evaluate", "speed")``.
-
-    ``run`` may raise ``BadInput``.
-    """
+    """One command; ``run`` may raise ``BadInput``."""
 
     words: tuple[str, ...]
+    """How it is called: ``("evaluate", "speed")``."""
     summary: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace, Progress], Answer]

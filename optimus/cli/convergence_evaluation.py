@@ -1,5 +1,4 @@
-"""Predictions of the convergence model on runs whose end is known: what was seen, asked, foretold,
-and true."""
+"""Evaluates the convergence model on runs whose end is known: predicted against true epochs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,53 +21,44 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """From ``seen`` epochs of a run of ``run``: when is ``target`` met? In truth at ``true``,
-    ``None``: never.
-
-    ``at`` is where the target was taken from: the part of the run (of the segment after a drop),
-    ``None`` for one that the run never reaches.
-    """
+    """From the first epochs of a run: when is a target met?"""
 
     origin: str
     seen: int
+    """Epochs that the models see, of ``run``."""
     run: int
     target: float
     at: float | None
+    """The part of the run (of the segment after a drop) whose smallest loss the target is; ``None``
+    for one that the run never reaches."""
     true: int | None
+    """The epoch that met the target; ``None``: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedForecast:
-    """What the models answered. ``time_to_goal`` is ``None`` where it says not reachable; ``error``
-    where there is no truth.
-
-    ``probability`` is that of meeting the target by the run's end. Errors are parts of the run, at
-    most 1."""
+    """The models' forecasts for one question; errors are parts of the run, at most 1."""
 
     question: Question
     time_to_goal: TimeToGoal | None
+    """``None``: not reachable."""
     probability: float
+    """Of meeting the target by the run's end."""
     error: float | None
+    """``None`` where the target is never met."""
     paper_error: float | None
 
     @property
-    def held(self) -> bool:
-        """Whether the interval holds the truth."""
-        true = self.question.true
-        return (
-            self.time_to_goal is not None
-            and true is not None
-            and self.time_to_goal.low <= true <= self.time_to_goal.high
-        )
+    def covered(self) -> bool:
+        """Whether the interval holds the true epoch."""
+        found, true = self.time_to_goal, self.question.true
+        return found is not None and true is not None and found.low <= true <= found.high
 
     @property
     def width(self) -> float:
         """The interval's width as a part of the run; a whole run where there is none."""
-        return (
-            1.0
-            if self.time_to_goal is None
-            else (self.time_to_goal.high - self.time_to_goal.low) / self.question.run
-        )
+        found = self.time_to_goal
+        return 1.0 if found is None else (found.high - found.low) / self.question.run
 
     @property
     def twice_error(self) -> float | None:
@@ -92,8 +82,7 @@ def questions_at(
 def questions_after_drops(
     points: Sequence[LossPoint], after: int, targets: Sequence[float]
 ) -> Iterator[Question]:
-    """From so many epochs after each drop of the learning rate: targets inside the segment until
-    the next one."""
+    """From so many epochs after each drop of the learning rate: targets until the next one."""
     losses = np.array([point.loss for point in points])
     starts = [drop.index for drop in learning_rate_drops(points)]
     for start, end in pairwise([*starts, len(points)]):
@@ -108,34 +97,32 @@ def questions_after_drops(
 def unreachable(
     asked: Sequence[Question], losses: Sequence[float], part: float
 ) -> Iterator[Question]:
-    """A target that the run never reaches, at that part of its smallest loss, from where each
-    question is asked."""
+    """From each question's epochs: a target never reached, that part of the run's smallest loss."""
     for origin, seen in dict.fromkeys((question.origin, question.seen) for question in asked):
         yield Question(origin, seen, len(losses), part * min(losses), None, None)
 
 
 def predict(points: Sequence[LossPoint], question: Question) -> EvaluatedForecast:
-    """Ask both models, which see nothing after the epochs seen, nor how long the run is."""
+    """Forecasts of both models, which see nothing after the epochs seen, nor the run's length."""
     seen, goal = points[: question.seen], TargetLoss(question.target)
     curve, paper = LossCurve.fit(seen), PublishedCurve.fit(seen)
     answer = curve if isinstance(curve, NotReady) else curve.until(goal)
-    foreseen = None if isinstance(curve, NotReady) else curve.time_to_goal(goal)
+    any_time = None if isinstance(curve, NotReady) else curve.time_to_goal(goal)
     published = paper if isinstance(paper, NotReady) else paper.until(goal)
     time_to_goal = None if isinstance(answer, NotReady) else answer
     return EvaluatedForecast(
         question,
         time_to_goal,
-        0.0 if foreseen is None else foreseen.probability_by(question.run),
+        0.0 if any_time is None else any_time.probability_by(question.run),
         _error(None if time_to_goal is None else time_to_goal.point, question),
         _error(None if isinstance(published, NotReady) else published.point, question),
     )
 
 
-def separation(predictions: Sequence[EvaluatedForecast]) -> float | None:
-    """How often a target that was reached has the higher probability than one that was not (the
-    area under the ROC)."""
-    reached = np.array([each.probability for each in predictions if each.question.true is not None])
-    never = np.array([each.probability for each in predictions if each.question.true is None])
+def roc_auc(evaluated: Sequence[EvaluatedForecast]) -> float | None:
+    """How often a target that is reached has a higher probability than one that is not."""
+    reached = np.array([each.probability for each in evaluated if each.question.true is not None])
+    never = np.array([each.probability for each in evaluated if each.question.true is None])
     if not reached.size or not never.size:
         return None
     higher = reached[:, np.newaxis] > never

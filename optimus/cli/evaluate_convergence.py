@@ -1,12 +1,11 @@
-"""``optimus evaluate convergence``: the convergence model (Optimus, section 3.1) against training
-logs of the past."""
+"""``optimus evaluate convergence``: the convergence model (Optimus, section 3.1) on past logs."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.convergence_evaluation import (
@@ -15,20 +14,25 @@ from optimus.cli.convergence_evaluation import (
     predict,
     questions_after_drops,
     questions_at,
-    separation,
+    roc_auc,
     unreachable,
 )
-from optimus.cli.convergence_plot import draw_predictions
+from optimus.cli.table import table
 from optimus.cli.training_log import TrainingLog, read_training_log
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _SUMMARY = (
-    "how well the convergence model foretells when logs of past training met a loss, from "
+    "how well the convergence model predicts when logs of past training met a loss, from "
     "their beginnings"
 )
 _LEAST_EPOCHS: Final = 10
 _DIGITS: Final = 6
+_TOP: Final = 2.0
+_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 
-Judged = tuple[TrainingLog, EvaluatedForecast]
+Evaluated = Sequence[tuple[TrainingLog, EvaluatedForecast]]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,14 +94,11 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
             )
         raise BadInput(options.logs[0], expected)
     means = {log.file: log.epoch_means() for log, _ in asked}
-    judged = [
+    evaluated = [
         (log, predict(means[log.file], question)) for log, question in progress(asked, "Predicting")
     ]
-    return Answer(
-        [_value(*each) for each in judged],
-        "\n".join(_lines(judged)),
-        partial(draw_predictions, judged),
-    )
+    values = [_value(*each) for each in evaluated]
+    return Answer(values, _text(evaluated), partial(_plot, evaluated))
 
 
 def _read(file: Path, metric: str | None) -> TrainingLog:
@@ -121,8 +122,8 @@ def _questions(log: TrainingLog, options: argparse.Namespace) -> list[Question]:
     return asked
 
 
-def _value(log: TrainingLog, prediction: EvaluatedForecast) -> dict[str, object]:
-    question, time_to_goal = prediction.question, prediction.time_to_goal
+def _value(log: TrainingLog, evaluated: EvaluatedForecast) -> dict[str, object]:
+    question, time_to_goal = evaluated.question, evaluated.time_to_goal
     return {
         "log": str(log.file),
         "origin": question.origin,
@@ -134,9 +135,9 @@ def _value(log: TrainingLog, prediction: EvaluatedForecast) -> dict[str, object]
         "predicted_epoch": _rounded(None if time_to_goal is None else time_to_goal.point),
         "low": _rounded(None if time_to_goal is None else time_to_goal.low),
         "high": _rounded(None if time_to_goal is None else time_to_goal.high),
-        "probability": _rounded(prediction.probability),
-        "error": _rounded(prediction.error),
-        "paper_error": _rounded(prediction.paper_error),
+        "probability": _rounded(evaluated.probability),
+        "error": _rounded(evaluated.error),
+        "paper_error": _rounded(evaluated.paper_error),
     }
 
 
@@ -144,61 +145,117 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else round(number, _DIGITS)
 
 
-def _lines(judged: Sequence[Judged]) -> Iterator[str]:
-    width = max(len(log.file.name) for log, _ in judged)
-    yield (
-        f"{'log':<{width}}  origin  seen    run  target at    true  predicted  80 % interval    "
-        " error  paper's"
+def _text(evaluated: Evaluated) -> str:
+    headings = ("log", "origin", "seen", "run", "target at", "true", "predicted", "80 % interval")
+    predictions = table(
+        "<<>>>>><>>", (*headings, "error", "paper's"), (_row(*each) for each in evaluated)
     )
-    for log, prediction in judged:
-        question, time_to_goal = prediction.question, prediction.time_to_goal
-        told = f"{'not reachable':>24}    "
-        if time_to_goal is not None:
-            interval = f"{time_to_goal.low:.1f} - {time_to_goal.high:.1f}"
-            told = f"{time_to_goal.point:>9.1f}  {interval:<17}"
-        yield (
-            f"{log.file.name:<{width}}  {question.origin:<6}  {question.seen:>4}  "
-            f"{question.run:>5}  "
-            f"{'-' if question.at is None else f'{question.at:g}':>9}  "
-            f"{'never' if question.true is None else question.true:>6}  {told} "
-            f"{_percent(prediction.error)}  {_percent(prediction.paper_error)}"
-        )
-    yield ""
-    yield (
-        "from    targets    error  paper's  2 x seen  interval holds  its width  not reachable  "
-        "reached above never"
+    measures = ("error", "paper's", "2 x seen", "coverage", "width", "not reachable")
+    by_origin: dict[str, list[EvaluatedForecast]] = {}
+    for _, each in evaluated:
+        by_origin.setdefault(each.question.origin, []).append(each)
+    summary = table(
+        "<>>>>>>>>",
+        ("from", "targets", *measures, "reached above never"),
+        (_summary_row(origin, each) for origin, each in by_origin.items()),
     )
-    for origin in dict.fromkeys(prediction.question.origin for _, prediction in judged):
-        yield _sum_up(
-            origin, [prediction for _, prediction in judged if prediction.question.origin == origin]
-        )
-    yield (
+    return (
+        f"{predictions}\n\n{summary}\n"
         "Errors and widths are means, as parts of the run; an answer of not reachable counts as "
         "an error of 100 %."
     )
 
 
-def _sum_up(origin: str, predictions: Sequence[EvaluatedForecast]) -> str:
-    known = [each for each in predictions if each.question.true is not None]
-    means = [
-        fmean(error for error in each if error is not None)
-        for each in zip(
-            *((each.error, each.paper_error, each.twice_error) for each in known), strict=True
-        )
-    ]
-    apart = separation(predictions)
+def _row(log: TrainingLog, each: EvaluatedForecast) -> Sequence[object]:
+    question, found = each.question, each.time_to_goal
     return (
-        f"{origin:<6}  {len(known):>7}  {_percent(means[0])}  {_percent(means[1])}  "
-        f"{_percent(means[2]):>8}  "
-        f"{fmean(each.held for each in known):>14.0%}  "
-        f"{_percent(fmean(each.width for each in known)):>9}  "
-        f"{sum(each.time_to_goal is None for each in known):>13}  "
-        f"{'-' if apart is None else f'{apart:.0%}':>19}"
+        log.file.name,
+        question.origin,
+        question.seen,
+        question.run,
+        "-" if question.at is None else f"{question.at:g}",
+        "never" if question.true is None else question.true,
+        "not reachable" if found is None else f"{found.point:.1f}",
+        "" if found is None else f"{found.low:.1f} - {found.high:.1f}",
+        _percent(each.error),
+        _percent(each.paper_error),
     )
 
 
+def _summary_row(origin: str, evaluated: Sequence[EvaluatedForecast]) -> Sequence[object]:
+    known = [each for each in evaluated if each.question.true is not None]
+    errors = zip(*((each.error, each.paper_error, each.twice_error) for each in known), strict=True)
+    separation = roc_auc(evaluated)
+    return (
+        origin,
+        len(known),
+        *(_percent(fmean(error for error in each if error is not None)) for each in errors),
+        f"{fmean(each.covered for each in known):.0%}",
+        _percent(fmean(each.width for each in known)),
+        sum(each.time_to_goal is None for each in known),
+        "-" if separation is None else f"{separation:.0%}",
+    )
+
+
+def _plot(evaluated: Evaluated, figure: "Figure") -> None:
+    """Predicted over true epoch, both as parts of the run, one panel for each origin."""
+    known = [(log, each) for log, each in evaluated if each.question.true is not None]
+    origins = list(dict.fromkeys(each.question.origin for _, each in known))
+    files = list(dict.fromkeys(log.file for log, _ in known))
+    figure.set_size_inches(4.6 * max(len(origins), 1.5), 5.2)
+    panels = figure.subplots(1, len(origins), squeeze=False, sharey=True)[0]
+    for panel, origin in zip(panels, origins, strict=True):
+        panel.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
+        for index, file in enumerate(files):
+            of_file = [
+                each for log, each in known if log.file == file and each.question.origin == origin
+            ]
+            for n, each in enumerate(of_file):
+                run, true = each.question.run, (each.question.true or 0) / each.question.run
+                colour = _COLOURS[index % len(_COLOURS)]
+                label = file.name if n == 0 else None
+                if each.time_to_goal is None or each.time_to_goal.point > _TOP * run:
+                    mark = "x" if each.time_to_goal is None else "^"
+                    panel.plot(
+                        true, 0.97 * _TOP, marker=mark, linestyle="none", color=colour, label=label
+                    )
+                    continue
+                point, low, high = (
+                    epoch / run
+                    for epoch in (
+                        each.time_to_goal.point,
+                        each.time_to_goal.low,
+                        each.time_to_goal.high,
+                    )
+                )
+                bars = [[point - low], [max(high - point, 0)]]
+                # Targets of one run may be met at the same epoch: they stand side by side.
+                panel.errorbar(
+                    true + 0.006 * (n - 1),
+                    point,
+                    yerr=bars,
+                    fmt="o",
+                    color=colour,
+                    ecolor=colour,
+                    elinewidth=1,
+                    capsize=2,
+                    markersize=5,
+                    label=label,
+                )
+        panel.set_xlim(0, 1)
+        panel.set_ylim(0, _TOP)
+        panel.set_title(
+            f"seen: {origin} of the run" if origin[0].isdigit() else f"seen: {origin} epochs",
+            fontsize=10,
+        )
+        panel.set_xlabel("target met, part of the run")
+        panel.legend(loc="upper left", fontsize=7, frameon=False)
+    panels[0].set_ylabel("predicted, part of the run (at the top: ▲ later, x not reachable)")
+    figure.suptitle("When a loss is met: predictions with their 80 % intervals", fontsize=11)
+
+
 def _percent(part: float | None) -> str:
-    return f"{'-' if part is None else f'{part:.1%}':>7}"
+    return "-" if part is None else f"{part:.1%}"
 
 
 def _fractions(text: str) -> tuple[float, ...]:

@@ -1,23 +1,31 @@
-"""``optimus evaluate speed``: the speed model (Optimus, section 3.2) against a table of measured
-speeds."""
+"""``optimus evaluate speed``: the speed model (Optimus, section 3.2) against measured speeds."""
 
 import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optimus.cli.command import Answer, BadInput, Command, Progress
-from optimus.cli.speed_evaluation import Judgement, Score, draws_that_differ, judge
-from optimus.cli.speed_plot import draw_predictions
+from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import SpeedTable, SpeedTables, read_speed_tables
+from optimus.cli.table import table
 from optimus.errors import NotReady
 from optimus.jobs import TrainingMode
 from optimus.models.speed.curve import SpeedForm
 from optimus.models.speed.model import NEEDED_COUNTS
 
-Judgements = Mapping[TrainingMode, Mapping[int, Sequence[Judgement]]]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Draws = Mapping[TrainingMode, Mapping[int, Sequence[Draw]]]
+"""By mode and number of samples."""
+Scores = Mapping[TrainingMode, Mapping[int, Score]]
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
+_MARKERS = "osD^v"
 
 _SUMMARY = (
     "how well the speed model predicts the speeds that it was not shown, of a CSV "
@@ -63,62 +71,55 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     read = read_speed_tables(options.file)
     work = [
-        (table, draw)
-        for table in read.tables
-        for draw in range(draws_that_differ(table, options.repeats))
+        (each, number)
+        for each in read.tables
+        for number in range(distinct_draws(each, options.repeats))
     ]
-    judgements: dict[TrainingMode, dict[int, list[Judgement]]] = {}
-    for table, draw in progress(work, "Drawing samples"):
-        # A mode's draws stay as they are whether or not the file holds the other mode.
-        generator = np.random.default_rng([options.seed, table.mode is TrainingMode.SYNC, draw])
-        held = judgements.setdefault(table.mode, {number: [] for number in options.samples})
-        for number, judgement in zip(
-            options.samples,
-            judge(table, options.samples, SpeedForm(options.form), generator),
-            strict=True,
-        ):
-            if isinstance(judgement, NotReady):
-                raise BadInput(options.file, f"{table.mode}: {judgement}")
-            held[number].append(judgement)
-    scores = {
-        mode: {number: Score.of(each) for number, each in held.items()}
-        for mode, held in judgements.items()
+    draws: dict[TrainingMode, dict[int, list[Draw]]] = {
+        each.mode: {samples: [] for samples in options.samples} for each in read.tables
     }
-    text = "\n".join([*_lines(judgements, scores), "", *_remarks(read, options)])
-    return Answer(
-        _value(judgements, scores), text, partial(draw_predictions, judgements=judgements)
-    )
+    for each, number in progress(work, "Drawing samples"):
+        # A mode's draws are the same whether or not the file holds the other mode.
+        generator = np.random.default_rng([options.seed, each.mode is TrainingMode.SYNC, number])
+        found = evaluate(each, options.samples, SpeedForm(options.form), generator)
+        for samples, draw in zip(options.samples, found, strict=True):
+            if isinstance(draw, NotReady):
+                raise BadInput(options.file, f"{each.mode}: {draw}")
+            draws[each.mode][samples].append(draw)
+    scores = {
+        mode: {samples: Score.of(each) for samples, each in by_samples.items()}
+        for mode, by_samples in draws.items()
+    }
+    text = "\n".join([_table(draws, scores), "", *_remarks(read, options)])
+    return Answer(_value(draws, scores), text, partial(_plot, draws))
 
 
-def _value(judgements: Judgements, scores: Mapping[TrainingMode, Mapping[int, Score]]) -> object:
+def _value(draws: Draws, scores: Scores) -> object:
     return {
         mode.value: {
             str(number): {
                 "mean": score.mean,
                 "p90": score.p90,
                 "chosen_ratio": score.chosen_ratio,
-                "samples": [list(counts) for counts in judgements[mode][number][0].samples],
+                "samples": [list(counts) for counts in draws[mode][number][0].samples],
             }
-            for number, score in held.items()
+            for number, score in by_samples.items()
         }
-        for mode, held in scores.items()
+        for mode, by_samples in scores.items()
     }
 
 
-def _lines(judgements: Judgements, scores: Mapping[TrainingMode, Mapping[int, Score]]) -> list[str]:
-    lines = [
-        "mode   samples  mean error  90th pct.  chosen/best  measured (PS+workers; first draw)"
-    ]
-    for mode, held in scores.items():
-        for number, score in held.items():
-            where = " ".join(
-                f"{counts.ps}+{counts.workers}" for counts in judgements[mode][number][0].samples
+def _table(draws: Draws, scores: Scores) -> str:
+    headings = ("mode", "samples", "mean error", "90th pct.", "chosen/best")
+    rows = []
+    for mode, by_samples in scores.items():
+        for number, score in by_samples.items():
+            measured = " ".join(
+                f"{counts.ps}+{counts.workers}" for counts in draws[mode][number][0].samples
             )
-            errors = f"{_percent(score.mean):>10}  {_percent(score.p90):>9}"
-            lines.append(
-                f"{mode.value:<5}  {number:>7}  {errors}  {score.chosen_ratio:>11.3f}  {where}"
-            )
-    return lines
+            errors = _percent(score.mean), _percent(score.p90)
+            rows.append((mode.value, number, *errors, f"{score.chosen_ratio:.3f}", measured))
+    return table("<>>>><", (*headings, "measured (PS+workers; first draw)"), rows)
 
 
 def _percent(part: float | None) -> str:
@@ -126,13 +127,13 @@ def _percent(part: float | None) -> str:
 
 
 def _remarks(read: SpeedTables, options: argparse.Namespace) -> list[str]:
-    remarks = [_about(table, options) for table in read.tables]
+    remarks = [_about(each, options) for each in read.tables]
     if read.failed_runs:
         remarks.append(f"{read.failed_runs} failed runs (speed 0) are left out.")
     remarks.extend(
-        f"{table.mode.value}: all {len(table.repeats)} are measured, nothing is left to predict."
-        for table in read.tables
-        if max(options.samples) >= len(table.repeats)
+        f"{each.mode.value}: all {len(each.repeats)} are measured, nothing is left to predict."
+        for each in read.tables
+        if max(options.samples) >= len(each.repeats)
     )
     remarks.append(
         "error: |predicted / measured - 1| at what was not measured for the model; "
@@ -141,16 +142,51 @@ def _remarks(read: SpeedTables, options: argparse.Namespace) -> list[str]:
     return remarks
 
 
-def _about(table: SpeedTable, options: argparse.Namespace) -> str:
-    runs = sum(map(len, table.repeats.values()))
-    draws = draws_that_differ(table, options.repeats)
+def _about(speeds: SpeedTable, options: argparse.Namespace) -> str:
+    runs = sum(map(len, speeds.repeats.values()))
+    draws = distinct_draws(speeds, options.repeats)
     made = f"{draws} draws" if draws > 1 else "1 draw (no counts were measured twice)"
     if draws == options.repeats == 1:
         made = "1 draw"
-    return (
-        f"{table.mode.value}: {len(table.repeats)} pairs of counts, {runs} runs; {made}; form "
-        f"{options.form}."
+    counts = f"{len(speeds.repeats)} pairs of counts, {runs} runs"
+    return f"{speeds.mode.value}: {counts}; {made}; form {options.form}."
+
+
+def _plot(draws: Draws, figure: "Figure") -> None:
+    """Predicted against measured speeds of the first draw, one panel for each mode."""
+    figure.set_size_inches(5.2 * max(len(draws), 1.4), 5.6)
+    panels = figure.subplots(1, len(draws), squeeze=False)[0]
+    for panel, (mode, by_samples) in zip(panels, draws.items(), strict=True):
+        _plot_panel(panel, mode, {number: each[0] for number, each in by_samples.items()})
+    figure.suptitle(
+        "Speed at counts that were not measured for the model (line: exact, band: ±10 %)",
+        fontsize=11,
     )
+
+
+def _plot_panel(panel: "Axes", mode: TrainingMode, draws: Mapping[int, Draw]) -> None:
+    every = np.concatenate(
+        [np.concatenate([each.predicted, each.measured]) for each in draws.values()]
+    )
+    ends = np.array([every.min() / 1.12, every.max() * 1.12])
+    panel.fill_between(ends, ends * 0.9, ends * 1.1, color="0.92", linewidth=0, zorder=0)
+    panel.plot(ends, ends, color="0.55", linewidth=1, zorder=1)
+    for index, (number, draw) in enumerate(draws.items()):
+        hidden = ~np.array(draw.sampled)
+        error = f", mean error {draw.errors.mean():.1%}" if hidden.any() else ""
+        colour, marker = _COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)]
+        points = draw.measured[hidden], draw.predicted[hidden]
+        label = f"{number} samples{error}"
+        panel.scatter(
+            *points, s=26, alpha=0.75, linewidths=0, color=colour, marker=marker, label=label
+        )
+    panel.set_xlim(*ends)
+    panel.set_ylim(*ends)
+    panel.set_aspect("equal")
+    panel.set_title(mode.value, fontsize=10)
+    panel.set_xlabel("measured, steps per second")
+    panel.set_ylabel("predicted, steps per second")
+    panel.legend(loc="upper left", fontsize=8, frameon=False)
 
 
 def _sample_numbers(text: str) -> tuple[int, ...]:
@@ -168,10 +204,10 @@ def _sample_numbers(text: str) -> tuple[int, ...]:
 
 
 def _at_least(least: int) -> "partial[int]":
-    return partial(_whole, least)
+    return partial(_integer, least)
 
 
-def _whole(least: int, text: str) -> int:
+def _integer(least: int, text: str) -> int:
     try:
         number = int(text)
     except ValueError:

@@ -1,5 +1,4 @@
-"""``optimus forecast``: the convergence of one running job from its log: the curve, the fit, and
-when it gets there."""
+"""``optimus forecast``: when one run meets a target loss, from its log so far."""
 
 import argparse
 import math
@@ -21,12 +20,15 @@ from optimus.models.convergence.series import learning_rate_drops
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUMMARY = "when the training that a log tells of will meet a target loss, with an interval"
+_SUMMARY = "when a training run will meet a target loss, with an interval, from its log so far"
+
+
+_BLUE, _RED = "#0072b2", "#d55e00"
 
 
 @dataclass(frozen=True, slots=True)
 class LogForecast:
-    """The forecast of a log: where the target was ``met`` already, or its ``time_to_goal``."""
+    """The forecast of one log."""
 
     log: TrainingLog
     series: LossSeries
@@ -34,7 +36,9 @@ class LogForecast:
     curve: LossCurve | NotReady
     time_to_goal: TimeToGoal | NotReady
     met: float | None
+    """Epochs (steps) after which the target was met already."""
     drops: tuple[float, ...]
+    """Epochs (steps) after which the learning rate dropped."""
 
     @classmethod
     def of(cls, log: TrainingLog, target: float) -> "LogForecast":
@@ -57,13 +61,13 @@ class LogForecast:
 
 def _met(series: LossSeries, target: float) -> float | None:
     """Where the target was met first: by an epoch's mean, or by the median of 20 points."""
-    looks, k = series.complete_loss, series.k
+    means, k = series.complete_loss, series.k
     if not series.in_epochs:
-        if len(looks) < MEDIAN_OF:
+        if len(means) < MEDIAN_OF:
             return None
-        looks = np.median(np.lib.stride_tricks.sliding_window_view(looks, MEDIAN_OF), axis=1)
+        means = np.median(np.lib.stride_tricks.sliding_window_view(means, MEDIAN_OF), axis=1)
         k = k[MEDIAN_OF - 1 :]
-    low = np.flatnonzero(looks <= target)
+    low = np.flatnonzero(means <= target)
     return float(k[low[0]]) if low.size else None
 
 
@@ -81,108 +85,71 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:
     forecast = LogForecast.of(read_training_log(options.log, options.metric), options.target_loss)
-    return Answer(_value(forecast), "\n".join(_lines(forecast)), partial(_draw, forecast))
+    return Answer(_value(forecast), "\n".join(_lines(forecast)), partial(_plot, forecast))
 
 
 def _value(forecast: LogForecast) -> dict[str, object]:
-    time_to_goal = (
-        None
-        if forecast.met is not None or isinstance(forecast.time_to_goal, NotReady)
-        else forecast.time_to_goal
-    )
-    refused = forecast.met is None and isinstance(forecast.time_to_goal, NotReady)
+    found, seen, met = forecast.time_to_goal, float(forecast.series.k[-1]), forecast.met
+    known = found if met is None and isinstance(found, TimeToGoal) else None
     return {
         "log": str(forecast.log.file),
         "unit": forecast.series.unit,
-        "seen": float(forecast.series.k[-1]),
+        "seen": seen,
         "loss": forecast.loss,
         "target_loss": forecast.target,
-        "met_at": forecast.met,
-        "predicted": None if time_to_goal is None else round(time_to_goal.point, 3),
-        "low": None if time_to_goal is None else round(time_to_goal.low, 3),
-        "high": None if time_to_goal is None else round(time_to_goal.high, 3),
-        "probability_by_twice": None
-        if time_to_goal is None
-        else round(time_to_goal.probability_by(2 * float(forecast.series.k[-1])), 6),
+        "met_at": met,
+        "predicted": known and round(known.point, 3),
+        "low": known and round(known.low, 3),
+        "high": known and round(known.high, 3),
+        "probability_by_twice": known and round(known.probability_by(2 * seen), 6),
         "rate_dropped_at": list(forecast.drops),
-        "reason": str(forecast.time_to_goal) if refused else None,
+        "reason": str(found) if met is None and isinstance(found, NotReady) else None,
     }
 
 
 def _lines(forecast: LogForecast) -> Sequence[str]:
-    unit, seen = forecast.series.unit, float(forecast.series.k[-1])
+    unit, seen, found = forecast.series.unit, float(forecast.series.k[-1]), forecast.time_to_goal
     lines = [f"{forecast.log.file.name}: {seen:g} {unit} seen, the loss is {forecast.loss:.4g}"]
     if forecast.drops:
-        lines.append(
-            f"the learning rate dropped after {', '.join(f'{each:g}' for each in forecast.drops)} "
-            f"{unit}"
-        )
+        drops = ", ".join(f"{each:g}" for each in forecast.drops)
+        lines.append(f"the learning rate dropped after {drops} {unit}")
     if forecast.met is not None:
         lines.append(f"the target {forecast.target:g} was met after {forecast.met:g} {unit}")
-    elif isinstance(forecast.time_to_goal, NotReady):
-        lines.append(str(forecast.time_to_goal))
+    elif isinstance(found, NotReady):
+        lines.append(str(found))
     else:
-        found = forecast.time_to_goal
         lines.append(
             f"the target {forecast.target:g} is met after {found.point:.4g} {unit}, with 80 % "
-            f"between {found.low:.4g} "
-            f"and {found.high:.4g}; by {2 * seen:g} {unit} with "
+            f"between {found.low:.4g} and {found.high:.4g}; by {2 * seen:g} {unit} with "
             f"{found.probability_by(2 * seen):.0%}"
         )
     return lines
 
 
-def _draw(forecast: LogForecast, figure: "Figure") -> None:
+def _plot(forecast: LogForecast, figure: "Figure") -> None:
     series, curve, found = forecast.series, forecast.curve, forecast.time_to_goal
     panel = figure.subplots()
     unit, seen = series.unit, float(series.k[-1])
-    panel.plot(
-        series.k,
-        series.loss,
-        ".",
-        markersize=4,
-        color="0.35",
-        label="epoch means" if series.in_epochs else "losses",
-    )
+    label = "epoch means" if series.in_epochs else "losses"
+    panel.plot(series.k, series.loss, ".", markersize=4, color="0.35", label=label)
     end = 1.5 * seen
     if isinstance(found, TimeToGoal) and forecast.met is None:
         end = max(end, min(found.high * 1.05, 6 * seen))
     if isinstance(curve, LossCurve):
-        past, ahead = (
-            np.linspace(max(curve.start, series.k[0]), seen, 200),
-            np.linspace(seen, end, 200),
-        )
-        panel.plot(past, curve.predict(past), color="#0072b2", linewidth=1.5, label="fit")
-        panel.plot(
-            ahead,
-            curve.predict(ahead),
-            color="#0072b2",
-            linewidth=1.5,
-            linestyle="--",
-            label="forecast",
-        )
-        panel.fill_between(
-            ahead,
-            *curve.band(ahead),
-            color="#0072b2",
-            alpha=0.15,
-            linewidth=0,
-            label="80 % of the losses",
-        )
-    panel.axhline(
-        forecast.target, color="#d55e00", linewidth=1, label=f"target {forecast.target:g}"
-    )
-    for place, drop in enumerate(forecast.drops):
-        panel.axvline(
-            drop,
-            color="0.6",
-            linewidth=1,
-            linestyle=":",
-            label="the learning rate drops" if place == 0 else None,
-        )
+        past = np.linspace(max(curve.start, series.k[0]), seen, 200)
+        ahead = np.linspace(seen, end, 200)
+        panel.plot(past, curve.predict(past), color=_BLUE, linewidth=1.5, label="fit")
+        panel.plot(ahead, curve.predict(ahead), "--", color=_BLUE, linewidth=1.5, label="forecast")
+        band = curve.band(ahead)
+        label = "80 % of the losses"
+        panel.fill_between(ahead, *band, color=_BLUE, alpha=0.15, linewidth=0, label=label)
+    panel.axhline(forecast.target, color=_RED, linewidth=1, label=f"target {forecast.target:g}")
+    for index, drop in enumerate(forecast.drops):
+        drops = "the learning rate drops" if index == 0 else None
+        panel.axvline(drop, color="0.6", linewidth=1, linestyle=":", label=drops)
     if forecast.met is not None:
         title = f"met after {forecast.met:g} {unit}"
-        panel.plot([forecast.met], [forecast.target], "o", color="#d55e00")
+        panel.plot([forecast.met], [forecast.target], "o", color=_RED)
     elif isinstance(found, TimeToGoal):
         title = (
             f"met after {found.point:.4g} {unit}, with 80 % between {found.low:.4g} and "
@@ -193,7 +160,7 @@ def _draw(forecast: LogForecast, figure: "Figure") -> None:
             [forecast.target],
             xerr=[[found.point - found.low], [found.high - found.point]],
             fmt="o",
-            color="#d55e00",
+            color=_RED,
             capsize=4,
         )
     else:

@@ -1,5 +1,4 @@
-"""From the command line to an answer on the terminal, and to one clear line where something is
-wrong."""
+"""The command ``optimus``: parses arguments, prints a command's answer, or one line of error."""
 
 import argparse
 import io
@@ -11,22 +10,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from optimus.cli.command import Answer, BadInput, Command, Item
-from optimus.cli.commands import COMMANDS
+from optimus.cli.evaluate_convergence import COMMAND as EVALUATE_CONVERGENCE
+from optimus.cli.evaluate_speed import COMMAND as EVALUATE_SPEED
+from optimus.cli.forecast import COMMAND as FORECAST
+from optimus.cli.plan import COMMAND as PLAN
+from optimus.cli.simulate import COMMAND as SIMULATE
 
+COMMANDS: tuple[Command, ...] = (SIMULATE, EVALUATE_SPEED, EVALUATE_CONVERGENCE, FORECAST, PLAN)
+"""In the order in which ``optimus --help`` lists them."""
 DESCRIPTION = (
-    "Optimus on Kubernetes: judge its models, policies and plans on your own history, "
+    "Optimus on Kubernetes: evaluate its models, policies and plans on your own history, "
     "with no cluster."
 )
 GROUPS = {"evaluate": "how well a model predicts what you have measured"}
 
 
 def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
-    """Run one command; returns the exit status: 0 done, 1 the input is wrong, 2 the arguments
-    are."""
+    """Run one command; the exit status is 0, 1 for wrong input, or 2 for wrong arguments."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a terminal that knows no ± must not end in a traceback
+        # A terminal without ± in its encoding must not end in a traceback.
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = _parser(commands).parse_args(arguments)
     command: Command = options.command
     try:
@@ -51,11 +54,9 @@ def _fail(sentence: str) -> int:
 
 
 def _visible(text: str) -> str:
-    """Without what a terminal would obey instead of showing it: names come from files of whoever
-    wrote them."""
-    return "".join(
-        each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text
-    )
+    """Control characters escaped: names come from files that anybody may have written."""
+    shown = (each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
+    return "".join(shown)
 
 
 def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
@@ -88,14 +89,13 @@ def _print(answer: Answer, *, as_json: bool) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # Whoever reads has seen enough (`| head`); what Python flushes at its end must not complain
-        # either.
+        # The reader has closed the pipe (`| head`); Python's flush at exit must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _plot_to(file: Path | None) -> Iterator[bool]:
-    """Finds out before the work, and not after it, whether there can be a plot."""
+    """Checks before the work, and not after it, whether there can be a plot."""
     if file is None:
         yield False
         return

@@ -5,8 +5,7 @@ from typing import Final
 
 import pytest
 
-from optimus.cli.commands import COMMANDS
-from optimus.cli.main import _parser, main
+from optimus.cli.main import COMMANDS, _parser, main
 from tests.unit.docs.pages import ROOT, page
 
 _COMMANDS: Final = [line for line in page("README.md").code if line.startswith("optimus ")]
