@@ -14,17 +14,14 @@ from optimus.kube.podspec import PodSpec, replica_spec
 _DIST_MODE: Final = re.compile(r"\bdist_(?:device_)?(a?sync)\b")
 
 
-class Template(msgspec.Struct):
-    """A replica type's pod template."""
-
+class _Template(msgspec.Struct):
     spec: PodSpec | None = None
 
 
-class StoredReplicas(msgspec.Struct):
-    """One replica type as stored; the operator takes a missing number as 1."""
-
+class _StoredReplicas(msgspec.Struct):
+    # The operator takes a missing number as 1.
     replicas: int | None = None
-    template: Template | None = None
+    template: _Template | None = None
 
 
 class RunPolicy(msgspec.Struct, rename="camel"):
@@ -38,15 +35,13 @@ class RunPolicy(msgspec.Struct, rename="camel"):
 class StoredSpec(msgspec.Struct, rename="camel"):
     """The spec of a job; each kind stores ``replica_specs`` under a key of its own."""
 
-    replica_specs: dict[str, StoredReplicas | None] | None = None
+    replica_specs: dict[str, _StoredReplicas | None] | None = None
     run_policy: RunPolicy | None = None
     job_mode: str | None = None
     enable_dynamic_worker: bool | None = None
 
 
-class Condition(msgspec.Struct):
-    """One condition."""
-
+class _Condition(msgspec.Struct):
     type: str
     status: str
     message: str | None = None
@@ -55,7 +50,7 @@ class Condition(msgspec.Struct):
 class StoredStatus(msgspec.Struct):
     """What the operator says of the job."""
 
-    conditions: list[Condition] | None = None
+    conditions: list[_Condition] | None = None
 
 
 class StoredMetadata(msgspec.Struct, rename="camel"):
@@ -84,7 +79,7 @@ class StoredJob(msgspec.Struct, Generic[SpecT]):
 
 def _decoder(kind: JobKind) -> msgspec.json.Decoder[StoredJob[StoredSpec]]:
     stored_as = msgspec.field(name=kind.replica_specs, default=None)
-    field = ("replica_specs", dict[str, StoredReplicas | None] | None, stored_as)
+    field = ("replica_specs", dict[str, _StoredReplicas | None] | None, stored_as)
     spec = msgspec.defstruct(f"{kind.name}Spec", [field], bases=(StoredSpec,), rename="camel")
     return msgspec.json.Decoder(StoredJob[spec])  # type: ignore[valid-type]  # made of the table
 
@@ -93,7 +88,7 @@ DECODERS: Final = {name: _decoder(kind) for name, kind in JOB_KINDS.items()}
 """Decoders of whole jobs by kind."""
 
 
-def replicas_of(spec: StoredSpec) -> dict[str, StoredReplicas]:
+def replicas_of(spec: StoredSpec) -> dict[str, _StoredReplicas]:
     """The replica types under the keys that are stored."""
     return {key: found for key, found in (spec.replica_specs or {}).items() if found is not None}
 
@@ -131,7 +126,7 @@ def roles_of(spec: StoredSpec) -> dict[Role, StoredRole]:
     return roles
 
 
-def _role(key: str, replica: StoredReplicas) -> StoredRole:
+def _role(key: str, replica: _StoredReplicas) -> StoredRole:
     template = (replica.template.spec if replica.template else None) or PodSpec()
     if not template.containers:
         raise Malformed(

@@ -14,16 +14,12 @@ from optimus.kube.quantity import Amount, requested
 from optimus.resources import CPU, MEMORY, NONE, PODS, Resources, total
 
 
-class EnvVar(msgspec.Struct, gc=False):
-    """An environment variable; ``value`` is absent where it comes from elsewhere."""
-
+class _EnvVar(msgspec.Struct, gc=False):
     name: str
     value: str | None = None
 
 
-class ResourceRequirements(msgspec.Struct, gc=False):
-    """Requests and limits as written."""
-
+class _ResourceRequirements(msgspec.Struct, gc=False):
     requests: dict[str, Amount] | None = None
     limits: dict[str, Amount] | None = None
 
@@ -32,51 +28,41 @@ class Container(msgspec.Struct, gc=False, rename="camel"):
     """A container or init container."""
 
     name: str = ""
-    resources: ResourceRequirements | None = None
-    env: list[EnvVar] | None = None
+    resources: _ResourceRequirements | None = None
+    env: list[_EnvVar] | None = None
     restart_policy: str | None = None
     command: list[str] | None = None
     args: list[str] | None = None
 
 
-class NodeSelectorRequirement(msgspec.Struct, gc=False):
-    """One requirement of a node selector term."""
-
+class _NodeSelectorRequirement(msgspec.Struct, gc=False):
     key: str = ""
     operator: str = ""
     values: list[str] | None = None
 
 
-class NodeSelectorTerm(msgspec.Struct, gc=False, rename="camel"):
-    """Requirements that must hold together."""
-
-    match_expressions: list[NodeSelectorRequirement] | None = None
-    match_fields: list[NodeSelectorRequirement] | None = None
+class _NodeSelectorTerm(msgspec.Struct, gc=False, rename="camel"):
+    match_expressions: list[_NodeSelectorRequirement] | None = None
+    match_fields: list[_NodeSelectorRequirement] | None = None
 
 
-class NodeSelector(msgspec.Struct, gc=False, rename="camel"):
-    """Terms of which one must hold."""
-
-    node_selector_terms: list[NodeSelectorTerm] | None = None
+class _NodeSelector(msgspec.Struct, gc=False, rename="camel"):
+    node_selector_terms: list[_NodeSelectorTerm] | None = None
 
 
-class NodeAffinity(msgspec.Struct, gc=False):
-    """Only what is required: preferences are kube-scheduler's business."""
-
-    required: NodeSelector | None = msgspec.field(
+class _NodeAffinity(msgspec.Struct, gc=False):
+    # Preferences are left to kube-scheduler.
+    required: _NodeSelector | None = msgspec.field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
 
 
-class Affinity(msgspec.Struct, gc=False, rename="camel"):
-    """Only node affinity: a plan cannot know pod affinity before the pods are placed."""
+class _Affinity(msgspec.Struct, gc=False, rename="camel"):
+    # Affinity to other pods cannot be planned before these are placed.
+    node_affinity: _NodeAffinity | None = None
 
-    node_affinity: NodeAffinity | None = None
 
-
-class RawToleration(msgspec.Struct, gc=False):
-    """A toleration as written."""
-
+class _Toleration(msgspec.Struct, gc=False):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -89,10 +75,10 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: dict[str, Amount] | None = None
-    resources: ResourceRequirements | None = None
+    resources: _ResourceRequirements | None = None
     node_selector: dict[str, str] | None = None
-    affinity: Affinity | None = None
-    tolerations: list[RawToleration] | None = None
+    affinity: _Affinity | None = None
+    tolerations: list[_Toleration] | None = None
     scheduler_name: str | None = None
     node_name: str | None = None
 
@@ -109,15 +95,15 @@ def requests_of(spec: PodSpec) -> Resources:
     sidecars, first = NONE, NONE
     for container in spec.init_containers or ():
         if container.restart_policy == "Always":
-            sidecars += _asked(container.resources)
+            sidecars += _amounts(container.resources)
             first = _larger(first, sidecars)
         else:
-            first = _larger(first, sidecars + _asked(container.resources))
-    running = total(_asked(container.resources) for container in spec.containers or ()) + sidecars
+            first = _larger(first, sidecars + _amounts(container.resources))
+    running = total(_amounts(container.resources) for container in spec.containers or ()) + sidecars
     return _with_pod_level(_larger(running, first), spec) + requested(spec.overhead) + _ONE_POD
 
 
-def _asked(requirements: ResourceRequirements | None) -> Resources:
+def _amounts(requirements: _ResourceRequirements | None) -> Resources:
     if requirements is None:
         return NONE
     # The API server turns a limit without a request into a request; a job's template has not been
@@ -132,7 +118,7 @@ def _larger(left: Resources, right: Resources) -> Resources:
 def _with_pod_level(summed: Resources, spec: PodSpec) -> Resources:
     if spec.resources is None:
         return summed
-    stated = _asked(spec.resources)
+    stated = _amounts(spec.resources)
     allowed = {
         name: amount
         for name, amount in stated.items()
@@ -159,27 +145,23 @@ def replica_spec(spec: PodSpec) -> ReplicaSpec:
     return ReplicaSpec(requests_of(spec), constraints_of(spec))
 
 
-def _affinity(affinity: Affinity | None) -> tuple[tuple[Requirement, ...], ...]:
-    if (
-        affinity is None
-        or affinity.node_affinity is None
-        or affinity.node_affinity.required is None
-    ):
-        return ()
-    return tuple(_term(term) for term in affinity.node_affinity.required.node_selector_terms or ())
+def _affinity(affinity: _Affinity | None) -> tuple[tuple[Requirement, ...], ...]:
+    of_node = affinity.node_affinity if affinity else None
+    required = of_node.required if of_node else None
+    return tuple(_term(term) for term in (required.node_selector_terms if required else None) or ())
 
 
-def _term(term: NodeSelectorTerm) -> tuple[Requirement, ...]:
+def _term(term: _NodeSelectorTerm) -> tuple[Requirement, ...]:
     labels = (_requirement(raw, field=False) for raw in term.match_expressions or ())
     fields = (_requirement(raw, field=True) for raw in term.match_fields or ())
     return (*labels, *fields)
 
 
-def _requirement(raw: NodeSelectorRequirement, *, field: bool) -> Requirement:
+def _requirement(raw: _NodeSelectorRequirement, *, field: bool) -> Requirement:
     return Requirement(raw.key, raw.operator, tuple(raw.values or ()), field)
 
 
-def _toleration(raw: RawToleration) -> Toleration:
+def _toleration(raw: _Toleration) -> Toleration:
     return Toleration(raw.key or "", raw.operator or "Equal", raw.value or "", raw.effect or "")
 
 

@@ -5,7 +5,7 @@ object may lack ``replicas`` or say ``worker`` for ``Worker``; both are read her
 casing is kept for writing back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Final
 
@@ -38,6 +38,9 @@ from optimus.kube.job_schema import (
 )
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.times import parse_instant
+
+_COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
+"""The options that a job takes as they are."""
 
 _RESIZED: Final = (Role.PS, Role.WORKER)
 
@@ -173,20 +176,10 @@ def _job(
         ps=ps.spec if ps else ReplicaSpec(),
         worker=worker.spec if worker else ReplicaSpec(),
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
-        bounds=options.bounds,
         mode=options.mode or mode_of(worker),
-        batch=options.batch,
-        steps_per_epoch=options.steps_per_epoch,
-        goal=options.goal,
-        at_target=options.at_target,
-        rescale=options.rescale,
-        workload=options.workload,
-        chief_trains=options.chief_trains,
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
         left_alone=left_alone,
-        loss_metric=options.loss_metric,
-        metrics_format=options.metrics_format,
-        checkpoint_format=options.checkpoint_format,
+        **{name: getattr(options, name) for name in _COPIED},
     )
 
 
