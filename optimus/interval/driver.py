@@ -28,7 +28,7 @@ from optimus.interval import (
 )
 from optimus.interval.after_profiling import may_skip_checkpoint, return_counts
 from optimus.interval.capacity_plan import CapacityPlan, Held
-from optimus.interval.headroom import Claim, headroom
+from optimus.interval.headroom import Claim, headroom, take_room
 from optimus.interval.profiling import (
     Measured,
     ProfilingMove,
@@ -94,9 +94,9 @@ class DriverConfig:
     measures: bool = True
     """Whether speeds are measured, by profiling runs and exploratory moves."""
 
-    ends_runs_first: bool = False
-    """Whether profiling runs end before an interval is decided. Then the end of any run brings an
-    interval forward; by default only that of a job's last run does."""
+    early_after_each_run: bool = False
+    """Whether each single measurement brings an interval forward: the end of any profiling run and
+    the begin of an exploratory move. By default only the end of a job's last run does."""
 
 
 class ManagedJob(Protocol):
@@ -248,14 +248,14 @@ class IntervalDriver:
         self, cluster: ManagedCluster, timer: float, histories: _Histories, *, decides: bool
     ) -> Iterator[Instruction]:
         config = self._config
-        if decides and config.ends_runs_first:
+        if decides and config.early_after_each_run:
             yield from self._end_runs(cluster, histories)
         if decides and self._is_due(cluster, timer, histories):
             self.state.planned_at = timer
             yield from self._decide(cluster, histories)
         if self.state.pending:
             yield from self._begin_pending(cluster, histories)
-        if decides and not config.ends_runs_first:
+        if decides and not config.early_after_each_run:
             yield from self._end_runs(cluster, histories)
         if decides and config.measures:
             yield from self._profile(cluster, histories)
@@ -315,11 +315,12 @@ class IntervalDriver:
             for each in plan.decisions
             if each.uid in histories and (each.rescales or each.action is Action.SUSPEND)
         }
+        before = self._occasion(cluster, histories)
         yield IntervalDecided(plan)
         if self._config.measures:
             yield from self._explore(cluster, Measured(progress, histories), plan.interval_id)
-        # Afterwards: the forecasts of this interval tell which goals are met.
-        state.planned_for = self._occasion(cluster, histories)
+        after = self._occasion(cluster, histories)
+        state.planned_for = before if self._config.early_after_each_run else after
 
     def _begin_pending(
         self, cluster: ManagedCluster, histories: _Histories
@@ -334,7 +335,7 @@ class IntervalDriver:
             suspends = decision.action is Action.SUSPEND
             # A job that waits frees nothing by asking for less: it, too, needs its room first.
             frees = (suspends or decision.action is Action.SHRINK) and room.is_placed(uid)
-            placement = None if suspends else _take(room, managed.job, decision.counts)
+            placement = None if suspends else take_room(room, managed.job, decision.counts)
             if not frees and placement is None:
                 continue
             del pending[uid]
@@ -410,7 +411,7 @@ class IntervalDriver:
         name: str,
     ) -> Iterator[BeginRescale]:
         managed = cluster.managed[move.uid]
-        placement = _take(room, managed.job, move.counts)
+        placement = take_room(room, managed.job, move.counts)
         if placement is None:
             return
         self.state.pending.pop(move.uid, None)
@@ -468,17 +469,6 @@ def _is_stale(pending: PendingRescale, job: Job, history: JobHistory) -> bool:
     goal_changed = job.goal != pending.job.goal
     unwanted = why_unwanted(job, counts, goal_changed=goal_changed) is not None
     return job.counts != decision.current or unwanted
-
-
-def _take(room: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | None:
-    """Take the room of the whole job at these counts, if it is free; what its pods hold stays taken
-    until they have left."""
-    leaving = room.held.get(job.uid, ())
-    if room.move(job, counts) is not None:
-        return None
-    for _, node, resources in leaving:
-        room.take(node, resources)
-    return room.held[job.uid]
 
 
 def _is_measured(history: JobHistory) -> bool:

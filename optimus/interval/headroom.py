@@ -10,7 +10,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.capacity_plan import CapacityPlan, Held
 from optimus.jobs import Counts, Job
 from optimus.placement.capacity import is_admitted
 from optimus.placement.gang import PlacementRule
@@ -43,6 +43,17 @@ def headroom(
         if claim.is_stopped:
             _close(plan, claim.job)
     return plan
+
+
+def take_room(room: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | None:
+    """Take the room of the whole job at these counts, if it is free; what its pods hold stays taken
+    until they have left."""
+    leaving = room.held.get(job.uid, ())
+    if room.move(job, counts) is not None:
+        return None
+    for _, node, resources in leaving:
+        room.take(node, resources)
+    return room.held[job.uid]
 
 
 def _pods_of(

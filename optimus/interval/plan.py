@@ -62,12 +62,13 @@ def plan_interval(
         _share_remainder(share, each, settlement, strategies)
     # 6. After profiling
     decisions = [
-        decide_after_profiling(view, _decision(job, settlement), config.profiling)
+        (view, _decision(job, settlement))
         for view, job in zip(views, jobs, strict=True)
-        if job.job.goal is not None
+        if view.job.goal is not None
     ]
-    decisions.sort(key=lambda decision: (_ORDER[decision.action], decision.uid))
-    return IntervalPlan(interval_id, at, tuple(decisions), plan)
+    decisions.sort(key=lambda each: (_ORDER[each[1].action], each[1].uid))
+    decided = [decide_after_profiling(*each, config.profiling) for each in decisions]
+    return IntervalPlan(interval_id, at, tuple(decided), plan)
 
 
 def _views(

@@ -1,10 +1,9 @@
-"""The simulated cluster: jobs that arrive, hold room, train, and are moved; nodes that never hold
-too much.
+"""The simulated cluster: jobs that arrive, hold room, train and are moved.
 
 A move is what a rescale is on the real cluster: training stops, the pods leave, the new ones are
-bound, training goes on. Room that pods are still leaving is not free yet. A job is CLEARING while
-the room of its next pods is being left (its own pods, or others', are there until then), STARTING
-while its new pods are bound but do not train yet."""
+bound, training goes on. Room that pods are still leaving is not free, and no node ever holds more
+than it has.
+"""
 
 import heapq
 import math
@@ -14,9 +13,11 @@ from enum import StrEnum
 
 from optimus.allocation import JobHistory
 from optimus.interval.capacity_plan import CapacityPlan, Held
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Job, Role
 from optimus.nodes import Node
 from optimus.placement.gang import PlacementRule
+from optimus.progress.types import TrainingProgress
 from optimus.resources import NONE, Resources
 from optimus.simulator.jobs import SimulatedJob
 from optimus.simulator.training import Training
@@ -24,7 +25,8 @@ from optimus.snapshot import BoundPod, ClusterSnapshot
 
 
 class Phase(StrEnum):
-    """Where a job stands."""
+    """The phase of a job. CLEARING: pods are still leaving the room of its next pods. STARTING: its
+    pods are bound and do not train yet."""
 
     WAITING = "waiting"
     CLEARING = "clearing"
@@ -34,9 +36,9 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deeds:
+class JobCounters:
     """What was done to one job so far. ``restarts`` are all moves of a job that had trained, for
-    whatever reason."""
+    whatever reason; ``profiled`` are the counts to which it was moved to be measured."""
 
     rescales: int = 0
     restarts: int = 0
@@ -49,12 +51,11 @@ class Deeds:
 
 @dataclass(slots=True)
 class JobState:
-    """One job on the cluster. ``job`` is its spec as it stands now; ``visible_at`` is when the
-    scheduler is told of it.
+    """One job on the cluster: ``job`` is its present spec, ``visible_at`` when the scheduler learns
+    of it.
 
     ``pods`` hold room now, ``coming`` are those of a move under way, whose room is kept.
-    ``moving_to`` are the counts of a rescale until its pods train; ``measures`` tells one that is
-    made for profiling."""
+    ``moving_to`` are the counts of a rescale until its pods train, ``purpose`` is its purpose."""
 
     truth: SimulatedJob
     job: Job
@@ -66,23 +67,28 @@ class JobState:
     pods: tuple[BoundPod, ...] = ()
     coming: tuple[BoundPod, ...] = ()
     moving_to: Counts | None = None
-    measures: bool = False
-    deeds: Deeds = field(default_factory=Deeds)
+    purpose: RescalePurpose = RescalePurpose.INTERVAL
+    counters: JobCounters = field(default_factory=JobCounters)
     placed_at: float | None = None
     ended_at: float | None = None
     version: int = 0
 
-    @property
-    def history(self) -> JobHistory:
-        """What was done to the job, as decisions need it."""
+    def progress(self, _: float, /) -> TrainingProgress:
+        """What its log tells of the training so far."""
+        return self.training.progress()
+
+    def history(self, _: float, /) -> JobHistory:
+        """What was done to the job so far."""
         return JobHistory(
-            rescales=self.deeds.rescales,
-            last_rescaled_at=self.deeds.last_rescaled_at,
+            rescales=self.counters.rescales,
+            last_rescaled_at=self.counters.last_rescaled_at,
             rescaling_to=self.moving_to,
-            measures=self.measures and self.moving_to is not None,
-            profiling_since=self.deeds.profiling_since,
-            profiled=self.deeds.profiled,
-            own_counts=self.deeds.own_counts if self.job.counts in self.deeds.profiled else None,
+            measures=self.moving_to is not None and self.purpose is RescalePurpose.PROFILING,
+            profiling_since=self.counters.profiling_since,
+            profiled=self.counters.profiled,
+            own_counts=self.counters.own_counts
+            if self.job.counts in self.counters.profiled
+            else None,
         )
 
     @property
@@ -97,13 +103,13 @@ class JobState:
 
 
 @dataclass(frozen=True, slots=True)
-class Seats:
-    """Where the replicas of one job go. ``free_at``: when the room is really left by those who hold
-    it now."""
+class Move:
+    """Where the replicas of a job go; the pods that are there now have left by ``free_at``."""
 
     counts: Counts
-    held: tuple[Held, ...]
+    placement: tuple[Held, ...]
     free_at: float
+    purpose: RescalePurpose = RescalePurpose.INTERVAL
 
 
 class SimulatedCluster:
@@ -162,31 +168,30 @@ class SimulatedCluster:
         already."""
         return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
 
-    def move(self, state: JobState, seats: Seats, *, measures: bool = False) -> None:
-        """Give a job this room at these counts, instead of what it has; it stops training until it
-        is there.
+    def move(self, state: JobState, move: Move) -> None:
+        """Stop a job and start it at other counts and in other room, once that has been left.
 
-        Its present pods leave in ``leaving_seconds``; ``seats.free_at`` may be later.
+        Its present pods leave in ``leaving_seconds``; ``move.free_at`` may be later.
         """
         assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
         at = self.now
         state.training.stop(at)
         had_room, trained = bool(state.pods), state.training.trained_seconds > 0
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_room else 0.0
-        clear_at = max(at + leaving, seats.free_at)
-        changes = seats.counts != state.job.counts
-        state.job = replace(state.job, counts=seats.counts)
-        state.coming = tuple(_pod(held) for held in seats.held)
+        clear_at = max(at + leaving, move.free_at)
+        changes = move.counts != state.job.counts
+        state.job = replace(state.job, counts=move.counts)
+        state.coming = tuple(_pod(held) for held in move.placement)
         state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
         state.ready_at = max(at + self._cost(state, had_room, trained), clear_at)
         if not had_room:
             state.ready_at = clear_at + self._cost(state, had_room, trained)
         state.phase, state.phase_ends_at = Phase.CLEARING, clear_at
-        state.moving_to = seats.counts if had_room or changes else None
-        state.measures = measures
-        state.deeds = replace(
-            state.deeds,
-            restarts=state.deeds.restarts + (had_room and trained),
+        state.moving_to = move.counts if had_room or changes else None
+        state.purpose = move.purpose
+        state.counters = replace(
+            state.counters,
+            restarts=state.counters.restarts + (had_room and trained),
             profiling_since=None,
         )
         if clear_at <= at:
@@ -200,7 +205,9 @@ class SimulatedCluster:
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds)
         state.coming, state.moving_to = (), None
         state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
-        state.deeds = replace(state.deeds, pauses=state.deeds.pauses + 1, profiling_since=None)
+        state.counters = replace(
+            state.counters, pauses=state.counters.pauses + 1, profiling_since=None
+        )
         self._note(state)
 
     def present(self) -> Iterator[BoundPod]:
@@ -261,13 +268,13 @@ class SimulatedCluster:
         moved, state.moving_to = state.moving_to, None
         if moved is None:
             return
-        deeds = state.deeds
-        if state.measures:
-            state.deeds = replace(deeds, profiling_since=at)
-        else:
-            state.deeds = replace(
-                deeds, rescales=deeds.rescales + 1, last_rescaled_at=at, own_counts=None
-            )
+        counters = state.counters
+        if state.purpose is RescalePurpose.PROFILING:
+            state.counters = replace(counters, profiling_since=at)
+            return
+        state.counters = replace(
+            counters, rescales=counters.rescales + 1, last_rescaled_at=at, own_counts=None
+        )
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at

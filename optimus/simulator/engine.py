@@ -17,11 +17,11 @@ from optimus.jobs import Counts, Job
 from optimus.models.experiment_design import next_sample
 from optimus.placement.gang import PlacementRule
 from optimus.simulator.cluster import JobState, SimulatedCluster
-from optimus.simulator.forecast_log import Guess
+from optimus.simulator.forecast_log import LoggedForecast
 from optimus.simulator.forecasts import Fitted, ForecastSource, Insight
 from optimus.simulator.jobs import SimulatedJob, Workload
-from optimus.simulator.live_scheduler import OnlineRules
-from optimus.simulator.published import PublishedRules
+from optimus.simulator.live_scheduler import LiveConfig
+from optimus.simulator.paper_scheduler import PaperConfig
 from optimus.simulator.results import Moment, Simulation
 from optimus.simulator.speeds import EmptyCluster
 from optimus.simulator.training import Training
@@ -34,7 +34,7 @@ class CannotRun(ValueError):
 class Scheduler(Protocol):
     """What decides on the simulated cluster."""
 
-    guesses: list[Guess]
+    forecasts: list[LoggedForecast]
 
     def wakes_at(self, cluster: SimulatedCluster) -> float:
         """When to act next even if nothing happens."""
@@ -68,7 +68,7 @@ class Approach:
     name: str
     policy: AllocationPolicy
     placement: PlacementRule
-    rules: OnlineRules | PublishedRules
+    rules: LiveConfig | PaperConfig
     forecasts: ForecastSource = field(default_factory=Fitted)
     pre_run: PreRun | None = None
     leaving_seconds: float = 10.0
@@ -98,7 +98,7 @@ def simulate(
         if watch is not None:
             watch(loop.cluster)
     return Simulation.of(
-        (approach.name, workload.name, seed), loop.cluster, loop.timeline, loop.scheduler.guesses
+        (approach.name, workload.name, seed), loop.cluster, loop.timeline, loop.scheduler.forecasts
     )
 
 

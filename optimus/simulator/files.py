@@ -131,19 +131,19 @@ def _moments(found: Simulation) -> Iterable[Sequence[object]]:
 
 def _forecasts(found: Simulation) -> Iterable[Sequence[object]]:
     ends = {job.uid: job.finished_at for job in found.jobs}
-    for guess in found.guesses:
-        seconds = (guess.remaining_seconds, ends[guess.uid] - guess.at)
+    for forecast in found.forecasts:
+        seconds = (forecast.remaining_seconds, ends[forecast.uid] - forecast.at)
         yield (
             found.policy,
             found.seed,
-            guess.uid,
-            _seconds(guess.at),
-            f"{guess.progress:.6f}",
+            forecast.uid,
+            _seconds(forecast.at),
+            f"{forecast.progress:.6f}",
             *map(_seconds, seconds),
-            f"{guess.total_epochs:.3f}",
-            guess.true_epochs,
-            f"{guess.steps_per_second:.6g}",
-            f"{guess.true_steps_per_second:.6g}",
+            f"{forecast.total_epochs:.3f}",
+            forecast.true_epochs,
+            f"{forecast.steps_per_second:.6g}",
+            f"{forecast.true_steps_per_second:.6g}",
         )
 
 

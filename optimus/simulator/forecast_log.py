@@ -1,19 +1,18 @@
 """What was foretold when, to be compared with what came: remaining time, epochs, speed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from optimus.errors import NotReady
-from optimus.jobs import Counts, Job
-from optimus.models.forecast import Forecast, ForecastFn
-from optimus.progress.types import TrainingProgress
+from optimus.jobs import Counts
+from optimus.models.forecast import Forecast
 from optimus.simulator.cluster import JobState
 from optimus.simulator.forecasts import epochs_left
 from optimus.simulator.speeds import EmptyCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class LoggedForecast:
     """One job's forecast at the instant ``at``, for the counts decided then, beside the truth.
 
     ``progress`` is the true part of its epochs that was done. ``total_epochs`` and
@@ -41,42 +40,30 @@ class Guess:
         return self.steps_per_second / self.true_steps_per_second - 1
 
 
-@dataclass(slots=True)
-class Noting:
-    """A forecaster that keeps what it said, by UID."""
-
-    forecast: ForecastFn
-    said: dict[str, Forecast] = field(default_factory=dict)
-
-    def __call__(self, job: Job, progress: TrainingProgress, /) -> Forecast | NotReady:
-        """What the forecaster says."""
-        forecast = self.forecast(job, progress)
-        if not isinstance(forecast, NotReady):
-            self.said[job.uid] = forecast
-        return forecast
-
-
-def guesses(
+def log_forecasts(
     states: Mapping[str, JobState],
-    noting: Noting,
+    forecasts: Mapping[str, Forecast | NotReady],
     decided: Mapping[str, Counts],
     empty: EmptyCluster,
-) -> list[Guess]:
-    """What was said of every job that goes on, at the counts decided for it."""
-    found = []
+) -> list[LoggedForecast]:
+    """The forecasts of all jobs that go on, at the counts decided for them."""
+    logged = []
     for uid, counts in sorted(decided.items()):
-        forecast, state = noting.said.get(uid), states.get(uid)
-        if forecast is not None and state is not None and not forecast.goal_met:
-            found.append(_guess(state, forecast, counts, empty))
-    return [each for each in found if each.true_steps_per_second > 0]
+        forecast, state = forecasts.get(uid), states.get(uid)
+        if state is None or isinstance(forecast, NotReady | None) or forecast.goal_met:
+            continue
+        logged.append(_logged(state, forecast, counts, empty))
+    return [each for each in logged if each.true_steps_per_second > 0]
 
 
-def _guess(state: JobState, forecast: Forecast, counts: Counts, empty: EmptyCluster) -> Guess:
+def _logged(
+    state: JobState, forecast: Forecast, counts: Counts, empty: EmptyCluster
+) -> LoggedForecast:
     training = state.training
     servers = training.run.servers if training.run and training.run.counts == counts else None
     servers = servers or empty.servers(state.job, counts)
     true_speed = training.truth.speed.steps_per_second(servers) if servers else 0.0
-    return Guess(
+    return LoggedForecast(
         state.job.uid,
         training.at,
         training.epochs / training.end_epochs,

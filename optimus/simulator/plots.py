@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.simulator.forecast_log import Guess
+from optimus.simulator.forecast_log import LoggedForecast
 from optimus.simulator.results import Moment, Simulation
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def forecasts(figure: "Figure", found: Sequence[Simulation]) -> None:
     groups = {
         policy: those
         for policy, those in _by_policy(found).items()
-        if any(each.guesses for each in those)
+        if any(each.forecasts for each in those)
     }
     if not groups:
         for axes in (left, right):
@@ -166,7 +166,10 @@ def _foretold(axes: "Axes", policy: str, those: Sequence[Simulation], number: in
 
 def _remaining(found: Simulation) -> list[tuple[float, float]]:
     ends = {job.uid: job.finished_at for job in found.jobs}
-    pairs = [(guess.remaining_seconds, ends[guess.uid] - guess.at) for guess in found.guesses]
+    pairs = [
+        (forecast.remaining_seconds, ends[forecast.uid] - forecast.at)
+        for forecast in found.forecasts
+    ]
     return [pair for pair in pairs if min(pair) > _LEAST_MINUTES * 60 and max(pair) < np.inf]
 
 
@@ -183,18 +186,20 @@ def _finish_foretold(axes: "Axes") -> None:
 
 
 def _errors(axes: "Axes", policy: str, those: Sequence[Simulation], number: int) -> None:
-    guesses = [guess for each in those for guess in each.guesses]
-    middles, low, median, high = _bands(guesses)
+    forecasts = [forecast for each in those for forecast in each.forecasts]
+    middles, low, median, high = _bands(forecasts)
     colour = _COLOURS[number % len(_COLOURS)]
     axes.fill_between(middles, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(middles, median, marker="o", markersize=3, label=policy, **_line(number))
 
 
-def _bands(guesses: Sequence[Guess]) -> tuple[Values, Values, Values, Values]:
+def _bands(forecasts: Sequence[LoggedForecast]) -> tuple[Values, Values, Values, Values]:
     """By tenths of the progress: 10 %, 50 % and 90 % of the errors in each tenth that has any."""
     tenths: dict[int, list[float]] = {}
-    for guess in guesses:
-        tenths.setdefault(min(int(guess.progress * 10), 9), []).append(guess.convergence_error)
+    for forecast in forecasts:
+        tenths.setdefault(min(int(forecast.progress * 10), 9), []).append(
+            forecast.convergence_error
+        )
     kept = sorted(tenths)
     low, median, high = np.array([np.percentile(tenths[each], (10, 50, 90)) for each in kept]).T
     return np.array([(each + 0.5) / 10 for each in kept]), low, median, high

@@ -6,13 +6,14 @@ paper says so."""
 
 from dataclasses import replace
 
+from optimus.interval.driver import DriverConfig
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
 from optimus.policies import PLACED_BY, POLICIES
 from optimus.simulator.engine import Approach, PreRun
 from optimus.simulator.forecasts import Fitted, ForecastSource, Truth
-from optimus.simulator.live_scheduler import OnlineRules
-from optimus.simulator.published import PublishedRules
+from optimus.simulator.live_scheduler import LiveConfig
+from optimus.simulator.paper_scheduler import PaperConfig
 
 _BLIND = frozenset({"drf", "fifo"})
 _ONLINE = frozenset({"optimus"})
@@ -33,9 +34,9 @@ def approach(
         name=name,
         policy=POLICIES[name](),
         placement=placement or PLACEMENT_RULES[PLACED_BY[name]],
-        rules=OnlineRules(measures=not knows)
+        rules=LiveConfig(driver=DriverConfig(early_after_each_run=True, measures=not knows))
         if online
-        else PublishedRules(looks_ahead=looks_ahead),
+        else PaperConfig(looks_ahead=looks_ahead),
         forecasts=forecasts,
         pre_run=PreRun() if looks_ahead and not online and not knows else None,
     )
@@ -44,6 +45,8 @@ def approach(
 def with_pre_run(usual: Approach, pre_run: PreRun) -> Approach:
     """The same approach, its speeds measured before a job starts and not by profiling runs."""
     rules = usual.rules
-    if isinstance(rules, OnlineRules):
-        rules = replace(rules, profiling=replace(rules.profiling, runs=0))
+    if isinstance(rules, LiveConfig):
+        interval = rules.driver.interval
+        interval = replace(interval, profiling=replace(interval.profiling, runs=0))
+        rules = replace(rules, driver=replace(rules.driver, interval=interval))
     return replace(usual, rules=rules, pre_run=pre_run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from optimus.jobs import Role
 from optimus.resources import CPU, NONE, Resources, total
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
-from optimus.simulator.forecast_log import Guess
+from optimus.simulator.forecast_log import LoggedForecast
 
 GPU = "nvidia.com/gpu"
 
@@ -50,9 +50,9 @@ class JobRecord:
             finished_at=state.ended_at,
             trained_seconds=state.training.trained_seconds,
             epochs=state.training.end_epochs,
-            restarts=state.deeds.restarts,
-            profiling_runs=len(state.deeds.profiled),
-            pauses=state.deeds.pauses,
+            restarts=state.counters.restarts,
+            profiling_runs=len(state.counters.profiled),
+            pauses=state.counters.pauses,
         )
 
 
@@ -124,7 +124,7 @@ class Simulation:
     capacity: Resources
     jobs: tuple[JobRecord, ...]
     timeline: tuple[Moment, ...]
-    guesses: tuple[Guess, ...]
+    forecasts: tuple[LoggedForecast, ...]
 
     @classmethod
     def of(
@@ -132,7 +132,7 @@ class Simulation:
         who: tuple[str, str, int],
         cluster: SimulatedCluster,
         timeline: list[Moment],
-        told: list[Guess],
+        told: list[LoggedForecast],
     ) -> "Simulation":
         """The results of a simulation that has come to its end."""
         jobs = sorted(

@@ -92,9 +92,11 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
             sum(job.profiling_runs for job in found.jobs) / len(found.jobs)
         ),
         "pauses_per_job": lambda found: sum(job.pauses for job in found.jobs) / len(found.jobs),
-        "speed_error": _mean_error(lambda found: [guess.speed_error for guess in found.guesses]),
+        "speed_error": _mean_error(
+            lambda found: [forecast.speed_error for forecast in found.forecasts]
+        ),
         "convergence_error": _mean_error(
-            lambda found: [guess.convergence_error for guess in found.guesses]
+            lambda found: [forecast.convergence_error for forecast in found.forecasts]
         ),
     }
 )

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from optimus.interval.capacity_plan import Held
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
-from optimus.simulator.cluster import JobState, Phase, Seats, SimulatedCluster
+from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.training import Training
 from optimus.snapshot import ReplicaId
 from tests.unit.simulator.worlds import PS, WORKER, Recipe, job, nodes
@@ -24,20 +25,25 @@ def arrived(
     return state
 
 
-def seats(state: JobState, *where: str, free_at: float = 0.0) -> Seats:
+def move_to(
+    state: JobState,
+    *where: str,
+    free_at: float = 0.0,
+    purpose: RescalePurpose = RescalePurpose.INTERVAL,
+) -> Move:
     """A PS on the first of these nodes, and a worker on each of the others."""
     held = [Held(ReplicaId(state.job.uid, Role.PS, 0), where[0], PS)]
     held += [
         Held(ReplicaId(state.job.uid, Role.WORKER, n), node, WORKER)
         for n, node in enumerate(where[1:])
     ]
-    return Seats(Counts(1, len(where) - 1), tuple(held), free_at)
+    return Move(Counts(1, len(where) - 1), tuple(held), free_at, purpose)
 
 
 def running() -> tuple[SimulatedCluster, JobState]:
     cluster = SimulatedCluster(nodes(2), LEAVING)
     state = arrived(cluster)
-    cluster.move(state, seats(state, "node-0", "node-0"))
+    cluster.move(state, move_to(state, "node-0", "node-0"))
     cluster.advance(START + 100)
     cluster.catch_up()
     return cluster, state
@@ -47,7 +53,7 @@ class TestAFirstStart:
     def test_it_takes_room_at_once_and_trains_when_its_pods_have_started(self) -> None:
         cluster = SimulatedCluster(nodes(2), LEAVING)
         state = arrived(cluster)
-        cluster.move(state, seats(state, "node-0", "node-1"))
+        cluster.move(state, move_to(state, "node-0", "node-1"))
         assert cluster.used() == {"node-0": PS, "node-1": WORKER}
         assert (state.phase, cluster.next_at) == (Phase.STARTING, START)
         cluster.advance(START)
@@ -58,7 +64,7 @@ class TestAFirstStart:
     def test_it_waits_until_others_have_left_the_room(self) -> None:
         cluster = SimulatedCluster(nodes(2), LEAVING)
         state = arrived(cluster)
-        cluster.move(state, seats(state, "node-0", "node-0", free_at=8.0))
+        cluster.move(state, move_to(state, "node-0", "node-0", free_at=8.0))
         assert cluster.used() == {"node-0": NONE, "node-1": NONE}
         assert cluster.room(Theorem1()).free["node-0"] == Resources(cpu=2000)
         cluster.advance(8.0)
@@ -68,7 +74,11 @@ class TestAFirstStart:
 
     def test_it_counts_as_no_rescale(self) -> None:
         _, state = running()
-        assert (state.deeds.rescales, state.deeds.restarts, state.history.rescaling_to) == (
+        assert (
+            state.counters.rescales,
+            state.counters.restarts,
+            state.history(0.0).rescaling_to,
+        ) == (
             0,
             0,
             None,
@@ -78,7 +88,7 @@ class TestAFirstStart:
 class TestARescale:
     def test_the_old_pods_hold_their_room_until_they_have_left(self) -> None:
         cluster, state = running()
-        cluster.move(state, seats(state, "node-1", "node-1", "node-1"))
+        cluster.move(state, move_to(state, "node-1", "node-1", "node-1"))
         assert state.training.run is None
         assert cluster.used() == {"node-0": PS + WORKER, "node-1": NONE}
         free = cluster.room(Theorem1()).free
@@ -89,10 +99,10 @@ class TestARescale:
     def test_training_stands_still_for_as_long_as_a_rescale_takes(self) -> None:
         cluster, state = running()
         began, steps = cluster.now, state.training.steps
-        cluster.move(state, seats(state, "node-1", "node-1", "node-1"))
-        on_its_way = state.history
+        cluster.move(state, move_to(state, "node-1", "node-1", "node-1"))
+        on_its_way = state.history(0.0)
         cluster.advance(began + RESCALE)
-        arrived_there = state.history
+        arrived_there = state.history(0.0)
         assert (on_its_way.rescaling_to, arrived_there.rescaling_to) == (Counts(1, 2), None)
         assert (state.training.steps, state.phase) == (steps, Phase.TRAINING)
         assert (arrived_there.rescales, arrived_there.last_rescaled_at) == (1, began + RESCALE)
@@ -103,24 +113,29 @@ class TestARescale:
     def test_one_that_measures_begins_a_profiling_run_and_is_counted_apart(self) -> None:
         cluster, state = running()
         began = cluster.now
-        cluster.move(state, seats(state, "node-1", "node-1", "node-1"), measures=True)
+        cluster.move(
+            state, move_to(state, "node-1", "node-1", "node-1", purpose=RescalePurpose.PROFILING)
+        )
         cluster.advance(began + RESCALE)
-        history = state.history
+        history = state.history(0.0)
         assert (history.profiling_since, history.rescales, history.last_rescaled_at) == (
             began + RESCALE,
             0,
             None,
         )
-        assert state.deeds.restarts == 1
+        assert state.counters.restarts == 1
 
     def test_where_its_user_had_it_is_told_until_an_interval_moves_it(self) -> None:
         cluster, state = running()
-        state.deeds = replace(state.deeds, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
-        told = [state.history.own_counts]
-        for measures, node in ((True, "node-1"), (False, "node-0")):
-            cluster.move(state, seats(state, node, node, node), measures=measures)
+        state.counters = replace(state.counters, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
+        told = [state.history(0.0).own_counts]
+        for purpose, node in (
+            (RescalePurpose.PROFILING, "node-1"),
+            (RescalePurpose.INTERVAL, "node-0"),
+        ):
+            cluster.move(state, move_to(state, node, node, node, purpose=purpose))
             cluster.advance(cluster.now + RESCALE)
-            told.append(state.history.own_counts)
+            told.append(state.history(0.0).own_counts)
         assert told == [None, Counts(1, 1), None]
 
 
@@ -135,9 +150,9 @@ class TestAPause:
         cluster.advance(began + LEAVING)
         assert (state.phase, cluster.used()["node-0"]) == (Phase.WAITING, NONE)
         cluster.advance(began + 500)
-        cluster.move(state, seats(state, "node-1", "node-1", free_at=cluster.now))
+        cluster.move(state, move_to(state, "node-1", "node-1", free_at=cluster.now))
         assert cluster.next_at == began + 500 + RESCALE - LEAVING
-        assert state.deeds.pauses == 1
+        assert state.counters.pauses == 1
 
 
 class TestTime:

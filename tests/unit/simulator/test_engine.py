@@ -16,8 +16,8 @@ from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import Approach, CannotRun, PreRun, simulate
 from optimus.simulator.forecasts import Truth
 from optimus.simulator.jobs import Straggling, Workload
+from optimus.simulator.paper_scheduler import PaperConfig
 from optimus.simulator.presets import approach, with_pre_run
-from optimus.simulator.published import PublishedRules
 from tests.unit.simulator.worlds import Loss, Recipe, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
@@ -38,7 +38,7 @@ class Scripted:
 
 
 def published(*script: dict[str, Counts], trims: bool = True) -> Approach:
-    rules = PublishedRules(looks_ahead=False, trims=trims)
+    rules = PaperConfig(looks_ahead=False, trims=trims)
     return Approach(name="scripted", policy=Scripted(*script), placement=Theorem1(), rules=rules)
 
 

@@ -5,14 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from optimus.allocation import Allocation, AllocationProblem
+from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem
 from optimus.interval import IntervalConfig
+from optimus.interval.driver import DriverConfig
 from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
+from optimus.policies.optimus import OptimusPolicy
 from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import Approach, simulate
 from optimus.simulator.forecasts import Truth
-from optimus.simulator.live_scheduler import OnlineRules
+from optimus.simulator.live_scheduler import LiveConfig
 from optimus.simulator.presets import approach
 from optimus.simulator.results import Simulation
 from tests.unit.simulator.worlds import Recipe, Speed, job, nodes, workload
@@ -49,11 +51,14 @@ class Diary:
         return next(at for at, *seen in self.entries if seen == [phase, counts])
 
 
-def knowing(policy: object, **rules: object) -> Approach:
-    online = replace(OnlineRules(measures=False), **rules)  # type: ignore[arg-type]  # a test's words
+def knowing(policy: AllocationPolicy, interval: IntervalConfig | None = None) -> Approach:
+    driver = DriverConfig(
+        interval=interval or IntervalConfig(), measures=False, early_after_each_run=True
+    )
+    live = LiveConfig(driver=driver)
     return Approach(
-        name="asked", policy=policy, placement=Theorem1(), rules=online, forecasts=Truth()  # type: ignore[arg-type]
-    )  # fmt: skip
+        name="asked", policy=policy, placement=Theorem1(), rules=live, forecasts=Truth()
+    )
 
 
 def intervals(recipes: Sequence[Recipe]) -> list[frozenset[str]]:
@@ -175,8 +180,8 @@ def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:
     only = workload(job("a", Recipe(epochs=100)), on=nodes(4))
 
     def found(seconds: float) -> Simulation:
-        rules = OnlineRules(measures=False, interval=IntervalConfig(rescale_seconds=seconds))
-        return simulate(only, replace(approach("optimus", Truth()), rules=rules), 1)
+        interval = IntervalConfig(rescale_seconds=seconds)
+        return simulate(only, knowing(OptimusPolicy(), interval), 1)
 
     assert found(60.0).jobs[0].restarts > 0
     assert found(1000.0).jobs[0].restarts == 0

@@ -17,7 +17,7 @@ from optimus.simulator.files import (
     table,
     write,
 )
-from optimus.simulator.forecast_log import Guess
+from optimus.simulator.forecast_log import LoggedForecast
 from optimus.simulator.plots import PLOTS, completion_and_tasks
 from optimus.simulator.results import GPU, JobRecord, Moment, Simulation
 from optimus.simulator.summary import FIGURES, Estimate, summarise
@@ -50,11 +50,11 @@ def simulation(
 ) -> Simulation:
     jobs = tuple(record(f"job-{n}", 10.0, end) for n, end in enumerate(ends))
     timeline = (moment(10.0, 1000, 0), moment(60.0, 5000, 2), moment(max(ends), 0, 0))
-    guesses = (
-        Guess("job-0", 20.0, 0.5, 80.0, 12.0, 10, 1.1, 1.0),
-        Guess("job-1", 20.0, 0.5, 50.0, 9.0, 10, 0.7, 1.0),
+    forecasts = (
+        LoggedForecast("job-0", 20.0, 0.5, 80.0, 12.0, 10, 1.1, 1.0),
+        LoggedForecast("job-1", 20.0, 0.5, 50.0, 9.0, 10, 0.7, 1.0),
     )
-    return Simulation(policy, "test", seed, CAPACITY, jobs, timeline, guesses)
+    return Simulation(policy, "test", seed, CAPACITY, jobs, timeline, forecasts)
 
 
 class TestFigures:
@@ -79,7 +79,7 @@ class TestFigures:
         assert FIGURES[name](simulation()) == pytest.approx(value)
 
     def test_a_policy_without_forecasts_has_no_error_of_them(self) -> None:
-        silent = replace(simulation(), guesses=())
+        silent = replace(simulation(), forecasts=())
         assert FIGURES["speed_error"](silent) is None
         assert summarise([silent])[0].figures["speed_error"].mean is None
 
@@ -134,10 +134,10 @@ class TestFiles:
     def test_the_json_holds_every_figure_and_no_number_that_json_does_not_know(
         self, tmp_path: Path
     ) -> None:
-        write([replace(simulation(), guesses=())], tmp_path)
+        write([replace(simulation(), forecasts=())], tmp_path)
         read = json.loads((tmp_path / "results.json").read_text())
         assert read == json.loads(
-            json.dumps(results([replace(simulation(), guesses=())]), allow_nan=False)
+            json.dumps(results([replace(simulation(), forecasts=())]), allow_nan=False)
         )
         assert set(read["policies"]["ours"]["figures"]) == set(FIGURES)
         assert read["policies"]["ours"]["figures"]["speed_error"] == {
@@ -148,7 +148,7 @@ class TestFiles:
         }
 
     def test_the_table_has_a_line_for_each_policy(self) -> None:
-        lines = table([simulation("ours"), replace(simulation("drf"), guesses=())]).splitlines()
+        lines = table([simulation("ours"), replace(simulation("drf"), forecasts=())]).splitlines()
         assert [line.split()[0] for line in lines] == ["policy", "ours", "drf"]
         assert lines[2].split()[-2:] == ["-", "-"]
 
@@ -168,7 +168,7 @@ class TestPlots:
 
     def test_policies_without_forecasts_are_said_to_have_none(self) -> None:
         figure = Figure()
-        PLOTS["forecasts"](figure, [replace(simulation(), guesses=())])
+        PLOTS["forecasts"](figure, [replace(simulation(), forecasts=())])
         assert "none of these policies makes forecasts" in {
             text.get_text() for text in figure.get_axes()[0].texts
         }

@@ -19,13 +19,15 @@ from optimus.interval.capacity_plan import CapacityPlan, schedulable_capacity
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.placement.gang import Gang
-from optimus.simulator.cluster import JobState, Phase, Seats, SimulatedCluster
-from optimus.simulator.forecast_log import Guess, Noting, guesses
+from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
+from optimus.simulator.forecast_log import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
+
+_Forecasts = Mapping[str, Forecast | NotReady]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRules:
+class PaperConfig:
     """What the paper leaves to settings."""
 
     interval_seconds: float = 600.0
@@ -39,16 +41,16 @@ class PublishedRules:
     pauses it until the next interval; but a policy that fills the cluster to its brim then leaves a
     job paused for ever, when the last tasks of it would have to be split over two servers."""
 
-    def scheduler(self, methods: Strategies, empty: EmptyCluster) -> "AsPublished":
+    def scheduler(self, methods: Strategies, empty: EmptyCluster) -> "PaperScheduler":
         """The scheduler that keeps to these rules."""
-        return AsPublished(self, methods, empty)
+        return PaperScheduler(self, methods, empty)
 
 
-class AsPublished:
+class PaperScheduler:
     """Decides every interval from scratch."""
 
-    def __init__(self, rules: PublishedRules, methods: Strategies, empty: EmptyCluster) -> None:
-        self.guesses: list[Guess] = []
+    def __init__(self, rules: PaperConfig, methods: Strategies, empty: EmptyCluster) -> None:
+        self.forecasts: list[LoggedForecast] = []
         self._rules, self._methods, self._empty = rules, methods, empty
         self._planned = -1
 
@@ -70,10 +72,10 @@ class AsPublished:
             return
         self._planned = number
         cluster.catch_up()
-        noting = Noting(self._methods.forecast)
-        wanted = self._allocate(cluster, noting)
+        forecasts = self._forecasts(cluster)
+        wanted = self._allocate(cluster, forecasts)
         states = {state.job.uid: state for state in cluster.visible}
-        self.guesses += guesses(states, noting, wanted, self._empty)
+        self.forecasts += log_forecasts(states, forecasts, wanted, self._empty)
         self._place(cluster, wanted)
 
     def _number(self, now: float) -> int:
@@ -84,9 +86,18 @@ class AsPublished:
         """Whether an interval begins now."""
         return abs(now / self._rules.interval_seconds - self._number(now)) < _SLACK
 
-    def _allocate(self, cluster: SimulatedCluster, noting: Noting) -> Mapping[str, Counts]:
+    def _forecasts(self, cluster: SimulatedCluster) -> _Forecasts:
+        if not self._rules.looks_ahead:
+            return {}
+        forecast = self._methods.forecast
+        return {
+            state.job.uid: forecast(state.job, state.training.progress())
+            for state in cluster.visible
+        }
+
+    def _allocate(self, cluster: SimulatedCluster, forecasts: _Forecasts) -> Mapping[str, Counts]:
         """Counts for every job that gets any."""
-        candidates = [self._candidate(state, noting) for state in cluster.visible]
+        candidates = [self._candidate(state, forecasts) for state in cluster.visible]
         capacity = schedulable_capacity(cluster.nodes)
         room, wanted = capacity, dict[str, Counts]()
         for state, candidate in zip(cluster.visible, candidates, strict=True):
@@ -97,12 +108,12 @@ class AsPublished:
         allocation = self._methods.policy.allocate(AllocationProblem(room, capacity, known))
         return {**wanted, **allocation.counts}
 
-    def _candidate(self, state: JobState, noting: Noting) -> Candidate | None:
+    def _candidate(self, state: JobState, forecasts: _Forecasts) -> Candidate | None:
         """The job as its user submitted it, to be given counts; ``None`` without the forecast that
         it takes."""
         if not self._rules.looks_ahead:
             return Candidate(state.truth.job, _UNKNOWN, running=state.has_room)
-        forecast = noting(state.job, state.training.progress())
+        forecast = forecasts[state.job.uid]
         if isinstance(forecast, NotReady):
             return None
         return Candidate(state.truth.job, forecast, state.has_room)
@@ -127,7 +138,7 @@ class AsPublished:
             job = jobs[state.job.uid]
             counts = self._fit(room, job) if state.job.uid in wanted else None
             if counts is not None:
-                cluster.move(state, Seats(counts, room.held[job.uid], free_at))
+                cluster.move(state, Move(counts, room.held[job.uid], free_at))
             elif state.has_room:
                 cluster.pause(state)
 
