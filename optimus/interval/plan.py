@@ -66,6 +66,7 @@ def plan_interval(
         for view, job in zip(views, jobs, strict=True)
         if view.job.goal is not None
     ]
+    # A return keeps the position of the decision that it replaces.
     decisions.sort(key=lambda each: (_ORDER[each[1].action], each[1].uid))
     decided = [decide_after_profiling(*each, config.profiling) for each in decisions]
     return IntervalPlan(interval_id, at, tuple(decided), plan)
