@@ -149,8 +149,7 @@ def _controller(
     decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
     parts = Components(caches, logs, decider, rescales, reporting, metrics)
     timing = Timing(
-        tick_seconds=settings.tick_seconds,
-        half_bound_seconds=settings.start_timeout_seconds,
+        tick_seconds=settings.tick_seconds, half_bound_seconds=settings.start_timeout_seconds
     )
     return Controller(parts, timing, clock, dry_run=settings.dry_run)
 

@@ -94,13 +94,7 @@ class _Cluster:
 class Decider:
     """Takes the driver's steps and carries out their instructions."""
 
-    def __init__(
-        self,
-        config: DecisionConfig,
-        metrics: Metrics,
-        *,
-        dry_run: bool,
-    ) -> None:
+    def __init__(self, config: DecisionConfig, metrics: Metrics, *, dry_run: bool) -> None:
         self._config, self._metrics, self._dry_run = config, metrics, dry_run
         self._alive: Callable[[], None] = lambda: None
         self._managed: Mapping[str, JobState] = {}

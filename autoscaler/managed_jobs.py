@@ -12,14 +12,7 @@ from msgspec.structs import replace
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run, run_of
 from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
-from autoscaler.rescale.machine import (
-    End,
-    ObservedJob,
-    Outcome,
-    Rescale,
-    RescaleRecord,
-    adopt,
-)
+from autoscaler.rescale.machine import End, ObservedJob, Outcome, Rescale, RescaleRecord, adopt
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.allocation.placement_failures import recent_failures
 from optimus.errors import NotReady

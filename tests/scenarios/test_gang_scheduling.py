@@ -45,8 +45,7 @@ def test_a_waiting_job_is_quiet_and_says_the_same_at_every_try(scenario: Scenari
         scenario.wait_refused(second, "does not fit as a whole")
         scenario.touch_node("train-1")  # kube-scheduler tries every refused pod again
         scenario.wait(
-            lambda: history.quiet_seconds() > 4,
-            "nothing is written on the waiting pods any more",
+            lambda: history.quiet_seconds() > 4, "nothing is written on the waiting pods any more"
         )
     for name, sentences in history.refusals().items():
         assert len([each for each in sentences if "does not fit" in each]) <= 1, (name, sentences)

@@ -9,10 +9,7 @@ from tests.e2e.frameworks.rescale_run import RescaleRun
 from tests.e2e.frameworks.trainer_log import present_losses, steps_per_second
 from tests.harness.api import Json
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(1200),
-]  # the first test waits for the whole run
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]  # the first test waits for the whole run
 
 SPREAD_OF = 20
 EPOCH_TOLERANCE = 0.01

@@ -5,10 +5,7 @@ A resume that finds a pod of the old run fails the job, as the real operator doe
 
 from dataclasses import dataclass, field
 
-from autoscaler.rescale.machine import (
-    ObservedJob,
-    ObservedPods,
-)
+from autoscaler.rescale.machine import ObservedJob, ObservedPods
 from optimus.jobs import Counts
 
 BEFORE, TARGET = Counts(1, 2), Counts(2, 3)
