@@ -1,4 +1,4 @@
-"""``python -m autoscaler``: reads its settings, connects, and runs until it is told to stop."""
+"""``python -m autoscaler``: reads its settings, connects and runs until it is stopped."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, parse
 from autoscaler.web import create_app
-from optimus.interval import IntervalConfig, IntervalPlan
+from optimus.interval import IntervalConfig
 from optimus.interval.driver import DriverConfig
 from optimus.interval.profiling import ProfilingRules
 from optimus.kube.client import Client, connect
@@ -41,11 +41,10 @@ from optimus.runtime.settings import SettingsError, address
 _LOG = logging.getLogger("autoscaler")
 _SYNC_SECONDS = 60.0
 _STUCK_TICKS = 60
-"""After so many ticks' time without a tick the process says that it is not healthy, and is
-restarted."""
+"""After so many ticks' time without a tick the process is unhealthy, and is restarted."""
+
 _ROOM_TICKS = 10
-"""In one-shot mode: for so many ticks after the last rescale has ended, the room of the next may
-still become free."""
+"""With --once: so many ticks after a rescale has ended, the room of the next may become free."""
 
 
 def main(arguments: list[str]) -> int:
@@ -55,10 +54,9 @@ def main(arguments: list[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # probes every few seconds are no news
+    line_format = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=settings.log_level.upper(), format=line_format)
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # a probe every few seconds
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -71,94 +69,80 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
-    rules = _job_rules(settings)
-    metrics = Metrics()
-    logs = LogPoller(
-        LogReader(client), readers=settings.log_readers, poll_seconds=settings.log_poll_seconds
-    )
-    with Caches(client, rules, settings.node_selector, settings.node_kind_label) as caches:
+    eligibility, metrics = _eligibility_config(settings), Metrics()
+    poll_seconds = settings.log_poll_seconds
+    poller = LogPoller(LogReader(client), readers=settings.log_readers, poll_seconds=poll_seconds)
+    with (
+        closing(poller) as logs,
+        Caches(client, eligibility, settings.node_selector, settings.node_kind_label) as caches,
+    ):
         controller = _controller(settings, client, caches, logs, metrics)
         for cache in caches.all:
-            metrics.cache_silence.labels(cache.watched.plural).set_function(
-                partial(_silence, cache)
-            )
-        app = create_app(metrics.registry, _healthy(controller, settings), caches.missing)
+            gauge = metrics.cache_silence.labels(cache.watched.plural)
+            gauge.set_function(partial(_silence, cache))
+        unhealthy = partial(_why_unhealthy, controller, settings)
+        app = create_app(metrics.registry, unhealthy, caches.missing)
         with HealthServer(app, *address(settings.listen)) as server:
             _LOG.info("serving /metrics, /healthz and /readyz on port %d", server.port)
-            try:
-                return _loop(settings, controller, caches, stopping)
-            finally:
-                logs.close()
+            return _loop(settings, controller, caches, stopping)
 
 
 def _loop(
     settings: Settings, controller: Controller, caches: Caches, stopping: threading.Event
 ) -> int:
-    told_at = time.monotonic()
+    logged_at = time.monotonic()
     while not caches.wait_synced(1.0):
         if stopping.is_set():
             return 0
-        if time.monotonic() - told_at > _SYNC_SECONDS:
-            told_at = time.monotonic()
+        if time.monotonic() - logged_at > _SYNC_SECONDS:
+            logged_at = time.monotonic()
             _LOG.warning("waiting for the API server: %s", caches.missing())
     if settings.once:
-        return _once(settings, controller, stopping)
+        _once(settings, controller, stopping)
+        return 0
     controller.run(stopping.wait)
     _LOG.info("stopping; rescales under way are recorded in their profiles")
     return 0
 
 
-def _once(settings: Settings, controller: Controller, stopping: threading.Event) -> int:
+def _once(settings: Settings, controller: Controller, stopping: threading.Event) -> None:
     """One interval: read every log once, decide, carry the decisions to their end."""
     plan = controller.tick()
-    if plan is not None:
-        _print(plan)
-    waited = 0
-    while (
-        controller.is_busy or (controller.awaits_room and waited < _ROOM_TICKS)
-    ) and not settings.dry_run:
+    for each in plan.decisions if plan is not None else ():
+        change = f"{each.current} -> {each.counts}"
+        sys.stdout.write(f"{each.key}\t{each.action}\t{change}\t{each.reason}\n")
+    waited_ticks = 0
+    while not settings.dry_run and (
+        controller.is_busy or (controller.awaits_room and waited_ticks < _ROOM_TICKS)
+    ):
         if stopping.wait(settings.tick_seconds):
             break
         controller.tick(decides=False)
-        waited = 0 if controller.is_busy else waited + 1
-    return 0
-
-
-def _print(plan: IntervalPlan) -> None:
-    for decision in plan.decisions:
-        sys.stdout.write(
-            f"{decision.key}\t{decision.action}\t{decision.current} -> "
-            f"{decision.counts}\t{decision.reason}\n"
-        )
+        waited_ticks = 0 if controller.is_busy else waited_ticks + 1
 
 
 def _controller(
     settings: Settings, client: Client, caches: Caches, logs: LogPoller, metrics: Metrics
 ) -> Controller:
-    clock = Clock()
-    reporting = ProfileRecorder(
-        ProfileWriter(client),
-        EventWriter(client, "optimus-autoscaler"),
-        metrics,
-        spacing_seconds=settings.report_seconds,
+    events = EventWriter(client, "optimus-autoscaler")
+    spacing_seconds = settings.report_seconds
+    recorder = ProfileRecorder(
+        ProfileWriter(client), events, metrics, spacing_seconds=spacing_seconds
     )
-    reader = LiveReader(client, _job_rules(settings))
-    rescales = RescaleExecutor(
-        reader, JobWriter(client), reporting, logs, _rescale_config(settings)
-    )
+    reader, config = LiveReader(client, _eligibility_config(settings)), _rescale_config(settings)
+    rescales = RescaleExecutor(reader, JobWriter(client), recorder, logs, config)
     decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
-    parts = Components(caches, logs, decider, rescales, reporting, metrics)
+    components = Components(caches, logs, decider, rescales, recorder, metrics)
     timing = Timing(
         tick_seconds=settings.tick_seconds, half_bound_seconds=settings.start_timeout_seconds
     )
-    return Controller(parts, timing, clock, dry_run=settings.dry_run)
+    return Controller(components, timing, Clock(), dry_run=settings.dry_run)
 
 
-def _job_rules(settings: Settings) -> EligibilityConfig:
+def _eligibility_config(settings: Settings) -> EligibilityConfig:
     major, minor, patch = map(int, settings.operator_version.split("."))
-    return EligibilityConfig(
-        scheduler_name=settings.scheduler_name, operator_version=(major, minor, patch)
-    )
+    version = (major, minor, patch)
+    return EligibilityConfig(scheduler_name=settings.scheduler_name, operator_version=version)
 
 
 def _decision_config(settings: Settings) -> DecisionConfig:
@@ -167,7 +151,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         hysteresis_fraction=settings.least_gain_percent / 100,
         cooldown_seconds=settings.rescale_spacing_seconds,
         profiling=ProfilingRules(
-            # A run that only measures would be left at its counts by a process that decides once.
+            # A process that decides once would leave a job at the counts of its profiling run.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),
             steady_seconds=settings.profiling_seconds,
             run_limit_seconds=5 * settings.profiling_seconds,
@@ -179,7 +163,7 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         POLICIES[settings.policy](),
         Theorem1(),
         forecast_job,
-        # Later than the user is told which line would do: after two intervals.
+        # Later than the Event that names a checkpoint line: after two intervals.
         stale_seconds=3 * settings.interval_seconds,
         driver=DriverConfig(
             interval=interval,
@@ -202,17 +186,11 @@ def _silence(cache: Reflector[Any]) -> float:
     return cache.silent_seconds or 0.0
 
 
-def _healthy(controller: Controller, settings: Settings) -> Callable[[], str | None]:
-    def verdict() -> str | None:
-        last = controller.last_tick_at
-        if (
-            last is None
-            or time.monotonic() - last < _STUCK_TICKS * settings.tick_seconds + _SYNC_SECONDS
-        ):
-            return None
-        return f"no tick for {time.monotonic() - last:.0f} s"
-
-    return verdict
+def _why_unhealthy(controller: Controller, settings: Settings) -> str | None:
+    last, limit_seconds = controller.last_tick_at, _STUCK_TICKS * settings.tick_seconds
+    if last is None or time.monotonic() - last < limit_seconds + _SYNC_SECONDS:
+        return None
+    return f"no tick for {time.monotonic() - last:.0f} s"
 
 
 if __name__ == "__main__":

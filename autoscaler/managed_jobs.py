@@ -213,7 +213,7 @@ class JobState:
         )
 
     def progress(self, now: float) -> TrainingProgress:
-        """What the log tells of the training so far."""
+        """The training so far, by its log."""
         return self.log.progress(now)
 
     def begin(self, record: RescaleRecord) -> None:

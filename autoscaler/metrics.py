@@ -2,49 +2,33 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+_PREFIX = "optimus_autoscaler_"
+
 
 class Metrics:
-    """The autoscaler's metrics; names begin with ``optimus_autoscaler_``."""
+    """The autoscaler's metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        prefix = "optimus_autoscaler_"
-        self.intervals = Counter(prefix + "intervals", "Intervals planned.", registry=self.registry)
-        self.planning_seconds = Histogram(
-            prefix + "planning_seconds", "Time to plan one interval.", registry=self.registry
-        )
-        self.tick_seconds = Histogram(
-            prefix + "tick_seconds", "Time of one tick.", registry=self.registry
-        )
-        self.decisions = Counter(
-            prefix + "decisions", "Decisions, by what they do.", ["action"], registry=self.registry
-        )
-        self.rescales = Counter(
-            prefix + "rescales", "Rescales that ended, by how.", ["outcome"], registry=self.registry
-        )
-        self.faults = Counter(
-            prefix + "faults",
-            "Errors of this software's own, by where.",
-            ["where"],
-            registry=self.registry,
-        )
-        self.refusals = Counter(
-            prefix + "api_refusals",
-            "Writes that the API server did not do, by kind.",
-            ["kind"],
-            registry=self.registry,
-        )
-        self.jobs = Gauge(
-            prefix + "jobs", "Managed jobs, by phase.", ["phase"], registry=self.registry
-        )
-        self.left_alone = Gauge(
-            prefix + "jobs_left_alone",
-            "Jobs that ask for management and do not get it.",
-            registry=self.registry,
-        )
-        self.cache_silence = Gauge(
-            prefix + "cache_silence_seconds",
-            "Seconds since the API server was last heard of, by kind of object.",
-            ["kind"],
-            registry=self.registry,
-        )
+        self.intervals = self._counter("intervals", "Intervals planned.")
+        self.decisions = self._counter("decisions", "Decisions, by what they do.", "action")
+        self.rescales = self._counter("rescales", "Rescales that ended, by how.", "outcome")
+        self.faults = self._counter("faults", "Errors of this software's own, by where.", "where")
+        refusals = "Writes that the API server did not do, by kind."
+        self.refusals = self._counter("api_refusals", refusals, "kind")
+        self.planning_seconds = self._histogram("planning_seconds", "Time to plan one interval.")
+        self.tick_seconds = self._histogram("tick_seconds", "Time of one tick.")
+        self.jobs = self._gauge("jobs", "Managed jobs, by phase.", "phase")
+        left_alone = "Jobs that ask for management and do not get it."
+        self.left_alone = self._gauge("jobs_left_alone", left_alone)
+        silence = "Seconds since the last answer of the API server, by kind of object."
+        self.cache_silence = self._gauge("cache_silence_seconds", silence, "kind")
+
+    def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        return Counter(_PREFIX + name, help_text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
+        return Gauge(_PREFIX + name, help_text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, help_text: str) -> Histogram:
+        return Histogram(_PREFIX + name, help_text, registry=self.registry)

@@ -1,4 +1,4 @@
-"""What the autoscaler can be told; see ``settings`` for how it is read."""
+"""The autoscaler's settings; ``optimus.runtime.settings`` says how they are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

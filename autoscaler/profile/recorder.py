@@ -154,7 +154,7 @@ class ProfileRecorder:
         self._emit(state.seen, kind, event.reason, event.message)
 
     def rescale_ended(self, state: JobState, end: End) -> None:
-        """Count, log and tell the user how a rescale ended."""
+        """Count and log how a rescale ended, and put an Event on the job."""
         self._metrics.rescales.labels(end.outcome.value).inc()
         ending = f"{end.outcome.value} ({end.reason})"
         _LOG.info("job %s: rescale %s ended: %s", state.job.key, end.record.id, ending)
@@ -275,19 +275,9 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
 
 def _urgent(status: ProfileStatus) -> tuple[object, ...]:
     """What a user should see at once; everything else can wait for the next regular write."""
-    return (
-        status.phase,
-        status.reason,
-        status.interval_id,
-        status.ps,
-        status.workers,
-        status.target_ps,
-        status.target_workers,
-        status.rescale,
-        status.rescales,
-        status.complaint,
-        status.goal,
-    )
+    decided = (status.phase, status.reason, status.interval_id, status.complaint, status.goal)
+    counts = (status.ps, status.workers, status.target_ps, status.target_workers)
+    return *decided, *counts, status.rescale, status.rescales
 
 
 def phase_of(state: JobState) -> Phase:

@@ -128,7 +128,7 @@ class RescaleExecutor:
     ) -> Event | None:
         match instruction:
             case WriteProfile():
-                return ProfileWritten(at, self._recorder.store(state, at))
+                return ProfileWritten(self._recorder.store(state, at))
             case Observe(uncached=uncached):
                 # A watch may lag behind our own writes, also those of the step just entered.
                 if uncached or (

@@ -223,7 +223,6 @@ class Tick:
 class ProfileWritten:
     """The answer to WriteProfile."""
 
-    at: float
     ok: bool
 
 

@@ -9,8 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 def create_app(
     registry: CollectorRegistry, healthy: Callable[[], str | None], ready: Callable[[], str | None]
 ) -> Flask:
-    """The web application; ``healthy`` and ``ready`` return ``None`` or a sentence that says what
-    is wrong."""
+    """The web application; ``healthy`` and ``ready`` return ``None`` or what is wrong."""
     app = Flask(__name__)
 
     @app.get("/metrics")
@@ -19,18 +18,15 @@ def create_app(
 
     @app.get("/healthz")
     def healthz() -> Response:
-        return _verdict(healthy())
+        return _status(healthy())
 
     @app.get("/readyz")
     def readyz() -> Response:
-        return _verdict(ready())
+        return _status(ready())
 
     return app
 
 
-def _verdict(complaint: str | None) -> Response:
-    return Response(
-        (complaint or "ok") + "\n",
-        status=200 if complaint is None else 503,
-        content_type="text/plain",
-    )
+def _status(problem: str | None) -> Response:
+    status = 200 if problem is None else 503
+    return Response(f"{problem or 'ok'}\n", status=status, content_type="text/plain")

@@ -114,7 +114,7 @@ class RescaleHarness:
                         **{name: getattr(record, name) for name in record.__slots__}
                     )
                 self.crash_if(fault)
-                return ProfileWritten(self.job.at, fault is None)
+                return ProfileWritten(fault is None)
             case Observe():
                 pods = self.job.look_at_pods()
                 fault = self.called()
