@@ -90,8 +90,8 @@ class Theorem1:
         if servers is None:
             if not request.might_fit(capacity):
                 return None
-            first = next(self._plans(NodeGroups(request, capacity)), None)
-            if first is None or (evenly and not first.is_even):
+            first = next(self._plans(NodeGroups(request, capacity), evenly=evenly), None)
+            if first is None:
                 return None
             servers = first.servers
         # 3. The fixed roles join it.
@@ -99,8 +99,8 @@ class Theorem1:
             return Assignment(tuple(servers))
         return _with_fixed(request, servers, capacity) or self._around_fixed(request, capacity)
 
-    def _plans(self, nodes: "NodeGroups") -> Iterator["_Plan"]:
-        """Plans for PSs and workers, best first."""
+    def _plans(self, nodes: "NodeGroups", *, evenly: bool = False) -> Iterator["_Plan"]:
+        """Plans for PSs and workers, best first; with ``evenly`` none that is not even."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
         if p + w == 0:
@@ -112,6 +112,8 @@ class Theorem1:
         # further server.
         together = p + w - 1 if p and w else p + w
         yield from (_Plan(True, each) for each in _even(nodes, fewest, min(together, most)))
+        if evenly:
+            return
         squeezed = min_transfer_spread(nodes.table(), self.transfer)
         for each in _even(nodes, max(fewest, together + 1), most):
             if squeezed is not None and len(squeezed) < len(each):
@@ -396,7 +398,7 @@ class NodeGroups:
             self._groups_that_admit(request.ps),
             self._groups_that_admit(request.workers),
         )
-        self._known: dict[tuple[int, int], Mask] = {}
+        self._known: dict[tuple[int, int], tuple[Mask, int]] = {}
 
     def _free_on(self, row: int) -> Vector:
         return self._taken.get(row) or self.capacity.free[row]
@@ -414,10 +416,10 @@ class NodeGroups:
             classes = np.ones(self._classes, dtype=np.bool_)
         return np.append(classes, [self._admits(replicas, row) for row in self._singles.tolist()])
 
-    def can_hold(self, ps: int, workers: int) -> Mask:
-        """Which groups can hold these counts on each node."""
-        able = self._known.get((ps, workers))
-        if able is None:
+    def can_hold(self, ps: int, workers: int) -> tuple[Mask, int]:
+        """Which groups can hold these counts on each node, and how many nodes that are."""
+        known = self._known.get((ps, workers))
+        if known is None:
             able = self.sizes > 0
             for column, asked in enumerate(self.request.on_one(ps, workers)):
                 if asked > 0:
@@ -425,8 +427,8 @@ class NodeGroups:
             for count, admitted in zip((ps, workers), self._admitted, strict=True):
                 if count and admitted is not None:
                     able &= admitted
-            self._known[ps, workers] = able
-        return able
+            known = self._known[ps, workers] = able, int(self.sizes[able].sum())
+        return known
 
     def bound_can_hold(self, row: int, ps: int, workers: int) -> bool:
         """Whether a node with bound replicas can hold these counts, the bound ones included."""
@@ -464,7 +466,7 @@ class NodeGroups:
         """The nodes one by one, those first that have most of the dominant resource: of each group
         as many as the gang has replicas, since no plan can use more."""
         ps, workers = self.request.ps, self.request.workers
-        groups = np.flatnonzero(self.can_hold(1, 0) | self.can_hold(0, 1))
+        groups = np.flatnonzero(self.can_hold(1, 0)[0] | self.can_hold(0, 1)[0])
         rows, which = self.first_rows(groups, ps.total + workers.total)
         bound = np.array([self._free_on(row) for row in self.bound], dtype=np.int64)
         free = np.concatenate(
@@ -573,6 +575,13 @@ def _even(nodes: NodeGroups, fewest: int, most: int) -> Iterator[list[Server]]:
 
 def _even_on(nodes: NodeGroups, split: _Split) -> list[Server] | None:
     """One even spread; ``None`` where no choice of servers allows it."""
+    ps, workers, more_ps, more_workers = split[1:]
+    pairs = (ps, workers), (ps + 1, workers), (ps, workers + 1), (ps + 1, workers + 1)
+    needed = split.servers, more_ps, more_workers, more_ps + more_workers - split.servers
+    # Too few nodes for one of the pairs tells most numbers of servers that are too small.
+    for pair, number in zip(pairs, needed, strict=True):
+        if number > len(nodes.bound) and nodes.can_hold(*pair)[1] + len(nodes.bound) < number:
+            return None
     able = _able(nodes, split)
     for (more_ps, more_workers), chosen in sorted(_place_bound(nodes, split).items()):
         rest = split._replace(
@@ -615,13 +624,13 @@ def _able(nodes: NodeGroups, split: _Split) -> Mask:
     (5, groups): none, one more PS, one more worker, one more of both, one more of either."""
     ps, workers, more_ps, more_workers = split[1:]
     able = np.zeros((5, len(nodes.sizes)), dtype=np.bool_)
-    able[0] = nodes.can_hold(ps, workers)
+    able[0] = nodes.can_hold(ps, workers)[0]
     if more_ps:
-        able[1] = nodes.can_hold(ps + 1, workers)
+        able[1] = nodes.can_hold(ps + 1, workers)[0]
     if more_workers:
-        able[2] = nodes.can_hold(ps, workers + 1)
+        able[2] = nodes.can_hold(ps, workers + 1)[0]
     if more_ps and more_workers:
-        able[3] = nodes.can_hold(ps + 1, workers + 1)
+        able[3] = nodes.can_hold(ps + 1, workers + 1)[0]
     able[4] = able[1] | able[2]
     return able
 
