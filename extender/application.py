@@ -68,7 +68,7 @@ class Application:
         self.metrics.watch(
             "cache_age_seconds",
             "Since the API server was last heard of, in the oldest cache.",
-            lambda: max((cache.silent_seconds or 0.0 for cache in self._caches), default=0.0),
+            lambda: max(cache.silent_seconds or 0.0 for cache in self._caches),
         )
 
     def wsgi(self) -> Flask:

@@ -81,7 +81,7 @@ class Planner:
             self.cluster, self.reservations, self.rescales, self.exclusions, settings
         )
         self._feasibility = Feasibility(self.cluster, self._rule)
-        self._growth = 0
+        self._room_generation = 0
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
         self._answered_at: dict[str, float] = {}
         self.refused_incomplete: dict[str, Pod] = {}
@@ -100,7 +100,7 @@ class Planner:
 
     def room_grew(self) -> None:
         """Forget every refusal: room may have become free."""
-        self._growth += 1
+        self._room_generation += 1
 
     def job_changed(self, job_uid: str) -> None:
         """Forget what was found out about one job."""
@@ -253,8 +253,8 @@ class Planner:
         return None
 
     def _known_refusal(self, job_uid: str) -> DoesNotFit | None:
-        growth, refused = self._refusals.get(job_uid, (None, None))
-        return refused if growth == self._growth else None
+        generation, refused = self._refusals.get(job_uid, (None, None))
+        return refused if generation == self._room_generation else None
 
     def _try(
         self, queued: QueuedGang, blocked: frozenset[str] | None, now: Instant
@@ -264,7 +264,7 @@ class Planner:
             return known
         refused = self._plan(queued.observed.gang, blocked, now)
         if refused is not None:
-            self._refusals[queued.waiting.job_uid] = self._growth, refused
+            self._refusals[queued.waiting.job_uid] = self._room_generation, refused
             return refused
         self._observe_wait(queued.waiting.waited_seconds(now.epoch))
         if blocks_others(queued.waiting, now.epoch, self.settings.age_limit_seconds):

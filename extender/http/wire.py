@@ -26,21 +26,14 @@ class _Arguments(msgspec.Struct):
     names: list[str] | None = msgspec.field(name="NodeNames", default=None)
 
 
-class _NodeMetadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, rename="camel"):
     name: str
+    uid: str = ""
+    resource_version: str = ""
 
 
-class _Node(msgspec.Struct):
-    metadata: _NodeMetadata
-
-
-class _PodMetadata(msgspec.Struct, rename="camel"):
-    uid: str
-    resource_version: str
-
-
-class _PodIdentity(msgspec.Struct):
-    metadata: _PodMetadata
+class _Object(msgspec.Struct):
+    metadata: _Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +47,7 @@ class Question:
 
 
 _ARGUMENTS = msgspec.json.Decoder(_Arguments)
-_NODE = msgspec.json.Decoder(_Node)
-_POD_IDENTITY = msgspec.json.Decoder(_PodIdentity)
+_OBJECT = msgspec.json.Decoder(_Object)
 
 FindPod = Callable[[str, str], Pod | None]
 """The pod with a UID and resource version, where it has been decoded before."""
@@ -75,7 +67,7 @@ def read_question(body: bytes, find_pod: FindPod = lambda *_: None) -> Question:
             return Question(_read_pod(arguments.pod, find_pod), tuple(arguments.names))
         if arguments.nodes is not None:
             items = arguments.nodes.items or ()
-            whole = {_NODE.decode(node).metadata.name: node.copy() for node in items}
+            whole = {_OBJECT.decode(node).metadata.name: node.copy() for node in items}
             return Question(_read_pod(arguments.pod, find_pod), tuple(whole), whole)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed(f"the body is not the JSON of ExtenderArgs: {error}") from error
@@ -85,7 +77,7 @@ def read_question(body: bytes, find_pod: FindPod = lambda *_: None) -> Question:
 def _read_pod(raw: msgspec.Raw, find_pod: FindPod) -> Pod:
     """The watch has usually shown this very version of the pod: decoding takes most of a call."""
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        metadata = _POD_IDENTITY.decode(raw).metadata
+        metadata = _OBJECT.decode(raw).metadata
         known = find_pod(metadata.uid, metadata.resource_version)
         if known is not None:
             return known

@@ -19,6 +19,8 @@ from optimus.placement.ledger import Ledger, Reservation
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 
+ByNode = Mapping[str, Resources]
+
 
 class Reservations:
     """The ledger over one cluster. Not thread-safe."""
@@ -107,11 +109,7 @@ class Reservations:
         return replace(gang, members=tuple(members))
 
     def hold(
-        self,
-        gang: Gang,
-        placement: Placement,
-        expires_at: float,
-        leaving: Mapping[str, Resources] | None = None,
+        self, gang: Gang, placement: Placement, expires_at: float, leaving: ByNode | None = None
     ) -> None:
         """Reserve a planned gang's room, instead of what was reserved for its unplaced replicas."""
         kept = self._of_placed(gang)
@@ -126,7 +124,7 @@ class Reservations:
             self._overlaps[gang.job_uid] = dict(leaving)
         self._changed_nodes |= {held.node for held in (*kept, *planned)}
 
-    def set_leaving(self, job_uid: str, leaving: Mapping[str, Resources]) -> None:
+    def set_leaving(self, job_uid: str, leaving: ByNode) -> None:
         """Correct what the job's old pods still take, by node: as they go, the overlap shrinks."""
         before = self._overlaps.get(job_uid)
         if before is not None and before != leaving:
