@@ -19,7 +19,7 @@ from typing import Final
 
 from extender.feasibility import Feasibility
 from extender.gang_membership import ObservedGang, gang_counts
-from extender.gang_queue import GangQueue, Instant, QueuedGang
+from extender.gang_queue import GangQueue, Instant
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.exclusions import Exclusions
@@ -238,50 +238,38 @@ class Planner:
         known = None if asker is None else self._known_refusal(asker.gang.job_uid)
         if known is not None:
             return known
-        blocked: frozenset[str] | None = None
+        blocked: frozenset[str] = frozenset()
         self._feasibility.begin_call()
-        for queued in self.queue.in_order(now, asker):
-            refused = self._try(queued, blocked, now)
-            if asker is not None and queued.waiting.job_uid == asker.gang.job_uid:
+        for observed, waiting in self.queue.in_order(now, asker):
+            gang, waited = observed.gang, waiting.waited_seconds(now.epoch)
+            refused = self._known_refusal(gang.job_uid) or self._plan(gang, blocked, now)
+            if refused is not None:
+                self._refusals[gang.job_uid] = self._room_generation, refused
+            else:
+                self._observe_wait(waited)
+                if blocks_others(waiting, now.epoch, self.settings.age_limit_seconds):
+                    self.room_grew()  # what it blocked is open again
+            if asker is not None and gang.job_uid == asker.gang.job_uid:
                 return refused
-            old = queued.waiting.waited_seconds(now.epoch) > self.settings.age_limit_seconds
-            gang = queued.observed.gang
+            old = waited > self.settings.age_limit_seconds
             # A gang that could never fit must not block anybody.
             if refused is not None and old and self._feasibility.could_fit(gang, now.monotonic):
-                usable = self._feasibility.usable_nodes(gang, now.monotonic)
-                blocked = usable if blocked is None else blocked | usable
+                blocked |= self._feasibility.usable_nodes(gang, now.monotonic)
         return None
 
     def _known_refusal(self, job_uid: str) -> DoesNotFit | None:
         generation, refused = self._refusals.get(job_uid, (None, None))
         return refused if generation == self._room_generation else None
 
-    def _try(
-        self, queued: QueuedGang, blocked: frozenset[str] | None, now: Instant
-    ) -> DoesNotFit | None:
-        known = self._known_refusal(queued.waiting.job_uid)
-        if known is not None:
-            return known
-        refused = self._plan(queued.observed.gang, blocked, now)
-        if refused is not None:
-            self._refusals[queued.waiting.job_uid] = self._room_generation, refused
-            return refused
-        self._observe_wait(queued.waiting.waited_seconds(now.epoch))
-        if blocks_others(queued.waiting, now.epoch, self.settings.age_limit_seconds):
-            self.room_grew()  # what it blocked is open again
-        return None
-
-    def _plan(self, gang: Gang, blocked: frozenset[str] | None, now: Instant) -> DoesNotFit | None:
+    def _plan(self, gang: Gang, blocked: frozenset[str], now: Instant) -> DoesNotFit | None:
         free = self.reservations.free_for(gang)
         answer = self._rule.place(gang, free.without(blocked) if blocked else free)
         if isinstance(answer, Placement):
             self._hold(gang, answer, now)
             return None
-        if blocked is not None and isinstance(self._rule.place(gang, free), Placement):
-            return DoesNotFit(
-                f"job {gang.key} ({gang_shape(gang)}) fits, but a job that has waited longer needs "
-                "the room"
-            )
+        if blocked and isinstance(self._rule.place(gang, free), Placement):
+            job = f"job {gang.key} ({gang_shape(gang)})"
+            return DoesNotFit(f"{job} fits, but a job that has waited longer needs the room")
         return answer
 
     def plan_elsewhere(
@@ -290,17 +278,16 @@ class Planner:
         """Plan a pod's gang again at once, this replica off some nodes; returns whether it fits."""
         gang = self.queue.observe(pod).gang
         members = tuple(
-            replace(member, barred=member.barred | absent)
-            if (member.role, member.index) == (replica.role, replica.index)
+            replace(member, excluded=member.excluded | absent)
+            if gang.replica(member) == replica
             else member
             for member in gang.members
         )
         free = self.reservations.free_for(gang)
         answer = self._rule.place(replace(gang, members=members), free)
-        if isinstance(answer, DoesNotFit):
-            return False
-        self._hold(gang, answer, now)
-        return True
+        if isinstance(answer, Placement):
+            self._hold(gang, answer, now)
+        return isinstance(answer, Placement)
 
     def _hold(self, gang: Gang, placement: Placement, now: Instant) -> None:
         expires_at = now.monotonic + self.settings.reservation_seconds

@@ -49,7 +49,7 @@ class Reservations:
             self._free_generation = cluster.node_generation
         return free
 
-    def free_for(self, gang: Gang, leaving: Mapping[str, Resources] | None = None) -> Capacity:
+    def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""
         free, leaving = self.free(), leaving or {}
         own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()

@@ -20,14 +20,16 @@ from optimus.snapshot import ReplicaId
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One replica of a gang; ``node`` is where it is bound, ``barred`` names nodes it may not go
-    to."""
+    """One replica of a gang."""
 
     role: Role
     index: int
     spec: ReplicaSpec
     node: str | None = None
-    barred: frozenset[str] = frozenset()
+    """Where it is bound, or counts as placed."""
+
+    excluded: frozenset[str] = frozenset()
+    """Nodes that it may not go to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class PerPod:
         """Choose nodes for the gang's unbound replicas; takes nothing."""
         mark, nodes = capacity.mark(), dict[ReplicaId, str]()
         for member in sorted(gang.unbound, key=lambda member: (member.role, member.index)):
-            rows = self._rows(member.spec, 1, capacity, member.barred)
+            rows = self._rows(member.spec, 1, capacity, member.excluded)
             if rows is None:
                 break
             replica = ReplicaId(gang.job_uid, member.role, member.index)
@@ -74,11 +74,11 @@ class PerPod:
         return Assignment(tuple(found), tuple(fixed))
 
     def _rows(
-        self, spec: ReplicaSpec, count: int, capacity: Capacity, barred: Collection[str] = ()
+        self, spec: ReplicaSpec, count: int, capacity: Capacity, excluded: Collection[str] = ()
     ) -> list[int] | None:
         """A node for each of so many replicas, in order; takes what they ask for."""
         asked = capacity.vector(spec.resources)
-        avoid = {capacity.row_of[name] for name in barred if name in capacity.row_of}
+        avoid = {capacity.row_of[name] for name in excluded if name in capacity.row_of}
         rows: list[int] = []
         while asked is not None and len(rows) < count:
             stride = self._stride(spec, count - len(rows), capacity, avoid)

@@ -181,8 +181,8 @@ class Replicas(NamedTuple):
 
     ``bound`` is how many are on a row already. A replica that is bound to a node that has left is
     placed, but on no server that could be counted. All ask for ``amount``, and may not go on
-    ``barred``: they come from one template, so a node that is barred for one is barred for all.
-    Where they differ all the same, the largest amount counts, and ``amounts`` has each one's own.
+    ``excluded``: they come from one template, so a node excluded for one is excluded for all. Where
+    they differ all the same, the largest amount counts, and ``amounts`` has each one's own.
     """
 
     total: int
@@ -190,7 +190,7 @@ class Replicas(NamedTuple):
     amount: Vector
     constraints: Collection[NodeConstraints]
     bound: Mapping[int, int] = MappingProxyType({})
-    barred: Collection[int] = ()
+    excluded: Collection[int] = ()
     amounts: Sequence[Vector] = ()
 
     def asked(self, first: int, count: int) -> Vector:
@@ -210,7 +210,7 @@ class FixedReplica(NamedTuple):
     replica_index: int
     amount: Vector
     constraints: NodeConstraints
-    barred: Collection[int] = ()
+    excluded: Collection[int] = ()
 
 
 class Request(NamedTuple):
@@ -222,7 +222,7 @@ class Request(NamedTuple):
     dominant: int
     """The column of the dominant resource of the PSs and workers that wait; -1 for none."""
     special: Collection[int]
-    """Rows that hold bound replicas or are barred: they differ from others of their class."""
+    """Rows that hold bound replicas or are excluded: they differ from others of their class."""
 
     @classmethod
     def of_job(cls, job: Job, counts: Counts, capacity: Capacity) -> "Request | None":
@@ -259,7 +259,7 @@ class Request(NamedTuple):
             ps.waiting * a + workers.waiting * b
             for a, b in zip(ps.amount, workers.amount, strict=True)
         ]
-        special = {*ps.bound, *workers.bound, *ps.barred, *workers.barred}
+        special = {*ps.bound, *workers.bound, *ps.excluded, *workers.excluded}
         return cls(ps, workers, fixed, capacity.dominant(demand), special)
 
     @property
@@ -321,7 +321,7 @@ def _replicas(gang: Gang, role: Role, capacity: Capacity) -> Replicas | None:
         amount,
         {spec.constraints for spec in specs},
         bound,
-        _barred_rows(waiting, capacity),
+        _excluded_rows(waiting, capacity),
         amounts if len({*amounts}) > 1 else (),
     )
 
@@ -342,8 +342,8 @@ def _largest(members: Sequence[Member]) -> Resources:
     )
 
 
-def _barred_rows(members: Sequence[Member], capacity: Capacity) -> set[int]:
-    names = {name for member in members for name in member.barred}
+def _excluded_rows(members: Sequence[Member], capacity: Capacity) -> set[int]:
+    names = {name for member in members for name in member.excluded}
     return {capacity.row_of[name] for name in names if name in capacity.row_of}
 
 
@@ -355,8 +355,8 @@ def _fixed_replicas(members: Sequence[Member], capacity: Capacity) -> list[Fixed
         amount = capacity.vector(each.spec.resources)
         if amount is None:
             return None
-        barred = _barred_rows((each,), capacity)
-        found.append(FixedReplica(each.role, each.index, amount, each.spec.constraints, barred))
+        excluded = _excluded_rows((each,), capacity)
+        found.append(FixedReplica(each.role, each.index, amount, each.spec.constraints, excluded))
     return found
 
 
@@ -367,7 +367,7 @@ class NodeGroups:
     """Nodes in groups, each of nodes that can hold the same of one gang.
 
     The groups are the classes of the capacity index, but for the nodes that are special to the
-    gang. One that is barred, or on which a fixed replica has been placed first (``taken`` is what
+    gang. One that is excluded, or on which a fixed replica has been placed first (``taken`` is what
     that leaves free), is a group by itself. Those with bound replicas are kept apart: every plan
     includes them, and they are few.
     """
@@ -406,7 +406,7 @@ class NodeGroups:
     def _admits(self, replicas: Replicas, row: int) -> bool:
         classes = self.capacity.admits(*replicas.constraints)
         admitted = classes is None or bool(classes[self.capacity.class_of(row)])
-        return admitted and row not in replicas.barred
+        return admitted and row not in replicas.excluded
 
     def _groups_that_admit(self, replicas: Replicas) -> Mask | None:
         classes = self.capacity.admits(*replicas.constraints)
@@ -740,7 +740,7 @@ def _roomiest_row(
 ) -> int | None:
     able = capacity.able(replica.amount, replica.constraints)
     on_own = [row for row in preferred if able[capacity.class_of(row)]]
-    rows = [row for row in on_own if row not in replica.barred] or [
+    rows = [row for row in on_own if row not in replica.excluded] or [
         row for row, _ in _first_rows_for(replica, able, capacity)
     ]
     column = capacity.dominant(replica.amount)
@@ -754,8 +754,8 @@ def _first_rows_for(
 ) -> Iterator[tuple[int, int]]:
     """The first node of each class that may hold the replica, and the class."""
     for number in np.flatnonzero(able).tolist():
-        for row in capacity.first_rows(number, 1 + len(replica.barred)):
-            if row not in replica.barred:
+        for row in capacity.first_rows(number, 1 + len(replica.excluded)):
+            if row not in replica.excluded:
                 yield row, number
                 break
 

@@ -64,7 +64,7 @@ def _options(
 
 
 def _admitted(node: Node, member: Member) -> bool:
-    return node.name not in member.barred and refusal(node, member.spec.constraints) is None
+    return node.name not in member.excluded and refusal(node, member.spec.constraints) is None
 
 
 def is_even(spread: Spread) -> bool:

@@ -42,11 +42,11 @@ rooms = st.builds(
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
-    """Small clusters with uneven room, labels, and gangs of which a part may be bound or barred."""
+    """Small clusters with uneven room, labels, and gangs that may be bound or excluded in part."""
     free = {f"n{at}": room for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=4)))}
     pools = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(free), max_size=len(free)))
     nodes = [Node(name, free[name], {"pool": pool}) for name, pool in zip(free, pools, strict=True)]
-    barred = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))
+    excluded = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))
     members: list[Member] = []
     for role, most in ((Role.PS, 3), (Role.WORKER, 4)):
         constraints = draw(
@@ -58,7 +58,7 @@ def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
                 st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most
             )
         )
-        members += [Member(role, at, spec, node, barred) for at, node in enumerate(bound)]
+        members += [Member(role, at, spec, node, excluded) for at, node in enumerate(bound)]
     return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
 
 
@@ -75,7 +75,7 @@ def many_alike(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]
             nodes.append(Node(name, whole, {"pool": pool}))
             free[name] = left
     names = sorted(free)
-    barred = frozenset(draw(st.lists(st.sampled_from(names), max_size=2)))
+    excluded = frozenset(draw(st.lists(st.sampled_from(names), max_size=2)))
     members: list[Member] = []
     for role, most in ((Role.PS, 6), (Role.WORKER, 7)):
         selector = draw(st.sampled_from([(), (), (("pool", "a"),)]))
@@ -84,7 +84,7 @@ def many_alike(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]
         bound = draw(st.lists(st.sampled_from(names), max_size=2)) if draw(st.booleans()) else []
         count = draw(st.integers(0, most))
         members += [
-            Member(role, at, spec, bound[at] if at < len(bound) else None, barred)
+            Member(role, at, spec, bound[at] if at < len(bound) else None, excluded)
             for at in range(count)
         ]
     return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free

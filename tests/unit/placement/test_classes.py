@@ -123,7 +123,8 @@ def _holds(
         if more < 0 or more > len(waiting):
             return False
         if more and (
-            node.name in waiting[0].barred or refusal(node, waiting[0].spec.constraints) is not None
+            node.name in waiting[0].excluded
+            or refusal(node, waiting[0].spec.constraints) is not None
         ):
             return False
         asked += waiting[0].spec.resources * more if more else Resources()
@@ -144,7 +145,7 @@ def _one_by_one(
             else 0.0
             for node in nodes
             if asked.fits_in(left[node.name])
-            and node.name not in member.barred
+            and node.name not in member.excluded
             and refusal(node, member.spec.constraints) is None
         }
         if not shares:
