@@ -73,15 +73,17 @@ class TrainingJob:
     message: str = ""
     deleted: bool = False
 
-    @property
-    def key(self) -> JobKey:
-        """Namespace and name."""
-        return JobKey(self.namespace, self.name)
+    key: JobKey = field(init=False)
+    """Namespace and name."""
 
-    @property
-    def active(self) -> Job | None:
-        """The job where it is valid and neither finished nor being deleted."""
-        return None if self.outcome or self.deleted else self.job
+    active: Job | None = field(init=False)
+    """The job where it is valid and neither finished nor being deleted."""
+
+    def __post_init__(self) -> None:
+        """Derive once, on the watch's thread, what every tick reads."""
+        object.__setattr__(self, "key", JobKey(self.namespace, self.name))
+        is_over = self.outcome is not None or self.deleted
+        object.__setattr__(self, "active", None if is_over else self.job)
 
 
 def decode_job(kind: str, raw: bytes | msgspec.Raw, *, config: EligibilityConfig) -> TrainingJob:
