@@ -1,15 +1,14 @@
-"""Tables of measured speeds: ``mode,ps,workers,speed[,batch]``, one row a run, several rows of one
-pair are repeats.
+"""Tables of measured speeds: ``mode,ps,workers,speed[,batch]``, one row for each run.
 
 The speed is the job's training steps per second: in sync training the workers' common rate, in
-async training their sum. The speeds of the workers one by one, joined by ``;`` (column ``speed`` or
-``steps_per_s``), become that: their mean or their sum. A speed of 0, of any worker, is a failed run
-and left out, as the product does."""
+async training their sum. The speeds of single workers, joined by ``;`` (column ``speed`` or
+``steps_per_s``), are averaged or summed. A speed of 0, of any worker, is a failed run and left out,
+as the speed model does."""
 
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,7 @@ from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.speed.samples import SPEEDS
 
 FEWEST_COUNTS: Final = 4
-"""Three to fit a model to, and one to hold it against."""
+"""Three to fit a model to, and one to compare it with."""
 _COLUMNS: Final = ("mode", "ps", "workers", "speed")
 _SPEED_OF_WORKERS: Final = "steps_per_s"
 _MODES: Final = {prefix + mode.value: mode for mode in TrainingMode for prefix in ("", "dist_")}
@@ -28,8 +27,7 @@ _LARGEST_BATCH: Final = 1e12
 
 @dataclass(frozen=True, slots=True)
 class SpeedTable:
-    """The measured speeds of one mode: steps per second of every repeat, in the order of the
-    counts."""
+    """The measured steps per second of one mode: all repeats, in the order of the counts."""
 
     mode: TrainingMode
     repeats: Mapping[Counts, tuple[float, ...]]
@@ -38,60 +36,51 @@ class SpeedTable:
 
 @dataclass(frozen=True, slots=True)
 class SpeedTables:
-    """What a file holds: a table for each mode, and how many failed runs were left out."""
+    """A file's tables, one for each mode, and how many failed runs were left out."""
 
     tables: tuple[SpeedTable, ...]
     failed_runs: int
 
 
-@dataclass(slots=True)
-class _Rows:
-    repeats: dict[Counts, list[float]] = field(default_factory=dict)
-    batches: set[tuple[float, int]] = field(default_factory=set)
-
-
 def read_speed_tables(file: Path) -> SpeedTables:
     """Read a file; raises ``BadInput`` where it is not such a table."""
-    rows: dict[TrainingMode, _Rows] = {}
+    rows: dict[TrainingMode, dict[Counts, list[float]]] = {}
+    batches: dict[TrainingMode, set[tuple[float, int]]] = {}
     failed = 0
     for line, cells in _cells(file):
         mode, counts, speed, batch = _parse(file, line, cells)
-        held = rows.setdefault(mode, _Rows())
+        repeats = rows.setdefault(mode, {})
         if speed == 0:
             failed += 1
             continue
-        held.repeats.setdefault(counts, []).append(speed)
+        repeats.setdefault(counts, []).append(speed)
         if batch is not None:
-            held.batches.add((batch, counts.workers))
+            batches.setdefault(mode, set()).add((batch, counts.workers))
     if not rows:
-        raise BadInput(
-            file, f"rows of measured speeds are expected after the header {','.join(_COLUMNS)}"
+        names = ",".join(_COLUMNS)
+        raise BadInput(file, f"rows of measured speeds are expected after the header {names}")
+    for mode, repeats in rows.items():
+        if len(repeats) < FEWEST_COUNTS:
+            pairs = f"{FEWEST_COUNTS} different pairs of ps and workers"
+            raise BadInput(file, f"at least {pairs} are expected, {mode} has {len(repeats)}")
+    tables = tuple(
+        SpeedTable(
+            mode,
+            {counts: tuple(rows[mode][counts]) for counts in sorted(rows[mode])},
+            _batch(mode, batches.get(mode, set())),
         )
-    for mode, held in rows.items():
-        if len(held.repeats) < FEWEST_COUNTS:
-            found = f"{mode} has {len(held.repeats)}"
-            raise BadInput(
-                file,
-                f"at least {FEWEST_COUNTS} different pairs of ps and workers are expected, {found}",
-            )
-    tables = tuple(_table(mode, rows[mode]) for mode in TrainingMode if mode in rows)
+        for mode in TrainingMode
+        if mode in rows
+    )
     return SpeedTables(tables, failed)
 
 
-def _table(mode: TrainingMode, rows: _Rows) -> SpeedTable:
-    return SpeedTable(
-        mode,
-        {counts: tuple(rows.repeats[counts]) for counts in sorted(rows.repeats)},
-        _batch(mode, rows),
-    )
-
-
-def _batch(mode: TrainingMode, rows: _Rows) -> Batch | None:
-    """A batch that grows with the workers is that of all of them, each with a part that stays."""
-    if not rows.batches:
+def _batch(mode: TrainingMode, batches: set[tuple[float, int]]) -> Batch | None:
+    """The batch from (size, workers) of each run: per worker where sizes grow with the workers."""
+    if not batches:
         return None
-    sizes = {size for size, _ in rows.batches}
-    each = {round(size / workers) for size, workers in rows.batches}
+    sizes = {size for size, _ in batches}
+    each = {round(size / workers) for size, workers in batches}
     if mode is TrainingMode.ASYNC:
         return Batch(round(min(sizes)), BatchScope.WORKER)
     if len(sizes) > 1 and len(each) == 1:
@@ -111,21 +100,19 @@ def _cells(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 if header is None:
                     header = _header(file, reader.line_num, row)
                 elif len(row) != len(header):
-                    expected = (
-                        f"{len(header)} values are expected, as in the header, not {len(row)}"
-                    )
-                    raise BadInput(file, expected, reader.line_num)
+                    values = f"{len(header)} values are expected, as in the header, not {len(row)}"
+                    raise BadInput(file, values, reader.line_num)
                 else:
                     yield reader.line_num, dict(zip(header, row, strict=True))
         except UnicodeDecodeError:
-            raise BadInput(
-                file, "a text file (CSV in UTF-8) is expected", reader.line_num + 1
-            ) from None
+            line = reader.line_num + 1
+            raise BadInput(file, "a text file (CSV in UTF-8) is expected", line) from None
         except csv.Error as problem:
             raise BadInput(file, f"a CSV file is expected: {problem}", reader.line_num) from None
     if header is None:
+        columns = ",".join(_COLUMNS)
         raise BadInput(
-            file, f"a CSV file with the columns {','.join(_COLUMNS)} is expected, this one is empty"
+            file, f"a CSV file with the columns {columns} is expected, this one is empty"
         )
 
 
@@ -136,22 +123,12 @@ def _header(file: Path, line: int, row: Sequence[str]) -> list[str]:
     missing = [name for name in _COLUMNS if name not in names]
     twice = [name for name in (*_COLUMNS, "batch") if names.count(name) > 1]
     if twice:
-        raise BadInput(
-            file,
-            (
-                f"each column once is expected, {', '.join(twice)} is there "
-                f"{names.count(twice[0])} "
-                "times"
-            ),
-            line,
-        )
+        times = f"{', '.join(twice)} is there {names.count(twice[0])} times"
+        raise BadInput(file, f"each column once is expected, {times}", line)
     if missing:
         found = ",".join(" ".join(name.split()) for name in names)
-        text = (
-            f"the columns {','.join(_COLUMNS)} are expected, {', '.join(missing)} missing in: "
-            f"{found[:80]!a}"
-        )
-        raise BadInput(file, text, line)
+        lacks = f"{', '.join(missing)} missing in: {found[:80]!a}"
+        raise BadInput(file, f"the columns {','.join(_COLUMNS)} are expected, {lacks}", line)
     return names
 
 
@@ -160,7 +137,7 @@ def _parse(
 ) -> tuple[TrainingMode, Counts, float, float | None]:
     try:
         mode = _mode(cells["mode"])
-        counts = Counts(_whole("ps", cells["ps"]), _whole("workers", cells["workers"]))
+        counts = Counts(_integer("ps", cells["ps"]), _integer("workers", cells["workers"]))
         return mode, counts, _speed(mode, cells["speed"]), _examples(cells.get("batch", "").strip())
     except ValueError as problem:
         raise BadInput(file, str(problem), line) from None
@@ -173,12 +150,11 @@ def _mode(text: str) -> TrainingMode:
     return mode
 
 
-def _whole(name: str, text: str) -> int:
+def _integer(name: str, text: str) -> int:
     number = _number(name, text, least=1.0)
     if number != int(number) or number > _MOST:
-        raise ValueError(
-            f"{name} from 1 to {_MOST} is expected, a whole number, not {text.strip()[:40]!a}"
-        )
+        expected = f"{name} from 1 to {_MOST} is expected, a whole number"
+        raise ValueError(f"{expected}, not {text.strip()[:40]!a}")
     return int(number)
 
 
@@ -187,14 +163,11 @@ def _speed(mode: TrainingMode, text: str) -> float:
     parts = [_number("speed", part, least=0.0) for part in text.split(";")]
     if min(parts) == 0:
         return 0.0
-    whole = math.fsum(parts)
-    speed = whole if mode is TrainingMode.ASYNC else whole / len(parts)
+    speed = math.fsum(parts) / (1 if mode is TrainingMode.ASYNC else len(parts))
     low, high = SPEEDS
     if not low <= speed <= high:
-        raise ValueError(
-            f"a speed from {low:g} to {high:g} steps per second is expected, not "
-            f"{text.strip()[:40]!a}"
-        )
+        expected = f"a speed from {low:g} to {high:g} steps per second is expected"
+        raise ValueError(f"{expected}, not {text.strip()[:40]!a}")
     return speed
 
 
@@ -204,9 +177,8 @@ def _examples(text: str) -> float | None:
         return None
     batch = _number("batch", text, least=1.0)
     if batch > _LARGEST_BATCH:
-        raise ValueError(
-            f"a batch of at most {_LARGEST_BATCH:g} examples is expected, not {text[:40]!a}"
-        )
+        most = f"a batch of at most {_LARGEST_BATCH:g} examples"
+        raise ValueError(f"{most} is expected, not {text[:40]!a}")
     return batch
 
 

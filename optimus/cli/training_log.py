@@ -1,5 +1,4 @@
-"""A training log as a file: any format that the product reads from a pod, or a CSV
-``epoch,loss``."""
+"""Training logs as files: any format that is read from pods, or a CSV ``epoch,loss``."""
 
 import csv
 import math
@@ -19,7 +18,7 @@ from optimus.progress.types import LogLine, LossPoint, TrainingProgress
 
 _ALL: Final = 10**9
 _BEYOND: Final = 1e30
-"""As good as infinite, here as in the logs of pods."""
+"""Counts as infinite, as in the logs of pods."""
 _RATES: Final = ("learning_rate", "lr")
 _FORMATS: Final = (
     "a log of MXNet, Keras or TensorFlow, lines of name=value, or a CSV epoch,loss is expected"
@@ -28,25 +27,21 @@ _FORMATS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TrainingLog:
-    """What a log tells: its losses in training order, in epochs or, where it tells none, in
-    steps."""
+    """The losses of a log in training order, by epoch or, where it has none, by step."""
 
     file: Path
     points: tuple[LossPoint, ...]
 
     @property
     def in_epochs(self) -> bool:
-        """Whether the log tells epochs."""
+        """Whether the log has epochs."""
         return all(point.epoch is not None for point in self.points)
 
     def epoch_means(self) -> tuple[LossPoint, ...]:
-        """One point for each completed epoch, numbered from 1; where the log tells no epochs, each
-        point is one."""
-        series = LossSeries.of(self.points)
+        """One point per completed epoch, numbered from 1; without epochs, each point is one."""
+        series, points = LossSeries.of(self.points), enumerate(self.points, 1)
         if not series.in_epochs:
-            return tuple(
-                replace(point, epoch=n + 1.0, step=None) for n, point in enumerate(self.points)
-            )
+            return tuple(replace(point, epoch=float(n), step=None) for n, point in points)
         rates = {(epoch_index(point) or 0) + 1.0: point.learning_rate for point in self.points}
         pairs = zip(series.k.tolist(), series.complete_loss.tolist(), strict=False)
         return tuple(
@@ -80,19 +75,15 @@ def _names(header: str) -> list[str]:
 
 
 def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[LossPoint]:
-    rows = [
-        (number, row)
-        for number, row in enumerate(csv.reader(lines), 1)
-        if any(cell.strip() for cell in row)
-    ]
+    numbered = enumerate(csv.reader(lines), 1)
+    rows = [(number, row) for number, row in numbered if any(cell.strip() for cell in row)]
     first, header = rows[0][0], _names(",".join(rows[0][1]))
     if _is_row(header):
         rows, header = [(first, []), *rows], ["epoch", "loss"]
     name = (metric or "loss").lower()
     if name not in header:
-        raise BadInput(
-            file, f"a column {name!r} beside 'epoch' is expected (--metric names another)", first
-        )
+        expected = f"a column {name!r} beside 'epoch' is expected (--metric names another)"
+        raise BadInput(file, expected, first)
     if len(rows) == 1:
         raise BadInput(file, "rows of epoch and loss are expected below the header", first)
     rate = next((each for each in _RATES if each in header), None)
@@ -102,9 +93,8 @@ def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[Lo
         epoch, loss = (_number(file, number, cells, column) for column in ("epoch", name))
         shift = 1.0 if former == -math.inf and epoch == 0 else shift
         if epoch < max(former, 0):
-            raise BadInput(
-                file, f"epochs from 0 on that do not fall are expected, found {epoch:g}", number
-            )
+            expected = "epochs from 0 on that do not fall are expected"
+            raise BadInput(file, f"{expected}, found {epoch:g}", number)
         former = epoch
         learning_rate = _number(file, number, cells, rate) if rate and cells.get(rate) else None
         yield LossPoint(loss, epoch + shift, learning_rate=learning_rate)
@@ -117,9 +107,8 @@ def _number(file: Path, line: int, cells: dict[str, str], column: str) -> float:
     except ValueError:
         value = math.nan
     if not abs(value) < _BEYOND:
-        raise BadInput(
-            file, f"a number is expected as {column}, found {text[:40]!a} (below {_BEYOND:g})", line
-        )
+        found = f"found {text[:40]!a} (below {_BEYOND:g})"
+        raise BadInput(file, f"a number is expected as {column}, {found}", line)
     if value < 0 and column != "epoch":
         raise BadInput(file, f"a {column} of 0 or more is expected, found {text[:40]!a}", line)
     return value
@@ -131,23 +120,18 @@ def _of_log(file: Path, lines: Sequence[str], metric: str | None) -> Sequence[Lo
         named = f"named {metric!r} " if metric else ""
         found = progress.diagnostic or f"no training loss {named}was found in {len(lines)} lines"
         raise BadInput(file, f"{_FORMATS}; {found} (here: --metric NAME)")
-    for place, point in enumerate(progress.losses, 1):
+    for index, point in enumerate(progress.losses, 1):
         if point.loss < 0:
-            raise BadInput(
-                file, f"losses of 0 or more are expected, loss {place} is {point.loss:g}"
-            )
+            loss = f"loss {index} is {point.loss:g}"
+            raise BadInput(file, f"losses of 0 or more are expected, {loss}")
     known = [point for point in progress.losses if point.epoch is not None]
-    # Where only some points know their epoch, a few at the beginning were printed before the log
-    # told.
-    return (
-        known
-        if len(known) > len(progress.losses) / 2
-        else [replace(p, epoch=None) for p in progress.losses]
-    )
+    if len(known) > len(progress.losses) / 2:
+        return known  # the others were printed before the length of an epoch was known
+    return [replace(point, epoch=None) for point in progress.losses]
 
 
 def read_progress(lines: Sequence[str], metric: str | None) -> TrainingProgress:
-    """What the product makes of a pod's log, with every loss of it kept."""
+    """The progress as read from a pod's log, with all losses."""
     log = ProgressLog(LogFormatOptions(mode=TrainingMode.SYNC, loss_metric=metric), max_losses=_ALL)
     stamped = [LogLine(float(second), text) for second, text in enumerate(lines)]
     log.observe("log", Role.WORKER, 0, Counts(1, 1), stamped, "file")

@@ -1,11 +1,10 @@
-"""Regular expressions that users write: checked, refused with a sentence, and bounded before they
-are used.
+"""Users' regular expressions: checked, refused with a reason, and bounded before they are used.
 
 Python's engine backtracks, so a careless pattern can take exponential time on an ordinary line.
-Taken is what names and numbers need: literals, classes, groups, alternatives, repetitions. Refused
-is what makes a pattern explode: a repeated group that itself repeats or chooses, and three
-repetitions in a row that could take each other's text. Repetitions without a limit are given one,
-so that the time for a line is bounded whatever it holds."""
+Accepted is what names and numbers need: literals, classes, groups, alternatives, repetitions.
+Refused is what backtracks exponentially: a repeated group with repetitions or alternatives in it,
+and three repetitions in a row that can match each other's text. Unlimited repetitions get a limit,
+so that the time for a line is bounded."""
 
 import re
 import warnings
@@ -20,7 +19,7 @@ MAX_LINE_CHARACTERS: Final = 1000
 
 _MOST_OVERLAPPING: Final = 2
 _FEW: Final = 10
-"""Up to so many repeats are not worth counting as a repetition."""
+"""Fewer repeats do not count as a repetition."""
 _TOKEN: Final = re.compile(
     r"(?P<open>\((?:\?:|\?P<\w+>)?(?!\?))|(?P<close>\))|(?P<or>\|)"
     r"|(?P<repeat>(?:[*+?]|\{(?:\d+,?\d*|,\d*)\})[?+]?)"
@@ -35,45 +34,43 @@ _ALPHABET: Final = tuple(map(chr, range(128)))
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """One character class with its repetition; ``path`` are the groups and branches that it lies
-    in."""
+    """One character class with its repetition."""
 
     characters: frozenset[str]
     least: int
     most: float
     path: frozenset[int]
+    """The groups and branches that it is in."""
 
 
 @dataclass(slots=True)
 class _Group:
-    """An open group, ``complex`` once it holds a repetition or alternatives; ``branch`` is the
-    alternative it is in."""
+    """An open group."""
 
     branch: int
+    """The current alternative."""
     first: int
+    """The index of its first atom."""
     complex: bool = False
+    """Whether it holds a repetition or alternatives."""
 
 
 def check_pattern(text: str, groups: int = 2) -> str | None:
-    """Say in a sentence why a pattern cannot be used, or ``None`` where it can.
+    """Why a pattern cannot be used, as a sentence; ``None`` where it can.
 
-    ``groups`` are needed: 2 for a metrics format (name and value, in Katib's form), 0 for a
-    checkpoint format, of which a first group, if there is one, is the step.
-    """
+    It needs ``groups``: 2 for a metrics format (name and value, in Katib's form), 0 for a
+    checkpoint format, of which a first group, if there is one, is the step."""
     if len(text) > MAX_PATTERN_CHARACTERS:
         return f"the pattern has {len(text)} characters, at most {MAX_PATTERN_CHARACTERS} are taken"
     try:
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # such as of "[[", which a later Python may read otherwise
+        # Warnings such as of "[[", which a later Python may read otherwise.
+        with warnings.catch_warnings(action="ignore"):
             compiled = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         return f"{text!r} is no regular expression: {error}"
     if compiled.groups < groups:
-        return (
-            f"{text!r} has {compiled.groups} groups; the first must be the name and the second "
-            "the value"
-        )
+        needed = "the first must be the name and the second the value"
+        return f"{text!r} has {compiled.groups} groups; {needed}"
     reader = _Reader()
     try:
         for kind, token in _tokens(text):
@@ -83,9 +80,8 @@ def check_pattern(text: str, groups: int = 2) -> str | None:
     if reader.overlapping() > _MOST_OVERLAPPING:
         return (
             f"{text!r} is not taken, as it may take very long: more than {_MOST_OVERLAPPING} "
-            "repetitions in a row can "
-            "match the same text; leave out '.*' at either end, and put something definite "
-            "between repetitions"
+            "repetitions in a row can match the same text; leave out '.*' at either end, and put "
+            "something definite between repetitions"
         )
     return None
 
@@ -96,7 +92,7 @@ def bounded(text: str) -> re.Pattern[str]:
 
 
 class _Refused(ValueError):
-    """The pattern uses what is not taken; the message says what."""
+    """The pattern uses what is not accepted; the message says what."""
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -104,10 +100,8 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise _Refused(
-                f"{text[at : at + 4]!r} is none of literals, classes, groups, alternatives, "
-                "repetitions"
-            )
+            known = "literals, classes, groups, alternatives, repetitions"
+            raise _Refused(f"{text[at : at + 4]!r} is none of {known}")
         yield str(found.lastgroup), found[0]
         at = found.end()
 
@@ -136,8 +130,7 @@ def _repetition(token: str) -> tuple[int, float]:
 
 
 class _Reader:
-    """Reads tokens into atoms, groups flattened, and refuses repeated groups that repeat or
-    choose."""
+    """Reads tokens into atoms, groups flattened; refuses repeated groups that are complex."""
 
     def __init__(self) -> None:
         self._atoms: list[_Atom] = []
@@ -165,10 +158,10 @@ class _Reader:
             )
 
     def overlapping(self) -> int:
-        """The length of the longest chain of repetitions of which each can take text of the next.
+        """The longest chain of repetitions of which each can match text of the next.
 
-        Alternatives count as if they followed each other, which may find a chain that is none, but
-        misses none."""
+        Alternatives count as if they followed each other: that may overestimate a chain, never
+        underestimate it."""
         lengths = [0] * len(self._atoms)
         for n, later in enumerate(self._atoms):
             if later.most > _FEW:
@@ -199,8 +192,7 @@ class _Reader:
         self._open[-1].complex |= least != most
 
     def _can_trade(self, first: int, last: int) -> bool:
-        """Whether two repetitions can take text from each other over what must stand between
-        them."""
+        """Whether two repetitions can match each other's text, despite the atoms between them."""
         one, other = self._atoms[first], self._atoms[last]
         if not one.characters & other.characters:
             return False

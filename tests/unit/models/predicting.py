@@ -2,14 +2,7 @@
 
 from dataclasses import replace
 
-from optimus.jobs import (
-    Batch,
-    BatchScope,
-    Counts,
-    Goal,
-    TargetLoss,
-    TrainingMode,
-)
+from optimus.jobs import Batch, BatchScope, Counts, Goal, TargetLoss, TrainingMode
 from optimus.models.convergence import PublishedCurve
 from optimus.models.forecast import Forecast, forecast_job
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress

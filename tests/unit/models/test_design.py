@@ -123,10 +123,7 @@ def test_on_a_line_the_ends_come_first() -> None:
             TrainingMode.ASYNC,
             SpeedForm.BLEND,
         )
-    ) == {
-        Counts(1, 1),
-        Counts(1, 8),
-    }
+    ) == {Counts(1, 1), Counts(1, 8)}
 
 
 @given(

@@ -2,11 +2,7 @@
 
 import pytest
 
-from optimus.jobs import (
-    ConvergenceThreshold,
-    Counts,
-    TargetLoss,
-)
+from optimus.jobs import ConvergenceThreshold, Counts, TargetLoss
 from optimus.models.forecast import current_loss, goal_is_met
 from optimus.progress.types import LossPoint, TrainingProgress
 from tests.unit.models.predicting import after, forecast_of
