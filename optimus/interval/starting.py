@@ -9,8 +9,9 @@ They have no pods yet, so that nothing is restarted for their counts.
 Step 2 is repeated while it finds a place for anything.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from optimus.interval.share import Share
 from optimus.jobs import Counts, ReplicaSpec
 from optimus.placement.capacity import Capacity
 from optimus.placement.incremental import IncrementalPlacement, TightestFit
-from optimus.resources import Resources
+from optimus.resources import Resources, total
 
 _MAX_VICTIMS = 32
 """So many jobs are tried to make way for one that fits nowhere: the first few do, if any does."""
@@ -93,16 +94,22 @@ class StartingJobs:
     def _remainder(self) -> AllocationProblem:
         """What these jobs may share now: they keep what they have."""
         jobs = tuple(
-            replace(each, running=True, holds=self.counts[uid]) if uid in self.counts else each
+            Candidate(each.job, each.forecast, running=True, holds=self.counts[uid])
+            if uid in self.counts
+            else each
             for uid, each in self._jobs.items()
         )
-        room = self.share.pool.room(self.plan)
-        for each in jobs:
-            if each.holds is not None:
-                room = room + each.job.demand(each.holds)
-        return AllocationProblem(
-            room, self.share.problem.capacity, jobs, self.share.pool.servers(self.plan)
-        )
+        # Thousands of jobs ask for few different amounts: multiplied once for each of those.
+        held: Counter[Resources] = Counter()
+        for uid, counts in self.counts.items():
+            job = self._jobs[uid].job
+            held[job.ps.resources] += counts.ps
+            held[job.worker.resources] += counts.workers
+            for role in job.fixed:
+                held[role.spec.resources] += role.count
+        pool = self.share.pool
+        room = pool.room(self.plan) + total(amount * count for amount, count in held.items())
+        return AllocationProblem(room, self.share.problem.capacity, jobs, pool.servers(self.plan))
 
     def _place(self, uid: str, wanted: Counts) -> None:
         if self.plan.assign(self._jobs[uid].job, wanted, evenly=True) is None:
