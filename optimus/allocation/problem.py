@@ -247,7 +247,8 @@ def _task_name(task: Resources) -> str:
 
 Seconds = NDArray[np.float64]
 
-_FIRST_SIDE = 16
+_FIRST_SIDE = 24
+"""Side of a grid: most jobs get fewer tasks of a role, the look-ahead included."""
 
 
 class RemainingSeconds(Protocol):

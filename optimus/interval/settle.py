@@ -36,13 +36,18 @@ class Settlement:
 
     def find_donors(self, jobs: Iterable[Classified]) -> None:
         """Jobs that the policy makes smaller, or no faster; those first that lose least."""
+        jobs = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
+        for each in jobs:
+            uid, current = each.job.uid, each.job.counts
+            if each.candidate is not None:
+                each.candidate.forecast.prefetch(current, self.allocated.get(uid, current))
         found = [(each, self._cost_of_shrinking(each)) for each in jobs if self._is_donor(each)]
         found.sort(key=lambda donor: (donor[0].capped, donor[1], donor[0].job.uid))
         self.reclaim.donors = tuple(found)
 
     def _is_donor(self, job: Classified) -> bool:
         now, wanted = job.job.counts, self.allocated.get(job.job.uid, job.job.counts)
-        if job.eligibility is not Eligibility.RESIZABLE or job.forced or wanted == now:
+        if job.forced or wanted == now:
             return False
         # Fewer of both give room also where the job is a little faster with them: too little to
         # restart for.

@@ -35,26 +35,23 @@ class Pool:
         alike = Counter(node.allocatable for node in self.nodes)
         return total(amount * count for amount, count in alike.items())
 
-    def room(self, plan: CapacityPlan, holders: Iterable[str] = ()) -> Resources:
-        """What is free in the pool, and what the jobs with these UIDs hold there."""
-        names = {node.name for node in self.nodes}
-        others = [node.name for node in plan.nodes if node.name not in names]
-        held = [each for uid in holders for each in plan.held.get(uid, ())]
-        mine = total(each.resources for each in held if each.node in names)
-        return plan.capacity.total_free(others) + mine
-
-    def servers(self, plan: CapacityPlan, holders: Iterable[str] = ()) -> Mapping[Resources, int]:
-        """How that room is spread: what is free on a node, and the number of such nodes."""
+    def room(
+        self, plan: CapacityPlan, holders: Iterable[str] = ()
+    ) -> tuple[Resources, Mapping[Resources, int]]:
+        """What is free in the pool, with what the jobs with these UIDs hold there; and how it is
+        spread: what is free on a node, and the number of such nodes."""
         capacity = plan.capacity
         rows = [capacity.row_of[node.name] for node in self.nodes]
         free = {row: capacity.free[row] for row in rows}
-        for each in (each for uid in holders for each in plan.held.get(uid, ())):
+        held = plan.held
+        for each in (each for uid in holders for each in held.get(uid, ())):
             row, amount = capacity.row_of.get(each.node, -1), capacity.vector(each.resources)
             if row in free and amount is not None:
                 free[row] = tuple([a + b for a, b in zip(free[row], amount, strict=True)])
-        return {
+        servers = {
             capacity.resources_of(each): count for each, count in Counter(free.values()).items()
         }
+        return total(each * count for each, count in servers.items()), servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +85,7 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
     running = [each for each in candidates if each.running]
     holders = [each.job.uid for each in running]
-    room = pool.room(plan, holders)
+    room, servers = pool.room(plan, holders)
     spare = room - total(each.job.demand(each.job.bounds.minimum) for each in running)
     admitted, rejected, to_measure = list[Classified](), list[tuple[Classified, str]](), []
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
@@ -107,7 +104,6 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     # Whole jobs leave pieces that no whole job fits. Part of the room is held back so that those
     # pieces can be shared out task by task; running jobs would have to be restarted for them.
     reserve = NONE if running else scaled(room, config.reserve_fraction)
-    servers = pool.servers(plan, holders)
     problem = AllocationProblem(room, capacity, candidates, servers, reserve)
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
 

@@ -107,9 +107,9 @@ class StartingJobs:
             held[job.worker.resources] += counts.workers
             for role in job.fixed:
                 held[role.spec.resources] += role.count
-        pool = self.share.pool
-        room = pool.room(self.plan) + total(amount * count for amount, count in held.items())
-        return AllocationProblem(room, self.share.problem.capacity, jobs, pool.servers(self.plan))
+        free, servers = self.share.pool.room(self.plan)
+        room = free + total(amount * count for amount, count in held.items())
+        return AllocationProblem(room, self.share.problem.capacity, jobs, servers)
 
     def _place(self, uid: str, wanted: Counts) -> None:
         if self.plan.assign(self._jobs[uid].job, wanted, evenly=True) is None:

@@ -91,6 +91,14 @@ class Forecast:
             self._seconds[counts] = float(self.remaining_seconds(counts.ps, counts.workers))
         return self._seconds[counts]
 
+    def prefetch(self, *counts: Counts) -> None:
+        """Answer ``at`` for several counts in one evaluation: most of its cost is per call."""
+        missing = [each for each in counts if each not in self._seconds]
+        if missing:
+            ps, workers = zip(*missing, strict=True)
+            values = self.remaining_seconds(np.array(ps), np.array(workers)).tolist()
+            self._seconds.update(zip(missing, values, strict=True))
+
 
 ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
 """Makes one job's forecast, or says why there is none yet."""
