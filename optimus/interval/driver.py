@@ -98,6 +98,10 @@ class DriverConfig:
     """Whether each single measurement brings an interval forward: the end of any profiling run and
     the begin of an exploratory move. By default only the end of a job's last run does."""
 
+    needs_placement: bool = False
+    """Whether every rescale waits until its pods can be placed. By default one that gives up room
+    begins at once, and its pods are placed once they are made."""
+
 
 class ManagedJob(Protocol):
     """One managed job as its caller keeps it."""
@@ -336,7 +340,7 @@ class IntervalDriver:
             # A job that waits frees nothing by asking for less: it, too, needs its room first.
             frees = (suspends or decision.action is Action.SHRINK) and room.is_placed(uid)
             placement = None if suspends else take_room(room, managed.job, decision.counts)
-            if not frees and placement is None:
+            if placement is None and (self._config.needs_placement or not frees):
                 continue
             del pending[uid]
             purpose = RescalePurpose.INTERVAL

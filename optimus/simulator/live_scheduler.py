@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from optimus.interval import IntervalPlan, Strategies
+from optimus.interval import IntervalConfig, IntervalPlan, Strategies
 from optimus.interval.capacity_plan import schedulable_capacity
 from optimus.interval.driver import (
     BeginRescale,
@@ -29,11 +29,21 @@ from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
 
 
+def live_driver(*, interval: IntervalConfig | None = None, measures: bool = True) -> DriverConfig:
+    """The driver's settings in the simulator: its pods are placed when a rescale begins."""
+    return DriverConfig(
+        interval=interval or IntervalConfig(),
+        measures=measures,
+        early_after_each_run=True,
+        needs_placement=True,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveConfig:
     """The product's settings; the defaults are its own."""
 
-    driver: DriverConfig = field(default_factory=lambda: DriverConfig(early_after_each_run=True))
+    driver: DriverConfig = field(default_factory=live_driver)
 
     tick_seconds: float = 2.0
     """Least seconds between two looks at the cluster."""
@@ -107,9 +117,8 @@ class LiveScheduler:
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
                     state.counters = replace(state.counters, profiling_since=None)
-                case BeginRescale(uid=uid, placement=placement):
-                    if placement is not None:
-                        _begin(cluster, view.managed[uid], instruction)
+                case BeginRescale(uid=uid):
+                    _begin(cluster, view.managed[uid], instruction)
 
     @property
     def _planned_at(self) -> float:

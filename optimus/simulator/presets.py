@@ -6,13 +6,12 @@ paper says so."""
 
 from dataclasses import replace
 
-from optimus.interval.driver import DriverConfig
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
 from optimus.policies import PLACED_BY, POLICIES
 from optimus.simulator.engine import Approach, PreRun
 from optimus.simulator.forecasts import Fitted, ForecastSource, Truth
-from optimus.simulator.live_scheduler import LiveConfig
+from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.paper_scheduler import PaperConfig
 
 _BLIND = frozenset({"drf", "fifo"})
@@ -34,7 +33,7 @@ def approach(
         name=name,
         policy=POLICIES[name](),
         placement=placement or PLACEMENT_RULES[PLACED_BY[name]],
-        rules=LiveConfig(driver=DriverConfig(early_after_each_run=True, measures=not knows))
+        rules=LiveConfig(driver=live_driver(measures=not knows))
         if online
         else PaperConfig(looks_ahead=looks_ahead),
         forecasts=forecasts,

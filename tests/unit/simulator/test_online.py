@@ -7,14 +7,13 @@ import pytest
 
 from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem
 from optimus.interval import IntervalConfig
-from optimus.interval.driver import DriverConfig
 from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.simulator.cluster import Phase, SimulatedCluster
 from optimus.simulator.engine import Approach, simulate
 from optimus.simulator.forecasts import Truth
-from optimus.simulator.live_scheduler import LiveConfig
+from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.presets import approach
 from optimus.simulator.results import Simulation
 from tests.unit.simulator.worlds import Recipe, Speed, job, nodes, workload
@@ -52,10 +51,7 @@ class Diary:
 
 
 def knowing(policy: AllocationPolicy, interval: IntervalConfig | None = None) -> Approach:
-    driver = DriverConfig(
-        interval=interval or IntervalConfig(), measures=False, early_after_each_run=True
-    )
-    live = LiveConfig(driver=driver)
+    live = LiveConfig(driver=live_driver(interval=interval, measures=False))
     return Approach(
         name="asked", policy=policy, placement=Theorem1(), rules=live, forecasts=Truth()
     )
