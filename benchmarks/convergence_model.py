@@ -1,11 +1,10 @@
-"""How well epochs are foretold:
-``python -m benchmarks.convergence_model [LOG ..] [--runs 30] [--output FILE.json]``.
+"""Errors of the convergence model: ``python -m benchmarks.convergence_model [LOG ..] [--runs 30]``.
 
-As ``optimus evaluate convergence`` does it, on the logs given (the recorded ones by default), on
-networks that are trained for it (``benchmarks.trained_runs``) and on formulas with noise: from 30 %
-and 50 % of a run, and from 5 epochs after each drop of the learning rate; also for targets that are
-never reached, at 0.8 of a run's smallest loss. The paper's curve (Optimus, section 3.1) sees the
-same; ratios are of its mean error in the same run."""
+Evaluated as by ``optimus evaluate convergence`` on the logs given (the recorded ones by default),
+on networks trained for it (``benchmarks.trained_runs``) and on formulas with noise: from 30 % and
+50 % of a run, and from 5 epochs after each drop of the learning rate; also for targets that are
+never reached, at 0.8 of a run's smallest loss. The reference is the paper's curve (Optimus, section
+3.1) on the same losses; ratios are to its mean error."""
 
 import argparse
 import json
@@ -36,7 +35,7 @@ Run = Sequence[LossPoint]
 
 
 def main() -> None:
-    """Judge all suites and write what was found as JSON."""
+    """Evaluate all suites and write the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("logs", nargs="*", type=Path, help="training logs, or CSV epoch,loss")
     parser.add_argument("--runs", type=int, default=30, help="networks trained in each suite")
@@ -59,7 +58,7 @@ def main() -> None:
 
 
 def trained(seed: int, number: int, *, stepped: bool) -> Iterator[Run]:
-    """So many networks' losses; one that diverges, or learns next to nothing, is drawn anew."""
+    """So many networks' losses; one that diverges or hardly learns is drawn again."""
     found, draw = 0, 1000 * seed
     while found < number:
         run = train(draw, stepped=stepped)
@@ -72,8 +71,7 @@ def trained(seed: int, number: int, *, stepped: bool) -> Iterator[Run]:
 
 
 def formulas(seed: int, noise: float) -> Iterator[Run]:
-    """Hyperbolas, exponentials, powers and stretched exponentials, with and without a floor, and
-    noise."""
+    """Hyperbolas, (stretched) exponentials and powers, with and without a floor, with noise."""
     rng, k = np.random.default_rng([seed, round(1000 * noise)]), np.arange(1.0, 121)
     for floor in (0.0, 0.1):
         for tau in (10.0, 30.0):
@@ -88,8 +86,7 @@ def formulas(seed: int, noise: float) -> Iterator[Run]:
 
 
 def evaluate(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
-    """What the predictions of these runs were worth, from each origin; before a drop they are told
-    apart."""
+    """Errors of the forecasts of these runs by origin; runs with drops are separate."""
     asked: dict[str, list[tuple[Run, Question]]] = {}
     for run in runs:
         losses = [point.loss for point in run]
@@ -100,20 +97,16 @@ def evaluate(runs: Sequence[Run]) -> dict[str, Mapping[str, object]]:
         for question in questions_after_drops(run, AFTER_DROP, TARGETS):
             asked.setdefault(f"from {question.origin}", []).append((run, question))
     return {
-        origin: sum_up([predict(*each) for each in of_origin])
+        origin: summary([predict(*each) for each in of_origin])
         for origin, of_origin in sorted(asked.items())
     }
 
 
-def sum_up(predictions: Sequence[EvaluatedForecast]) -> Mapping[str, object]:
-    """Means over the predictions of targets that were reached."""
-    known = [each for each in predictions if each.question.true is not None]
-    error, paper, twice = (
-        fmean(each for each in errors if each is not None)
-        for errors in zip(
-            *((each.error, each.paper_error, each.twice_error) for each in known), strict=True
-        )
-    )
+def summary(evaluated: Sequence[EvaluatedForecast]) -> Mapping[str, object]:
+    """Means over the forecasts of targets that were reached."""
+    known = [each for each in evaluated if each.question.true is not None]
+    errors = zip(*((each.error, each.paper_error, each.twice_error) for each in known), strict=True)
+    error, paper, twice = (fmean(each for each in of if each is not None) for of in errors)
     return {
         "predictions": len(known),
         "error": round(error, 4),
@@ -123,7 +116,7 @@ def sum_up(predictions: Sequence[EvaluatedForecast]) -> Mapping[str, object]:
         "interval_holds": round(fmean(each.covered for each in known), 4),
         "interval_width": round(fmean(each.width for each in known), 4),
         "not_reachable": sum(each.time_to_goal is None for each in known),
-        "reached_above_never": roc_auc(predictions),
+        "reached_above_never": roc_auc(evaluated),
     }
 
 

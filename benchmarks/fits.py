@@ -1,10 +1,8 @@
-"""What fitting costs:
-``python -m benchmarks.fits [--jobs 4000] [--samples 20] [--points 200] [--output FILE.json]``.
+"""CPU time of fits: ``python -m benchmarks.fits [--jobs 4000] [--samples 20] [--points 200]``.
 
-Each job has so many samples of its speed and so many losses, and is fitted from scratch by
-``forecast_job``, as in an interval in which all of them have something new to tell. The reference
-in the same run is the same call with the paper's curve (Optimus, section 3.1) for the losses, on
-every tenth job."""
+Each job has so many speed samples and losses, and is fitted from scratch by ``forecast_job``, as in
+an interval in which all jobs have new measurements. The reference in the same run is the same call
+with the paper's curve (Optimus, section 3.1) for the losses, on every tenth job."""
 
 import argparse
 import json
@@ -35,19 +33,15 @@ Case = tuple[Job, TrainingProgress]
 
 
 def main() -> None:
-    """Time the fits and write what was found as JSON."""
+    """Time the fits and write the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=4000)
     parser.add_argument("--samples", type=int, default=20, help="speeds measured of each job")
-    parser.add_argument(
-        "--points", type=int, default=200, help="losses of each job, one for each epoch"
-    )
+    parser.add_argument("--points", type=int, default=200, help="losses of each job, one an epoch")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     rng = np.random.default_rng(1)
-    cases = [
-        draw_case(number, options.samples, options.points, rng) for number in range(options.jobs)
-    ]
+    cases = [draw_case(n, options.samples, options.points, rng) for n in range(options.jobs)]
     ours, ready = fit_all(cases, LossCurve.fit)
     some = cases[::_EVERY]
     published, _ = fit_all(some, PublishedCurve.fit)
@@ -69,13 +63,12 @@ def main() -> None:
 
 
 def draw_case(number: int, samples: int, points: int, rng: np.random.Generator) -> Case:
-    """A job in the middle of its training, with noise in all that was measured."""
+    """A job in the middle of its training, with noise in all measurements."""
     k = np.arange(1, points + 1)
     course = rng.uniform(0.5, 3) / (rng.uniform(0.02, 0.3) * k + 1) + rng.uniform(0, 0.3)
     losses = course * np.exp(0.02 * rng.standard_normal(points))
-    counts = [
-        Counts(ps, workers) for ps in range(1, samples + 1) for workers in range(1, samples + 1)
-    ]
+    side = range(1, samples + 1)
+    counts = [Counts(ps, workers) for ps in side for workers in side]
     chosen = rng.choice(len(counts), samples, replace=False)
     job = Job(
         key=JobKey("team", f"job-{number}"),
@@ -89,21 +82,16 @@ def draw_case(number: int, samples: int, points: int, rng: np.random.Generator) 
         batch=Batch(64, BatchScope.JOB),
         goal=TargetLoss(0.9 * float(losses.min())),
     )
-    measured = tuple(
-        SpeedSample(
-            counts[place],
-            _speed(counts[place]) * float(np.exp(0.03 * rng.standard_normal())),
-            60.0,
-            float(n),
-        )
-        for n, place in enumerate(chosen)
-    )
+    measured = []
+    for n, index in enumerate(chosen):
+        speed = _speed(counts[index]) * float(np.exp(0.03 * rng.standard_normal()))
+        measured.append(SpeedSample(counts[index], speed, 60.0, float(n)))
     seen = tuple(
         LossPoint(float(y), float(n), int(n) * _STEPS_PER_EPOCH)
         for n, y in zip(k, losses, strict=True)
     )
-    steps = points * _STEPS_PER_EPOCH
-    return job, TrainingProgress(seen, float(points), steps, float(_STEPS_PER_EPOCH), measured)
+    steps, per_epoch = points * _STEPS_PER_EPOCH, float(_STEPS_PER_EPOCH)
+    return job, TrainingProgress(seen, float(points), steps, per_epoch, tuple(measured))
 
 
 def _speed(counts: Counts) -> float:
@@ -112,9 +100,8 @@ def _speed(counts: Counts) -> float:
 
 
 def fit_all(cases: Sequence[Case], fit: CurveFit) -> tuple[float, int]:
-    """CPU seconds for one forecast of each job, and how many had an answer other than "not
-    reachable"."""
-    forecast_job(*cases[0], fit=fit)  # the tables are laid out once per process
+    """CPU seconds for one forecast of each job, and how many were ready."""
+    forecast_job(*cases[0], fit=fit)  # the tables are built once per process
     begun, ready = time.process_time(), 0
     for job, progress in cases:
         ready += not isinstance(forecast_job(job, progress, fit=fit), NotReady)

@@ -1,18 +1,17 @@
-"""How well speeds are predicted:
-``python -m benchmarks.speed_model [FILE.csv ..] [--worlds 12] [--output FILE.json]``.
+"""Errors of the speed model: ``python -m benchmarks.speed_model [FILE.csv ..] [--worlds 12]``.
 
-On made-up clusters (``benchmarks.speed_worlds``) and on tables of measured speeds, as
-``optimus evaluate speed`` does it: samples chosen one by one, one repeat drawn for each, the model
-held against what it has not seen. Three models side by side, on the same tables: ours; one knee;
-and, as the reference that ratios are of, the paper's form (Optimus, section 3.2), with samples
-chosen for it by the same design, and with random ones as in the paper. Also what part of the truth
-lies within the told uncertainty, and CPU seconds for 4,000 fits of 20 samples."""
+On synthetic clusters (``benchmarks.speed_worlds``) and on tables of measured speeds, as by
+``optimus evaluate speed``: samples chosen one by one, one repeat drawn for each, the model compared
+with all other counts. Three models side by side, on the same tables: ours; one knee; and, as the
+reference of the ratios, the paper's form (Optimus, section 3.2), with samples chosen for it by the
+same design, and with random ones as in the paper. Also the coverage of the stated uncertainty, and
+CPU seconds for 4,000 fits of 20 samples."""
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ class Case:
 
 
 def main() -> None:
-    """Judge all suites and files and write what was found as JSON."""
+    """Evaluate all suites and files and write the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
     parser.add_argument("--worlds", type=int, default=12, help="of each kind in a suite")
@@ -87,15 +86,13 @@ def suites(
     worlds: int, seed: int, only: Sequence[str] = tuple(SUITES)
 ) -> Iterator[tuple[str, list[Case]]]:
     """The suites by name and kind of job."""
-    for place, (suite, fixed) in enumerate(SUITES.items()):
+    for number, (suite, fixed) in enumerate(SUITES.items()):
         if suite not in only:
             continue
+        count = max(worlds // 3, 2) if fixed.get("side") else worlds
         for which, kind in enumerate(KINDS):
-            few = max(worlds // 3, 2) if fixed.get("side") else worlds
-            yield (
-                f"{suite}: {kind}",
-                [_case(kind, fixed, (seed, place, which, index)) for index in range(few)],
-            )
+            seeds = [(seed, number, which, index) for index in range(count)]
+            yield f"{suite}: {kind}", [_case(kind, fixed, each) for each in seeds]
 
 
 def _case(kind: str, fixed: Mapping[str, object], seed: tuple[int, ...]) -> Case:
@@ -115,51 +112,45 @@ def report(cases: Sequence[Case]) -> Report:
         scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
         entry: dict[str, Any] = {"tables": len(cases), **scores}
         for reference in ("paper", RANDOM):
-            entry[f"ours / {reference}"] = round(
-                scores["ours"]["mean"] / scores[reference]["mean"], 3
-            )
+            ratio = scores["ours"]["mean"] / scores[reference]["mean"]
+            entry[f"ours / {reference}"] = round(ratio, 3)
         known = [case for case in cases if case.world is not None]
         if known:
-            entry["chosen, knowing the truth"] = round(
-                float(np.mean([_best_choice(case) for case in known])), 3
-            )
+            entry["chosen, knowing the truth"] = _mean((_best_choice(case) for case in known), 3)
             entry |= _coverage(known, budget)
         answer[str(budget)] = entry
     return answer
 
 
 def together(reports: Mapping[str, Report]) -> Report:
-    """The mean over suites, each counting alike; ratios of the means."""
+    """The mean over suites, each of the same weight; ratios of the means."""
     answer: Report = {}
     for budget in map(str, BUDGETS):
         entries = [report[budget] for report in reports.values()]
-        names = [*MODELS, RANDOM]
         means = {
-            name: {
-                key: round(float(np.mean([each[name][key] for each in entries])), 4)
-                for key in entries[0][name]
-            }
-            for name in names
+            name: {key: _mean(each[name][key] for each in entries) for key in entries[0][name]}
+            for name in (*MODELS, RANDOM)
         }
         entry: dict[str, Any] = {"tables": sum(each["tables"] for each in entries), **means}
         for key in ("within 80 %", "within 90 %", "chosen, knowing the truth"):
-            entry[key] = round(float(np.mean([each[key] for each in entries])), 3)
+            entry[key] = _mean((each[key] for each in entries), 3)
         for reference in ("paper", RANDOM):
-            entry[f"ours / {reference}"] = round(
-                means["ours"]["mean"] / means[reference]["mean"], 3
-            )
+            ratio = means["ours"]["mean"] / means[reference]["mean"]
+            entry[f"ours / {reference}"] = round(ratio, 3)
         answer[budget] = entry
     return answer
 
 
 def _average(scores: Sequence[Score]) -> dict[str, float]:
     return {
-        "mean": round(
-            float(np.mean([score.mean for score in scores if score.mean is not None])), 4
-        ),
-        "p90": round(float(np.mean([score.p90 for score in scores if score.p90 is not None])), 4),
-        "chosen_ratio": round(float(np.mean([score.chosen_ratio for score in scores])), 4),
+        "mean": _mean(score.mean for score in scores if score.mean is not None),
+        "p90": _mean(score.p90 for score in scores if score.p90 is not None),
+        "chosen_ratio": _mean(score.chosen_ratio for score in scores),
     }
+
+
+def _mean(values: Iterable[float], digits: int = 4) -> float:
+    return round(float(np.mean(list(values))), digits)
 
 
 def _evaluated(case: Case, form: SpeedForm, budget: int) -> Draw:
@@ -169,8 +160,7 @@ def _evaluated(case: Case, form: SpeedForm, budget: int) -> Draw:
 
 
 def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
-    """The paper's form on samples drawn at random, (1, 1) first; a draw that identifies nothing is
-    drawn again."""
+    """The paper's form on random samples, (1, 1) first; drawn again where not identified."""
     generator = np.random.default_rng([2, *case.seed])
     counts = tuple(case.table.repeats)
     ps, workers = np.array(counts).T
@@ -179,27 +169,25 @@ def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
     while made < draws:
         others = generator.permutation(np.arange(1, len(counts)))[: budget - 1]
         chosen = [counts[index] for index in (0, *others.tolist())]
-        samples = [
-            _sample(each, float(generator.choice(case.table.repeats[each]))) for each in chosen
-        ]
+        repeats = case.table.repeats
+        samples = [_sample(each, float(generator.choice(repeats[each]))) for each in chosen]
         model = SpeedModel.fit(samples, case.table.mode, case.table.batch, SpeedForm.PAPER)
         if isinstance(model, SpeedModel):
-            seen = tuple(each in chosen for each in counts)
-            yield Draw(tuple(chosen), counts, model.steps_per_second(ps, workers), measured, seen)
+            sampled = tuple(each in chosen for each in counts)
+            predicted = model.steps_per_second(ps, workers)
+            yield Draw(tuple(chosen), counts, predicted, measured, sampled)
             made += 1
 
 
 def _best_choice(case: Case) -> float:
-    """The measured speed at the truly fastest counts / the best measured speed: what noise leaves
-    to be had."""
+    """Measured speed at the truly fastest counts / best measured speed: the limit by noise."""
     assert case.world is not None
     measured = {counts: float(np.mean(runs)) for counts, runs in case.table.repeats.items()}
     return measured[max(measured, key=case.world.speed)] / max(measured.values())
 
 
 def _coverage(cases: Sequence[Case], budget: int) -> dict[str, float]:
-    """How much of the truth lies within 1.28 (80 %) and 1.64 (90 %) of the told standard
-    deviations."""
+    """The coverage of 1.28 (80 %) and 1.64 (90 %) of the stated standard deviations."""
     found = np.concatenate([np.abs(_deviations(case, budget)) for case in cases])
     return {
         f"within {part} %": round(float(np.mean(found < times)), 3)
@@ -215,7 +203,7 @@ def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
     samples = [_sample(counts, drawn[counts]) for counts in draw.samples]
     model = SpeedModel.fit(samples, case.table.mode, case.table.batch)
     assert isinstance(model, SpeedModel)
-    hidden = [counts for counts, seen in zip(draw.counts, draw.sampled, strict=True) if not seen]
+    hidden = [each for each, known in zip(draw.counts, draw.sampled, strict=True) if not known]
     ps, workers = np.array(hidden).T
     true = np.array([case.world.speed(counts) for counts in hidden])
     logs = np.log(model.steps_per_second(ps, workers) / true)
@@ -227,8 +215,7 @@ def _sample(counts: Counts, speed: float) -> SpeedSample:
 
 
 def time_fits(jobs: int = 4000, samples: int = 20) -> dict[str, float]:
-    """CPU seconds of fitting every job once, and of asking for 8 x 8 pairs of counts, on one
-    core."""
+    """CPU seconds of fitting every job once, and of predicting 8 x 8 pairs of counts each."""
     generator = np.random.default_rng(0)
     worlds = [draw_world("sync", generator, repeats=1) for _ in range(40)]
     sets = []
@@ -240,9 +227,8 @@ def time_fits(jobs: int = 4000, samples: int = 20) -> dict[str, float]:
     batch = Batch(64, BatchScope.JOB)
     grid = np.arange(1, 9)[:, None], np.arange(1, 9)[None, :]
     start = time.process_time()
-    models = [
-        SpeedModel.fit(sets[job % len(sets)], TrainingMode.SYNC, batch) for job in range(jobs)
-    ]
+    each_job = (sets[job % len(sets)] for job in range(jobs))
+    models = [SpeedModel.fit(samples_of, TrainingMode.SYNC, batch) for samples_of in each_job]
     fitted = time.process_time()
     for model in models:
         assert isinstance(model, SpeedModel)

@@ -1,11 +1,10 @@
-"""Made-up clusters and models whose training speed is known, to judge the speed model on: not made
-of its terms.
+"""Synthetic clusters of known training speed that the speed model is evaluated on.
 
-A step is played through: a worker computes its part of the batch (a whole number of examples,
-slower where processes share cores), the model travels over its own link and over the PSs' links,
-which all workers share and which hold unequal parts of the model; part of the computation overlaps
-with that; each PS adds up what workers push and, in sync training, updates once; a barrier waits
-for the slowest worker. In async training the PSs are queues."""
+They are not made of its terms: a step is simulated. A worker computes its part of the batch (whole
+examples, slower where processes share cores), the model travels over its own link and
+over the PSs' links, which all workers share and which hold unequal parts of the model; part of the
+computation overlaps with that; each PS adds up what workers push and, in sync training, updates
+once; a barrier waits for the slowest worker. In async training the PSs are queues."""
 
 import math
 from collections.abc import Mapping
@@ -20,8 +19,7 @@ from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One model on one cluster. Seconds are those of one step; the computation of a whole batch
-    takes 1."""
+    """One model on one cluster; times are in units of the computation of a whole batch."""
 
     mode: TrainingMode
     batch: Batch
@@ -47,7 +45,7 @@ class World:
     unevenness: tuple[float, ...] = ()
     """By how much the fullest of 1, 2, .. PSs exceeds an even share."""
     sharpness: float = 20.0
-    """How suddenly one bottleneck takes over from another: the p of a p-norm."""
+    """The p of the p-norm over bottlenecks: how sharply one takes over from another."""
     noise: float = 0.03
     """Relative standard deviation of one run."""
     repeats: int = 1
@@ -58,11 +56,8 @@ class World:
 
     def table(self, generator: np.random.Generator) -> dict[Counts, tuple[float, ...]]:
         """Measured speeds at all counts."""
-        counts = [
-            Counts(ps, workers)
-            for ps in range(1, self.side + 1)
-            for workers in range(1, self.side + 1)
-        ]
+        side = range(1, self.side + 1)
+        counts = [Counts(ps, workers) for ps in side for workers in side]
         noise = np.exp(generator.normal(0, self.noise, (len(counts), self.repeats)))
         return {
             each: tuple((self.speed(each) * runs).tolist())
@@ -71,15 +66,11 @@ class World:
 
     def _sync(self, counts: Counts) -> float:
         compute = self._compute(counts.workers)
-        servers = (
-            ((self.transfer + self.push) * counts.workers + self.update)
-            / counts.ps
-            * self._fullest(counts.ps)
-        )
+        work = (self.transfer + self.push) * counts.workers + self.update
+        servers = work / counts.ps * self._fullest(counts.ps)
         travel = self._either(servers, self.own_link)
-        seconds = (
-            self.fixed + compute * (1 - self.overlap) + self._either(compute * self.overlap, travel)
-        )
+        seconds = self.fixed + compute * (1 - self.overlap)
+        seconds += self._either(compute * self.overlap, travel)
         seconds += self.per_worker * counts.workers + self.per_ps * counts.ps
         slowest = 1 + self.straggling * math.sqrt(2 * math.log(counts.workers))
         return 1 / (seconds * slowest)
@@ -113,8 +104,7 @@ KINDS: Final[Mapping[str, tuple[TrainingMode, BatchScope]]] = MappingProxyType(
 
 
 def draw_world(kind: str, generator: np.random.Generator, side: int = 6, **fixed: Any) -> World:
-    """A world drawn at random; what is given in ``fixed`` is not drawn, ``links`` sets own link /
-    PS's transfer."""
+    """A random world; ``fixed`` fields are not drawn, ``links`` sets own link / PS's transfer."""
     mode, scope = KINDS[kind]
     own = scope is BatchScope.WORKER
     transfer = fixed.pop("transfer", None) or _between(

@@ -1,5 +1,4 @@
-"""Losses of networks that are really trained, small enough for seconds: softmax regressions and
-perceptrons by SGD.
+"""Losses of small networks that are trained by SGD: softmax regressions and perceptrons.
 
 Classes are overlapping Gaussian clusters with some labels wrong. Data, network, batch, learning
 rate, momentum and its schedule (constant, or times 0.1 to 0.5 at one or two epochs) are drawn; the
@@ -21,8 +20,7 @@ _SCHEDULES: Final = ((0.3, 0.65), (0.4, 0.75), (0.5,), (0.6,))
 
 @dataclass(slots=True)
 class Network:
-    """Dense layers with ReLU between and softmax at the end, and the velocities of their
-    weights."""
+    """Dense layers with ReLU between and softmax at the end, and their weights' velocities."""
 
     layers: list[tuple[Array, Array]]
     velocities: list[tuple[Array, Array]]
@@ -34,42 +32,39 @@ class Network:
         for a, b in pairwise(widths):
             end = np.sqrt(6 / (a + b))
             layers.append((rng.uniform(-end, end, (a, b)), np.zeros(b)))
-        return cls(
-            layers, [(np.zeros_like(weights), np.zeros_like(bias)) for weights, bias in layers]
-        )
+        return cls(layers, [(np.zeros_like(weights), np.zeros_like(b)) for weights, b in layers])
 
     def step(self, inputs: Array, labels: NDArray[np.intp], rate: float, momentum: float) -> float:
         """One step of SGD on a batch; its loss (cross-entropy) before the step."""
-        seen = [inputs]
+        outputs = [inputs]
         for weights, bias in self.layers[:-1]:
-            seen.append(np.maximum(seen[-1] @ weights + bias, 0))
-        scores = seen[-1] @ self.layers[-1][0] + self.layers[-1][1]
-        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        chances = odds / odds.sum(axis=1, keepdims=True)
+            outputs.append(np.maximum(outputs[-1] @ weights + bias, 0))
+        scores = outputs[-1] @ self.layers[-1][0] + self.layers[-1][1]
+        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
         rows = np.arange(len(labels))
-        loss = float(-np.log(chances[rows, labels] + 1e-12).mean())
-        chances[rows, labels] -= 1
-        error = chances / len(labels)
-        for place in range(len(self.layers) - 1, -1, -1):
-            weights, bias = self.layers[place]
-            below = (error @ weights.T) * (seen[place] > 0) if place else error
-            gradients = (seen[place].T @ error, error.sum(axis=0))
-            self._move(place, gradients, rate, momentum)
+        loss = float(-np.log(probabilities[rows, labels] + 1e-12).mean())
+        probabilities[rows, labels] -= 1
+        error = probabilities / len(labels)
+        for index in range(len(self.layers) - 1, -1, -1):
+            weights, bias = self.layers[index]
+            below = (error @ weights.T) * (outputs[index] > 0) if index else error
+            gradients = (outputs[index].T @ error, error.sum(axis=0))
+            self._move(index, gradients, rate, momentum)
             error = below
         return loss
 
     def _move(
-        self, place: int, gradients: tuple[Array, Array], rate: float, momentum: float
+        self, index: int, gradients: tuple[Array, Array], rate: float, momentum: float
     ) -> None:
-        former = self.velocities[place]
+        former = self.velocities[index]
         weights, bias = (momentum * v - rate * g for v, g in zip(former, gradients, strict=True))
-        self.velocities[place] = weights, bias
-        self.layers[place] = self.layers[place][0] + weights, self.layers[place][1] + bias
+        self.velocities[index] = weights, bias
+        self.layers[index] = self.layers[index][0] + weights, self.layers[index][1] + bias
 
 
 def train(seed: int, *, stepped: bool) -> tuple[LossPoint, ...] | None:
-    """One run's epoch means with their learning rates; ``None`` where the drawn rate makes it
-    diverge."""
+    """One run's epoch means with their learning rates; ``None`` where it diverges."""
     rng = np.random.default_rng([seed, stepped])
     classes, features = int(rng.choice([2, 5, 10])), int(rng.choice([10, 30, 60]))
     centres = rng.standard_normal((classes, features)) * rng.uniform(0.3, 1.0)
@@ -79,26 +74,19 @@ def train(seed: int, *, stepped: bool) -> tuple[LossPoint, ...] | None:
     labels = np.where(wrong, rng.integers(0, classes, _EXAMPLES), labels)
     hidden = [[], [32], [64], [64, 32]][int(rng.integers(4))]
     network = Network.draw([features, *hidden, classes], rng)
-    momentum, batch, epochs = (
-        float(rng.choice([0.0, 0.9])),
-        int(rng.choice([32, 64])),
-        int(rng.choice([80, 120, 150])),
-    )
+    momentum, batch = float(rng.choice([0.0, 0.9])), int(rng.choice([32, 64]))
+    epochs = int(rng.choice([80, 120, 150]))
     rate = float(10 ** rng.uniform(-2.2, -0.5)) * (1 - momentum) * (2 if stepped else 1)
-    drops = (
-        [int(part * epochs) for part in _SCHEDULES[int(rng.integers(len(_SCHEDULES)))]]
-        if stepped
-        else []
-    )
+    schedule = _SCHEDULES[int(rng.integers(len(_SCHEDULES)))] if stepped else ()
+    drops = [int(part * epochs) for part in schedule]
     ratio = float(rng.choice([0.1, 0.1, 0.2, 0.5]))
     points: list[LossPoint] = []
     for epoch in range(epochs):
         rate *= ratio if epoch in drops else 1.0
         order = rng.permutation(_EXAMPLES)
         parts = [order[begin : begin + batch] for begin in range(0, _EXAMPLES, batch)]
-        mean = float(
-            np.mean([network.step(inputs[part], labels[part], rate, momentum) for part in parts])
-        )
+        losses = [network.step(inputs[part], labels[part], rate, momentum) for part in parts]
+        mean = float(np.mean(losses))
         if not np.isfinite(mean) or mean > 10 * np.log(classes) + 10:
             return None
         points.append(LossPoint(mean, epoch + 1.0, learning_rate=rate))
