@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from localcluster.components import AGENT, OPERATOR, Component, node_agent
 from localcluster.embedded.apiserver.auth import ADMINISTRATOR
+from localcluster.kubeconfig import kubeconfig_body
 from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.readiness import HttpProbe, LogLineProbe
@@ -71,14 +72,7 @@ def write_kubeconfig(path: Path, port: int, token: str) -> None:
     The token is also part of the address: kubectl sends a user's token only over TLS.
     """
     server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
-    body = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "local", "cluster": {"server": server}}],
-        "users": [{"name": "local", "user": {"token": token}}],
-        "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local"}}],
-        "current-context": "local",
-    }
+    body = kubeconfig_body(server, "", {"token": token})
     _write_private(path, json.dumps(body, indent=1))  # JSON is YAML
 
 

@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from localcluster.embedded.apiserver import definitions, pods
@@ -33,21 +33,21 @@ def check_types(resource: Resource, body: Json, code: int) -> None:
     texts = {key: metadata.get(key) for key in ("labels", "annotations")}
     texts.update({} if resource.custom else {"data": body.get("data")})
     for field, values in texts.items():
-        for key, value in ({} if values is None else values).items():
-            if not isinstance(value, str | None):
-                found = "bool" if isinstance(value, bool) else "number"
-                place = f"{resource.kind}.{field}.{key}"
-                raise _unreadable(
-                    resource,
-                    code,
-                    f"json: cannot unmarshal {found} into Go struct field {place} of type string",
-                )
+        wrong = [key for key, value in _pairs(values) if not isinstance(value, str | None)]
+        if wrong:
+            place = f"{resource.kind}.{field}.{wrong[0]} of type string"
+            why = f"json: cannot unmarshal number into Go struct field {place}"
+            raise _unreadable(resource, code, why)
     if resource.plural == "leases":
         for key in ("acquireTime", "renewTime"):
             value = _spec(body).get(key)
             if value is not None and not _MICRO_TIME.fullmatch(value):
                 layout = '"2006-01-02T15:04:05.000000Z07:00"'
                 raise _unreadable(resource, code, f'parsing time "{value}" as {layout}: no match')
+
+
+def _pairs(values: Json | None) -> Iterable[tuple[str, object]]:
+    return () if values is None else values.items()
 
 
 def _unreadable(resource: Resource, code: int, why: str) -> StatusError:
