@@ -31,7 +31,7 @@ $(READY): requirements/dev.txt pyproject.toml localcluster/pyproject.toml
 
 $(DEMO_READY): requirements/demo.txt # a part of dev.txt, in the same versions: a newcomer need not wait for the rest
 	$(MAKE_VENV)
-	$(INSTALL) --require-hashes -r requirements/demo.txt
+	$(INSTALL) --require-hashes --no-deps --no-compile -r requirements/demo.txt # the demo compiles what it imports
 	@touch $@
 
 demo: $(DEMO_READY) ## two jobs train under Optimus on this machine; CLUSTER=real: on a real control plane

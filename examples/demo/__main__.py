@@ -33,7 +33,7 @@ _WHAT = (
     "forecast, grown and shrunk, until both have reached their goals."
 )
 _LOOK_SECONDS = 0.5
-_SECOND_JOB_SECONDS = 30.0
+_SECOND_JOB_SECONDS = 25.0
 _PLAIN_COLUMNS = 140
 
 
