@@ -56,6 +56,10 @@ class ApiCalls:
         """Change an object; the content type says by which kind of patch."""
         return self._send("PATCH", path, body, content_type)
 
+    def replace(self, path: str, body: Json) -> dict[str, Any]:
+        """Replace an object, unless its resource version has changed."""
+        return self._send("PUT", path, body, "application/json")
+
     def delete(self, path: str, options: Json) -> dict[str, Any]:
         """Delete an object with these DeleteOptions."""
         return self._send("DELETE", path, options, "application/json")

@@ -56,6 +56,7 @@ def raw_objects(
             body = _OBJECTS.decode(raw)
         except msgspec.MsgspecError as error:
             raise Malformed(f"not an object: {error}") from error
+        body["metadata"].pop("managedFields", None)
         # The items of a list do not say of which kind they are.
         return RawObject({**body, "apiVersion": api_version, "kind": kind})
 

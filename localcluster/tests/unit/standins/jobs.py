@@ -6,33 +6,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcluster.embedded.operator.actions import (
+from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Job, Json, OperatorKind, read_job
+from localcluster.embedded.operator.reconcile import (
     Action,
     CreatePod,
     CreateService,
     DeletePod,
     DeleteService,
-    Tell,
+    EmitEvent,
     WriteStatus,
+    reconcile,
 )
-from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Job, Json, Rules, read_job
-from localcluster.embedded.operator.reconcile import reconcile
 
 NOW = "2026-01-01T00:00:00Z"
 
 
-def replicas(rules: Rules, count: int | None, restart: str = "Never") -> Json:
-    container = {"name": rules.container, "image": "image:1"}
+def replicas(kind: OperatorKind, count: int | None, restart: str = "Never") -> Json:
+    container = {"name": kind.kind.container, "image": "image:1"}
     spec: Json = {"template": {"spec": {"containers": [container]}}, "restartPolicy": restart}
     return spec | ({} if count is None else {"replicas": count})
 
 
 def body_of(
-    rules: Rules, counts: Mapping[str, int | None], restart: str = "Never", **spec: Any
+    kind: OperatorKind, counts: Mapping[str, int | None], restart: str = "Never", **spec: Any
 ) -> Json:
-    specs = {role: replicas(rules, count, restart) for role, count in counts.items()}
+    specs = {role: replicas(kind, count, restart) for role, count in counts.items()}
     metadata = {"name": "j", "namespace": "ns", "uid": "job-uid"}
-    return {"kind": rules.kind, "metadata": metadata, "spec": {rules.specs: specs, **spec}}
+    return {
+        "kind": kind.kind.name,
+        "metadata": metadata,
+        "spec": {kind.kind.replica_specs: specs, **spec},
+    }
 
 
 def tfjob(counts: Mapping[str, int | None], restart: str = "Never", **spec: Any) -> Json:
@@ -43,8 +47,8 @@ def mxjob(counts: Mapping[str, int | None], restart: str = "Never", **spec: Any)
     return body_of(MXJOB, counts, restart, **spec)
 
 
-def job_of(rules: Rules, body: Json) -> Job:
-    job = read_job(rules, body)
+def job_of(kind: OperatorKind, body: Json) -> Job:
+    job = read_job(kind, body)
     assert isinstance(job, Job), job
     return job
 
@@ -53,7 +57,7 @@ def job_of(rules: Rules, body: Json) -> Job:
 class World:
     """A job with the pods and services that follow from what is decided of it."""
 
-    rules: Rules
+    kind: OperatorKind
     body: Json
     pods: dict[str, Json] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
@@ -68,7 +72,7 @@ class World:
     def look(self, now: str = NOW) -> Sequence[Action]:
         """Decide once and do it."""
         actions = reconcile(
-            job_of(self.rules, self.body),
+            job_of(self.kind, self.body),
             list(self.pods.values()),
             list(self.services.values()),
             now,
@@ -108,7 +112,7 @@ class World:
                 del self.services[name]
             case WriteStatus(status):
                 self.body["status"] = status
-            case Tell(kind, reason, message):
+            case EmitEvent(kind, reason, message):
                 self.told.append((kind, reason, message))
 
     def _delete(self, name: str) -> None:
@@ -124,7 +128,7 @@ class World:
 
     def end(self, name: str, exit_code: int = 0) -> None:
         state = {"terminated": {"exitCode": exit_code}}
-        container = {"name": self.rules.container, "state": state, "restartCount": 0}
+        container = {"name": self.kind.kind.container, "state": state, "restartCount": 0}
         phase = "Failed" if exit_code else "Succeeded"
         self.pods[name]["status"] = {"phase": phase, "containerStatuses": [container]}
 
@@ -139,9 +143,9 @@ class World:
         return {each["type"]: each["status"] for each in self.status.get("conditions") or ()}
 
 
-def running(body: Json, rules: Rules = TFJOB) -> World:
+def running(body: Json, kind: OperatorKind = TFJOB) -> World:
     """A job of which every pod runs."""
-    world = World(rules, body)
+    world = World(kind, body)
     world.settle()
     world.run()
     world.settle()

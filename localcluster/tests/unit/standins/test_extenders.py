@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from localcluster.embedded.raw_objects import raw_objects
 from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
 from localcluster.embedded.scheduler.extenders import (
     ExtenderFailed,
@@ -38,7 +39,8 @@ def test_the_question_is_the_one_that_was_recorded(path: Path) -> None:
     whole = (sent["Nodes"] or {}).get("items") or ()
     nodes = {node["metadata"]["name"]: {**node, "kind": "Node"} for node in whole}
     nodes = nodes or {name: {} for name in sent["NodeNames"]}
-    assert ask(stored, nodes, names_only=sent["Nodes"] is None) == sent
+    pod = raw_objects("", "v1", "pods", "Pod").decode(json.dumps(stored).encode()).body
+    assert ask(pod, nodes, names_only=sent["Nodes"] is None) == sent
 
 
 OFFERED: dict[str, Any] = {"a": {}, "b": {}}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.embedded.operator.actions import CreatePod, WriteStatus
-from localcluster.embedded.operator.conditions import with_condition
 from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Json, read_job
+from localcluster.embedded.operator.reconcile import CreatePod, WriteStatus
+from localcluster.embedded.operator.status_rules import with_condition
 from tests.unit.standins.jobs import NOW, World, job_of, mxjob, running, tfjob
 
 LATER = "2026-01-01T00:01:00Z"

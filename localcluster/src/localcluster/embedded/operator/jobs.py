@@ -7,47 +7,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from optimus.kube import job_kinds
+from optimus.kube.job_kinds import JobKind
+
 Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What differs between the kinds of jobs. ``roles`` are those whose keys may be written in any
-    case."""
+class OperatorKind:
+    """What the operator knows of a job kind beyond `job_kinds`; keys of ``roles`` may be written in
+    any case."""
 
-    kind: str
-    plural: str
-    specs: str
-    container: str
+    kind: JobKind
     port_name: str
     port: int
     roles: tuple[str, ...]
 
     @property
     def controller(self) -> str:
-        """The value of the label that says who made a pod."""
-        return f"{self.kind.lower()}-controller"
+        """The value of the label that says who created a pod."""
+        return f"{self.kind.name.lower()}-controller"
 
 
-TFJOB: Final = Rules(
-    "TFJob",
-    "tfjobs",
-    "tfReplicaSpecs",
-    "tensorflow",
-    "tfjob-port",
-    2222,
-    ("PS", "Worker", "Chief", "Master", "Evaluator"),
+TFJOB: Final = OperatorKind(
+    job_kinds.TFJOB, "tfjob-port", 2222, ("PS", "Worker", "Chief", "Master", "Evaluator")
 )
-MXJOB: Final = Rules(
-    "MXJob",
-    "mxjobs",
-    "mxReplicaSpecs",
-    "mxnet",
-    "mxjob-port",
-    9091,
-    ("Scheduler", "Server", "Worker"),
-)
-ALL_RULES: Final = (TFJOB, MXJOB)
+MXJOB: Final = OperatorKind(job_kinds.MXJOB, "mxjob-port", 9091, ("Scheduler", "Server", "Worker"))
+OPERATOR_KINDS: Final = {each.kind.name: each for each in (TFJOB, MXJOB)}
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -72,7 +58,7 @@ class Role:
 class Job:
     """One job. ``body`` is the stored object; everything else is read from it."""
 
-    rules: Rules
+    kind: OperatorKind
     body: Json
     roles: Mapping[str, Role]
 
@@ -112,59 +98,59 @@ class Job:
         return "Chief" in self.roles or "Master" in self.roles
 
 
-def read_job(rules: Rules, body: Json) -> Job | str:
+def read_job(kind: OperatorKind, body: Json) -> Job | str:
     """The job with its defaults, or the sentence why it is not valid."""
-    specs: Json = body["spec"].get(rules.specs) or {}
-    wrong = _name_fault(rules, str(body["metadata"]["name"])) or _specs_fault(rules, specs)
+    specs: Json = body["spec"].get(kind.kind.replica_specs) or {}
+    wrong = _name_fault(kind, str(body["metadata"]["name"])) or _specs_fault(kind, specs)
     if wrong:
         return wrong
-    roles = [_role(rules, key, spec) for key, spec in specs.items()]
-    return Job(rules, body, {role.name: role for role in roles})
+    roles = [_role(kind, key, spec) for key, spec in specs.items()]
+    return Job(kind, body, {role.name: role for role in roles})
 
 
-def _role(rules: Rules, key: str, spec: Json) -> Role:
-    name = next((role for role in rules.roles if role.lower() == key.lower()), key)
+def _role(kind: OperatorKind, key: str, spec: Json) -> Role:
+    name = next((role for role in kind.roles if role.lower() == key.lower()), key)
     template = copy.deepcopy(spec["template"])
     containers = template["spec"]["containers"]
-    main = next((each for each in containers if each.get("name") == rules.container), containers[0])
+    main = next(
+        (each for each in containers if each.get("name") == kind.kind.container), containers[0]
+    )
     ports = main.get("ports") or []
-    if not any(port.get("name") == rules.port_name for port in ports):
-        main["ports"] = [*ports, {"name": rules.port_name, "containerPort": rules.port}]
+    if not any(port.get("name") == kind.port_name for port in ports):
+        main["ports"] = [*ports, {"name": kind.port_name, "containerPort": kind.port}]
     replicas = spec.get("replicas")
     return Role(
         name, 1 if replicas is None else replicas, spec.get("restartPolicy") or "Never", template
     )
 
 
-def _name_fault(rules: Rules, name: str) -> str:
+def _name_fault(kind: OperatorKind, name: str) -> str:
     if len(name) <= 63 and _DNS_1035.fullmatch(name):
         return ""
-    rule = (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
-        "an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex "
-        "used for validation "
-        "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+    return (
+        f"{kind.kind.name} name is invalid: [a DNS-1035 label must consist of lower case "
+        "alphanumeric characters or '-', start with an alphabetic character, and end with an "
+        "alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+        "'[a-z]([-a-z0-9]*[a-z0-9])?')]"
     )
-    return f"{rules.kind} name is invalid: [{rule}]"
 
 
-def _specs_fault(rules: Rules, specs: Json) -> str:
-    faults = [fault for role, spec in specs.items() if (fault := _spec_fault(rules, role, spec))]
+def _specs_fault(kind: OperatorKind, specs: Json) -> str:
+    faults = [fault for role, spec in specs.items() if (fault := _spec_fault(kind, role, spec))]
     if not specs or faults:
         # The real operator says of an MXJob no more than that.
-        return f"{rules.kind}Spec is not valid" + ("" if rules is MXJOB else "".join(faults[:1]))
-    if sum(role in ("Chief", "Master") for role in specs) > 1 and rules is TFJOB:
+        return f"{kind.kind.name}Spec is not valid" + ("" if kind is MXJOB else "".join(faults[:1]))
+    if sum(role in ("Chief", "Master") for role in specs) > 1 and kind is TFJOB:
         return "TFJobSpec is not valid: more than 1 chief/master found"
     return ""
 
 
-def _spec_fault(rules: Rules, role: str, spec: Json | None) -> str:
+def _spec_fault(kind: OperatorKind, role: str, spec: Json | None) -> str:
     containers = ((spec or {}).get("template") or {}).get("spec", {}).get("containers") or []
     if not containers:
         return f": containers definition expected in {role}"
     if not all(each.get("image") for each in containers):
         return f": Image is undefined in the container of {role}"
-    if not any(each.get("name") == rules.container for each in containers):
-        return f": There is no container named {rules.container} in {role}"
+    if not any(each.get("name") == kind.kind.container for each in containers):
+        return f": There is no container named {kind.kind.container} in {role}"
     return ""

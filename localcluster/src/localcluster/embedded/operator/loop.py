@@ -1,41 +1,39 @@
-"""The operator's thread: whenever something of a job changes, look at that job once and do what
-follows.
+"""The operator's thread: reconciles a job whenever it, a pod or a service of it changes.
 
-It acts on copies that lag behind, as the real operator does: what it creates may be there already,
-and what it writes may be refused because the job has changed. Both are looked at again when the
-copies have caught up."""
+It acts on caches that lag behind, as the real operator does: what it creates may be there already,
+and a write may be refused because the job has changed. Such a job is reconciled again later."""
 
 import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from localcluster.embedded.events import emit_event
-from localcluster.embedded.operator.actions import (
+from localcluster.api_calls import ApiCalls, object_path
+from localcluster.embedded.operator.jobs import OPERATOR_KINDS, Job, Json, read_job
+from localcluster.embedded.operator.pod_factory import LABELS
+from localcluster.embedded.operator.reconcile import (
     Action,
     CreatePod,
     CreateService,
     DeletePod,
     DeleteService,
-    Tell,
+    EmitEvent,
     WriteStatus,
+    reconcile,
 )
-from localcluster.embedded.operator.conditions import is_true
-from localcluster.embedded.operator.jobs import ALL_RULES, Job, Json, Rules, read_job
-from localcluster.embedded.operator.pod_factory import LABELS
-from localcluster.embedded.operator.reconcile import reconcile
+from localcluster.embedded.operator.status_rules import is_true
 from localcluster.embedded.raw_objects import RawObject, raw_objects
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.events import EventType, EventWriter
+from optimus.kube.job_kinds import API_VERSION, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.reflector import Reflector, ReflectorConfig
 from optimus.kube.store import Changes
+from optimus.kube.times import format_second
 
 _LOG = logging.getLogger(__name__)
-_AGAIN_SECONDS = 0.5
-"""After a refusal, a job is looked at again so much later, changes or not."""
+_RETRY_SECONDS = 0.5
 
 Key = tuple[str, str, str]
 """Kind, namespace and name of a job."""
@@ -44,44 +42,40 @@ Key = tuple[str, str, str]
 class Operator:
     """Reconciles every TFJob and MXJob; ``run`` returns after ``stop``."""
 
-    def __init__(self, client: Client, rules: ReflectorConfig | None = None) -> None:
+    def __init__(self, client: Client, config: ReflectorConfig | None = None) -> None:
         self._client = client
+        self._api = ApiCalls(client)
         self._changes = Changes()
         self._lock = threading.Lock()
         self._due: dict[Key, float] = {}
         self._stopping = threading.Event()
-        self._told_wrong: set[tuple[Key, str]] = set()
-        kinds = ", ".join(each.controller for each in ALL_RULES)
-        selector = f"{LABELS}/operator-name in ({kinds})"
-        self._jobs = {
-            each.kind: Reflector(
-                client,
-                raw_objects("kubeflow.org", "v1", each.plural, each.kind),
-                config=rules,
-                changes=self._changes,
-                observer=self._saw_job,
-            )
-            for each in ALL_RULES
+        self._reported: set[tuple[str, str]] = set()
+        self._events = {
+            name: EventWriter(client, kind.controller) for name, kind in OPERATOR_KINDS.items()
         }
-        self._pods, self._services = (
-            Reflector(
-                client,
-                raw_objects("", "v1", plural, kind, label_selector=selector),
-                config=rules,
-                changes=self._changes,
-                observer=self._saw_child,
-            )
-            for plural, kind in (("pods", "Pod"), ("services", "Service"))
-        )
+        controllers = ", ".join(each.controller for each in OPERATOR_KINDS.values())
+        selector = f"{LABELS}/operator-name in ({controllers})"
 
-    @property
-    def _copies(self) -> tuple[Reflector[RawObject], ...]:
-        return (*self._jobs.values(), self._pods, self._services)
+        def children(plural: str, kind: str) -> Reflector[RawObject]:
+            source = raw_objects("", "v1", plural, kind, label_selector=selector)
+            return Reflector(
+                client, source, config=config, changes=self._changes, observer=self._child_changed
+            )
+
+        def jobs(plural: str, kind: str) -> Reflector[RawObject]:
+            source = raw_objects(OPERATOR_GROUP, OPERATOR_VERSION, plural, kind)
+            return Reflector(
+                client, source, config=config, changes=self._changes, observer=self._job_changed
+            )
+
+        self._jobs = {name: jobs(each.kind.plural, name) for name, each in OPERATOR_KINDS.items()}
+        self._pods, self._services = children("pods", "Pod"), children("services", "Service")
+        self._caches = (*self._jobs.values(), self._pods, self._services)
 
     @property
     def ready(self) -> bool:
-        """Whether every copy has been filled once."""
-        return all(copy.synced for copy in self._copies)
+        """Whether every cache has been filled once."""
+        return all(cache.synced for cache in self._caches)
 
     def stop(self) -> None:
         """Make ``run`` return."""
@@ -89,31 +83,32 @@ class Operator:
         self._changes.notify()
 
     def run(self) -> None:
-        """Look at what is due until stopped."""
-        for copy in self._copies:
-            copy.start()
+        """Reconcile what is due until stopped."""
+        for cache in self._caches:
+            cache.start()
         seen = -1
         while not self._stopping.is_set():
-            seen = self._changes.wait(seen, _AGAIN_SECONDS)
+            seen = self._changes.wait(seen, _RETRY_SECONDS)
             if self.ready:
-                self._look_at_all(self._take_due(time.monotonic()))
-        for copy in self._copies:
-            copy.stop()
+                for key in self._take_due(time.monotonic()):
+                    self._reconcile_safely(key)
+        for cache in self._caches:
+            cache.stop()
 
     # --- what is due
 
-    def _saw_job(self, before: RawObject | None, after: RawObject | None) -> None:
-        seen = after or before
-        if seen is not None:
-            self._mark((str(seen.body["kind"]), seen.namespace, seen.name), 0.0)
+    def _job_changed(self, before: RawObject | None, after: RawObject | None) -> None:
+        job = after or before
+        if job is not None:
+            self._mark_due((job.kind, job.namespace, job.name), 0.0)
 
-    def _saw_child(self, before: RawObject | None, after: RawObject | None) -> None:
-        for seen in filter(None, (before, after)):
-            owner = _controller(seen.body)
+    def _child_changed(self, before: RawObject | None, after: RawObject | None) -> None:
+        for child in filter(None, (before, after)):
+            owner = _controller(child.body)
             if owner is not None:
-                self._mark((owner["kind"], seen.namespace, owner["name"]), 0.0)
+                self._mark_due((owner["kind"], child.namespace, owner["name"]), 0.0)
 
-    def _mark(self, key: Key, at: float) -> None:
+    def _mark_due(self, key: Key, at: float) -> None:
         with self._lock:
             self._due[key] = min(at, self._due.get(key, at))
 
@@ -126,153 +121,97 @@ class Operator:
 
     # --- one job
 
-    def _look_at_all(self, keys: Iterable[Key]) -> None:
-        for key in keys:
-            try:
-                self._look_at(key)
-            except KubeError as error:
-                level = (
-                    logging.DEBUG
-                    if error.kind in (ErrorKind.CONFLICT, ErrorKind.EXISTS)
-                    else logging.WARNING
-                )
-                _LOG.log(level, "%s", error.sentence)
-                self._mark(key, time.monotonic() + _AGAIN_SECONDS)
-            except Exception:  # noqa: BLE001 -- one bad job must not stop the others
-                _LOG.exception("%s %s/%s cannot be reconciled", *key)
+    def _reconcile_safely(self, key: Key) -> None:
+        try:
+            self._reconcile(*key)
+        except KubeError as error:
+            expected = error.kind in (ErrorKind.CONFLICT, ErrorKind.EXISTS)
+            _LOG.log(logging.DEBUG if expected else logging.WARNING, "%s", error.sentence)
+            self._mark_due(key, time.monotonic() + _RETRY_SECONDS)
+        except Exception:  # noqa: BLE001 -- one bad job must not stop the others
+            _LOG.exception("%s %s/%s cannot be reconciled", *key)
 
-    def _look_at(self, key: Key) -> None:
-        kind, namespace, name = key
-        rules = next((each for each in ALL_RULES if each.kind == kind), None)
-        found = self._jobs[kind].find(namespace, name) if rules else None
-        if rules is None or found is None or "deletionTimestamp" in found.body["metadata"]:
+    def _reconcile(self, kind: str, namespace: str, name: str) -> None:
+        found = self._jobs[kind].find(namespace, name) if kind in self._jobs else None
+        if found is None or "deletionTimestamp" in found.body["metadata"]:
             return
-        job = read_job(rules, found.body)
+        job = read_job(OPERATOR_KINDS[kind], found.body)
         if isinstance(job, str):
-            self._tell_wrong(key, rules, found.body, job)
+            # The real operator calls an invalid MXJob by the name of a third kind.
+            reason = f"{'MPIJob' if kind == 'MXJob' else kind}FailedValidation"
+            self._warn_once(found, reason, f"{kind} failed validation because {job}")
             return
         pods = [body for body in self._pods_of(job) if _controls(job, body)]
         services = [each.body for each in self._services.items() if _controls(job, each.body)]
-        for action in reconcile(
-            job, pods, services, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        ):
+        for action in reconcile(job, pods, services, format_second(time.time())):
             self._do(job, action)
 
     def _pods_of(self, job: Job) -> list[Json]:
         if job.policy.get("suspend") or not is_true(job.body.get("status") or {}, "Suspended"):
             return [each.body for each in self._pods.items()]
-        # A pod that is gone, and still in a copy that lags, would fail the resumed job for good.
-        # The real operator's copies lag by less than the time that anybody needs to resume a job.
+        # A pod that is gone, and still in a lagging cache, would fail the resumed job for good.
+        # The real operator's caches lag by less than the time that anybody needs to resume a job.
         query = [("labelSelector", f"{LABELS}/job-name={job.name}")]
-        body = self._client.get(
-            f"list the pods of {job.name}", path_of("", "v1", "pods", job.namespace), query
-        )
-        found: list[Json] = json.loads(body)["items"]
-        return found
-
-    def _tell_wrong(self, key: Key, rules: Rules, body: Json, why: str) -> None:
-        if (key, why) in self._told_wrong:
-            return
-        self._told_wrong.add((key, why))
-        # The real operator calls an invalid MXJob by the name of a third kind.
-        reason = f"{'MPIJob' if rules.kind == 'MXJob' else rules.kind}FailedValidation"
-        self._emit(body, rules, "Warning", reason, f"{rules.kind} failed validation because {why}")
-
-    def _tell_once(self, job: Job, reason: str, message: str) -> None:
-        """Say what is wrong with a job's template; the real operator counts the same Event up
-        instead."""
-        key = (job.rules.kind, job.namespace, job.uid)
-        if (key, message) not in self._told_wrong:
-            self._told_wrong.add((key, message))
-            self._emit(job.body, job.rules, "Warning", reason, message)
-
-    # --- acting
+        path = path_of("", "v1", "pods", job.namespace)
+        pods: list[Json] = json.loads(self._client.get(f"list pods of {job.name}", path, query))[
+            "items"
+        ]
+        return pods
 
     def _do(self, job: Job, action: Action) -> None:
-        core: Any = self._client.core
         match action:
             case CreatePod(body):
-                self._create(job, "Pod", core.create_namespaced_pod, body)
+                self._create(job, "Pod", body)
             case CreateService(body):
-                self._create(job, "Service", core.create_namespaced_service, body)
+                self._create(job, "Service", body)
             case DeletePod(name, uid):
-                self._delete(
-                    job, "Pod", core.delete_namespaced_pod, name, {"preconditions": {"uid": uid}}
-                )
+                self._delete(job, "Pod", name, {"preconditions": {"uid": uid}})
             case DeleteService(name):
-                self._delete(job, "Service", core.delete_namespaced_service, name, None)
+                self._delete(job, "Service", name, {})
             case WriteStatus(status):
-                self._write_status(job, status)
-            case Tell(kind, reason, message):
-                self._emit(job.body, job.rules, kind, reason, message)
+                path = path_of(
+                    OPERATOR_GROUP, OPERATOR_VERSION, job.kind.kind.plural, job.namespace
+                )
+                self._api.replace(f"{path}/{job.name}/status", {**job.body, "status": status})
+            case EmitEvent(kind, reason, message):
+                self._emit(RawObject(job.body), kind, reason, message)
 
-    def _create(self, job: Job, kind: str, method: Any, body: Json) -> None:
-        name = body["metadata"]["name"]
-        what = f"create {kind.lower()} {name} of {job.namespace}/{job.name}"
+    def _create(self, job: Job, kind: str, body: Json) -> None:
+        path = object_path(f"{kind.lower()}s", job.namespace)
         try:
-            self._client.call(what, method, namespace=job.namespace, body=body)
+            self._api.create(path, body)
         except KubeError as error:
             if error.kind is not ErrorKind.EXISTS:
-                why = error.sentence.removeprefix(f"cannot {what}: ").rpartition(" (HTTP ")[0]
-                self._tell_once(
-                    job, f"FailedCreate{kind}", f"Error creating: {why or error.sentence}"
-                )
+                why = error.sentence.removeprefix(f"cannot POST {path}: ").rpartition(" (HTTP ")[0]
+                message = f"Error creating: {why or error.sentence}"
+                self._warn_once(RawObject(job.body), f"FailedCreate{kind}", message)
             raise
-        self._emit(
-            job.body,
-            job.rules,
-            "Normal",
-            f"SuccessfulCreate{kind}",
-            f"Created {kind.lower()}: {name}",
-        )
+        created = f"Created {kind.lower()}: {body['metadata']['name']}"
+        self._emit(RawObject(job.body), "Normal", f"SuccessfulCreate{kind}", created)
 
-    def _delete(self, job: Job, kind: str, method: Any, name: str, options: Json | None) -> None:
+    def _delete(self, job: Job, kind: str, name: str, options: Json) -> None:
         try:
-            what = f"delete {kind.lower()} {name} of {job.namespace}/{job.name}"
-            self._client.call(what, method, name=name, namespace=job.namespace, body=options)
+            self._api.delete(object_path(f"{kind.lower()}s", job.namespace, name), options)
         except KubeError as error:
             if error.kind not in (ErrorKind.NOT_FOUND, ErrorKind.CONFLICT):
                 raise
             return
-        self._emit(
-            job.body,
-            job.rules,
-            "Normal",
-            f"SuccessfulDelete{kind}",
-            f"Deleted {kind.lower()}: {name}",
-        )
+        deleted = f"Deleted {kind.lower()}: {name}"
+        self._emit(RawObject(job.body), "Normal", f"SuccessfulDelete{kind}", deleted)
 
-    def _write_status(self, job: Job, status: Json) -> None:
-        self._client.call(
-            f"write the status of {job.rules.kind} {job.namespace}/{job.name}",
-            self._client.custom.replace_namespaced_custom_object_status,
-            group="kubeflow.org",
-            version="v1",
-            namespace=job.namespace,
-            plural=job.rules.plural,
-            name=job.name,
-            body={**job.body, "status": status},
-        )
+    def _warn_once(self, job: RawObject, reason: str, message: str) -> None:
+        if (job.uid, message) not in self._reported:
+            self._reported.add((job.uid, message))
+            self._emit(job, "Warning", reason, message)
 
-    def _emit(self, body: Json, rules: Rules, kind: str, reason: str, message: str) -> None:
-        about: Mapping[str, str] = {
-            "apiVersion": "kubeflow.org/v1",
-            "kind": rules.kind,
-            "name": body["metadata"]["name"],
-            "namespace": body["metadata"]["namespace"],
-            "uid": body["metadata"]["uid"],
-        }
-        emit_event(self._client, rules.controller, about, (kind, reason, message))
+    def _emit(self, job: RawObject, kind: str, reason: str, message: str) -> None:
+        self._events[job.kind].emit(job, EventType(kind), reason, message)
 
 
-def _controller(body: Json) -> Json | None:
+def _controller(body: Json) -> dict[str, Any] | None:
     owners = body["metadata"].get("ownerReferences") or ()
     return next(
-        (
-            each
-            for each in owners
-            if each.get("controller") and each["apiVersion"] == "kubeflow.org/v1"
-        ),
+        (each for each in owners if each.get("controller") and each["apiVersion"] == API_VERSION),
         None,
     )
 
@@ -280,5 +219,5 @@ def _controller(body: Json) -> Json | None:
 def _controls(job: Job, body: Json) -> bool:
     owner = _controller(body)
     labels = body["metadata"].get("labels") or {}
-    mine = labels.get(f"{LABELS}/operator-name") == job.rules.controller
-    return mine and owner is not None and owner["uid"] == job.uid
+    created = labels.get(f"{LABELS}/operator-name") == job.kind.controller
+    return created and owner is not None and owner["uid"] == job.uid

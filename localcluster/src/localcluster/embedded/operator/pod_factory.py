@@ -1,7 +1,6 @@
-"""The pods and services of a job: names, labels, owner, and what each pod is told of the others.
+"""The pods and services of a job: names, labels, owner, and the gang variable.
 
-A pod is told when it is made and never again: one that is older than an edit of the counts keeps
-what it knows."""
+A pod's variable lists the gang as of the pod's creation: an edit of the counts never reaches it."""
 
 import copy
 import json
@@ -20,7 +19,7 @@ def child_name(job: Job, role: Role, index: int) -> str:
 def selecting_labels(job: Job, role: Role, index: int) -> dict[str, str]:
     """The labels that find a replica's pod."""
     return {
-        f"{LABELS}/operator-name": job.rules.controller,
+        f"{LABELS}/operator-name": job.kind.controller,
         f"{LABELS}/job-name": job.name,
         f"{LABELS}/replica-type": role.label,
         f"{LABELS}/replica-index": str(index),
@@ -35,12 +34,14 @@ def make_pod(job: Job, role: Role, index: int) -> Json:
     if _is_master(job, role, index):
         labels[f"{LABELS}/job-role"] = "master"
     spec["restartPolicy"] = "Never" if role.restart_policy == "ExitCode" else role.restart_policy
-    told = _tensorflow(job, role, index) if job.rules is TFJOB else _mxnet(job, role, index)
+    variables = _tensorflow(job, role, index) if job.kind is TFJOB else _mxnet(job, role, index)
     for container in spec["containers"]:
-        if told and (job.rules is not TFJOB or container.get("name") == job.rules.container):
-            container["env"] = [*(container.get("env") or []), *told]
+        if variables and (
+            job.kind is not TFJOB or container.get("name") == job.kind.kind.container
+        ):
+            container["env"] = [*(container.get("env") or []), *variables]
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-        _spell_amounts(container.get("resources") or {})
+        _quote_amounts(container.get("resources") or {})
     kept = {key: metadata[key] for key in ("annotations", "finalizers") if metadata.get(key)}
     return {
         "apiVersion": "v1",
@@ -55,8 +56,8 @@ def make_pod(job: Job, role: Role, index: int) -> Json:
     }
 
 
-def _spell_amounts(resources: Json) -> None:
-    """Turn amounts that a user wrote as numbers into words, as the real operator's types do."""
+def _quote_amounts(resources: Json) -> None:
+    """Turn amounts that a user wrote as numbers into strings, as the real operator's types do."""
     for which in ("requests", "limits"):
         if resources.get(which):
             resources[which] = {name: str(amount) for name, amount in resources[which].items()}
@@ -83,7 +84,7 @@ def make_service(job: Job, role: Role, index: int) -> Json:
 def _owner(job: Job) -> Json:
     return {
         "apiVersion": "kubeflow.org/v1",
-        "kind": job.rules.kind,
+        "kind": job.kind.kind.name,
         "name": job.name,
         "uid": job.uid,
         "controller": True,
@@ -92,7 +93,7 @@ def _owner(job: Job) -> Json:
 
 
 def _is_master(job: Job, role: Role, index: int) -> bool:
-    if job.rules is not TFJOB:
+    if job.kind is not TFJOB:
         return role.name == "Server"
     if job.has_chief():
         return role.name in ("Chief", "Master")
@@ -101,15 +102,15 @@ def _is_master(job: Job, role: Role, index: int) -> bool:
 
 def _ports(job: Job, role: Role) -> list[Json]:
     containers = role.template["spec"]["containers"]
-    ports: list[Json] = next(each for each in containers if each["name"] == job.rules.container)[
-        "ports"
-    ]
+    ports: list[Json] = next(
+        each for each in containers if each["name"] == job.kind.kind.container
+    )["ports"]
     return ports
 
 
 def _port(job: Job, role: Role) -> int:
     return int(
-        next(port for port in _ports(job, role) if port.get("name") == job.rules.port_name)[
+        next(port for port in _ports(job, role) if port.get("name") == job.kind.port_name)[
             "containerPort"
         ]
     )
@@ -130,10 +131,10 @@ def _tensorflow(job: Job, role: Role, index: int) -> list[Json]:
         for each in sorted(job.roles.values(), key=lambda each: each.label)
     }
     task = {"type": role.label, "index": index}
-    told: Json = {"cluster": cluster, "task": task, "environment": "cloud"}
+    config: Json = {"cluster": cluster, "task": task, "environment": "cloud"}
     if job.dynamic_workers:
-        told = {"cluster": _sparse(cluster, role, index), "task": task}
-    return [{"name": "TF_CONFIG", "value": _compact(told)}]
+        config = {"cluster": _sparse(cluster, role, index), "task": task}
+    return [{"name": "TF_CONFIG", "value": _compact(config)}]
 
 
 def _addresses(job: Job, role: Role) -> list[str]:
@@ -162,10 +163,10 @@ def _mxnet(job: Job, role: Role, index: int) -> list[Json]:
         for each in roles
     }
     labels = {each.label: _tuner_key(each) for each in roles}
-    told = {"cluster": cluster, "labels": labels, "task": {"type": role.label, "index": index}}
+    config = {"cluster": cluster, "labels": labels, "task": {"type": role.label, "index": index}}
     root = (cluster.get("scheduler") or [{"url": "", "port": 0}])[0]
     variables = {
-        "MX_CONFIG": _compact(told),
+        "MX_CONFIG": _compact(config),
         "DMLC_PS_ROOT_PORT": str(root["port"]),
         "DMLC_PS_ROOT_URI": str(root["url"]),
         "DMLC_NUM_SERVER": str(len(cluster.get("server", ()))),

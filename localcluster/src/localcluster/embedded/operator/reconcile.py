@@ -1,4 +1,4 @@
-"""One look at one job: what to create, delete and write, as the training operator v1.7 would.
+"""Reconciles one job as the training operator v1.7 does: what to create, delete and write.
 
 A job that has ended is cleaned up; a suspended one is emptied before any other rule is asked; then
 the limits; then each role's slots are filled, its pods counted, and the counts judged. Pods that
@@ -8,20 +8,19 @@ are being deleted while they run count as failed: the reason why a running job m
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeAlias
 
-from localcluster.embedded.operator import status_rules
-from localcluster.embedded.operator.actions import (
-    Action,
-    CreatePod,
-    CreateService,
-    DeletePod,
-    DeleteService,
-    Tell,
-    WriteStatus,
-)
-from localcluster.embedded.operator.conditions import find, is_finished, is_true, with_condition
 from localcluster.embedded.operator.jobs import Job, Json, Role
 from localcluster.embedded.operator.pod_factory import LABELS, child_name, make_pod, make_service
+from localcluster.embedded.operator.status_rules import (
+    conditions_of,
+    counted_as,
+    exit_code,
+    find,
+    is_finished,
+    is_true,
+    with_condition,
+)
 
 _RESTARTED = ("OnFailure", "Always", "ExitCode")
 _OVERWRITTEN = (
@@ -29,9 +28,60 @@ _OVERWRITTEN = (
 )
 
 
+# --- what the operator does to the cluster
+
+
+@dataclass(frozen=True)
+class CreatePod:
+    """Create this pod."""
+
+    body: Json
+
+
+@dataclass(frozen=True)
+class CreateService:
+    """Create this service."""
+
+    body: Json
+
+
+@dataclass(frozen=True)
+class DeletePod:
+    """Delete the pod of this name, if it still has this uid."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class DeleteService:
+    """Delete the service of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class WriteStatus:
+    """Write the job's status, unless the job has changed meanwhile."""
+
+    status: Json
+
+
+@dataclass(frozen=True)
+class EmitEvent:
+    """Emit an Event about the job; ``type`` is Normal or Warning."""
+
+    type: str
+    reason: str
+    message: str
+
+
+Action: TypeAlias = CreatePod | CreateService | DeletePod | DeleteService | WriteStatus | EmitEvent
+
+
 @dataclass
-class _Look:
-    """One job in the making of its plan."""
+class _Reconciliation:
+    """One job with its pods, and the actions decided so far."""
 
     job: Job
     pods: Sequence[Json]
@@ -41,11 +91,11 @@ class _Look:
     actions: list[Action] = field(default_factory=list)
 
     def set(self, kind: str, message: str, *, word: str = "", true: bool = True) -> None:
-        reason = f"{self.job.rules.kind}{word or kind}"
+        reason = f"{self.job.kind.kind.name}{word or kind}"
         self.status = with_condition(self.status, self.now, kind, reason, message, true=true)
 
-    def tell(self, word: str, message: str, kind: str = "Normal") -> None:
-        self.actions.append(Tell(kind, f"{self.job.rules.kind}{word}", message))
+    def emit(self, word: str, message: str, kind: str = "Normal") -> None:
+        self.actions.append(EmitEvent(kind, f"{self.job.kind.kind.name}{word}", message))
 
 
 def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str) -> list[Action]:
@@ -58,38 +108,38 @@ def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str
         now: RFC 3339, in UTC.
     """
     stored: Json = job.body.get("status") or {}
-    look = _Look(job, pods, services, now, stored)
-    look.set("Created", f"{job.rules.kind} {job.name} is created.")
-    if is_finished(look.status):
-        _clean_up(look)
+    run = _Reconciliation(job, pods, services, now, stored)
+    run.set("Created", f"{job.kind.kind.name} {job.name} is created.")
+    if is_finished(run.status):
+        _clean_up(run)
     elif job.policy.get("suspend"):
-        _suspend(look)
+        _suspend(run)
     else:
-        _resume(look)
-        if not _is_past_limits(look):
-            _fill(look)
-            _judge(look)
-    if look.status != stored:
-        look.actions.append(WriteStatus({"replicaStatuses": {}, **look.status}))
-    return look.actions
+        _resume(run)
+        if not _is_past_limits(run):
+            _fill(run)
+            _update_conditions(run)
+    if run.status != stored:
+        run.actions.append(WriteStatus({"replicaStatuses": {}, **run.status}))
+    return run.actions
 
 
 # --- the end, and suspension
 
 
-def _clean_up(look: _Look) -> None:
-    policy = look.job.policy.get("cleanPodPolicy") or "None"
+def _clean_up(run: _Reconciliation) -> None:
+    policy = run.job.policy.get("cleanPodPolicy") or "None"
     if policy != "None":
         phases = (
             ("Running", "Pending")
             if policy == "Running"
             else ("Running", "Pending", "Succeeded", "Failed", "Unknown")
         )
-        _delete(look, [pod for pod in look.pods if _phase(pod) in phases])
-    if is_true(look.status, "Succeeded"):
-        counts = look.status.get("replicaStatuses") or {}
-        look.status = {
-            **look.status,
+        _delete(run, [pod for pod in run.pods if _phase(pod) in phases])
+    if is_true(run.status, "Succeeded"):
+        counts = run.status.get("replicaStatuses") or {}
+        run.status = {
+            **run.status,
             "replicaStatuses": {role: _all_succeeded(each) for role, each in counts.items()},
         }
 
@@ -100,134 +150,136 @@ def _all_succeeded(counts: Json) -> Json:
     return {**left, **({"succeeded": succeeded} if succeeded else {})}
 
 
-def _suspend(look: _Look) -> None:
-    _delete(look, look.pods)
-    counts = look.status.get("replicaStatuses")
+def _suspend(run: _Reconciliation) -> None:
+    _delete(run, run.pods)
+    counts = run.status.get("replicaStatuses")
     if counts is not None:
         idle = {
             role: {key: n for key, n in each.items() if key != "active"}
             for role, each in counts.items()
         }
-        look.status = {**look.status, "replicaStatuses": idle}
-    message = f"{look.job.rules.kind} {look.job.name} is suspended."
-    if is_true(look.status, "Running"):
-        look.set("Running", message, word="Suspended", true=False)
-    if not is_true(look.status, "Suspended"):
-        look.set("Suspended", message)
-        look.tell("Suspended", message)
+        run.status = {**run.status, "replicaStatuses": idle}
+    message = f"{run.job.kind.kind.name} {run.job.name} is suspended."
+    if is_true(run.status, "Running"):
+        run.set("Running", message, word="Suspended", true=False)
+    if not is_true(run.status, "Suspended"):
+        run.set("Suspended", message)
+        run.emit("Suspended", message)
 
 
-def _resume(look: _Look) -> None:
-    if is_true(look.status, "Suspended"):
-        message = f"{look.job.rules.kind} {look.job.name} is resumed."
-        look.set("Suspended", message, word="Resumed", true=False)
-        look.status = {**look.status, "startTime": look.now}
-        look.tell("Resumed", message)
+def _resume(run: _Reconciliation) -> None:
+    if is_true(run.status, "Suspended"):
+        message = f"{run.job.kind.kind.name} {run.job.name} is resumed."
+        run.set("Suspended", message, word="Resumed", true=False)
+        run.status = {**run.status, "startTime": run.now}
+        run.emit("Resumed", message)
 
 
-def _delete(look: _Look, pods: Iterable[Json]) -> None:
+def _delete(run: _Reconciliation, pods: Iterable[Json]) -> None:
     """Delete pods, and the services that are called like them; what is being deleted is left
     alone."""
-    there = {service["metadata"]["name"] for service in look.services if not _leaves(service)}
+    there = {service["metadata"]["name"] for service in run.services if not _terminating(service)}
     for pod in pods:
         name = pod["metadata"]["name"]
-        if not _leaves(pod):
-            look.actions.append(DeletePod(name, pod["metadata"]["uid"]))
+        if not _terminating(pod):
+            run.actions.append(DeletePod(name, pod["metadata"]["uid"]))
         if name in there:
-            look.actions.append(DeleteService(name))
+            run.actions.append(DeleteService(name))
 
 
 # --- limits
 
 
-def _is_past_limits(look: _Look) -> bool:
+def _is_past_limits(run: _Reconciliation) -> bool:
     """Whether the job has failed by a limit of its run policy; then that is planned."""
     said = ""
-    if _is_past_backoff(look):
+    if _is_past_backoff(run):
         said = "it has reached the specified backoff limit"
-    elif _is_past_deadline(look):
+    elif _is_past_deadline(run):
         said = "it was active longer than specified deadline"
     if not said:
         return False
-    message = f"Job {look.job.name} has failed because {said}"
-    look.status = {"completionTime": look.now, **look.status}
-    _delete(look, look.pods)
-    look.tell("Failed", message)
-    look.set("Failed", message)
+    message = f"Job {run.job.name} has failed because {said}"
+    run.status = {"completionTime": run.now, **run.status}
+    _delete(run, run.pods)
+    run.emit("Failed", message)
+    run.set("Failed", message)
     return True
 
 
-def _is_past_backoff(look: _Look) -> bool:
-    limit = look.job.policy.get("backoffLimit")
+def _is_past_backoff(run: _Reconciliation) -> bool:
+    limit = run.job.policy.get("backoffLimit")
     if limit is None:
         return False
-    counted = [role for role in look.job.roles.values() if role.restart_policy in _RESTARTED]
+    counted = [role for role in run.job.roles.values() if role.restart_policy in _RESTARTED]
     restarts = sum(
         _restarts(pod)
         for role in counted
-        for pod in _of(role, look.pods)
+        for pod in _of(role, run.pods)
         if _phase(pod) == "Running"
     )
-    return bool(restarts >= max(1, limit)) or (limit == 0 and _failed_anew(look))
+    return bool(restarts >= max(1, limit)) or (limit == 0 and _failed_anew(run))
 
 
-def _failed_anew(look: _Look) -> bool:
+def _failed_anew(run: _Reconciliation) -> bool:
     # The operator counts tries in a queue that always answers 0, so that this rule speaks only
     # where the limit is 0.
     known = sum(
-        each.get("failed", 0) for each in (look.status.get("replicaStatuses") or {}).values()
+        each.get("failed", 0) for each in (run.status.get("replicaStatuses") or {}).values()
     )
-    failed = sum(_phase(pod) == "Failed" for pod in look.pods)
+    failed = sum(_phase(pod) == "Failed" for pod in run.pods)
     active = sum(
-        _phase(pod) not in ("Succeeded", "Failed") and not _leaves(pod) for pod in look.pods
+        _phase(pod) not in ("Succeeded", "Failed") and not _terminating(pod) for pod in run.pods
     )
-    return failed > known and active != sum(role.replicas for role in look.job.roles.values())
+    return failed > known and active != sum(role.replicas for role in run.job.roles.values())
 
 
-def _is_past_deadline(look: _Look) -> bool:
-    limit, started = look.job.policy.get("activeDeadlineSeconds"), look.status.get("startTime")
+def _is_past_deadline(run: _Reconciliation) -> bool:
+    limit, started = run.job.policy.get("activeDeadlineSeconds"), run.status.get("startTime")
     if limit is None or started is None:
         return False
-    active = datetime.fromisoformat(look.now) - datetime.fromisoformat(started)
+    active = datetime.fromisoformat(run.now) - datetime.fromisoformat(started)
     return active.total_seconds() >= int(limit)
 
 
 # --- pods and services
 
 
-def _fill(look: _Look) -> None:
-    for role in look.job.roles.values():
-        _fill_pods(look, role)
-        _fill_services(look, role)
+def _fill(run: _Reconciliation) -> None:
+    for role in run.job.roles.values():
+        _fill_pods(run, role)
+        _fill_services(run, role)
 
 
-def _fill_pods(look: _Look, role: Role) -> None:
+def _fill_pods(run: _Reconciliation, role: Role) -> None:
     counts: dict[str, int] = {}
-    for index, there in _slots(role, look.pods):
+    for index, there in _slots(role, run.pods):
         if not there:
             # An empty slot beyond the count is filled too: the operator does so, and takes the pod
             # away again.
             if role.template["spec"].get("restartPolicy"):
-                look.actions.append(Tell("Warning", "SettedPodTemplateRestartPolicy", _OVERWRITTEN))
-            look.actions.append(CreatePod(make_pod(look.job, role, index)))
+                run.actions.append(
+                    EmitEvent("Warning", "SettedPodTemplateRestartPolicy", _OVERWRITTEN)
+                )
+            run.actions.append(CreatePod(make_pod(run.job, role, index)))
         elif len(there) == 1:
-            _look_at_pod(look, role, index, there[0])
-            counted = status_rules.counted_as(there[0])
+            _check_pod(run, role, index, there[0])
+            counted = counted_as(there[0])
             counts[counted] = counts.get(counted, 0) + 1
     shown = {key: counts[key] for key in ("active", "succeeded", "failed") if counts.get(key)}
-    roles = {**(look.status.get("replicaStatuses") or {}), role.name: shown}
-    look.status = {**look.status, "replicaStatuses": roles}
+    roles = {**(run.status.get("replicaStatuses") or {}), role.name: shown}
+    run.status = {**run.status, "replicaStatuses": roles}
 
 
-def _look_at_pod(look: _Look, role: Role, index: int, pod: Json) -> None:
-    retried = _phase(pod) == "Failed" and _is_retried(role, status_rules.exit_code(look.job, pod))
-    if (index >= role.replicas or retried) and not _leaves(pod):
-        look.actions.append(DeletePod(pod["metadata"]["name"], pod["metadata"]["uid"]))
+def _check_pod(run: _Reconciliation, role: Role, index: int, pod: Json) -> None:
+    retried = _phase(pod) == "Failed" and _is_retried(role, exit_code(run.job, pod))
+    if (index >= role.replicas or retried) and not _terminating(pod):
+        run.actions.append(DeletePod(pod["metadata"]["name"], pod["metadata"]["uid"]))
     if retried:
-        message = f"job {look.job.name} is restarting because {role.name} replica(s) failed."
-        if not is_true(look.status, "Restarting"):
-            look.tell("Restarting", message, "Warning")
-        look.set("Restarting", message)
+        message = f"job {run.job.name} is restarting because {role.name} replica(s) failed."
+        if not is_true(run.status, "Restarting"):
+            run.emit("Restarting", message, "Warning")
+        run.set("Restarting", message)
 
 
 def _is_retried(role: Role, exit_code: int | None) -> bool:
@@ -237,12 +289,12 @@ def _is_retried(role: Role, exit_code: int | None) -> bool:
     return role.restart_policy in ("OnFailure", "Always")
 
 
-def _fill_services(look: _Look, role: Role) -> None:
-    for index, there in _slots(role, look.services):
+def _fill_services(run: _Reconciliation, role: Role) -> None:
+    for index, there in _slots(role, run.services):
         if not there:
-            look.actions.append(CreateService(make_service(look.job, role, index)))
+            run.actions.append(CreateService(make_service(run.job, role, index)))
         elif index >= role.replicas and len(there) == 1:
-            look.actions.append(DeleteService(child_name(look.job, role, index)))
+            run.actions.append(DeleteService(child_name(run.job, role, index)))
 
 
 def _slots(role: Role, objects: Sequence[Json]) -> list[tuple[int, list[Json]]]:
@@ -269,7 +321,7 @@ def _phase(pod: Json) -> str:
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
-def _leaves(each: Json) -> bool:
+def _terminating(each: Json) -> bool:
     return each["metadata"].get("deletionTimestamp") is not None
 
 
@@ -282,17 +334,17 @@ def _restarts(pod: Json) -> int:
     return sum(state.get("restartCount", 0) for state in states)
 
 
-# --- the outcome
+# --- conditions
 
 
-def _judge(look: _Look) -> None:
-    look.status = {"startTime": look.now, **look.status}
-    counts: Mapping[str, Json] = look.status["replicaStatuses"]
-    restarting = find(look.status, "Restarting")
+def _update_conditions(run: _Reconciliation) -> None:
+    run.status = {"startTime": run.now, **run.status}
+    counts: Mapping[str, Json] = run.status["replicaStatuses"]
+    restarting = find(run.status, "Restarting")
     message = None if restarting is None else str(restarting["message"])
-    for verdict in status_rules.verdicts(look.job, counts, look.pods, message):
-        if verdict.kind in ("Succeeded", "Failed"):
-            look.status = {"completionTime": look.now, **look.status}
-        if verdict.told and not is_true(look.status, verdict.kind):
-            look.tell(verdict.kind, verdict.message, verdict.told)
-        look.set(verdict.kind, verdict.message)
+    for new in conditions_of(run.job, counts, run.pods, message):
+        if new.kind in ("Succeeded", "Failed"):
+            run.status = {"completionTime": run.now, **run.status}
+        if new.event and not is_true(run.status, new.kind):
+            run.emit(new.kind, new.message, new.event)
+        run.set(new.kind, new.message)

@@ -1,4 +1,6 @@
-"""Whether a job runs, has succeeded, failed or restarts, by what its pods are counted as."""
+"""A job's conditions: which follow from its pods, and how one replaces another.
+
+Failed is for good; Running and Restarting replace each other. No status is changed in place."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +16,12 @@ scheduler first."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A condition that is to hold; ``told`` is the type of the Event that says so, "" for none."""
+class NewCondition:
+    """A condition that is to hold; ``event`` is the type of the Event that says so, "" for none."""
 
     kind: str
     message: str
-    told: str = ""
+    event: str = ""
 
 
 def counted_as(pod: Json) -> str:
@@ -34,19 +36,19 @@ def exit_code(job: Job, pod: Json) -> int | None:
     """The exit code of the framework's container; ``None`` while it has not ended."""
     for each in (pod.get("status") or {}).get("containerStatuses") or ():
         ended = (each.get("state") or {}).get("terminated")
-        if each.get("name") == job.rules.container and ended is not None:
+        if each.get("name") == job.kind.kind.container and ended is not None:
             return int(ended.get("exitCode", 0))
     return None
 
 
-def verdicts(
+def conditions_of(
     job: Job, counts: Mapping[str, Json], pods: Sequence[Json], restarting: str | None
-) -> Iterator[Verdict]:
+) -> Iterator[NewCondition]:
     """The conditions that follow from the counts, in the order in which they are to be set.
 
     ``restarting`` is the message of the condition that the job restarts, where it has that.
     """
-    if job.rules is TFJOB:
+    if job.kind is TFJOB:
         return _of_tfjob(job, counts, pods, restarting)
     return _of_mxjob(job, counts)
 
@@ -57,30 +59,30 @@ def _in_order(job: Job, order: Sequence[str]) -> list[Role]:
 
 def _of_tfjob(
     job: Job, counts: Mapping[str, Json], pods: Sequence[Json], restarting: str | None
-) -> Iterator[Verdict]:
+) -> Iterator[NewCondition]:
     named = f"TFJob {job.namespace}/{job.name}"
     for role in _in_order(job, _TFJOB_ORDER):
-        seen = counts[role.name]
-        yield from _course_of_tfjob(job, role, seen, pods)
-        failed = seen.get("failed", 0)
+        count = counts[role.name]
+        yield from _tfjob_role(job, role, count, pods)
+        failed = count.get("failed", 0)
         if not failed:
             continue
         if restarting is not None:
-            yield Verdict("Restarting", restarting)
+            yield NewCondition("Restarting", restarting)
         elif not (job.dynamic_workers and role.name == "Worker"):
-            yield Verdict(
+            yield NewCondition(
                 "Failed",
                 f"{named} has failed because {failed} {role.name} replica(s) failed.",
                 "Normal",
             )
 
 
-def _course_of_tfjob(job: Job, role: Role, seen: Json, pods: Sequence[Json]) -> Iterator[Verdict]:
+def _tfjob_role(job: Job, role: Role, count: Json, pods: Sequence[Json]) -> Iterator[NewCondition]:
     named = f"TFJob {job.namespace}/{job.name}"
-    done = role.replicas == seen.get("succeeded", 0)
-    runs = seen.get("active", 0) > 0
-    succeeded = Verdict("Succeeded", f"{named} successfully completed.", "Normal")
-    running = Verdict("Running", f"{named} is running.")
+    done = role.replicas == count.get("succeeded", 0)
+    runs = count.get("active", 0) > 0
+    succeeded = NewCondition("Succeeded", f"{named} successfully completed.", "Normal")
+    running = NewCondition("Running", f"{named} is running.")
     if job.has_chief():
         if role.name in ("Chief", "Master"):
             yield from [running] * runs + [succeeded] * done
@@ -97,24 +99,74 @@ def _worker_0_is_done(job: Job, pods: Sequence[Json]) -> bool:
     return len(found) == 1 and counted_as(found[0]) == "succeeded" and exit_code(job, found[0]) == 0
 
 
-def _of_mxjob(job: Job, counts: Mapping[str, Json]) -> Iterator[Verdict]:
+def _of_mxjob(job: Job, counts: Mapping[str, Json]) -> Iterator[NewCondition]:
     roles = _in_order(job, _MXJOB_ORDER)
     alone = [(role.name, role.replicas) for role in roles if role.replicas] == [("Worker", 1)]
     for role in roles:
-        seen = counts[role.name]
+        count = counts[role.name]
         if role.name == "Scheduler" or alone:
-            if seen.get("active", 0):
-                yield Verdict("Running", f"MXJob {job.name} is running.")
-            if role.replicas == seen.get("succeeded", 0):
-                yield Verdict("Succeeded", f"MXJob {job.name} is successfully completed.", "Normal")
+            if count.get("active", 0):
+                yield NewCondition("Running", f"MXJob {job.name} is running.")
+            if role.replicas == count.get("succeeded", 0):
+                yield NewCondition(
+                    "Succeeded", f"MXJob {job.name} is successfully completed.", "Normal"
+                )
                 return
-        failed = seen.get("failed", 0)
+        failed = count.get("failed", 0)
         if failed and role.restart_policy == "ExitCode":
             why = f"mxjob {job.name} is restarting because {failed} {role.name} replica(s) failed."
-            yield Verdict("Restarting", why, "Warning")
+            yield NewCondition("Restarting", why, "Warning")
         elif failed:
-            yield Verdict(
+            yield NewCondition(
                 "Failed",
                 f"mxjob {job.name} is failed because {failed} {role.name} replica(s) failed.",
                 "Normal",
             )
+
+
+def is_true(status: Json, kind: str) -> bool:
+    """Whether a condition holds."""
+    return any(
+        each["type"] == kind and each["status"] == "True" for each in status.get("conditions") or ()
+    )
+
+
+def is_finished(status: Json) -> bool:
+    """Whether the job has ended, in whatever way."""
+    return is_true(status, "Succeeded") or is_true(status, "Failed")
+
+
+def find(status: Json, kind: str) -> Json | None:
+    """A condition, whatever its status."""
+    return next((each for each in status.get("conditions") or () if each["type"] == kind), None)
+
+
+def with_condition(
+    status: Json, now: str, kind: str, reason: str, message: str, *, true: bool = True
+) -> Json:
+    """The status with a condition set, at the end of the list, unless it is as it should be
+    already."""
+    value = "True" if true else "False"
+    before = find(status, kind)
+    if is_true(status, "Failed") or (
+        before and (before["status"], before["reason"]) == (value, reason)
+    ):
+        return status
+    moved = before["lastTransitionTime"] if before and before["status"] == value else now
+    condition = {
+        "type": kind,
+        "status": value,
+        "reason": reason,
+        "message": message,
+        "lastUpdateTime": now,
+        "lastTransitionTime": moved,
+    }
+    return {**status, "conditions": [*_others(status, kind), condition]}
+
+
+def _others(status: Json, kind: str) -> list[Json]:
+    replaced = {"Restarting": "Running", "Running": "Restarting"}.get(kind, "")
+    left = [each for each in status.get("conditions") or () if each["type"] not in (kind, replaced)]
+    if kind in ("Failed", "Succeeded"):
+        return [{**each, "status": "False"} if each["type"] == "Running" else each for each in left]
+    return left

@@ -1,5 +1,4 @@
-"""`python -m localcluster.embedded.scheduler --config FILE [--kubeconfig FILE]`: schedule until
-SIGTERM.
+"""`python -m localcluster.embedded.scheduler --config FILE`: schedule until SIGTERM.
 
 It takes the flags that kube-scheduler is given in the manifests and reads the same configuration
 file."""
@@ -9,13 +8,12 @@ import logging
 import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 import yaml
 
+from localcluster.embedded.ready import print_when_ready
 from localcluster.embedded.scheduler.configuration import (
     BadConfiguration,
     Configuration,
@@ -39,25 +37,25 @@ _IGNORED = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; return 0 after an orderly end, 1 when leadership was lost, 2 when it cannot start."""
-    chosen = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     try:
         configuration = (
-            read_configuration(chosen.config.read_text()) if chosen.config else Configuration()
+            read_configuration(options.config.read_text()) if options.config else Configuration()
         )
         client = connect(
-            chosen.kubeconfig or configuration.kubeconfig, user_agent="embedded-kube-scheduler"
+            options.kubeconfig or configuration.kubeconfig, user_agent="embedded-kube-scheduler"
         )
     except (BadConfiguration, KubeError, OSError, yaml.YAMLError) as error:
         print(f"the scheduler cannot start: {error}", file=sys.stderr)
         return 2
-    return _run(client, configuration, chosen)
+    return _run(client, configuration, options)
 
 
-def _run(client: Client, configuration: Configuration, chosen: argparse.Namespace) -> int:
-    elects = configuration.election is not None and chosen.leader_elect != "false"
+def _run(client: Client, configuration: Configuration, options: argparse.Namespace) -> int:
+    elects = configuration.election is not None and options.leader_elect != "false"
     election = (
         Election(client, configuration.election, _give_up)
         if elects and configuration.election
@@ -66,39 +64,23 @@ def _run(client: Client, configuration: Configuration, chosen: argparse.Namespac
     scheduler = Scheduler(
         client, configuration, may_work=(lambda: election.leads) if election else lambda: True
     )
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        scheduler.stop()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-    health = (
-        serve_health(chosen.bind_address, chosen.secure_port, lambda: scheduler.ready)
-        if chosen.secure_port
-        else None
-    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: scheduler.stop())
+    if options.secure_port:
+        serve_health(options.bind_address, options.secure_port, lambda: scheduler.ready)
     if election:
         election.start()
-    threading.Thread(target=_announce, args=(scheduler,), daemon=True).start()
+    print_when_ready(lambda: scheduler.ready)
     scheduler.run()
     if election:
         election.stop()
-    if health:
-        health.shutdown()
     return 0
 
 
 def _give_up() -> None:
-    # As kube-scheduler does: what this process believed is worth nothing any more, and its
-    # supervisor starts it anew.
+    # As kube-scheduler does: its caches are void, and its supervisor starts it again.
     logging.getLogger(__name__).error("leaderelection lost")
     os._exit(1)
-
-
-def _announce(scheduler: Scheduler) -> None:
-    while not scheduler.ready:
-        threading.Event().wait(0.02)
-    print("ready", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -100,9 +100,6 @@ def ask(pod: Json, nodes: Mapping[str, Json], *, names_only: bool) -> Json:
     """The body of filter and prioritize: of the two forms of nodes, the one that is not used is
     null."""
     shown = {key: pod[key] for key in ("metadata", "spec", "status")}
-    shown["metadata"] = {
-        key: value for key, value in pod["metadata"].items() if key != "managedFields"
-    }
     if names_only:
         return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
     items = [

@@ -1,38 +1,34 @@
-"""Leadership by a Lease, as kube-scheduler holds it: who does not renew in time ends, and another
-takes over.
+"""Leader election by a Lease, as in kube-scheduler: who does not renew in time ends.
 
-Others' leases are judged by when their change was seen here, on this machine's own clock.
-"""
+Another's Lease expires by when its last change was seen here, on this machine's own clock."""
 
-import json
 import logging
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from localcluster.api_calls import ApiCalls
 from localcluster.embedded.scheduler.configuration import ElectionConfiguration
-from optimus.kube.client import Client
+from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.times import format_instant
 
 _LOG = logging.getLogger(__name__)
 Json: TypeAlias = dict[str, Any]
 
 
 class Election(threading.Thread):
-    """Tries to lead, then renews until it cannot; ``lost`` is called once when leadership is
-    lost."""
+    """Acquires and renews the Lease; ``lost`` is called once when leadership is lost."""
 
     def __init__(
         self, client: Client, configuration: ElectionConfiguration, lost: Callable[[], None]
     ) -> None:
         super().__init__(name="election", daemon=True)
         self.identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
-        self._client, self._configuration, self._lost = client, configuration, lost
-        self._leases: Any = client.coordination
+        self._api, self._configuration, self._lost = ApiCalls(client), configuration, lost
         self._stopping = threading.Event()
         self._leading = threading.Event()
         self._seen: tuple[str, float] = ("", 0.0)
@@ -72,49 +68,36 @@ class Election(threading.Thread):
             return False
 
     def _hold(self, *, release: bool) -> bool:
-        where = {"namespace": self._configuration.namespace}
-        name = self._configuration.name
+        leases = path_of("coordination.k8s.io", "v1", "leases", self._configuration.namespace)
+        path = f"{leases}/{self._configuration.name}"
         try:
-            lease: Json = json.loads(
-                self._client.call(
-                    "read the lease", self._leases.read_namespaced_lease, name=name, **where
-                )
-            )
+            lease = self._api.get(path)
         except KubeError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
-            body = {"metadata": {"name": name}, "spec": self._spec({})}
-            self._client.call(
-                "create the lease", self._leases.create_namespaced_lease, body=body, **where
-            )
+            metadata = {"name": self._configuration.name}
+            self._api.create(leases, {"metadata": metadata, "spec": self._spec({})})
             return True
         if not self._may_take(lease):
             return False
         spec = self._spec(lease.get("spec") or {})
         if release:
             spec.update(holderIdentity="", leaseDurationSeconds=1)
-        body = {**lease, "spec": spec}
-        self._client.call(
-            "hold the lease", self._leases.replace_namespaced_lease, name=name, body=body, **where
-        )
+        self._api.replace(path, {**lease, "spec": spec})
         return True
 
     def _may_take(self, lease: Json) -> bool:
-        version, holder = (
-            lease["metadata"]["resourceVersion"],
-            (lease.get("spec") or {}).get("holderIdentity"),
-        )
+        version, spec = lease["metadata"]["resourceVersion"], lease.get("spec") or {}
+        holder = spec.get("holderIdentity")
         if version != self._seen[0]:
             self._seen = (version, time.monotonic())
         if not holder or holder == self.identity:
             return True
-        lasts = (
-            lease["spec"].get("leaseDurationSeconds") or 0
-        ) or self._configuration.lease_seconds
+        lasts = spec.get("leaseDurationSeconds") or self._configuration.lease_seconds
         return time.monotonic() - self._seen[1] > lasts
 
     def _spec(self, before: Json) -> Json:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = format_instant(time.time())
         mine = before.get("holderIdentity") == self.identity
         return {
             "holderIdentity": self.identity,

@@ -1,5 +1,4 @@
-"""The scheduler's thread: takes in what changed, tries the pod that is next, and does what follows;
-one at a time."""
+"""The scheduler's thread: takes changes, tries the next pod, writes the outcome."""
 
 import logging
 import threading
@@ -49,7 +48,7 @@ class Scheduler:
         random: Random | None = None,
     ) -> None:
         self._may_work = may_work
-        self._teller = PodWriter(client)
+        self._writer = PodWriter(client)
         extenders = [HttpExtender(each) for each in configuration.extenders]
         self._tools = Tools(extenders, Requests(), random or Random())
         self._state = ClusterState(configuration.scheduler_names)
@@ -150,7 +149,7 @@ class Scheduler:
             return
         self._state.assume(uid, node)
         try:
-            self._teller.bind(pod, node)
+            self._writer.bind(pod, node)
         except KubeError as error:
             self._state.forget(uid, pod)
             self._state.queue.done(uid, time.monotonic(), failed=True)
@@ -159,7 +158,7 @@ class Scheduler:
             return
         self._state.queue.done(uid, time.monotonic())
         self._state.queue.remove(uid)
-        self._teller.placed(pod, node)
+        self._writer.emit_scheduled(pod, node)
 
     def _refuse(self, uid: str, reason: str, message: str) -> None:
         pod = self._state.pods.get(uid)
@@ -167,7 +166,7 @@ class Scheduler:
             return
         _LOG.info("%s/%s: %s", pod["metadata"]["namespace"], pod["metadata"]["name"], message)
         try:
-            self._teller.refused(pod, reason, message)
+            self._writer.write_refusal(pod, reason, message)
         except KubeError as error:
             if not is_gone(error):
                 _LOG.warning("%s", error.sentence)

@@ -1,12 +1,14 @@
 """What the scheduler writes of a pod: its binding, the condition why it has no node, and Events."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+import time
 from typing import Any, TypeAlias
 
-from localcluster.embedded.events import emit_event
+from localcluster.api_calls import STRATEGIC_PATCH, ApiCalls, object_path
+from localcluster.embedded.raw_objects import RawObject
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.events import EventType, EventWriter
+from optimus.kube.times import format_second
 
 Json: TypeAlias = dict[str, Any]
 
@@ -18,68 +20,47 @@ class PodWriter:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._core: Any = client.core
+        self._api = ApiCalls(client)
+        self._events: dict[str, EventWriter] = {}
 
     def bind(self, pod: Json, node: str) -> None:
-        """Bind a pod.
-
-        Raises:
-            KubeError: it is not bound, or that is unknown.
-        """
+        """Bind a pod. Raises KubeError: it is not bound, or that is unknown."""
         metadata = pod["metadata"]
         name, namespace = metadata["name"], metadata["namespace"]
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {
             "metadata": {"name": name, "namespace": namespace, "uid": metadata["uid"]},
-            "target": target,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        method = self._core.create_namespaced_pod_binding
-        self._client.call(
-            f"bind pod {namespace}/{name}", method, name=name, namespace=namespace, body=body
-        )
+        self._api.create(object_path("pods", namespace, name, "binding"), body)
 
-    def placed(self, pod: Json, node: str) -> None:
-        """Say that a pod was bound."""
+    def emit_scheduled(self, pod: Json, node: str) -> None:
+        """Emit that a pod was bound."""
         where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        self._tell(pod, "Normal", "Scheduled", f"Successfully assigned {where} to {node}")
+        message = f"Successfully assigned {where} to {node}"
+        self._emit(pod, EventType.NORMAL, "Scheduled", message)
 
-    def refused(self, pod: Json, reason: str, message: str) -> None:
-        """Say why a pod has no node, and take its nomination back; nothing where that is known
-        already.
+    def write_refusal(self, pod: Json, reason: str, message: str) -> None:
+        """Write why a pod has no node, and clear its nomination, unless its status says so already.
 
-        Raises:
-            KubeError: the status was not written.
-        """
-        body = status_patch(pod, reason, message, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        Raises KubeError: the status was not written."""
+        body = status_patch(pod, reason, message, format_second(time.time()))
         if body is None:
             return
         if "conditions" in body["status"]:
-            self._tell(pod, "Warning", "FailedScheduling", message)
+            self._emit(pod, EventType.WARNING, "FailedScheduling", message)
         metadata = pod["metadata"]
-        self._client.call(
-            f"write the status of pod {metadata['namespace']}/{metadata['name']}",
-            self._core.patch_namespaced_pod_status,
-            name=metadata["name"],
-            namespace=metadata["namespace"],
-            body=body,
-            _content_type="application/strategic-merge-patch+json",
-        )
+        path = object_path("pods", metadata["namespace"], metadata["name"], "status")
+        self._api.patch(path, body, STRATEGIC_PATCH)
 
-    def _tell(self, pod: Json, kind: str, reason: str, message: str) -> None:
-        metadata: Mapping[str, str] = pod["metadata"]
-        about = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            **{key: metadata[key] for key in ("name", "namespace", "uid")},
-        }
-        emit_event(
-            self._client, str(pod["spec"].get("schedulerName")), about, (kind, reason, message)
-        )
+    def _emit(self, pod: Json, kind: EventType, reason: str, message: str) -> None:
+        component = str(pod["spec"].get("schedulerName"))
+        if component not in self._events:
+            self._events[component] = EventWriter(self._client, component, api_version="v1")
+        self._events[component].emit(RawObject(pod), kind, reason, message)
 
 
 def status_patch(pod: Json, reason: str, message: str, now: str) -> Json | None:
-    """The strategic merge patch that says why a pod has no node; None where its status says so
-    already."""
+    """The strategic merge patch with why a pod has no node; None where its status has it."""
     status = pod.get("status") or {}
     before: Json = next(
         (each for each in status.get("conditions") or () if each["type"] == _CONDITION), {}
@@ -108,6 +89,5 @@ def status_patch(pod: Json, reason: str, message: str, now: str) -> Json | None:
 
 
 def is_gone(error: KubeError) -> bool:
-    """Whether a write failed because the pod is gone, bound or another one: nothing is wrong
-    then."""
+    """Whether a write failed because the pod is gone, bound or another one: no fault then."""
     return error.kind in (ErrorKind.NOT_FOUND, ErrorKind.CONFLICT, ErrorKind.INVALID)
