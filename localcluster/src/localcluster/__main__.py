@@ -131,7 +131,7 @@ def _up(options: argparse.Namespace) -> int:
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
         images = default_images(REPOSITORY, Path(sys.prefix), programs, extra)
-        plan = control.Plan(options.name, nodes, binaries, {"images": images.to_json()})
+        plan = control.ClusterSpec(options.name, nodes, binaries, {"images": images.to_json()})
         with progress.step(f"starting the cluster {options.name!r} with {len(nodes)} nodes"):
             process, _ = control.launch(paths, plan, owned=False)
             _wait_or_stop(paths, process)

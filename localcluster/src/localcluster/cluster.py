@@ -114,11 +114,11 @@ class LocalCluster:
             process.wait()
         control.stop(self.paths, status.supervisor if status else None)
 
-    def _plan(self) -> control.Plan:
+    def _plan(self) -> control.ClusterSpec:
         kube = None if self._binaries is None else self._binaries["kube-scheduler"].parent
         images = default_images(REPOSITORY, Path(sys.prefix), kube, self._images)
         agent = {"images": images.to_json(), **self._agent}
-        return control.Plan(
+        return control.ClusterSpec(
             self.name, self.nodes, self._binaries, agent, ephemeral=self._state_dir is None
         )
 

@@ -1,20 +1,18 @@
-"""Starts child processes that cannot outlive their parent, and names processes so that no other is
-ever hit.
+"""Starts child processes that cannot outlive their parent, and identifies processes safely.
 
-A process is named by its pid, its start time and the boot it lives in: a pid alone may by now
-belong to a stranger.
-"""
+A process is identified by pid, start time and boot: a pid alone may have been given anew."""
 
 import ctypes
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+_POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 _START_TIME_FIELD = (
     19  # counted after the program's name, which may itself hold blanks and brackets
@@ -23,31 +21,15 @@ _START_TIME_FIELD = (
 
 @dataclass(frozen=True)
 class ProcessId:
-    """One process of this machine: pid, start time in clock ticks since the boot, identity of the
-    boot."""
+    """One process: pid, start time in clock ticks since the boot, identity of the boot."""
 
     pid: int
     start_ticks: int
     boot: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields for a record on disk."""
-        return {"pid": self.pid, "start_ticks": self.start_ticks, "boot": self.boot}
-
-    @classmethod
-    def from_json(cls, body: object) -> "ProcessId | None":
-        """Read what `as_json` wrote; None for anything else."""
-        if not isinstance(body, Mapping):
-            return None
-        try:
-            return cls(int(body["pid"]), int(body["start_ticks"]), str(body["boot"]))
-        except (KeyError, TypeError, ValueError):
-            return None
-
 
 def identify(pid: int) -> ProcessId | None:
-    """Name the process that has this pid now; None where there is none or only its remains (a
-    zombie)."""
+    """The process that has this pid now; None where there is none, or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -81,6 +63,16 @@ def send(process: ProcessId | None, number: signal.Signals) -> bool:
         return False
     finally:
         os.close(handle)
+
+
+def wait_gone(processes: Sequence[ProcessId], timeout_seconds: float) -> bool:
+    """Wait until none of these runs; False when some still do at the time-out."""
+    deadline = time.monotonic() + timeout_seconds
+    while any(alive(process) for process in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ import msgspec
 from localcluster.binaries.locate import Binaries
 from localcluster.errors import ClusterError
 from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
-from localcluster.processes import ProcessId, alive, base_environ, send
+from localcluster.processes import ProcessId, alive, base_environ, send, wait_gone
 from localcluster.specs import Backend, NodeSpec
 from localcluster.storage import write_json
-from localcluster.supervisor.main import clean_leftovers
-from localcluster.supervisor.status import ClusterStatus, read_status
+from localcluster.supervisor.status import ClusterStatus, end_recorded, read_status
 
 SupervisorProcess: TypeAlias = "subprocess.Popen[bytes]"
 
@@ -34,11 +33,10 @@ _KILL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a cluster is to be. `agent` holds further fields of the node agent's configuration.
+class ClusterSpec:
+    """What a cluster is to be; without `binaries` its back end is the embedded one.
 
-    Without `binaries` its back end is the embedded one.
-    """
+    `agent` holds further fields of the node agent's configuration."""
 
     name: str
     nodes: Sequence[NodeSpec]
@@ -46,26 +44,24 @@ class Plan:
     agent: Mapping[str, Any] = field(default_factory=dict)
     ephemeral: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the plan as the supervisor reads it."""
-        plan: dict[str, Any] = {
+    def to_json(self) -> dict[str, Any]:
+        """The spec as the supervisor reads it."""
+        spec: dict[str, Any] = {
             "name": self.name,
             "ephemeral": self.ephemeral,
             "nodes": msgspec.to_builtins(list(self.nodes)),
             "agent": dict(self.agent),
+            "backend": (Backend.REAL if self.binaries else Backend.EMBEDDED).value,
         }
-        if self.binaries is None:
-            return {**plan, "backend": Backend.EMBEDDED.value}
-        programs = {name: str(path) for name, path in self.binaries.programs.items()}
-        return {
-            **plan,
-            "backend": Backend.REAL.value,
-            "programs": programs,
-            "manifests": str(self.binaries.manifests),
-        }
+        if self.binaries is not None:
+            spec["programs"] = {name: str(path) for name, path in self.binaries.programs.items()}
+            spec["manifests"] = str(self.binaries.manifests)
+        return spec
 
 
-def launch(paths: ClusterPaths, plan: Plan, owned: bool) -> tuple[SupervisorProcess, int | None]:
+def launch(
+    paths: ClusterPaths, spec: ClusterSpec, owned: bool
+) -> tuple[SupervisorProcess, int | None]:
     """Start a supervisor on a clean state folder; return it with the write end of the owner's pipe.
 
     With `owned` the cluster ends when this process does, or when that end is closed; without, it
@@ -80,11 +76,11 @@ def launch(paths: ClusterPaths, plan: Plan, owned: bool) -> tuple[SupervisorProc
         raise ClusterError(
             f"{paths.root} holds files that are not of a cluster; name an empty folder"
         )
-    clean_leftovers(paths)
+    end_recorded(paths)
     shutil.rmtree(paths.root, ignore_errors=True)
     paths.logs.mkdir(parents=True)
     paths.root.chmod(0o700)
-    write_json(paths.plan, plan.as_json())
+    write_json(paths.plan, spec.to_json())
     return _spawn(paths, owned)
 
 
@@ -138,24 +134,16 @@ def stop(paths: ClusterPaths, supervisor: ProcessId | None) -> None:
 
     Raises ClusterError when processes of it are left even then.
     """
+    running = [supervisor] if supervisor else []
     send(supervisor, signal.SIGTERM)
-    if not _gone(supervisor, _STOP_SECONDS):
+    if not wait_gone(running, _STOP_SECONDS):
         send(supervisor, signal.SIGKILL)
-        _gone(supervisor, _KILL_SECONDS)
-    clean_leftovers(paths)
+        wait_gone(running, _KILL_SECONDS)
+    end_recorded(paths)
     status = read_status(paths)
     left = [each.pid for each in status.processes() if alive(each)] if status else []
     if left:
         raise ClusterError(f"processes of the cluster in {paths.root} are left: {left}")
-
-
-def _gone(process: ProcessId | None, timeout_seconds: float) -> bool:
-    deadline = time.monotonic() + timeout_seconds
-    while alive(process):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
 
 
 def _why(paths: ClusterPaths, status: ClusterStatus | None) -> str:

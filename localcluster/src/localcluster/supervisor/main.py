@@ -1,17 +1,15 @@
 """The supervising process of one cluster: `supervisor.main --state DIR [--owner-fd N]`.
 
-It reads `cluster.json` from the state folder, cleans up what an earlier run may have left, starts
-everything, and stays until it is told to stop or its owner ends. It is started by
-`localcluster.cluster`, not by hand."""
+It reads `cluster.json` from the state folder, ends what an earlier run may have left, starts
+everything, and stays until it is told to stop or its owner ends. `localcluster.cluster` starts it;
+it is not run by hand."""
 
 import argparse
 import fcntl
 import os
 import random
 import shutil
-import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,15 +23,14 @@ from localcluster.errors import ClusterError
 from localcluster.identities import write_identities
 from localcluster.paths import REPOSITORY, ClusterPaths
 from localcluster.ports import pick_ports
-from localcluster.processes import ProcessId, alive, identify, send
+from localcluster.processes import identify
 from localcluster.specs import Backend
 from localcluster.storage import read_json
 from localcluster.supervisor.interrupts import Interrupts
 from localcluster.supervisor.runner import PortTakenError, Stage, Supervisor
-from localcluster.supervisor.status import Records, read_status
+from localcluster.supervisor.status import StatusWriter, end_recorded
 
 _PORT_TRIES = 4
-_LEFTOVER_SECONDS = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,14 +59,20 @@ def _supervise(paths: ClusterPaths, interrupts: Interrupts) -> int:
     plan = read_json(paths.plan)
     if plan is None:
         raise ClusterError(f"{paths.plan} is missing or broken")
-    clean_leftovers(paths)
-    records = Records(paths, identify(os.getpid()))
+    end_recorded(paths)
+    status = StatusWriter(paths, identify(os.getpid()))
+
+    def attempt() -> str:
+        return _attempt(paths, plan, Supervisor(paths, status, interrupts))
+
+    def report(why: str) -> None:
+        status.event("cluster", "starting again with other ports", why)
+
     try:
-        reason = _run(paths, plan, records, interrupts)
-        records.cluster("stopped", reason)
+        status.cluster("stopped", with_other_ports(attempt, report))
         return 0
     except Exception as error:  # noqa: BLE001 - whatever it is, the owner waits for this line and must get it
-        records.cluster("failed", str(error) or repr(error))
+        status.cluster("failed", str(error) or repr(error))
         return 1
     finally:
         for folder in (paths.data, paths.pki):
@@ -78,20 +81,8 @@ def _supervise(paths: ClusterPaths, interrupts: Interrupts) -> int:
             shutil.rmtree(paths.root, ignore_errors=True)  # nobody is left to do it
 
 
-def _run(
-    paths: ClusterPaths, plan: Mapping[str, Any], records: Records, interrupts: Interrupts
-) -> str:
-    def attempt() -> str:
-        return _attempt(paths, plan, Supervisor(paths, records, interrupts))
-
-    return with_other_ports(
-        attempt, lambda why: records.event("cluster", "starting again with other ports", why)
-    )
-
-
 def with_other_ports(attempt: Callable[[], str], report: Callable[[str], None]) -> str:
-    """Return what `attempt` returns, trying it again where it lost a port; the last try's error is
-    passed on."""
+    """Try again where a port was lost; the last try's error is passed on."""
     for _ in range(_PORT_TRIES - 1):
         try:
             return attempt()
@@ -110,24 +101,17 @@ def _attempt(paths: ClusterPaths, plan: Mapping[str, Any], supervisor: Superviso
 
 
 def _real_stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
-    binaries = Binaries(
-        {name: Path(path) for name, path in plan["programs"].items()}, Path(plan["manifests"])
-    )
+    programs = {name: Path(path) for name, path in plan["programs"].items()}
+    binaries = Binaries(programs, Path(plan["manifests"]))
     ports = Ports(*pick_ports(6, random.Random()))
     write_identities(paths, ports.api)
-    return _stages(Recipe(paths, binaries, ports), bool(plan["nodes"]))
-
-
-def _stages(recipe: Recipe, with_nodes: bool) -> list[Stage]:
-    paths = recipe.paths
-
-    def prepare() -> None:
-        bootstrap.prepare(paths, recipe.ports.api, recipe.binaries.manifests)
-
-    agent = [components.node_agent(paths, REPOSITORY)] if with_nodes else []
+    recipe = Recipe(paths, binaries, ports)
+    agent = [components.node_agent(paths, REPOSITORY)] if plan["nodes"] else []
     return [
         Stage([components.etcd(recipe)]),
-        Stage([components.api_server(recipe)], prepare),
+        Stage(
+            [components.api_server(recipe)], lambda: bootstrap.prepare(paths, binaries.manifests)
+        ),
         Stage(
             [
                 components.controller_manager(recipe),
@@ -137,27 +121,6 @@ def _stages(recipe: Recipe, with_nodes: bool) -> list[Stage]:
             ]
         ),
     ]
-
-
-def clean_leftovers(paths: ClusterPaths) -> None:
-    """End what a run that was killed may have left behind: exactly the recorded processes, nothing
-    by name."""
-    status = read_status(paths)
-    processes = list(status.processes()) if status else []
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for process in processes:
-            send(process, number)
-        if _wait_gone(processes):
-            return
-
-
-def _wait_gone(processes: Sequence[ProcessId]) -> bool:
-    deadline = time.monotonic() + _LEFTOVER_SECONDS
-    while any(alive(process) for process in processes):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @contextmanager

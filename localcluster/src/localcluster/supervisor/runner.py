@@ -19,7 +19,7 @@ from localcluster.paths import ClusterPaths
 from localcluster.processes import Launch, ProcessId, base_environ, identify
 from localcluster.supervisor.interrupts import Interrupts
 from localcluster.supervisor.policy import BackOff, Life, Phase, describe_exit
-from localcluster.supervisor.status import Records
+from localcluster.supervisor.status import StatusWriter
 
 _LOOK_EVERY_SECONDS = 0.05
 _PORT_TAKEN = b"address already in use"
@@ -64,7 +64,7 @@ class Supervisor:
     def __init__(
         self,
         paths: ClusterPaths,
-        records: Records,
+        records: StatusWriter,
         interrupts: Interrupts,
         back_off: BackOff | None = None,
         patience: Patience | None = None,

@@ -1,28 +1,31 @@
-"""What a supervisor tells the world through files: the status of its components and what happened
-to them."""
+"""What a supervisor writes to files: the status of its components and what happened to them."""
 
 import json
+import signal
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from localcluster.paths import ClusterPaths
-from localcluster.processes import ProcessId, alive
+from localcluster.processes import ProcessId, alive, send, wait_gone
 from localcluster.storage import read_json, write_json
 from localcluster.supervisor.policy import Life
+
+_END_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class ComponentStatus:
-    """One component as the status file tells it."""
+    """One component as in the status file."""
 
-    name: str
     phase: str
-    process: ProcessId | None
-    restarts: int
-    last_exit: str | None
+    process: ProcessId | None = None
+    restarts: int = 0
+    last_exit: str | None = None
 
     @property
     def ready(self) -> bool:
@@ -32,11 +35,10 @@ class ComponentStatus:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """A cluster as its status file tells it. `phase`: starting, running, stopping, stopped or
-    failed."""
+    """The status file. `phase`: starting, running, stopping, stopped or failed."""
 
-    phase: str
-    supervisor: ProcessId | None
+    phase: str = ""
+    supervisor: ProcessId | None = None
     reason: str = ""
     components: Mapping[str, ComponentStatus] = field(default_factory=dict)
 
@@ -46,25 +48,32 @@ class ClusterStatus:
         return alive(self.supervisor)
 
     def processes(self) -> Iterable[ProcessId]:
-        """Give every process that was running when the status was written, the supervisor aside."""
+        """Every process that ran when the status was written, the supervisor aside."""
         return [each.process for each in self.components.values() if each.process is not None]
 
 
 def read_status(paths: ClusterPaths) -> ClusterStatus | None:
-    """Return the last status of the cluster in this state folder; None where there is none."""
+    """The last status of the cluster in this state folder; None where there is none."""
     body = read_json(paths.status)
-    if body is None:
+    try:
+        return None if body is None else msgspec.convert(body, ClusterStatus)
+    except msgspec.ValidationError:
         return None
-    components = {name: _component(name, each) for name, each in body.get("components", {}).items()}
-    supervisor = ProcessId.from_json(body.get("supervisor"))
-    return ClusterStatus(
-        str(body.get("phase", "")), supervisor, str(body.get("reason", "")), components
-    )
+
+
+def end_recorded(paths: ClusterPaths) -> None:
+    """End what a killed run may have left: exactly the recorded processes, nothing by name."""
+    status = read_status(paths)
+    processes = list(status.processes()) if status else []
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            send(process, number)
+        if wait_gone(processes, _END_SECONDS):
+            return
 
 
 def read_events(paths: ClusterPaths, last: int) -> list[dict[str, Any]]:
-    """Return the last events, oldest first. A line that was cut, by a full disk or a kill, is left
-    out."""
+    """The last events, oldest first; a line that was cut, by a full disk or a kill, is left out."""
     try:
         lines = paths.events.read_text().splitlines()
     except FileNotFoundError:
@@ -80,34 +89,24 @@ def _parsed(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) else None
 
 
-class Records:
+class StatusWriter:
     """Writes status and events. Every write replaces the status as a whole.
 
-    What cannot be written, on a full disk, is left out: a cluster that runs must not end for want
-    of a line about it."""
+    What cannot be written, on a full disk, is left out: the cluster goes on."""
 
     def __init__(self, paths: ClusterPaths, supervisor: ProcessId | None) -> None:
         self._paths = paths
-        self._supervisor = supervisor
-        self._phase = "starting"
-        self._reason = ""
-        self._components: dict[str, dict[str, Any]] = {}
+        self._status = ClusterStatus("starting", supervisor)
 
     def component(self, name: str, life: Life, process: ProcessId | None) -> None:
-        """Note where a component is in its life."""
-        self._components[name] = {
-            "phase": life.phase.value,
-            "process": process.as_json() if process else None,
-            "restarts": life.restarts,
-            "last_exit": life.last_exit,
-        }
-        self._write()
+        """Record the state of a component."""
+        status = ComponentStatus(life.phase.value, process, life.restarts, life.last_exit)
+        self._write(replace(self._status, components={**self._status.components, name: status}))
 
     def cluster(self, phase: str, reason: str = "") -> None:
-        """Note where the cluster as a whole is."""
-        self._phase, self._reason = phase, reason
+        """Record the phase of the whole cluster."""
         self.event("cluster", phase, reason)
-        self._write()
+        self._write(replace(self._status, phase=phase, reason=reason))
 
     def event(self, subject: str, what: str, detail: str = "") -> None:
         """Append one line to the events, with the time of day in UTC."""
@@ -118,22 +117,7 @@ class Records:
         with suppress(OSError):
             print(f"{instant} {subject}: {what}{': ' if detail else ''}{detail}", flush=True)
 
-    def _write(self) -> None:
-        body = {
-            "phase": self._phase,
-            "reason": self._reason,
-            "supervisor": self._supervisor.as_json() if self._supervisor else None,
-            "components": self._components,
-        }
+    def _write(self, status: ClusterStatus) -> None:
+        self._status = status
         with suppress(OSError):
-            write_json(self._paths.status, body)
-
-
-def _component(name: str, body: Mapping[str, Any]) -> ComponentStatus:
-    return ComponentStatus(
-        name,
-        str(body.get("phase", "")),
-        ProcessId.from_json(body.get("process")),
-        int(body.get("restarts", 0)),
-        body.get("last_exit"),
-    )
+            write_json(self._paths.status, msgspec.to_builtins(status))

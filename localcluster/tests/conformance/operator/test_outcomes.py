@@ -277,7 +277,9 @@ class TestRestarting:
         sentence = "mxjob m is restarting because 1 Worker replica(s) failed."
         expected = ("Warning", "MXJobRestarting", sentence)
         mxjob.api.wait_until(lambda: expected in mxjob.events(), "an Event says that it restarts")
-        assert mxjob.counts("Worker") == {"failed": 1}
+        mxjob.api.wait_until(
+            lambda: mxjob.counts("Worker") == {"failed": 1}, "its status counts the replica"
+        )
         assert mxjob.condition("Failed") is None
 
     def test_containers_that_restart_too_often_fail_the_job(self, tfjob: Job) -> None:

@@ -226,20 +226,25 @@ class TestTheEnd:
         eventually("its folder is gone", lambda: not root.exists())
 
     def test_ctrl_c_during_the_start_leaves_nothing(self, tmp_path: Path) -> None:
-        state = tmp_path / "state"
+        state, programs = tmp_path / "state", tmp_path / "programs"
+        # A scheduler that never becomes ready holds the start until the interrupt is sent.
+        programs.mkdir()
+        (programs / "kube-scheduler").write_text("#!/bin/sh\nexec sleep 1000\n")
+        (programs / "kube-scheduler").chmod(0o755)
         script = (
             "import sys\n"
             "from pathlib import Path\n"
             "from localcluster.cluster import LocalCluster\n"
-            "with LocalCluster('hasty', state_dir=Path(sys.argv[1])) as cluster:\n"
-            "    sys.exit('it was to be interrupted before this line')\n"
+            "state, programs = map(Path, sys.argv[1:])\n"
+            "with LocalCluster('interrupted', state_dir=state, binaries=programs):\n"
+            "    sys.exit('the start ended without its scheduler')\n"
         )
-        command = [sys.executable, "-c", script, str(state)]
+        command = [sys.executable, "-c", script, str(state), str(programs)]
         owner = subprocess.Popen(
             command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
         eventually(
-            "the API server was started", lambda: _component_started(state, "kube-apiserver")
+            "the scheduler was started", lambda: _component_started(state, "kube-scheduler")
         )
         status = read_status(ClusterPaths(state))
         assert status is not None

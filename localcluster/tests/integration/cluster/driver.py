@@ -17,7 +17,7 @@ from localcluster.readiness import LogLineProbe, Probe, RunningProbe
 from localcluster.supervisor.interrupts import Interrupts
 from localcluster.supervisor.policy import BackOff
 from localcluster.supervisor.runner import Patience, PortTakenError, Stage, Supervisor
-from localcluster.supervisor.status import Records
+from localcluster.supervisor.status import StatusWriter
 
 
 def component(paths: ClusterPaths, name: str, script: str, ready: str | None) -> Component:
@@ -31,7 +31,7 @@ def main() -> int:
     stages = [
         Stage([component(paths, *each) for each in stage]) for stage in json.loads(sys.argv[2])
     ]
-    records = Records(paths, identify(os.getpid()))
+    records = StatusWriter(paths, identify(os.getpid()))
     quick = BackOff(first_seconds=0.05, longest_seconds=0.2, steady_seconds=60.0)
     supervisor = Supervisor(
         paths, records, interrupts, quick, Patience(ready_seconds=3.0, deaths=3)

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive, identify
 from localcluster.storage import write_json
-from localcluster.supervisor.main import clean_leftovers
-from localcluster.supervisor.status import ClusterStatus, read_events, read_status
+from localcluster.supervisor.status import ClusterStatus, end_recorded, read_events, read_status
 
-REPOSITORY = Path(__file__).resolve().parents[4]
+LOCALCLUSTER = Path(__file__).resolve().parents[3]
 FOREVER = "echo ready; exec sleep 1000"
 Stages = list[list[tuple[str, str, str | None]]]
 
@@ -44,7 +44,7 @@ class Run:
         with (self.paths.root / "driver.log").open("wb") as log:
             fds = () if owner_fd is None else (owner_fd,)
             self.process = subprocess.Popen(
-                command, cwd=REPOSITORY, stdout=log, stderr=log, pass_fds=fds
+                command, cwd=LOCALCLUSTER, stdout=log, stderr=log, pass_fds=fds
             )
         return self
 
@@ -207,7 +207,7 @@ class TestLeftovers:
         try:
             paths = ClusterPaths(tmp_path)
             write_json(paths.status, {"components": {"a": self._entry(identify(recorded.pid))}})
-            clean_leftovers(paths)
+            end_recorded(paths)
             assert recorded.wait(10) == -signal.SIGTERM
             assert stranger.poll() is None
         finally:
@@ -225,7 +225,7 @@ class TestLeftovers:
             before = ProcessId(now.pid, now.start_ticks - 1, now.boot)
             paths = ClusterPaths(tmp_path)
             write_json(paths.status, {"components": {"a": self._entry(before)}})
-            clean_leftovers(paths)
+            end_recorded(paths)
             assert stranger.poll() is None
         finally:
             stranger.kill()
@@ -233,4 +233,4 @@ class TestLeftovers:
 
     @staticmethod
     def _entry(process: ProcessId | None) -> dict[str, object]:
-        return {"phase": "ready", "process": process.as_json() if process else None, "restarts": 0}
+        return {"phase": "ready", "process": msgspec.to_builtins(process), "restarts": 0}

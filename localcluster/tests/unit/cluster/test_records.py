@@ -5,12 +5,12 @@ from pathlib import Path
 
 from localcluster.paths import ClusterPaths
 from localcluster.supervisor.policy import Life
-from localcluster.supervisor.status import Records, read_events, read_status
+from localcluster.supervisor.status import StatusWriter, read_events, read_status
 
 
 def test_events_are_read_in_their_order_and_only_the_last(tmp_path: Path) -> None:
     paths = ClusterPaths(tmp_path)
-    records = Records(paths, None)
+    records = StatusWriter(paths, None)
     for name in ("a", "b", "c"):
         records.event(name, "started", "pid 1")
     assert [(each["subject"], each["event"], each["detail"]) for each in read_events(paths, 2)] == [
@@ -28,7 +28,7 @@ def test_a_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_does_not_end_the_cluster(tmp_path: Path) -> None:
     paths = ClusterPaths(tmp_path / "there-is-no-room-for-it")
-    records = Records(paths, None)
+    records = StatusWriter(paths, None)
     records.component("etcd", Life(), None)
     records.cluster("running")
     assert read_status(paths) is None

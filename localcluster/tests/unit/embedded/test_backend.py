@@ -24,7 +24,7 @@ def paths(tmp_path: Path) -> ClusterPaths:
 
 
 def components(paths: ClusterPaths, nodes: list[NodeSpec]) -> dict[str, Component]:
-    plan = control.Plan("x", nodes, None).as_json()
+    plan = control.ClusterSpec("x", nodes, None).to_json()
     return {each.name: each for stage in backend.stages(paths, plan) for each in stage.components}
 
 
@@ -56,8 +56,8 @@ def test_every_identity_is_the_same_and_knows_the_server(paths: ClusterPaths) ->
     assert json.loads(paths.kubeconfig_of("training-operator").read_text()) == config
 
 
-def test_a_plan_names_its_back_end() -> None:
-    assert control.Plan("x", (), None).as_json()["backend"] == Backend.EMBEDDED
+def test_a_spec_names_its_back_end() -> None:
+    assert control.ClusterSpec("x", (), None).to_json()["backend"] == Backend.EMBEDDED
 
 
 def test_what_the_embedded_back_end_lacks_is_refused_with_a_message(
