@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 
-from kubernetes.utils.quantity import parse_quantity
+from kubernetes.utils import quantity
 
 from optimus.kube.errors import Malformed
 from optimus.resources import CPU, Resources
@@ -51,7 +51,10 @@ def _shared(amounts: tuple[tuple[str, str], ...], rounding: str) -> Resources:
 
 
 def _integer(resource: str, text: str, rounding: str) -> int:
-    amount = _decimal(resource, text) * (1000 if resource == CPU else 1)
+    try:
+        amount = parse_quantity(text) * (1000 if resource == CPU else 1)
+    except Malformed as error:
+        raise Malformed(f"{resource}: {error}") from error
     if amount < 0:
         raise Malformed(f"{resource}: {text!r} is negative")
     if amount > _LARGEST:
@@ -59,13 +62,17 @@ def _integer(resource: str, text: str, rounding: str) -> int:
     return int(amount.to_integral_value(rounding))
 
 
-def _decimal(resource: str, text: str) -> Decimal:
-    if len(text) > 64 or not _FORM.fullmatch(text):
-        raise Malformed(
-            f"{resource}: {text[:64]!r} is no quantity; write for example 2, 500m or 1.5Gi"
-        )
+def parse_quantity(text: Amount) -> Decimal:
+    """A quantity as an exact number, in cores, bytes or units.
+
+    Raises:
+        Malformed: the text is no quantity.
+    """
+    written = str(text)
+    if len(written) > 64 or not _FORM.fullmatch(written):
+        raise Malformed(f"{written[:64]!r} is no quantity; write for example 2, 500m or 1.5Gi")
     try:
-        parsed: Decimal = parse_quantity(text)  # type: ignore[no-untyped-call]  # the library has no types here
+        parsed: Decimal = quantity.parse_quantity(written)  # type: ignore[no-untyped-call]  # the library has no types here
     except ValueError as error:
-        raise Malformed(f"{resource}: {text!r} is no quantity: {error}") from error
+        raise Malformed(f"{written!r} is no quantity: {error}") from error
     return parsed

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from examples.demo.scenario import FIRST, SECOND, DemoJob, with_flags
+from examples.demo.scenario import FIRST, SECOND, TARGET_LOSS, DemoJob, with_flags
 from localcluster.paths import REPOSITORY
 
 _JOBS = pytest.mark.parametrize("job", [FIRST, SECOND], ids=["the TFJob", "the MXJob"])
@@ -83,5 +83,5 @@ def test_a_flag_that_cannot_be_changed_is_not_passed_over(arguments: list[str]) 
 def test_another_goal_is_all_that_differs_in_a_job_that_aims_at_it(job: DemoJob) -> None:
     usual, other = job.body(), job.aiming_at(0.5).body()
     assert other["metadata"]["annotations"].pop("optimus.dl/target-loss") == "0.5"
-    assert usual["metadata"]["annotations"].pop("optimus.dl/target-loss") == "0.17"
+    assert usual["metadata"]["annotations"].pop("optimus.dl/target-loss") == f"{TARGET_LOSS:g}"
     assert other == usual

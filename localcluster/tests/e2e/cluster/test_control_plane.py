@@ -243,9 +243,7 @@ class TestTheEnd:
         owner = subprocess.Popen(
             command, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
-        eventually(
-            "the scheduler was started", lambda: _component_started(state, "kube-scheduler")
-        )
+        eventually("the scheduler was started", lambda: _component_started(state, "kube-scheduler"))
         status = read_status(ClusterPaths(state))
         assert status is not None
         os.killpg(owner.pid, signal.SIGINT)

@@ -21,7 +21,7 @@ from localcluster.embedded.apiserver.errors import (
 )
 from localcluster.embedded.apiserver.kinds import PODS, Json
 from localcluster.embedded.apiserver.metadata import LABEL, LABEL_RULE, label_errors
-from localcluster.node.quantity import parse_quantity
+from optimus.kube.quantity import parse_quantity
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
 ENDED: Final = frozenset({"Succeeded", "Failed"})

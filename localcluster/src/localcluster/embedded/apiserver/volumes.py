@@ -5,7 +5,7 @@ from typing import Final
 from localcluster.embedded.apiserver.controllers import KindController
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.store import Change, Stored
-from localcluster.node.quantity import parse_quantity
+from optimus.kube.quantity import parse_quantity
 
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
