@@ -1,2 +1,1 @@
-"""What scenarios are written with: a cluster under Optimus, jobs, what there is to read of them, an
-oracle."""
+"""The parts of scenarios: a cluster under Optimus, jobs, recorders, and an oracle."""

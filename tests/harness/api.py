@@ -1,5 +1,4 @@
-"""Reads and writes of plain JSON objects on the cluster's API server, with a time-out on every
-call.
+"""Reads and writes of plain JSON objects on the API server, with a time-out on every call.
 
 Scenarios look at what any user could see, as it is stored, so nothing here goes through the code
 under test."""

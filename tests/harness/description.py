@@ -1,5 +1,4 @@
-"""What stands in a namespace, in words for the reader of a failed test; needs no kubectl and never
-fails itself."""
+"""Describes a namespace for the reader of a failed test; needs no kubectl and never fails."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol

@@ -1,5 +1,4 @@
-"""All that happens to the jobs of a scenario: their profiles, their conditions and their training
-logs, from watches."""
+"""Records the jobs of a scenario from watches: profiles, conditions and training logs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

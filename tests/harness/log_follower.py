@@ -1,5 +1,4 @@
-"""The logs of a job's pods, whole: followed from the moment a pod runs, since they go when the pod
-goes."""
+"""Follows the whole logs of a job's pods: they are deleted with the pod."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -1,5 +1,4 @@
-"""What the trainers printed in all of a job's runs, and whether training went on where its
-checkpoints say.
+"""What the trainers printed in all of a job's runs, and whether training lost a checkpoint.
 
 Logs are followed while the pods run, as `kubectl logs -f` does: a rescale deletes the pods, and
 their logs with them."""

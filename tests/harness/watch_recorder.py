@@ -1,5 +1,4 @@
-"""Every change of a collection of objects, in order: read from a watch, so that no instant is
-missed."""
+"""Records every change of a collection of objects, in order, from a watch."""
 
 import json
 import threading

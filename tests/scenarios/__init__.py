@@ -1,2 +1,1 @@
-"""Both processes at work, one behaviour per file: on the real control plane and on the embedded
-one."""
+"""Both processes at work, one behaviour per file, on the real and the embedded control plane."""

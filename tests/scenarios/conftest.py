@@ -1,4 +1,4 @@
-"""One cluster under Optimus for all scenarios, and a scenario of its own for each."""
+"""One cluster under Optimus for all scenarios, and a namespace for each."""
 
 import secrets
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ def advisory(optimus: OptimusCluster) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("advisory")
-def test_a_job_lands_on_the_planned_nodes_and_trains(scenario: Scenario) -> None:
+def test_a_job_is_placed_on_the_planned_nodes_and_trains(scenario: Scenario) -> None:
     job = LightJob("TFJob", "advised", 2, 4, flags={"--epochs": "2"})
     free = scenario.free_resources(job)
     with scenario.history() as history:

@@ -1,5 +1,4 @@
-"""One bad object touches only itself: it is left as it is, with a sentence for its user, and all
-else goes on."""
+"""A bad object affects only itself: it is left as it is, with an Event."""
 
 import contextlib
 import http.client
@@ -19,7 +18,7 @@ def warnings(scenario: Scenario, name: str) -> list[str]:
     return [event["message"] for event in scenario.events_of_type(name, "Warning")]
 
 
-def test_a_job_for_a_scheduler_that_does_not_exist_waits_and_disturbs_nobody(
+def test_a_job_for_a_missing_scheduler_waits_and_affects_no_other(
     scenario: Scenario,
 ) -> None:
     lost = LightJob(
@@ -70,7 +69,7 @@ def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
     assert _generation(scenario.stored(job)) == 1
 
 
-def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(
+def test_a_log_of_an_unknown_form_gets_an_event_and_the_job_runs_on(
     scenario: Scenario,
 ) -> None:
     chatter = "while true; do echo all is well; sleep 0.02; done"
@@ -101,7 +100,7 @@ def test_a_log_of_an_unknown_kind_is_complained_of_and_the_job_is_left_running(
         ),
     ],
 )
-def test_a_bad_question_gets_a_sentence_and_the_next_job_is_placed(
+def test_a_malformed_request_gets_an_error_and_the_next_job_is_placed(
     scenario: Scenario, body: bytes
 ) -> None:
     answer = json.loads(ask_extender(scenario, body))

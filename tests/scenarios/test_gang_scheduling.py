@@ -36,7 +36,7 @@ def test_a_job_that_does_not_fit_waits_whole_and_is_placed_when_room_appears(
     )
 
 
-def test_a_waiting_job_is_quiet_and_says_the_same_at_every_try(scenario: Scenario) -> None:
+def test_a_waiting_job_is_quiet_and_its_message_constant(scenario: Scenario) -> None:
     first, second = wide("first", 3), wide("second", 3)
     scenario.submit(first)
     scenario.wait_bound(first)
@@ -68,7 +68,7 @@ def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(scenario: Scenar
 
 
 @pytest.mark.slow
-def test_jobs_that_fit_one_at_a_time_all_get_their_turn(scenario: Scenario) -> None:
+def test_jobs_that_fit_one_at_a_time_all_run(scenario: Scenario) -> None:
     kinds: tuple[Kind, ...] = ("TFJob", "MXJob", "TFJob")
     short = {"--epochs": "1", "--examples-per-epoch": "640"}
     jobs = [

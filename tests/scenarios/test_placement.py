@@ -71,7 +71,7 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
         ),
     ],
 )
-def test_a_job_lies_on_the_fewest_servers_evenly(
+def test_a_job_is_placed_evenly_on_the_fewest_servers(
     scenario: Scenario, submitted: LightJob, taken: Mapping[str, str]
 ) -> None:
     for node, cpu in taken.items():
@@ -85,7 +85,7 @@ def test_a_job_lies_on_the_fewest_servers_evenly(
     assert not complaints(submitted.demand(), free, observed), (observed, free)
 
 
-def test_nodes_that_the_operators_selector_leaves_out_are_not_given_to_jobs(
+def test_nodes_outside_the_selector_are_not_used(
     scenario: Scenario,
 ) -> None:
     anywhere = LightJob("TFJob", "anywhere", 4, 4, requests=LARGE, node_selector={}, script=SLEEP)

@@ -20,7 +20,7 @@ def test_a_pod_that_no_training_job_controls_passes_through(scenario: Scenario) 
     assert not scenario.events_of_type("passer", "Warning")
 
 
-def test_a_plain_pod_gets_no_room_that_is_promised_to_a_job_but_all_that_is_left(
+def test_a_plain_pod_gets_no_reserved_room_but_all_that_is_left(
     scenario: Scenario,
 ) -> None:
     job = LightJob(

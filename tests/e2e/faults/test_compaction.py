@@ -16,7 +16,9 @@ from tests.integration.faults.fault_scenario import FaultScenario
 NAMESPACES = "/api/v1/namespaces"
 
 
-def test_what_was_is_known_to_nobody_any_more(scenario: FaultScenario, tmp_path: Path) -> None:
+def test_compaction_drops_history_and_the_watch_cache(
+    scenario: FaultScenario, tmp_path: Path
+) -> None:
     path = tmp_path / "kubeconfig"
     with proxy_for(scenario.optimus.cluster) as proxy:
         proxy.write_kubeconfig(path)

@@ -53,7 +53,7 @@ def lies_evenly(scenario: Scenario, job: LightJob) -> None:
         pytest.param("TFJob", "Starting", id="while a TFJob starts at its new counts"),
     ],
 )
-def test_the_autoscaler_killed_in_the_middle_of_a_rescale_goes_on_with_it(
+def test_an_autoscaler_killed_during_a_rescale_continues_it(
     scenario: Scenario, kind: Kind, phase: str
 ) -> None:
     job = small_job("victim", BEFORE, kind)

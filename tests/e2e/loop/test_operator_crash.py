@@ -16,7 +16,7 @@ def without_containers(scenario: Scenario) -> Json:
     return body
 
 
-def test_a_job_with_an_empty_list_of_containers_disturbs_nobody(scenario: Scenario) -> None:
+def test_a_job_with_an_empty_list_of_containers_affects_no_other(scenario: Scenario) -> None:
     restarts = {each: scenario.restarts(*each) for each in PROCESSES}
     healthy = LightJob("TFJob", "healthy", 1, 2, flags={"--epochs": "4"})
     scenario.submit(healthy)

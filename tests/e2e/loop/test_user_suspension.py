@@ -38,7 +38,7 @@ def stays_suspended(scenario: Scenario, recorder: JobRecorder, job: LightJob) ->
     assert not recorder.ever_failed(job)
 
 
-def test_a_job_that_its_user_suspends_is_left_suspended_and_goes_on_when_its_user_says_so(
+def test_a_users_suspension_stays_until_the_user_ends_it(
     scenario: Scenario,
 ) -> None:
     job = small_job("resting", BEFORE)

@@ -1,4 +1,4 @@
-"""A job that is rescaled while faults happen, and what must hold of it afterwards."""
+"""A job is rescaled while faults happen; what must hold afterwards."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext

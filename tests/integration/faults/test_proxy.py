@@ -237,9 +237,7 @@ def test_the_connection_is_cut(echo: Echoing, effect: Effect, asked: int) -> Non
         pytest.param(ErrorResponse(410, after_effect=True), 410, id="is refused"),
     ],
 )
-def test_a_watch_that_has_nothing_to_tell_yet(
-    echo: Echoing, effect: Effect, code: int | None
-) -> None:
+def test_a_watch_without_an_event_yet(echo: Echoing, effect: Effect, code: int | None) -> None:
     proxy, handler = echo
     proxy.inject(Fault(ANY, effect))
     with asking(proxy) as connection:

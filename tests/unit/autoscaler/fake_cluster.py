@@ -1,5 +1,4 @@
-"""A cluster in miniature behind the controller's seams: jobs that train, an operator, an API that
-keeps books.
+"""A fake cluster behind the controller's seams: jobs that train, an operator, an API server.
 
 Everything the controller reads is made from the JSON that a real API server would hold.
 """
@@ -20,7 +19,7 @@ from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import Node
 from optimus.progress.types import LogLine
 from optimus.resources import Resources
-from tests.unit.autoscaler.fake_job import BEGINNING, STEPS_PER_EPOCH, FakeJob, pod_of
+from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of
 
 
 @dataclass
@@ -28,15 +27,15 @@ class FakeCluster:
     """The cluster, and every seam of the controller towards it."""
 
     cpus: int = 16
-    at: float = BEGINNING
+    at: float = START_AT
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     profiles: dict[str, TrainingProfile] = field(default_factory=dict)
     events: list[tuple[str, str, str]] = field(default_factory=list)
-    deaf_logs: set[str] = field(default_factory=set)
+    broken_logs: set[str] = field(default_factory=set)
     refuse: ErrorKind | None = None
-    mute: bool = False
+    refuses_reports: bool = False
     """Events and profiles are refused."""
-    stubborn: bool = False
+    refuses_status: bool = False
     """The status of profiles is refused as what can never succeed."""
     checkpoints: bool = True
     checkpoints_of: set[str] | None = None
@@ -45,7 +44,7 @@ class FakeCluster:
     lingering_seconds: float = 0.0
     """So long pods that were told to end still take their room."""
     writes: int = 0
-    asked: int = 0
+    create_calls: int = 0
 
     def submit(self, fake: FakeJob) -> FakeJob:
         self.jobs[fake.name] = fake
@@ -120,7 +119,7 @@ class FakeCluster:
     # -- Observer
     def decoded(self) -> tuple[list[TrainingJob], list[ClusterNode], list[Pod]]:
         """What the watches have decoded."""
-        jobs = [fake.record() for fake in self.jobs.values()]
+        jobs = [fake.decoded() for fake in self.jobs.values()]
         nodes = [ClusterNode(name="n", node=Node("n", self._capacity()))]
         stored = [pod for fake in self.jobs.values() for pod in fake.pods]
         return jobs, nodes, [decode_pod(json.dumps(pod).encode()) for pod in stored]
@@ -135,7 +134,7 @@ class FakeCluster:
     def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
         found = self.jobs.get(key.name)
         return (
-            found.record() if found else Refused(ErrorKind.NOT_FOUND, f"{kind} {key} is not there")
+            found.decoded() if found else Refused(ErrorKind.NOT_FOUND, f"{kind} {key} is not there")
         )
 
     def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
@@ -176,7 +175,7 @@ class FakeCluster:
     def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
         if pod.owner is None or pod.replica is None or pod.replica.role != "worker":
             return []
-        if pod.owner.name in self.deaf_logs:
+        if pod.owner.name in self.broken_logs:
             raise RuntimeError("this log breaks its reader")
         return [
             line for line in self.jobs[pod.owner.name].lines if since is None or line.at >= since
@@ -184,8 +183,8 @@ class FakeCluster:
 
     # -- Profiles
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
-        self.asked += 1
-        if self.mute:
+        self.create_calls += 1
+        if self.refuses_reports:
             return Refused(ErrorKind.TRANSIENT, "no answer")
         held = self.profiles.get(job.name)
         if held is not None and held.job.uid != job.uid:
@@ -202,7 +201,7 @@ class FakeCluster:
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
         if profile.name not in self.profiles:
             return Refused(ErrorKind.NOT_FOUND, "the profile is gone")
-        if self.stubborn:
+        if self.refuses_status:
             return Refused(ErrorKind.INVALID, "too large")
         self.writes += 1
         self.profiles[profile.name] = TrainingProfile(
@@ -220,7 +219,7 @@ class FakeCluster:
     def emit(
         self, job: Subject, kind: EventType, reason: str, message: str
     ) -> Written | Refused | None:
-        if self.mute:
+        if self.refuses_reports:
             return Refused(ErrorKind.TRANSIENT, "no answer")
         self.events.append((job.name, reason, message))
         return Written()

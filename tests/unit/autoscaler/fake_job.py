@@ -16,7 +16,7 @@ from optimus.progress.types import LogLine
 
 STEPS_PER_EPOCH = 10
 SUSPENDED_BY = "optimus.dl/suspended-by"
-BEGINNING = 1_800_000_000.0
+START_AT = 1_800_000_000.0
 
 
 @dataclass
@@ -62,7 +62,7 @@ class FakeJob:
         self.version += 1
         self.manifest["metadata"]["resourceVersion"] = str(self.version)
 
-    def record(self) -> TrainingJob:
+    def decoded(self) -> TrainingJob:
         return decode_job("TFJob", json.dumps(self.manifest).encode(), config=EligibilityConfig())
 
     def annotate(self, **annotations: str | None) -> None:
@@ -90,7 +90,7 @@ def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
         "namespace": "team",
         "uid": f"uid-{name}",
         "resourceVersion": "1",
-        "creationTimestamp": format_second(BEGINNING),
+        "creationTimestamp": format_second(START_AT),
         "annotations": {
             f"optimus.dl/{key.replace('_', '-')}": value for key, value in annotations.items()
         },

@@ -11,7 +11,7 @@ from autoscaler.controller import Clock
         st.tuples(st.floats(0.1, 100), st.sampled_from([0.0, 0.0, 700.0, -700.0, 1.0])), min_size=1
     )
 )
-def test_time_passes_as_it_does_whatever_the_wall_clock_is_set_to(
+def test_time_passes_evenly_whatever_the_wall_clock_is_set_to(
     steps: list[tuple[float, float]],
 ) -> None:
     timer, wall = [0.0], [1000.0]

@@ -7,7 +7,7 @@ from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import SUSPENDED_BY, tf_job
 
 
-def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(
+def test_a_clock_set_forward_does_not_shorten_the_start_timeout(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.quota = 0
@@ -24,7 +24,7 @@ def test_a_clock_that_is_set_forward_gives_pods_the_time_that_they_have(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(
+def test_a_clock_set_back_does_not_lengthen_the_cooldown(
     cluster: FakeCluster, harness: ControllerHarness, restarts: bool
 ) -> None:
     cluster.submit(tf_job("a", 1, 1, target_loss="0.0501", training_mode="sync", rescale="any"))
@@ -40,7 +40,7 @@ def test_a_clock_that_is_set_back_keeps_no_job_in_peace_for_long(
     assert "cooldown" not in harness.status("a").reason
 
 
-def test_a_clock_that_is_set_back_does_not_stop_the_intervals(
+def test_a_clock_set_back_does_not_stop_the_intervals(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))

@@ -1,4 +1,4 @@
-"""When the copies of the cluster count as complete."""
+"""When the caches count as filled."""
 
 from typing import cast
 
@@ -12,7 +12,7 @@ def caches() -> Caches:
     return Caches(cast("Client", object()), EligibilityConfig(), "", "")
 
 
-def test_what_was_not_read_yet_is_named_with_its_reason() -> None:
+def test_a_cache_that_is_not_filled_yet_is_named_with_its_reason() -> None:
     copies = caches()
     for cache in copies.all[:-1]:
         cache._synced.set()
@@ -23,7 +23,7 @@ def test_what_was_not_read_yet_is_named_with_its_reason() -> None:
     )
 
 
-def test_a_copy_that_cannot_be_refreshed_is_complete_all_the_same() -> None:
+def test_a_filled_cache_that_cannot_be_refreshed_counts_as_filled() -> None:
     copies = caches()
     for cache in copies.all:
         cache._synced.set()

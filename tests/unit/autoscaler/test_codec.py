@@ -1,5 +1,4 @@
-"""What a profile remembers of its job: one word, and any other word is given up instead of
-believed."""
+"""The saved state in a profile is one word; an unreadable one is dropped."""
 
 import json
 import zlib
@@ -34,7 +33,7 @@ MEMORY = SavedState(
 )
 
 
-def test_a_memory_is_one_word_and_comes_back_as_it_was() -> None:
+def test_saved_state_is_one_word_and_is_restored() -> None:
     word = pack(MEMORY)
     assert word.isascii()
     assert not set(word) & set(' \n"')
@@ -79,7 +78,7 @@ def test_fields_keep_the_names_that_stored_profiles_have() -> None:
     assert unpack(state, "ns/j", 0.0).record == expected
 
 
-def test_nothing_done_lies_in_the_future() -> None:
+def test_no_restored_instant_lies_in_the_future() -> None:
     assert unpack(pack(MEMORY), "ns/j", 40.0).record.measured_at == 40.0
 
 
@@ -100,13 +99,11 @@ def test_nothing_done_lies_in_the_future() -> None:
         pytest.param(pack(MEMORY)[:-40], id="cut"),
     ],
 )
-def test_a_word_that_cannot_be_read_is_given_up(
-    word: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_state_is_dropped(word: str, caplog: pytest.LogCaptureFixture) -> None:
     assert unpack(word, "ns/j", 0.0) == SavedState()
     assert "ns/j: saved state not readable" in caplog.text
 
 
-def test_a_job_without_a_profile_has_no_memory(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_without_a_profile_has_no_saved_state(caplog: pytest.LogCaptureFixture) -> None:
     assert unpack(None, "ns/j", 0.0) == SavedState()
     assert not caplog.text

@@ -1,4 +1,4 @@
-"""The whole loop on a cluster in miniature: what happens to jobs, and what their users read."""
+"""The whole loop on a fake cluster: what happens to jobs, and what their users read."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
     assert job.counts.workers > 1, "more workers save most of its time"
 
 
-def test_a_job_that_arrives_gets_room_from_one_that_has_much(
+def test_a_new_job_gets_room_from_one_that_has_much(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     first = cluster.submit(
@@ -48,7 +48,7 @@ def test_without_annotations_nothing_is_done_or_written(
     assert (cluster.writes, cluster.profiles, cluster.events) == (0, {}, [])
 
 
-def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(
+def test_a_job_with_a_bad_annotation_is_left_alone_with_an_event(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.submit(tf_job("bad", 1, 2, target_loss="low"))
@@ -63,7 +63,7 @@ def test_a_bad_annotation_leaves_the_job_alone_and_says_what_would_be_right(
 
 
 @pytest.mark.parametrize("second", range(1, 42, 8))
-def test_killed_at_any_second_the_next_one_goes_on_where_it_stood(
+def test_killed_at_any_second_the_next_one_continues(
     cluster: FakeCluster, harness: ControllerHarness, second: int
 ) -> None:
     job = cluster.submit(
@@ -136,7 +136,7 @@ def test_it_goes_back_too_where_its_bounds_allow_few_runs(
     assert job.counts == Counts(1, 1)
 
 
-def test_without_checkpoints_a_rescale_waits_and_the_user_is_told_which_line_would_do(
+def test_without_checkpoints_a_rescale_waits_and_an_event_names_the_line(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     cluster.checkpoints = False
@@ -165,10 +165,10 @@ def test_at_target_suspend_suspends_once_and_stays_so(
     assert cluster.reasons("a").count("SuspendedAtTarget") == 1
 
 
-def test_a_log_that_breaks_its_reader_costs_only_its_own_job(
+def test_a_log_that_breaks_its_reader_affects_only_its_own_job(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    cluster.deaf_logs.add("deaf")
+    cluster.broken_logs.add("deaf")
     cluster.submit(tf_job("deaf", 1, 1, target_loss="0.12", training_mode="sync"))
     cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", global_batch_size="64")
@@ -191,7 +191,7 @@ def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     holder = tf_job("a", 1, 1)
-    cluster.create(holder.record())
+    cluster.create(holder.decoded())
     other = cluster.submit(tf_job("b", 1, 1))
     other.manifest["metadata"]["uid"] = holder.manifest["metadata"][
         "uid"
@@ -204,10 +204,10 @@ def test_a_name_that_another_jobs_profile_holds_leaves_the_second_job_alone(
     assert "ProfileNameTaken" in cluster.reasons("a")
 
 
-def test_a_profile_that_a_job_left_behind_gives_its_name_back(
+def test_the_profile_of_a_deleted_job_is_replaced(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    cluster.create(tf_job("a", 1, 1, target_loss="0.1").record())
+    cluster.create(tf_job("a", 1, 1, target_loss="0.1").decoded())
     namesake = tf_job("a", 1, 1, target_loss="0.12", training_mode="sync")
     namesake.manifest["metadata"]["uid"] = "uid-of-another"
     cluster.submit(namesake)
@@ -216,33 +216,33 @@ def test_a_profile_that_a_job_left_behind_gives_its_name_back(
     assert "ProfileNameTaken" not in cluster.reasons("a")
 
 
-def test_what_could_not_be_told_is_told_later_and_not_asked_for_at_every_tick(
+def test_a_refused_event_is_retried_later_and_not_at_every_tick(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    cluster.mute = True
+    cluster.refuses_reports = True
     cluster.submit(tf_job("typo", 1, 1, target_loss="low"))
     harness.run(20)
     assert (cluster.events, cluster.profiles) == ([], {})
-    cluster.mute, asked = False, cluster.asked
+    cluster.refuses_reports, asked = False, cluster.create_calls
     harness.run(80)
     assert cluster.reasons("typo").count("LeftAlone") == 1
     assert harness.status("typo").phase == "LeftAlone"
     assert asked < 5
 
 
-def test_a_status_that_can_never_be_written_is_not_tried_at_every_tick(
+def test_a_refused_status_is_not_retried_at_every_tick(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
-    cluster.stubborn = True
+    cluster.refuses_status = True
     cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
     harness.run(120)
-    assert 1 < cluster.asked < 10
-    cluster.stubborn = False
+    assert 1 < cluster.create_calls < 10
+    cluster.refuses_status = False
     harness.run(40)
     assert harness.status("a").phase in ("Profiling", "Training")
 
 
-def test_a_log_without_a_loss_is_told_of_once(
+def test_a_log_without_a_loss_gets_one_event(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", loss_metric="other"))
@@ -267,7 +267,7 @@ def test_a_job_that_ends_is_reported_as_ended(
     assert harness.controller.managed.states == {}
 
 
-def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(
+def test_an_api_server_that_refuses_every_write_only_delays(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.refuse = ErrorKind.TRANSIENT
@@ -280,7 +280,7 @@ def test_an_api_server_that_refuses_every_write_costs_nothing_but_time(
     harness.run_until("a", "AtTarget", seconds=900)
 
 
-def test_a_job_suspended_by_this_software_of_which_nothing_is_recorded_is_set_going_again(
+def test_an_annotated_suspension_without_a_record_is_ended(
     harness: ControllerHarness, cluster: FakeCluster
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))

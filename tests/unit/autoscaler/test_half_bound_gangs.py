@@ -1,5 +1,4 @@
-"""Gangs of which only a part has a node: taken back, resized or left to train on, and what their
-users read."""
+"""Gangs of which only a part has a node are taken back, resized or left to train."""
 
 import pytest
 
@@ -15,7 +14,7 @@ def lose_last(job: FakeJob, phase: str = "Pending") -> None:
     job.pods[-1]["status"]["phase"] = phase
 
 
-def test_a_gang_that_stays_half_placed_is_taken_back(
+def test_a_gang_that_stays_half_bound_is_taken_back(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(
@@ -37,7 +36,7 @@ def test_a_gang_that_stays_half_placed_is_taken_back(
         pytest.param("Running", False, id="not before a checkpoint if it does"),
     ],
 )
-def test_a_gang_that_never_was_whole_and_can_not_become_so_is(
+def test_a_gang_that_was_never_fully_bound_and_cannot_be_is(
     harness: ControllerHarness, phase: str, is_moved: bool
 ) -> None:
     cluster = harness.cluster
@@ -66,10 +65,10 @@ def test_a_job_that_trains_without_one_of_its_pods_is_not_stopped_for_it(
 
 
 @pytest.mark.parametrize("rescale", ["never", "checkpoint"])
-def test_a_job_whose_log_nobody_can_read_is_not_stopped_when_it_loses_a_pod(
+def test_a_job_with_an_unreadable_log_is_not_stopped_when_it_loses_a_pod(
     cluster: FakeCluster, harness: ControllerHarness, rescale: str
 ) -> None:
-    cluster.deaf_logs.add("a")
+    cluster.broken_logs.add("a")
     job = cluster.submit(
         tf_job("a", 1, 3, target_loss="0.001", training_mode="async", rescale=rescale)
     )
@@ -84,7 +83,7 @@ def test_a_job_whose_log_nobody_can_read_is_not_stopped_when_it_loses_a_pod(
     assert cluster.reasons("a").count("HalfPlaced") == 1
 
 
-def test_a_job_that_says_never_is_not_taken_back_either(
+def test_a_half_bound_job_with_rescale_never_is_not_taken_back(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(
@@ -113,7 +112,7 @@ def test_a_job_that_says_never_is_not_taken_back_either(
         ),
     ],
 )
-def test_its_user_reads(
+def test_its_event_says_what_to_do(
     cluster: FakeCluster,
     harness: ControllerHarness,
     annotations: dict[str, str],

@@ -1,5 +1,4 @@
-"""While a job is stopped for a rescale nobody begins to measure or to grow in the room that it
-needs."""
+"""While a job is stopped for a rescale no other is measured or grown in the room it needs."""
 
 from optimus.jobs import Counts
 from tests.unit.autoscaler.controller_harness import ControllerHarness
@@ -31,7 +30,7 @@ def stays(harness: ControllerHarness, young: FakeJob, seconds: int) -> None:
         assert (young.counts, young.suspended) == (Counts(1, 1), False)
 
 
-def test_while_its_own_pods_still_take_what_it_comes_back_to() -> None:
+def test_while_its_own_pods_are_still_leaving() -> None:
     harness = ControllerHarness(cluster := FakeCluster(cpus=7, lingering_seconds=30))
     job = submit(cluster, "a", 2, 2)
     harness.run(3)
@@ -42,7 +41,7 @@ def test_while_its_own_pods_still_take_what_it_comes_back_to() -> None:
     assert len(job.pods) == 5
 
 
-def test_while_a_stranger_is_in_its_place() -> None:
+def test_while_an_unmanaged_job_holds_its_room() -> None:
     harness = ControllerHarness(cluster := FakeCluster(cpus=12, lingering_seconds=3))
     job = submit(cluster, "a", 2, 2)
     harness.run(3)

@@ -1,4 +1,4 @@
-"""What users, restarts and strangers do at the worst moment, and that nothing stays stuck by it."""
+"""Users, restarts and other writers interrupt at the worst moment: nothing stays stuck."""
 
 import msgspec
 import pytest
@@ -32,7 +32,7 @@ def test_a_job_that_waits_is_resized_whenever_the_autoscaler_is_killed(second: i
 
 
 @pytest.mark.parametrize("goal", [None, "low"])
-def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_set_going_again(
+def test_a_job_that_loses_its_goal_in_the_middle_of_a_rescale_is_resumed(
     cluster: FakeCluster, harness: ControllerHarness, goal: str | None
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 1, target_loss="0.12", training_mode="sync"))
@@ -60,7 +60,7 @@ def test_a_typo_in_the_middle_of_a_rescale_leaves_the_record_as_it_is(
     assert not job.suspended
 
 
-def test_a_profile_elsewhere_that_names_the_job_has_no_say(
+def test_a_profile_in_another_namespace_that_names_the_job_is_ignored(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(
@@ -78,7 +78,7 @@ def test_a_profile_elsewhere_that_names_the_job_has_no_say(
     assert not job.suspended
 
 
-def test_a_job_that_ends_while_nobody_looks_is_reported_all_the_same(
+def test_a_job_that_ends_between_two_autoscalers_is_reported(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 1, target_loss="0.001", training_mode="sync"))
@@ -97,7 +97,7 @@ def test_a_job_that_ends_while_nobody_looks_is_reported_all_the_same(
     assert harness.controller.managed.states == {}
 
 
-def test_what_was_suspended_at_its_goal_goes_on_when_its_user_says_so(
+def test_a_job_suspended_at_its_goal_is_resumed_by_its_user(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(
@@ -112,7 +112,7 @@ def test_what_was_suspended_at_its_goal_goes_on_when_its_user_says_so(
     assert harness.status("a").phase is Phase.AT_TARGET
 
 
-def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(
+def test_a_lower_goal_resumes_a_job_that_was_suspended_at_the_old_one(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(
@@ -126,7 +126,7 @@ def test_a_lower_goal_sets_a_job_going_again_that_was_suspended_at_the_old_one(
     assert harness.status("a").progress_percent == 100
 
 
-def test_a_memory_that_is_nonsense_costs_its_own_job_only(
+def test_an_inconsistent_saved_state_affects_its_own_job_only(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.submit(tf_job("odd", 1, 1, target_loss="0.12", training_mode="sync"))
@@ -145,7 +145,7 @@ def test_a_memory_that_is_nonsense_costs_its_own_job_only(
     assert good.runs > runs
 
 
-def test_a_quota_that_nobody_tells_of_costs_few_restarts() -> None:
+def test_an_unknown_quota_costs_few_restarts() -> None:
     harness = ControllerHarness(cluster := FakeCluster(cpus=40, quota=6))
     job = cluster.submit(
         tf_job("a", 1, 2, target_loss="0.0501", training_mode="sync", rescale="any")
@@ -159,7 +159,7 @@ def test_a_quota_that_nobody_tells_of_costs_few_restarts() -> None:
     assert len(harness.controller.managed.states["uid-a"].record.placement_failures) <= 8
 
 
-def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(
+def test_bounds_that_change_while_the_job_is_suspended_are_respected(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(
@@ -175,7 +175,7 @@ def test_bounds_that_move_while_the_job_is_suspended_are_kept_to(
     assert not job.suspended
 
 
-def test_who_resumes_what_was_suspended_at_its_goal_may_suspend_it_again(
+def test_a_user_may_suspend_again_a_job_resumed_after_its_goal(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     job = cluster.submit(

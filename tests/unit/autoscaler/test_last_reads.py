@@ -1,4 +1,4 @@
-"""What a pod printed last is read before its job is suspended."""
+"""The last lines of a pod are read before its job is suspended."""
 
 from autoscaler.logs.poller import LogPoller
 from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Nodes, poll_until, runs_on
@@ -8,14 +8,14 @@ class TestLastLines:
     """A suspension waits for its job's last lines over some ticks, and never holds up the loop for
     long."""
 
-    def test_they_are_read_at_once_where_nodes_answer(self, nodes: Nodes) -> None:
+    def test_last_lines_are_read_at_once_where_nodes_answer(self, nodes: Nodes) -> None:
         (log, run), *_ = runs_on("node")
         poller = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=PATIENCE_SECONDS)
         assert poller.read_now(log, run)
         poller.close()
         assert log.progress(AT).step == 1
 
-    def test_a_suspension_goes_on_without_lines_that_do_not_come(self, nodes: Nodes) -> None:
+    def test_a_suspension_goes_ahead_without_lines_that_do_not_come(self, nodes: Nodes) -> None:
         nodes.hanging = {"dead"}
         ((log, run),) = runs_on("dead")
         poller = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=0.01)
@@ -27,7 +27,7 @@ class TestLastLines:
         poller.close()
         assert finished == [False, False, True]
 
-    def test_jobs_on_a_node_that_hangs_cost_another_job_nothing(self, nodes: Nodes) -> None:
+    def test_jobs_on_a_node_that_hangs_do_not_delay_another_job(self, nodes: Nodes) -> None:
         nodes.hanging = {"dead"}
         runs = runs_on(*["dead"] * 40, "node")
         poller = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=0.01)
@@ -41,7 +41,7 @@ class TestLastLines:
         poller.close()
         assert nodes.hangs["dead"] <= 3
 
-    def test_a_node_known_not_to_answer_is_passed_over(self, nodes: Nodes) -> None:
+    def test_a_node_known_not_to_answer_is_skipped(self, nodes: Nodes) -> None:
         nodes.refusing = {"bad"}
         ((log, run),) = runs_on("bad")
         poller = LogPoller(nodes, readers=2, poll_seconds=10)

@@ -1,5 +1,4 @@
-"""Which logs are read, and when: a little at a time while a pod runs, and once more when it has
-ended."""
+"""Logs are read a little at a time while a pod runs, and once more when it has ended."""
 
 from autoscaler.logs.poller import LogPoller
 from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Logs, pod, progress_log, run_of
@@ -13,7 +12,7 @@ def test_a_log_is_read_again_only_after_a_while(logs: Logs, poller: LogPoller) -
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, poller: LogPoller) -> None:
+def test_the_last_lines_of_a_pod_are_read_when_it_has_ended(logs: Logs, poller: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
     poller.poll([(log, run)], AT, patience_seconds=PATIENCE_SECONDS)
@@ -24,7 +23,7 @@ def test_what_a_pod_printed_last_is_read_when_it_has_ended(logs: Logs, poller: L
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, poller: LogPoller) -> None:
+def test_the_log_of_a_deleted_pod_is_requested_once(logs: Logs, poller: LogPoller) -> None:
     log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
     logs.printed["a-worker-0"] = ["step=1 loss=2.0"]
     poller.poll([(log, run)], AT, patience_seconds=PATIENCE_SECONDS)
@@ -35,9 +34,7 @@ def test_a_pod_that_is_gone_with_its_log_is_asked_for_once(logs: Logs, poller: L
     assert logs.reads == ["a-worker-0-0"] * 2
 
 
-def test_the_log_of_a_pods_successor_is_not_taken_for_its_own(
-    logs: Logs, poller: LogPoller
-) -> None:
+def test_the_log_of_a_pods_successor_is_a_log_of_its_own(logs: Logs, poller: LogPoller) -> None:
     log = progress_log()
     logs.printed["a-worker-0"] = ["step=7 loss=2.0"]
     poller.poll(

@@ -1,5 +1,4 @@
-"""What a job's user reads at each moment of its life: true then, not only when the last interval
-was planned."""
+"""A job's messages are true when they are read, not only when the interval was planned."""
 
 import re
 
@@ -20,15 +19,13 @@ def events(cluster: FakeCluster, reason: str) -> list[str]:
     return [message for _, said, message in cluster.events if said == reason]
 
 
-def test_while_its_speed_is_measured_it_says_at_which_counts(
-    cluster: FakeCluster, harness: ControllerHarness
-) -> None:
+def test_a_profiled_job_shows_its_counts(cluster: FakeCluster, harness: ControllerHarness) -> None:
     job = measured(cluster)
     status = harness.run_until("a", "Profiling")
     assert status.reason == f"measuring its speed at {job.counts}"
 
 
-def test_a_move_is_told_as_it_begins_and_once_all_pods_run(
+def test_a_rescale_has_an_event_when_it_begins_and_when_all_pods_run(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     measured(cluster)
@@ -45,7 +42,7 @@ def test_a_move_is_told_as_it_begins_and_once_all_pods_run(
     ), rescaled
 
 
-def test_it_says_who_suspended_it(cluster: FakeCluster, harness: ControllerHarness) -> None:
+def test_the_reason_says_who_suspended_it(cluster: FakeCluster, harness: ControllerHarness) -> None:
     job = measured(cluster)
     harness.run_until("a", "Suspended", seconds=600)
     assert harness.status("a").reason == "suspended: its goal is met"

@@ -35,7 +35,7 @@ NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
         pytest.param([f"n{n}" for n in range(9)], {}, "", id="too many kinds to learn from"),
     ],
 )
-def test_the_kind_of_a_run_is_that_of_its_workers_nodes(
+def test_the_node_kind_of_a_run_is_that_of_its_workers_nodes(
     workers: list[str | None], others: dict[Role, str], kind: str
 ) -> None:
     nodes = [
@@ -50,9 +50,7 @@ def test_the_kind_of_a_run_is_that_of_its_workers_nodes(
     assert run.node_kind == kind
 
 
-def test_the_lines_of_a_run_tell_its_speed_on_its_kind_of_nodes(
-    logs: Logs, poller: LogPoller
-) -> None:
+def test_speed_samples_carry_the_node_kind_of_their_run(logs: Logs, poller: LogPoller) -> None:
     log = progress_log()
     logs.printed["a-worker-0"] = [f"step={step} loss=2.0" for step in range(30)]
     poller.poll(

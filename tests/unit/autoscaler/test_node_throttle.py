@@ -1,11 +1,11 @@
-"""A node that does not answer costs the logs of others nothing."""
+"""A node that does not answer does not delay the logs of others."""
 
 from autoscaler.logs.poller import LogPoller
 from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Logs, Nodes, poll_until, runs_on
 
 
 class TestNodesThatDoNotAnswer:
-    def test_logs_elsewhere_are_read_as_often_as_ever(self, nodes: Nodes) -> None:
+    def test_logs_on_other_nodes_are_read_as_often_as_before(self, nodes: Nodes) -> None:
         nodes.hanging = {"dead"}
         runs = runs_on(*["dead"] * 40, *[f"node{n}" for n in range(20)])
         poller = LogPoller(nodes, readers=4, poll_seconds=10)
@@ -25,7 +25,7 @@ class TestNodesThatDoNotAnswer:
         poller.close()
         assert nodes.hangs["dead"] == 1
 
-    def test_nodes_that_fail_are_asked_seldom_and_by_half_the_readers_at_most(
+    def test_failing_nodes_are_read_seldom_and_by_half_the_readers_at_most(
         self, nodes: Nodes
     ) -> None:
         nodes.refusing = {"bad"}
@@ -44,9 +44,7 @@ class TestNodesThatDoNotAnswer:
             "what answers again is read again soon"
         )
 
-    def test_a_log_that_cannot_be_read_leaves_the_others_of_its_node_alone(
-        self, logs: Logs
-    ) -> None:
+    def test_a_log_that_cannot_be_read_does_not_delay_others_on_its_node(self, logs: Logs) -> None:
         runs = runs_on("node", "node")
         logs.printed["job1-worker-0"] = ["step=1 loss=2.0"]
         poller = LogPoller(logs, readers=2, poll_seconds=10)

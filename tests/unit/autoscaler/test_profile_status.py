@@ -6,7 +6,7 @@ from autoscaler.managed_jobs import JobState
 from autoscaler.profile.recorder import goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.models.forecast import Forecast, NoWorkLeft
-from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
+from tests.unit.autoscaler.fake_job import START_AT, tf_job
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
         pytest.param(None, "", id="no goal"),
     ],
 )
-def test_a_goal_is_said_in_few_words(goal: Goal | None, text: str) -> None:
+def test_a_goal_is_shown_briefly(goal: Goal | None, text: str) -> None:
     assert goal_text(goal) == text
 
 
@@ -32,11 +32,11 @@ def test_a_goal_is_said_in_few_words(goal: Goal | None, text: str) -> None:
 def test_100_percent_means_that_the_goal_is_met(
     fraction: float, goal_met: bool, percent: int
 ) -> None:
-    seen = tf_job("a", 1, 2, target_loss="0.3").record()
+    seen = tf_job("a", 1, 2, target_loss="0.3").decoded()
     assert seen.active is not None
-    state = JobState.first_seen(seen, seen.active, None, BEGINNING)
+    state = JobState.first_seen(seen, seen.active, None, START_AT)
     state.forecast = Forecast(NoWorkLeft(), 12.4, goal_met=goal_met, progress_fraction=fraction)
-    status = status_of(state, BEGINNING)
+    status = status_of(state, START_AT)
     assert (status.progress_percent, status.remaining_seconds) == (percent, 12)
     assert (status.phase, status.ps, status.workers, status.goal) == (
         "Waiting",

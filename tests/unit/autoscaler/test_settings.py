@@ -76,7 +76,7 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
         pytest.param(["--interval-seconds", "inf"], "0 or more, is expected", id="never"),
     ],
 )
-def test_what_would_be_right_is_said(arguments: list[str], sentence: str) -> None:
+def test_a_wrong_value_gets_what_would_be_right(arguments: list[str], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
         parse(arguments, {})
 
@@ -112,7 +112,7 @@ def test_a_misspelt_variable_is_refused(variable: str, meant: str) -> None:
         parse([], {variable: "1"})
 
 
-def test_variables_of_others_are_no_business_of_ours() -> None:
+def test_variables_of_other_programs_are_ignored() -> None:
     service = {
         f"OPTIMUS_{name}": "x"
         for program in ("AUTOSCALER", "SCHEDULER")

@@ -1,5 +1,4 @@
-"""Before a job is suspended: its checkpoint is young, whenever its log was read, and its last lines
-are in."""
+"""A job is suspended only after a recent checkpoint, and with its last lines read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
 from tests.unit.autoscaler.fake_cluster import FakeCluster
-from tests.unit.autoscaler.fake_job import BEGINNING, tf_job
+from tests.unit.autoscaler.fake_job import START_AT, tf_job
 
 
 def moving(rescale: str) -> tuple[FakeCluster, JobState]:
@@ -92,11 +91,11 @@ def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
     assert state.run is not None
     for read_at, at in reads:
         text = f"step={at + 1} loss=1" + (f" checkpoint={at + 1}" if at % 2 and at > 1 else "")
-        look = PodRun(state.run.name, "", BEGINNING + read_at)
+        look = PodRun(state.run.name, "", START_AT + read_at)
         state.log.observe(
-            "a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(BEGINNING + at, text)], look
+            "a-worker-0", Role.WORKER, 0, Counts(1, 1), [LogLine(START_AT + at, text)], look
         )
     for tick in range(5):  # the log is not read any more: what was old does not become young
-        cluster.at = BEGINNING + 1000 + 2 * tick
+        cluster.at = START_AT + 1000 + 2 * tick
         is_suspended = is_suspended_after_advance(cluster, state, Reads(repeat(True)))
     assert is_suspended is suspended

@@ -1,5 +1,4 @@
-"""A turn that only carries on, as one run by hand makes them: what was decided happens, and nothing
-else."""
+"""A tick without decisions, as a one-shot run makes them, only continues what was decided."""
 
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster

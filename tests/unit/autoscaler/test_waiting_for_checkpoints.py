@@ -1,4 +1,4 @@
-"""Jobs whose checkpoints are rare, or never come: they are left no worse, and hold nobody up."""
+"""Jobs with rare checkpoints, or none, are left no worse and delay no other job."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     assert job.runs <= 6, "four runs, and the last move"
 
 
-def test_room_is_not_kept_for_long_for_a_job_that_never_prints_a_checkpoint(
+def test_room_is_not_held_for_long_for_a_job_that_never_prints_a_checkpoint(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.checkpoints_of = {"b"}
@@ -102,7 +102,7 @@ def until_waiting(
         pytest.param({"max_workers": "1", "max_ps": "1"}, [Counts(1, 1)], id="less"),
     ],
 )
-def test_what_the_user_writes_while_a_rescale_waits_counts(
+def test_annotations_changed_while_a_rescale_waits_take_effect(
     cluster: FakeCluster,
     harness: ControllerHarness,
     written: dict[str, str | None],
@@ -128,7 +128,7 @@ def test_any_ends_the_wait_for_a_checkpoint(
     assert job.counts != before
 
 
-def test_a_decision_that_waits_too_long_for_a_checkpoint_is_made_anew(
+def test_a_rescale_that_waits_too_long_for_a_checkpoint_is_withdrawn(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     cluster.checkpoints = False

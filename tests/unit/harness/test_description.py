@@ -53,7 +53,7 @@ class Stored:
         return self._collections[plural]
 
 
-def test_each_object_is_one_line_that_says_where_it_stands() -> None:
+def test_each_object_is_one_line_with_its_state() -> None:
     said = describe(Stored(pods=[_POD], tfjobs=[_JOB], events=[_EVENT]), "space").splitlines()
     pod = (
         "  job-worker-0, Pending, no node, nominated to n1, is being deleted, main terminated "
@@ -64,20 +64,20 @@ def test_each_object_is_one_line_that_says_where_it_stands() -> None:
     assert said[-1] == "  2026-01-01T00:00:01Z, TFJob/job, Rescaling, 1 + 1 -> 1 + 3"
 
 
-def test_what_cannot_be_read_is_said_and_does_not_hide_the_rest() -> None:
+def test_what_cannot_be_read_is_named_and_does_not_hide_the_rest() -> None:
     said = describe(Stored(events=[_EVENT]), "space")
     assert said.count("there is no such kind") == 4
     assert "Rescaling" in said
 
 
-def test_an_object_that_says_nothing_yet_is_a_line_too() -> None:
+def test_an_object_without_a_status_is_a_line_too() -> None:
     bare = {"metadata": {"name": "job"}, "spec": {}, "status": {}}
     assert "  job, None, no node" in describe(
         Stored(pods=[bare], tfjobs=[bare], events=[{}]), "space"
     )
 
 
-def test_a_profile_is_told_without_the_autoscalers_memory() -> None:
+def test_a_profile_is_shown_without_its_saved_state() -> None:
     profile = {
         "metadata": {"name": "job"},
         "status": {"phase": "Training", "ps": 1, "state": {"log": "..."}},
@@ -85,7 +85,7 @@ def test_a_profile_is_told_without_the_autoscalers_memory() -> None:
     assert "  job, phase Training, ps 1\n" in describe(Stored(trainingprofiles=[profile]), "space")
 
 
-def test_of_many_events_the_newest_are_told_in_their_order() -> None:
+def test_of_many_events_the_newest_are_shown_in_order() -> None:
     events = [
         {**_EVENT, "lastTimestamp": f"2026-01-01T00:{minute:02}:00Z"}
         for minute in reversed(range(60))

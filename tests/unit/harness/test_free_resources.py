@@ -95,7 +95,7 @@ def test_which_nodes_a_template_may_go_to(
     assert admits(node, template) is allowed
 
 
-def test_free_room_leaves_out_what_runs_and_counts_what_has_ended_as_free() -> None:
+def test_free_resources_exclude_running_pods_and_include_ended_ones() -> None:
     spec = {"containers": [_container("1")], "nodeName": "n1"}
     pods = [
         {"spec": spec, "status": {"phase": "Running"}},

@@ -42,7 +42,7 @@ def log(*lines: str, pod: str = "worker-0") -> TrainerLog:
         ),
     ],
 )
-def test_what_a_log_says(
+def test_the_records_of_a_log(
     lines: list[str], losses: dict[int, float], checkpoints: tuple[int, ...]
 ) -> None:
     read = log(*lines)

@@ -18,7 +18,7 @@ def test_a_log_becomes_records_of_its_steps() -> None:
 
 
 class TestALightJob:
-    def test_counts_flags_requests_and_scheduler_stand_in_its_manifest(self) -> None:
+    def test_counts_flags_requests_and_scheduler_are_in_its_manifest(self) -> None:
         job = LightJob(
             "TFJob",
             "j",
@@ -56,10 +56,10 @@ class TestALightJob:
 
 
 class TestWaiting:
-    def test_it_returns_what_came_about(self) -> None:
+    def test_it_returns_the_result(self) -> None:
         answers = iter(["", "there"])
         assert wait_until(lambda: next(answers), "it is there", 5) == "there"
 
-    def test_it_says_what_did_not_come_about_and_why(self) -> None:
+    def test_it_names_what_was_not_reached_and_why(self) -> None:
         with pytest.raises(AssertionError, match=r"not within 0 s: pigs fly.*\nthey have no wings"):
             wait_until(lambda: False, "pigs fly", 0, lambda: "they have no wings")

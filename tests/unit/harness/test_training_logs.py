@@ -84,7 +84,7 @@ class Trainer:
         ),
     ],
 )
-def test_a_log_is_had_line_by_line_where(
+def test_a_log_is_read_line_by_line_where(
     readings: list[tuple[Json, Sequence[str]]], expected: list[str]
 ) -> None:
     book = TrainingLogs(Trainer(*readings), "space")

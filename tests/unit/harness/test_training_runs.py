@@ -62,7 +62,7 @@ FRESH = run(
         ),
     ],
 )
-def test_training_goes_on_after_the_newest_checkpoint(later: Sequence[Run], found: str) -> None:
+def test_training_continues_after_the_newest_checkpoint(later: Sequence[Run], found: str) -> None:
     assert "".join(complaints([FRESH, *later], exact=True)) == found
 
 

@@ -1,5 +1,4 @@
-"""Carries out what a rescale asks for against a small job, and lets every call go wrong in the
-ways that calls do."""
+"""Executes a rescale's instructions on a simulated job, with faults injected at any call."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

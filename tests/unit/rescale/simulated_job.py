@@ -1,4 +1,4 @@
-"""A job, its operator, its kubelet and its user in miniature.
+"""A simulated job with its operator, kubelet and user.
 
 A resume that finds a pod of the old run fails the job, as the real operator does.
 """

@@ -1,4 +1,4 @@
-"""A rescale survives every fault at every call, and every word of its user at every moment."""
+"""A rescale survives every fault at every call, and every act of its user at any moment."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain, repeat
@@ -51,7 +51,7 @@ def test_a_target_that_cannot_be_placed_is_rolled_back() -> None:
     assert harness.job.counts == BEFORE
 
 
-def test_a_job_at_its_goal_stays_suspended_with_our_mark() -> None:
+def test_a_job_at_its_goal_stays_suspended_with_our_annotation() -> None:
     harness = run(RescaleHarness(SimulatedJob(), target=NONE))
     assert [end.outcome for end in harness.ends] == [Outcome.SUSPENDED]
     assert harness.job.suspended
@@ -102,7 +102,7 @@ USER_ACTS: dict[str, Callable[[SimulatedJob], None]] = {
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("act", USER_ACTS)
-def test_the_user_has_the_last_word_at_every_call(path: str, act: str) -> None:
+def test_what_the_user_does_wins_at_every_call(path: str, act: str) -> None:
     for at_call in range(1, calls_of(path) + 1):
         job, target = PATHS[path]()
         harness = RescaleHarness(job, target=target)
@@ -133,7 +133,7 @@ def test_the_user_has_the_last_word_at_every_call(path: str, act: str) -> None:
 
 @pytest.mark.parametrize("act", USER_ACTS)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.lower())
-def test_a_fault_at_the_very_call_before_which_the_user_acts(act: str, fault: Fault) -> None:
+def test_a_fault_at_the_call_before_which_the_user_acts(act: str, fault: Fault) -> None:
     for at_call in range(1, 40):
         job = SimulatedJob()
 
@@ -162,7 +162,7 @@ ACTS: dict[str, Callable[[SimulatedJob], object]] = {
     target=st.sampled_from([TARGET, NONE, BEFORE, Counts(1, 1)]),
     needs_checkpoint=st.booleans(),
 )
-def test_whatever_happens_in_whatever_order(
+def test_any_events_in_any_order(
     acts: list[str], faults: list[Fault | None], room: int, target: Counts, needs_checkpoint: bool
 ) -> None:
     job = SimulatedJob(room=room)
