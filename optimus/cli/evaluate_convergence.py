@@ -229,7 +229,7 @@ def _plot(evaluated: Evaluated, figure: "Figure") -> None:
                     )
                 )
                 bars = [[point - low], [max(high - point, 0)]]
-                # Targets of one run may be met at the same epoch: they stand side by side.
+                # Targets of one run may be met at the same epoch: they are drawn side by side.
                 panel.errorbar(
                     true + 0.006 * (n - 1),
                     point,

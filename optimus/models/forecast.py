@@ -101,7 +101,7 @@ class Forecast:
 
 
 ForecastFn = Callable[[Job, TrainingProgress], Forecast | NotReady]
-"""Makes one job's forecast, or says why there is none yet."""
+"""Makes one job's forecast, or gives the reason why there is none."""
 
 CurveFit = Callable[[Sequence[LossPoint]], Curve | NotReady]
 """Fits a convergence curve: ``LossCurve.fit`` or ``PublishedCurve.fit``."""

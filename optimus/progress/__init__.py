@@ -1,1 +1,1 @@
-"""Training logs read as text lines, and what they tell of a job's progress."""
+"""A job's progress, parsed from its training logs."""

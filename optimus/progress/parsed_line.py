@@ -1,4 +1,4 @@
-"""One log line: its clean text, and what it says in the form common to all log formats."""
+"""One log line: its clean text, and its content in the form common to all log formats."""
 
 import math
 import re
@@ -43,7 +43,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLine:
-    """What one line says; ``None`` or false where it says nothing."""
+    """The content of one line; ``None`` or false where it has none."""
 
     epoch: int | None = None
     """The running epoch, counted from 0."""
@@ -83,7 +83,7 @@ def clean(raw: str) -> str:
     """The last complete state of a line, without colours and backspaces, cut to 4096 characters.
 
     A progress bar rewrites itself with carriage returns and backspaces, so hundreds of its states
-    share one line; colours may stand between a name and its number."""
+    share one line; colours may be between a name and its number."""
     states = (state for state in reversed(raw.rstrip("\n").split("\r")) if state.strip(_INVISIBLE))
     text = _ANSI.sub("", next(states, "")).replace("\b", "")
     # A number that the cut went through still parses, as another number: drop the last word.

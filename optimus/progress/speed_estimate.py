@@ -1,7 +1,7 @@
 """The whole job's speed and the length of its epochs, from the positions of its pods.
 
 Speed, in this order: global steps of the pod watched longest. Batches of each worker: sync workers
-step together, so one gives the job's; async workers' add up, and the sampled ones stand for all.
+step together, so one gives the job's; async workers' add up, and the sampled ones represent all.
 Where positions and timestamps give no speed, printed ones: global steps per second are the job's,
 samples per second a worker's.
 

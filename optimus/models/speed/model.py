@@ -4,7 +4,7 @@
 2. A factor for each class of nodes and a curve of the time per step (``curve``) are fitted in
    turns: the curve to speeds divided by the factors, then each factor as the mean of measured /
    curve, shrunk towards 1 by a prior (its log has a standard deviation of 0.3).
-3. Beside the curve, a Gaussian process over (log2 PSs, log2 workers) models the deviation: about
+3. A Gaussian process over (log2 PSs, log2 workers) models the deviation: about
    4 % at any counts, correlated within a factor of two of both, observed at the samples through
    their noise. Its mean is part of every prediction, so that a gain is never the difference of a
    measured and a fitted value, and one noisy sample moves its neighbours only part of the way.
@@ -53,7 +53,7 @@ class NodeFactors:
         fitted = cls(terms.mode)
         if len(set(measured.kinds)) < 2 or not kinds:
             return fitted
-        # One shape is enough to tell classes apart.
+        # One shape is enough to distinguish classes.
         form = SpeedForm.KNEE if terms.form is SpeedForm.BLEND else terms.form
         plain = SpeedTerms(terms.mode, terms.batch, form)
         columns = plain.columns(measured.ps, measured.workers)

@@ -2,7 +2,7 @@
 
 The first format that knows a line parses it; one is asked only for lines with one of its markers.
 A user's own formats come on top: ``metrics-format`` decides the loss, ``checkpoint-format`` which
-line says that a save is complete."""
+line reports a complete save."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ _FORMATS = (
 
 
 def parse_line(text: str, options: LogFormatOptions) -> ParsedLine | None:
-    """Parse one clean line; ``None`` where it says nothing about the training."""
+    """Parse one clean line; ``None`` where it is not about the training."""
     parsed = None
     for markers, parse in _FORMATS:
         if parsed is None and any(marker in text for marker in markers):

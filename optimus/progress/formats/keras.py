@@ -1,7 +1,7 @@
 """Log lines of Keras 2 and 3: epoch headers, progress bars of both verbosities, ModelCheckpoint.
 
 The loss on a progress bar is the mean since the epoch began; epochs count from 1. ``evaluate``
-prints bars too, without a header before them; the caller tells them from training by length."""
+prints bars too, without a header before them; the caller distinguishes them by length."""
 
 import re
 from typing import Final

@@ -36,7 +36,7 @@ def test_the_kind_of_tasks_changes_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("tasks", list(Tasks))
-def test_an_allocation_is_placed_whole_and_told_beside_its_reference(tasks: Tasks) -> None:
+def test_an_allocation_is_placed_whole_and_reported_beside_its_reference(tasks: Tasks) -> None:
     found = allocation.measure(8, 32, Namespace(policy="optimus", tasks=tasks, repeats=1))
     assert (found["jobs"], found["nodes"], found["whole_jobs"]) == (8, 32, 8)
     assert found["tasks"] > 2 * 8
@@ -53,7 +53,7 @@ def test_the_reference_hands_out_no_more_cores_than_there_are() -> None:
     assert few < many
 
 
-def test_an_interval_is_told_by_its_parts_and_settles_what_it_decides() -> None:
+def test_an_interval_is_timed_by_part_and_settles_what_it_decides() -> None:
     jobs, progress = interval.draw_jobs(6)
     nodes = equal_nodes(24, NODE)
     seen = IntervalInput(interval.snapshot_of(jobs, nodes), progress)

@@ -117,7 +117,7 @@ class TestTheBars:
         assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
         assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.3
 
-    def test_targets_never_reached_are_told_from_others_by_their_probability(
+    def test_targets_never_reached_have_lower_probabilities_than_others(
         self, terminal: Terminal
     ) -> None:
         found = terminal.json("evaluate", "convergence", *CONSTANT, *STEPS, "--unreachable", 0.8)
@@ -276,13 +276,13 @@ class TestForecast:
         assert found["predicted"] is None
         assert found["reason"].startswith("a loss of 1e-06 is not reachable at this rate: ")
 
-    def test_of_a_log_that_tells_steps_alone(self, terminal: Terminal, written: Written) -> None:
+    def test_of_a_log_with_steps_alone(self, terminal: Terminal, written: Written) -> None:
         steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
         found = terminal.json("forecast", written(*steps, name="steps.log"), "--target-loss", 0.15)
         assert (found["unit"], found["seen"]) == ("steps", 6000)
         assert found["predicted"] == pytest.approx(9000, rel=0.25)
 
-    def test_tells_where_the_learning_rate_dropped(self, terminal: Terminal) -> None:
+    def test_states_where_the_learning_rate_dropped(self, terminal: Terminal) -> None:
         found = terminal.json("forecast", STEPS[0], "--target-loss", 0.06)
         assert found["rate_dropped_at"] == [40, 90]
 
@@ -359,7 +359,7 @@ class TestBadInput:
             pytest.param([""], "no training loss was found in 1 lines", id="an empty file"),
         ],
     )
-    def test_is_told_in_one_line(
+    def test_is_reported_in_one_line(
         self, terminal: Terminal, written: Written, lines: list[str], problem: str
     ) -> None:
         log = written(*lines)

@@ -200,7 +200,7 @@ class TestTables:
         assert read_speed_tables(written(change(rows()))) == plain
 
     @pytest.mark.parametrize(
-        ("content", "complaint"),
+        ("content", "error"),
         [
             pytest.param("", "mode,ps,workers,speed is expected, this one is empty", id="empty"),
             pytest.param(
@@ -319,14 +319,14 @@ class TestTables:
         capsys: pytest.CaptureFixture[str],
         written: Written,
         content: str | bytes,
-        complaint: str,
+        error: str,
     ) -> None:
         file = written(content)
         assert main(["evaluate", "speed", str(file)]) == 1
         printed = capsys.readouterr()
         assert printed.out == ""
         assert printed.err.startswith(f"optimus: {file}:")
-        assert complaint in printed.err
+        assert error in printed.err
         assert printed.err.count("\n") == 1
         assert len(printed.err) < 400
 
@@ -350,7 +350,7 @@ class TestTables:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (["--samples", "2"], "at least 3 samples are needed for a model, not 2"),
         (["--samples", "5,-1"], "at least 3 samples are needed for a model, not -1"),
@@ -362,9 +362,9 @@ class TestTables:
     ],
 )
 def test_arguments_that_are_wrong(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["evaluate", "speed", str(MEASURED), *arguments])
     assert exit_.value.code == 2
-    assert complaint in capsys.readouterr().err
+    assert error in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The frame that all commands share: arguments in, one answer or one line of complaint out."""
+"""The frame that all commands share: arguments in, one answer or one line of error out."""
 
 import argparse
 import json
@@ -64,9 +64,9 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_work(
         raise AssertionError("the work was begun")
 
     assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / plot)], command(never)) == 1
-    complaint = capsys.readouterr().err
-    assert expected in complaint
-    assert complaint.count("\n") == 1
+    error = capsys.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
 
 
 def test_a_command_without_a_picture_says_so(
@@ -88,7 +88,7 @@ def test_a_command_without_a_picture_says_so(
         pytest.param(
             BadInput("a.csv", "two\nlines"),
             "optimus: a.csv: two lines\n",
-            id="a complaint of two lines",
+            id="an error of two lines",
         ),
         pytest.param(
             FileNotFoundError(2, "No such file or directory", "b.csv"),

@@ -52,7 +52,7 @@ def arrival(points: list[LossPoint], goal: Goal) -> TimeToGoal:
 class TestForms:
     @pytest.mark.parametrize("name", COURSES)
     @pytest.mark.parametrize(("seen", "asked"), [(40, 80), (100, 150), (150, 220)])
-    def test_each_form_of_decay_is_foreseen(self, name: str, seen: int, asked: int) -> None:
+    def test_each_form_of_decay_is_predicted(self, name: str, seen: int, asked: int) -> None:
         course = COURSES[name]
         found = arrival(epochs(course[:seen]), TargetLoss(float(course[asked - 1])))
         assert found.low <= asked <= found.high
@@ -71,7 +71,7 @@ class TestForms:
 
 
 class TestNoise:
-    def test_the_interval_holds_the_truth_about_as_often_as_it_says(self) -> None:
+    def test_the_interval_is_calibrated(self) -> None:
         rng, held, widths = np.random.default_rng(5), [], []
         for course in COURSES.values():
             for noise in (0.01, 0.05):
@@ -109,7 +109,7 @@ class TestNoise:
 
     @pytest.mark.parametrize("count", [5, 8, 30, 200])
     @pytest.mark.parametrize("noise", [0.005, 0.05])
-    def test_it_is_told_apart_from_the_course(self, count: int, noise: float) -> None:
+    def test_it_is_separated_from_the_course(self, count: int, noise: float) -> None:
         course = np.log(COURSES["an exponential to a floor"][:count])
         rng = np.random.default_rng(count)
         found = [estimate_noise(course + noise * rng.standard_normal(count)) for _ in range(60)]
@@ -274,7 +274,7 @@ class TestAfterADrop:
             1 / (0.5 * np.arange(10, 20) + 6) + 0.1, rel=0.02
         )
 
-    def test_right_after_it_the_descent_from_before_counts_too(self) -> None:
+    def test_right_after_it_the_descent_from_before_is_a_prior(self) -> None:
         curve = fitted(self.points(after=6))
         assert curve.prior is not None
         slope = -np.diff(np.log([point.loss for point in self.points(after=0)]))[-10:].mean()

@@ -37,11 +37,11 @@ def test_one_pair_of_counts_has_the_seconds_that_it_has_among_many(
         assert [forecast.at(Counts(row + 1, w)) for w in range(1, 7)] == each.tolist()
 
 
-def test_a_speed_of_nothing_takes_for_ever() -> None:
+def test_a_speed_of_0_takes_infinitely_long() -> None:
     assert Forecast(Noted(), 10.0).at(Counts(1, 5)) == math.inf
 
 
-def test_the_same_counts_are_worked_out_once_by_each_forecast() -> None:
+def test_seconds_are_computed_once_for_each_counts() -> None:
     speed = Noted()
     forecast = Forecast(speed, 600.0)
     assert [forecast.at(Counts(1, 2)) for _ in range(3)] == [200.0] * 3
@@ -50,7 +50,7 @@ def test_the_same_counts_are_worked_out_once_by_each_forecast() -> None:
     assert replace(forecast, remaining_steps=300.0).at(Counts(1, 2)) == 100.0
 
 
-def test_what_was_asked_makes_no_difference_between_forecasts() -> None:
+def test_cached_seconds_do_not_affect_equality() -> None:
     speed = Noted()
     one, other = Forecast(speed, 600.0), Forecast(speed, 600.0)
     one.at(Counts(1, 2))

@@ -5,7 +5,7 @@ import pytest
 from optimus.jobs import ConvergenceThreshold, Counts, TargetLoss
 from optimus.models.forecast import current_loss, goal_is_met
 from optimus.progress.types import LossPoint, TrainingProgress
-from tests.unit.models.predicting import after, forecast_of
+from tests.unit.models.forecasting import after, forecast_of
 
 
 class TestGoalMet:
@@ -19,7 +19,7 @@ class TestGoalMet:
         losses = (LossPoint(1.0, 1.0), LossPoint(0.1, 1.3), LossPoint(0.1, 1.5))
         assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
 
-    def test_not_by_one_lucky_batch(self) -> None:
+    def test_not_by_a_single_low_batch(self) -> None:
         losses = (LossPoint(1.0, 0.5), LossPoint(0.1, 1.0))
         assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
 

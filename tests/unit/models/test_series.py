@@ -32,7 +32,7 @@ class TestSeries:
             max_size=40,
         )
     )
-    def test_the_means_are_those_of_the_obvious_way(
+    def test_the_means_equal_a_plain_computation(
         self, found: list[tuple[float, float, float]]
     ) -> None:
         points = [LossPoint(loss, epoch, weight=weight) for loss, epoch, weight in found]

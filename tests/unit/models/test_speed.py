@@ -109,7 +109,7 @@ class TestKnownCoefficients:
         )
 
     @PLAIN
-    def test_come_back_when_the_form_is_not_told(
+    def test_are_recovered_without_the_form(
         self,
         truth: Truth,
         mode: TrainingMode,
@@ -267,7 +267,7 @@ class TestValues:
             assert moved[Counts(3, 3)] - moved[neighbour] < 0.075
         assert abs(moved[Counts(1, 1)]) < 0.01
 
-    def test_measured_values_are_believed_where_they_were_measured(self) -> None:
+    def test_predictions_follow_the_measured_values(self) -> None:
         """Of speeds that no curve of these terms meets, the model comes closer to the measured ones
         than the curve."""
         samples = [sample(c, self.truth(c) * (1.1 if c.ps > 3 else 0.9), seconds=300) for c in GRID]

@@ -40,7 +40,7 @@ def test_what_it_would_choose_is_as_good_as_the_truth_allows(found: Report, budg
 
 
 @pytest.mark.parametrize("budget", ["5", "10"])
-def test_the_truth_lies_where_it_says(found: Report, budget: str) -> None:
+def test_the_intervals_are_calibrated(found: Report, budget: str) -> None:
     assert 0.8 < found[budget]["within 80 %"] < 0.95
     assert 0.9 < found[budget]["within 90 %"] < 0.99
 
@@ -109,7 +109,7 @@ class TestTheClustersThemselves:
         assert world.speed(Counts(1, 100)) == pytest.approx(1 / 0.5, rel=0.01)
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_are_the_same_for_the_same_seed_and_have_the_noise_they_say(self, kind: str) -> None:
+    def test_are_the_same_for_the_same_seed_and_have_the_stated_noise(self, kind: str) -> None:
         world, again, other = (draw_world(kind, np.random.default_rng(seed)) for seed in (1, 1, 2))
         assert world == again != other
         quiet = replace(world, noise=0.05, repeats=200)

@@ -43,7 +43,7 @@ class TestRepeats:
         measured = Measured.of([taken(1.0, at=0.0), taken(2.0, at=1e6, counts=THERE)])
         assert measured.runs.tolist() == pytest.approx([1.0, 1.0])
 
-    def test_are_apart_on_other_kinds_of_nodes(self) -> None:
+    def test_are_apart_on_other_classes_of_nodes(self) -> None:
         measured = Measured.of(
             [taken(1.0, kind="slow"), taken(2.0, kind="fast"), taken(2.2, kind="fast")]
         )
@@ -77,7 +77,7 @@ class TestLeftOut:
             pytest.param(taken(1.0, seconds=float("nan")), id="no number of seconds"),
         ],
     )
-    def test_is_what_says_nothing(self, sample: SpeedSample) -> None:
+    def test_is_what_carries_no_information(self, sample: SpeedSample) -> None:
         assert Measured.of([sample]).counts == ()
         assert Measured.of([sample, taken(1.0, counts=THERE)]).counts == (THERE,)
 
@@ -103,7 +103,7 @@ class TestWorth:
         assert Measured.of(here + there).noise == pytest.approx(0.1, rel=0.05)
 
 
-def test_the_speed_at_counts_is_that_of_their_newest_kind() -> None:
+def test_the_speed_at_counts_is_that_of_their_latest_class() -> None:
     measured = Measured.of([taken(1.0, at=5.0, kind="slow"), taken(2.0, at=9.0, kind="fast")])
     assert measured.latest_at(HERE) == (2.0, "fast")
     assert measured.latest_at(HERE, "slow") == (1.0, "slow")

@@ -52,7 +52,7 @@ def deviations(kind: str, number: int, worlds: int) -> np.ndarray[tuple[int], np
 
 @pytest.mark.parametrize("kind", ["sync", "sync, batch per worker", "async"])
 @pytest.mark.parametrize("number", [5, 10, 20])
-def test_it_is_neither_too_sure_nor_too_vague(kind: str, number: int) -> None:
+def test_it_is_calibrated(kind: str, number: int) -> None:
     """Of the truth 68 % should lie within one standard deviation, 90 % within 1.64; vaguer is the
     lesser fault."""
     apart = np.abs(deviations(kind, number, worlds=30))

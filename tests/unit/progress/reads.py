@@ -1,4 +1,4 @@
-"""What one worker's log tells, as the tests of progress ask it."""
+"""The progress from one worker's log."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ def read(
     counts: Counts = COUNTS,
     every: float = 1.0,
 ) -> TrainingProgress:
-    """The progress that worker 0's log tells, one line a second."""
+    """The progress from worker 0's log, one line a second."""
     log = ProgressLog(options)
     log.observe("job-worker-0", Role.WORKER, 0, counts, stamped(texts, every=every), "run-1")
     return log.progress(LATER)

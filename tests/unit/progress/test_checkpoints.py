@@ -48,7 +48,7 @@ class TestCheckpoints:
                 [GLUON.format(20), GLUON.format(30), "params saved in: ./x.params"],
                 31,
                 2,
-                id="without a number: where training stands",
+                id="without a number: the current position",
             ),
             pytest.param(
                 ["step=40 epoch=0 loss=1", 'Saved checkpoint to "/m-0040.params"'],

@@ -1,4 +1,4 @@
-"""Lines that tell an epoch and its loss, and no place within the epoch."""
+"""Lines with an epoch and its loss, and no position within the epoch."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from optimus.progress.types import LogLine, TrainingProgress
 RULES = LogFormatOptions(mode=TrainingMode.SYNC)
 
 
-def told(*texts: str) -> TrainingProgress:
-    """What a log of one worker tells, a line every 10 seconds."""
+def progress_of(*texts: str) -> TrainingProgress:
+    """The progress from one worker's log, a line every 10 seconds."""
     log = ProgressLog(RULES)
     lines = [LogLine(10.0 * number, text) for number, text in enumerate(texts)]
     log.observe("w0", Role.WORKER, 0, Counts(1, 1), lines, "run")
@@ -25,7 +25,9 @@ def told(*texts: str) -> TrainingProgress:
 def test_each_is_an_epoch_that_has_ended_whatever_number_the_first_one_has(
     form: str, first: int
 ) -> None:
-    progress = told(*(form.format(first + n, loss) for n, loss in enumerate((3.0, 2.0, 1.5))))
+    progress = progress_of(
+        *(form.format(first + n, loss) for n, loss in enumerate((3.0, 2.0, 1.5)))
+    )
     assert [(point.epoch, point.loss) for point in progress.losses] == [
         (1.0, 3.0),
         (2.0, 2.0),
@@ -35,7 +37,7 @@ def test_each_is_an_epoch_that_has_ended_whatever_number_the_first_one_has(
 
 
 def test_a_restart_goes_back_to_the_epoch_it_prints() -> None:
-    progress = told(
+    progress = progress_of(
         "epoch=1 loss=3",
         "epoch=2 loss=2",
         "epoch=3 loss=1.5",
@@ -63,9 +65,9 @@ def test_a_restart_goes_back_to_the_epoch_it_prints() -> None:
     ],
 )
 def test_no_epoch_has_ended_by(line: str) -> None:
-    assert told("epoch=1 loss=3", line).epoch == 1.0
+    assert progress_of("epoch=1 loss=3", line).epoch == 1.0
 
 
-def test_steps_tell_more_than_epochs() -> None:
-    progress = told("epoch=1 step=10 loss=3", "epoch=2 loss=2", "epoch=2 step=20 loss=1.5")
+def test_steps_are_preferred_to_epochs() -> None:
+    progress = progress_of("epoch=1 step=10 loss=3", "epoch=2 loss=2", "epoch=2 step=20 loss=1.5")
     assert [(point.step, point.loss) for point in progress.losses] == [(10, 3.0), (20, 1.5)]

@@ -39,7 +39,7 @@ class TestEpochs:
                 id="batches after the last Speedometer line are estimated",
             ),
             pytest.param("sync_p2w2.w1.log", 25, 26, id="two workers in sync"),
-            pytest.param("keras_v2.log", 4, 57, id="Keras tells the length"),
+            pytest.param("keras_v2.log", 4, 57, id="Keras prints the length"),
         ],
     )
     def test_recorded_logs(self, name: str, epochs: int, per_epoch: int) -> None:
@@ -133,7 +133,7 @@ class TestUnknownBatch:
             pytest.param(
                 "5 samples/sec",
                 [10.0, 20.0, 10.0 / 2],
-                id="printed speeds tell the examples in a step",
+                id="printed speeds give the examples in a step",
             ),
         ],
     )

@@ -185,7 +185,7 @@ TENSORFLOW = [
     pytest.param(
         "1511111111.123456: Worker 1: training step 20 done (global step: 37)",
         {"step": 37, "loss": None},
-        id="dist_mnist tells the global step and no loss",
+        id="dist_mnist has the global step and no loss",
     ),
 ]
 
@@ -252,7 +252,7 @@ PAIRS = [
             "samples_per_second": 812.5,
             "saved": Saved(step=1200),
         },
-        id="the line that users are told to print",
+        id="the line that the user guide recommends",
     ),
     pytest.param(
         "epoch=4 step=1210 checkpoint=1210",
@@ -306,8 +306,8 @@ def test_a_line_says(line: str, says: dict[str, object] | None) -> None:
         assert parsed_line is None
         return
     assert parsed_line is not None
-    told = {name: getattr(parsed_line, name) for name in says}
-    assert told == {
+    found = {name: getattr(parsed_line, name) for name in says}
+    assert found == {
         name: pytest.approx(value) if isinstance(value, float) else value
         for name, value in says.items()
     }

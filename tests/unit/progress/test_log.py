@@ -23,7 +23,7 @@ class TestReadingTwice:
             often.observe("w", Role.WORKER, 0, Counts(1, 1), lines[max(end - 4, 0) : end], "r")
         assert often.progress(LATER) == once.progress(LATER)
 
-    def test_lines_of_one_instant_are_told_apart_by_their_text(self) -> None:
+    def test_lines_of_one_instant_are_distinguished_by_their_text(self) -> None:
         log = ProgressLog(SYNC)
         log.observe("w", Role.WORKER, 0, Counts(1, 1), [LogLine(START, "step=1 loss=3")], "r")
         log.observe(

@@ -71,7 +71,7 @@ class TestLosses:
         assert (progress.step, len(progress.losses)) == (5, 5)
 
     @pytest.mark.parametrize("role", [Role.PS, Role.SCHEDULER, Role.EVALUATOR])
-    def test_roles_that_do_not_train_are_not_listened_to(self, role: Role) -> None:
+    def test_roles_that_do_not_train_are_ignored(self, role: Role) -> None:
         log = ProgressLog(SYNC)
         log.observe("pod", role, 0, Counts(1, 1), stamped(pairs(1, 5)), "r")
         assert log.progress(LATER) == TrainingProgress()

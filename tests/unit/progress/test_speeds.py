@@ -124,7 +124,7 @@ class TestKindsOfNodes:
         return log
 
     @pytest.mark.parametrize(
-        ("told", "known", "now"),
+        ("kinds", "known", "now"),
         [
             pytest.param(
                 [None, None], ["", ""], None, id="nobody looks: as if there were no kinds"
@@ -151,9 +151,9 @@ class TestKindsOfNodes:
         ],
     )
     def test_samples_say_on_which_kind_they_were_measured(
-        self, told: list[str | None], known: list[str], now: str | None
+        self, kinds: list[str | None], known: list[str], now: str | None
     ) -> None:
-        progress = self.runs(*told).progress(LATER)
+        progress = self.runs(*kinds).progress(LATER)
         assert ([sample.node_kind for sample in progress.samples], progress.node_kind) == (
             known,
             now,

@@ -56,7 +56,7 @@ def test_it_does_not_depend_on_the_order_of_what_is_allowed() -> None:
     assert forth == next_sample(samples[::-1], GRID[::-1], TrainingMode.SYNC, SHARED)
 
 
-def test_samples_on_another_kind_of_node_lead_to_the_same_counts() -> None:
+def test_samples_on_another_class_of_node_lead_to_the_same_counts() -> None:
     """Twice as fast everywhere on one kind: that is the kind's doing, not the counts'."""
     plain, mixed = list[SpeedSample](), list[SpeedSample]()
     for index, counts in enumerate(GRID[::3]):
@@ -71,16 +71,16 @@ def test_samples_on_another_kind_of_node_lead_to_the_same_counts() -> None:
 
 
 @pytest.mark.parametrize("mode", TrainingMode)
-@pytest.mark.parametrize("told", SpeedForm)
+@pytest.mark.parametrize("fitted", SpeedForm)
 @pytest.mark.parametrize("form", [SpeedForm.KNEE, SpeedForm.PAPER])
 @pytest.mark.parametrize(
     "first", [Counts(1, 1), Counts(2, 4), Counts(8, 8), Counts(4, 1), Counts(1, 8)]
 )
 def test_five_samples_identify_the_form_whatever_the_first_counts(
-    mode: TrainingMode, told: SpeedForm, form: SpeedForm, first: Counts
+    mode: TrainingMode, fitted: SpeedForm, form: SpeedForm, first: Counts
 ) -> None:
     """The columns at the five are far from dependent: no coefficient can be traded for others."""
-    counts = chosen(first, WIDE, 5, mode, told)
+    counts = chosen(first, WIDE, 5, mode, fitted)
     columns = SpeedTerms(mode, BATCHES[mode], form).columns(*np.array(counts).T)[0]
     relative = columns / np.array([[time(each)] for each in counts])
     scaled = relative / np.linalg.norm(relative, axis=0)

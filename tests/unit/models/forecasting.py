@@ -1,4 +1,4 @@
-"""A job with known speeds and a known loss, and what is foretold of it."""
+"""A job with known speeds and a known loss, and its forecast."""
 
 from dataclasses import replace
 

@@ -98,7 +98,7 @@ class TestClocks:
     @pytest.mark.parametrize(
         ("stamp", "since"), [(-100, -100), (7200, 0)], ids=["of late", "from the future"]
     )
-    def test_of_the_first_read_the_kubelets_clock_tells_the_age(
+    def test_of_the_first_read_the_kubelets_clock_gives_the_age(
         self, stamp: float, since: float
     ) -> None:
         log = ProgressLog(SYNC)

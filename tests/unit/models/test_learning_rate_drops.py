@@ -1,4 +1,4 @@
-"""Where the learning rate dropped: as the log tells, and as the losses show."""
+"""Drops of the learning rate: from the rates in the log, and from the losses."""
 
 from pathlib import Path
 
@@ -30,9 +30,7 @@ def rated(*rates: float | None) -> list[LossPoint]:
         ),
         pytest.param([0.1, 0.095, 0.09, 0.085, 0.08], [], id="a smooth decay"),
         pytest.param([0.01, 0.05, 0.1, 0.1], [], id="a warm-up"),
-        pytest.param(
-            [None] * 3 + [0.01] * 3, [Drop(3)], id="a log that tells changes only, and one"
-        ),
+        pytest.param([None] * 3 + [0.01] * 3, [Drop(3)], id="a log with changes only, and one"),
         pytest.param(
             [None] * 3 + [0.01] * 3 + [0.001] * 2,
             [Drop(3), Drop(6, 0.001 / 0.01)],
@@ -47,7 +45,7 @@ def rated(*rates: float | None) -> list[LossPoint]:
         pytest.param([0.1, 0.1, 0.0, -0.1, 0.0], [Drop(2, 0.0)], id="rates that are none"),
     ],
 )
-def test_as_the_log_tells(rates: list[float | None], drops: list[Drop]) -> None:
+def test_from_the_rates_in_the_log(rates: list[float | None], drops: list[Drop]) -> None:
     assert learning_rate_drops(rated(*rates)) == drops
 
 
@@ -69,7 +67,7 @@ def test_in_recorded_logs(name: str, starts: list[float]) -> None:
     assert [points[drop.index].epoch for drop in learning_rate_drops(points)] == starts
 
 
-def test_a_log_that_never_tells_shows_a_drop_in_its_losses() -> None:
+def test_without_rates_from_a_fall_of_the_losses() -> None:
     rng = np.random.default_rng(2)
     losses = np.concatenate([0.8 + 1 / np.arange(1, 41), 0.45 + 0.05 / np.arange(1, 21)])
     losses *= np.exp(0.02 * rng.standard_normal(60))

@@ -32,7 +32,7 @@ class TestUsersOwnFormats:
         assert parsed_line is not None
         assert (parsed_line.batch, parsed_line.loss) == (21, None)
 
-    def test_a_value_that_is_no_number_is_passed_over(self) -> None:
+    def test_a_value_that_is_no_number_is_skipped(self) -> None:
         assert parse_line("loss: high", _options(metrics_format=r"(\w+): (\w+)")) is None
 
     def test_a_checkpoint_format_leaves_other_lines_as_they_are(self) -> None:
@@ -41,7 +41,7 @@ class TestUsersOwnFormats:
             "step=3 loss=2", LogFormatOptions()
         )
 
-    def test_a_checkpoint_format_with_a_group_tells_the_step(self) -> None:
+    def test_a_checkpoint_format_with_a_group_gives_the_step(self) -> None:
         parsed_line = parse_line(
             "wrote weights of 120 steps",
             _options(checkpoint_format=r"wrote weights of (\d+) steps"),
@@ -49,7 +49,7 @@ class TestUsersOwnFormats:
         assert parsed_line is not None
         assert parsed_line.saved == Saved(step=120)
 
-    def test_a_checkpoint_format_without_a_group_means_where_training_stands(self) -> None:
+    def test_a_checkpoint_format_without_a_group_means_the_current_position(self) -> None:
         parsed_line = parse_line("model written", _options(checkpoint_format="model written"))
         assert parsed_line is not None
         assert parsed_line.saved == Saved()

@@ -26,8 +26,16 @@ from optimus.models.forecast import CurveFit, Forecast, forecast_job
 from optimus.progress.log import ProgressLog
 from optimus.progress.options import LogFormatOptions
 from optimus.progress.types import LogLine, LossPoint, SpeedSample, TrainingProgress
+from tests.unit.models.forecasting import (
+    JOB,
+    PER_EPOCH,
+    SAMPLES,
+    after,
+    forecast_of,
+    samples,
+    speed,
+)
 from tests.unit.models.measured import sample
-from tests.unit.models.predicting import JOB, PER_EPOCH, SAMPLES, after, forecast_of, samples, speed
 from tests.unit.progress.jobs import START
 
 
@@ -40,7 +48,7 @@ def test_remaining_time_is_remaining_work_over_speed() -> None:
     assert not found.goal_met
 
 
-def test_the_products_own_curve_tells_an_interval_too() -> None:
+def test_the_products_own_curve_gives_an_interval_too() -> None:
     found = forecast_job(JOB, after(15.5))
     assert isinstance(found, Forecast)
     assert found.remaining_epochs is not None
@@ -129,7 +137,7 @@ class TestNotReady:
     def test_a_target_out_of_reach(self) -> None:
         assert "not reachable at this rate" in self.reason(after(30), TargetLoss(0.01))
 
-    def test_a_log_that_cannot_be_used_says_so_itself(self) -> None:
+    def test_a_logs_diagnostic_is_the_reason(self) -> None:
         assert (
             self.reason(TrainingProgress(diagnostic="no training loss was found"))
             == "no training loss was found"
@@ -171,22 +179,24 @@ class TestKindsOfNodes:
                 "slow",
                 Counts(1, 2),
                 1.0,
-                id="what was measured on its kind, though fast nodes came last",
+                id="what was measured on its class, though fast nodes came last",
             ),
             pytest.param("fast", Counts(1, 2), 2.0, id="what was measured last"),
-            pytest.param(None, Counts(1, 2), 2.0, id="where nobody looked, what was measured last"),
+            pytest.param(
+                None, Counts(1, 2), 2.0, id="where the class is unknown, what was measured last"
+            ),
             pytest.param(
                 "fast*1,slow*1", Counts(1, 2), 1.0, id="workers on both wait for the slowest"
             ),
         ],
     )
-    def test_a_forecast_is_for_the_kind_that_the_job_runs_on(
+    def test_a_forecast_is_for_the_class_that_the_job_runs_on(
         self, kind: str | None, counts: Counts, factor: float
     ) -> None:
         slow = next(each.steps_per_second for each in SAMPLES if each.counts == counts)
         assert self.speed(kind, counts) == pytest.approx(factor * slow, rel=0.02)
 
-    def test_counts_measured_on_the_other_kind_only_are_carried_over(self) -> None:
+    def test_counts_measured_on_another_class_are_converted(self) -> None:
         assert self.speed("slow", Counts(4, 4)) == pytest.approx(
             self.speed("fast", Counts(4, 4)) / 2, rel=0.05
         )

@@ -46,7 +46,7 @@ def fitted(taken: list[SpeedSample], form: SpeedForm = SpeedForm.BLEND) -> Speed
 ALTERNATING = {counts: "fast" if index % 2 else "slow" for index, counts in enumerate(GRID)}
 
 
-def test_kinds_are_told_apart_though_no_counts_were_measured_on_both() -> None:
+def test_classes_are_distinguished_without_common_counts() -> None:
     model = fitted(samples(ALTERNATING, noise=0.03))
     assert model.nodes.of("fast") / model.nodes.of("slow") == pytest.approx(2.0 / 0.7, rel=0.05)
     for kind, factor in TRUE.items():
@@ -54,7 +54,7 @@ def test_kinds_are_told_apart_though_no_counts_were_measured_on_both() -> None:
         assert np.mean(errors) < 0.03
 
 
-def test_unknown_nodes_are_the_measure_of_the_others() -> None:
+def test_unknown_nodes_have_the_factor_1() -> None:
     model = fitted(
         samples({counts: "fast" if index % 3 == 0 else "" for index, counts in enumerate(GRID)})
     )
@@ -73,13 +73,13 @@ def test_little_evidence_leaves_a_factor_near_1() -> None:
     assert 1.0 < hardly < surely < 2.05
 
 
-def test_one_kind_alone_needs_no_factor() -> None:
+def test_one_class_alone_needs_no_factor() -> None:
     model = fitted(samples(dict.fromkeys(GRID, "fast")))
     assert model.nodes.factors == {}
     assert model.on("fast").at(Counts(2, 2)) == model.at(Counts(2, 2))
 
 
-def test_an_anchor_on_one_kind_holds_for_the_others_too() -> None:
+def test_an_anchor_on_one_class_applies_to_the_others() -> None:
     """Measured 10 % below the model on slow nodes: on fast ones it will be 10 % slower as well."""
     model = fitted(samples(ALTERNATING))
     here = Counts(3, 3)
@@ -89,7 +89,7 @@ def test_an_anchor_on_one_kind_holds_for_the_others_too() -> None:
     assert anchored.on("fast").on("slow").at(here) == pytest.approx(anchored.at(here))
 
 
-def test_a_kind_that_was_not_measured_changes_nothing() -> None:
+def test_an_unmeasured_class_changes_nothing() -> None:
     model = fitted(samples(ALTERNATING))
     assert model.on("new").at(Counts(2, 2)) == model.at(Counts(2, 2))
 
@@ -104,7 +104,7 @@ class TestMixedKinds:
             pytest.param({}, "", id="none at all"),
         ],
     )
-    def test_are_written_as_one_word(self, workers: Mapping[str, int], written: str) -> None:
+    def test_are_written_as_one_text(self, workers: Mapping[str, int], written: str) -> None:
         assert mixed_kind(workers) == written
 
     @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ class TestMixedKinds:
     def test_are_as_fast_as_the_mode_makes_them(self, mode: TrainingMode, factor: float) -> None:
         assert NodeFactors(mode, TRUE).of("fast*3,slow*1") == pytest.approx(factor)
 
-    def test_a_kind_may_be_any_label(self) -> None:
+    def test_a_class_may_be_any_label(self) -> None:
         labels = {counts: f"example.com/gpu={kind}" for counts, kind in ALTERNATING.items()}
         taken = [replace(each, node_kind=labels[each.counts]) for each in samples(ALTERNATING)]
         assert dict(fitted(taken).nodes.factors) == {
@@ -125,7 +125,7 @@ class TestMixedKinds:
             for kind, factor in fitted(samples(ALTERNATING)).nodes.factors.items()
         }
 
-    def test_shape_the_curve_and_teach_no_factor(self) -> None:
+    def test_enter_the_curve_and_no_factor(self) -> None:
         taken = samples(ALTERNATING)
         both = SpeedSample(
             Counts(5, 5), truth(Counts(5, 5)) * (3 * 2.0 + 2 * 0.7) / 5, 600.0, 0.0, "fast*3,slow*2"
