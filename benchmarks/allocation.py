@@ -141,8 +141,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     found = [measure(*size, options) for size in (SIZES[-1:] if options.largest else SIZES)]
-    told = {"policy": options.policy, "tasks": options.tasks, "growth_exponent": _slope(found)}
-    print(json.dumps({**told, "sizes": found}, indent=2))
+    header = {"policy": options.policy, "tasks": options.tasks, "growth_exponent": _slope(found)}
+    print(json.dumps({**header, "sizes": found}, indent=2))
 
 
 def _slope(found: Sequence[dict[str, float]]) -> float | None:

@@ -95,8 +95,8 @@ def main() -> None:
     again, _ = measure("again", replace(seen, snapshot=snapshot_of(carried_out(jobs, plan), nodes)))
     for found in (first, again):
         found["ratio_to_heap-and-rows"] = round(float(found["seconds"]) / reference, 2)
-    told = {"jobs": len(jobs), "nodes": len(nodes), "heap-and-rows_seconds": round(reference, 3)}
-    text = json.dumps({**told, "intervals": [first, again]}, indent=2, allow_nan=False)
+    header = {"jobs": len(jobs), "nodes": len(nodes), "heap-and-rows_seconds": round(reference, 3)}
+    text = json.dumps({**header, "intervals": [first, again]}, indent=2, allow_nan=False)
     if options.output:
         options.output.write_text(text + "\n")
     print(text)

@@ -1,9 +1,8 @@
-"""The question that an allocation policy answers: how many PSs and workers does each job get?
+"""Allocation: how many PSs and workers each job gets (Optimus, section 4.1).
 
-Optimus, section 4.1. No nodes in it: a policy sees how much room there is in all, placement decides
-where. Module
-``problem`` is the question and the answer; ``start``, ``climbing``, ``in_turn`` and ``seconds`` are
-what the policies share; ``setbacks`` is what follows from counts that found no place.
+A policy sees the free capacity in sum and how it is spread, but no nodes; placement decides where.
+``problem`` is the question, the answer and both as arrays; ``greedy`` is the growth that the
+policies share; ``placement_failures`` is what follows from counts whose pods found no place.
 """
 
 from optimus.allocation.placement_failures import PlacementFailure

@@ -1,9 +1,9 @@
 """Shortest remaining time first, a baseline of the papers that compare themselves with Optimus
 (DL2, section 6.1).
 
-Jobs in ascending order of the remaining time that they would have at their minimum: each is seated
-there in this order, and then, in the same order, grows by one PS and one worker as long as its
-forecast says that they help. A running job keeps its seat.
+Jobs in ascending order of their remaining time at their minimum: each is admitted in this order,
+running jobs first, and then, in the same order, grows by one PS and one worker as long as its
+forecast says that they help.
 """
 
 from dataclasses import dataclass

@@ -5,8 +5,8 @@ The score of a job is its alignment less its remaining work. Alignment is the do
 one PS and one worker ask for and of the room, both as shares of capacity. Remaining work is the
 remaining time at one PS and one worker (its minimum) times the sum of the shares these take. The
 work is scaled by the ratio of the jobs' mean alignment and mean work, as in Tetris, section 3.3.
-Jobs are seated at their minimum by descending score; then, in that order, each grows by one PS and
-one worker as long as its forecast, Optimus' own, says that they help. Which nodes: rule ``pack``.
+Jobs are admitted at their minimum by descending score; then, in that order, each grows by one PS
+and one worker as long as its forecast, Optimus' own, says that they help; placed by ``pack``.
 """
 
 from dataclasses import dataclass

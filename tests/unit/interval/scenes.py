@@ -1,4 +1,4 @@
-"""Scenes of small clusters: who is there, what is known, and what is to be decided."""
+"""Cases of small clusters: jobs, forecasts, history, and the decisions expected."""
 
 from dataclasses import dataclass, field, replace
 
@@ -194,7 +194,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         },
     ),
     (
-        "a job that was just rescaled is left in peace",
+        "a job that was just rescaled stays as it is during the cooldown",
         Scene(
             [(job("a"), HERE)],
             {"a": steps(1000)},

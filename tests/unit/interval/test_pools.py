@@ -110,7 +110,7 @@ def test_a_pool_is_what_hangs_together(
     there."""
     there = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
     jobs = [kept_to(job(str(index)), each) for index, each in enumerate(constraints)]
-    jobs_there = [
+    classified = [
         Classified(each, Eligibility.WAITING, each.counts, "", each.counts) for each in jobs
     ]
     admitted = [
@@ -133,7 +133,7 @@ def test_a_pool_is_what_hangs_together(
         reach = wider
     pools = [
         ({int(each.job.key.name) for each in pool.jobs}, [node.name for node in pool.nodes])
-        for pool in pools_of(jobs_there, there)
+        for pool in pools_of(classified, there)
     ]
     assert sorted(number for members, _ in pools for number in members) == list(range(len(jobs)))
     for members, names in pools:

@@ -1,5 +1,4 @@
-"""Room that others give: the same as if every donor were tried anew for everyone, with far fewer
-tries."""
+"""Reclaiming capacity finds what trying every donor anew would, in far fewer attempts."""
 
 import pytest
 from hypothesis import given
@@ -34,15 +33,15 @@ def reclaim_of(donors: list[Classified], cost: float = 1.0, attempts: int = 1000
 def slowly(
     room: CapacityPlan, donors: list[Classified], wanted: Job, max_cost: float
 ) -> list[Classified] | None:
-    trial, given = room.copy(), list[Classified]()
+    trial, shrunk = room.copy(), list[Classified]()
     for donor in donors:
         max_cost -= 1.0
         if max_cost <= 0:
             return None
         assert trial.move(donor.job, LEAST) is None
-        given.append(donor)
+        shrunk.append(donor)
         if trial.fits(wanted, wanted.counts):
-            return given
+            return shrunk
     return None
 
 
@@ -52,11 +51,11 @@ def slowly(
     asked=st.lists(st.integers(1, 12), min_size=1, max_size=4),
     max_cost=st.sampled_from([2.5, float("inf")]),
 )
-def test_finds_what_the_slow_way_finds(
+def test_finds_what_an_exhaustive_search_finds(
     workers: list[int], free: int, asked: list[int], max_cost: float
 ) -> None:
-    room, jobs_there = crowd(workers, free)
-    left, found_by = list(jobs_there), reclaim_of(jobs_there)
+    room, jobs = crowd(workers, free)
+    left, found_by = list(jobs), reclaim_of(jobs)
     decided: dict[str, Counts] = {}
     found_by.decided = decided
     for index, count in enumerate(asked):
@@ -81,18 +80,18 @@ def test_finds_what_the_slow_way_finds(
 
 
 @pytest.mark.parametrize("waiting", [1, 50])
-def test_what_cannot_be_had_costs_one_try_each_however_many_could_give(waiting: int) -> None:
-    room, jobs_there = crowd([3] * 40, 0)
-    found_by = reclaim_of(jobs_there)
+def test_a_refusal_costs_one_attempt_however_many_donors_there_are(waiting: int) -> None:
+    room, jobs = crowd([3] * 40, 0)
+    found_by = reclaim_of(jobs)
     new = job("new", (50, 50))
     for _ in range(waiting):
         assert isinstance(found_by.find(room, lambda trial: trial.move(new, new.counts)), str)
     assert 1000 - found_by.attempts_left == 40 + waiting
 
 
-def test_an_interval_makes_its_share_of_tries_and_no_more() -> None:
-    room, jobs_there = crowd([3] * 40, 0)
-    found_by, new = reclaim_of(jobs_there, attempts=60), job("new", (20, 20))
+def test_the_attempts_of_an_interval_are_bounded() -> None:
+    room, jobs = crowd([3] * 40, 0)
+    found_by, new = reclaim_of(jobs, attempts=60), job("new", (20, 20))
     assert isinstance(found_by.find(room, lambda trial: trial.move(new, new.counts)), str)
     assert -1 <= found_by.attempts_left <= 0
     said = found_by.find(room, lambda trial: trial.move(new, new.counts))

@@ -1,4 +1,4 @@
-"""Plans that are carried out one after the other come to rest: no job is moved back and forth."""
+"""Plans carried out one after the other converge: no job is moved back and forth."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def start(scene: Scene) -> ClusterSnapshot:
 
 
 @given(scene=scenes())
-def test_comes_to_rest(scene: Scene) -> None:
+def test_converges(scene: Scene) -> None:
     snapshot, seen_counts = start(scene), set[tuple[Counts, ...]]()
     for _ in range(12):
         plan = plan_interval("i7", IntervalInput(snapshot), methods(scene.known), RULES)
