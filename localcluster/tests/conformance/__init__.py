@@ -1,2 +1,1 @@
-"""What the product meets of Kubernetes and of the training operator, asked of the real ones and of
-their stand-ins."""
+"""What the product relies on in Kubernetes and the training operator, on the real ones and here."""

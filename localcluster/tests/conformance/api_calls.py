@@ -43,8 +43,7 @@ class Refusal:
 
 
 class OpenWatch:
-    """One open watch, read on a thread of its own until the server ends the stream or the block
-    ends."""
+    """One open watch, read on a thread until the server ends the stream or the block ends."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
         self._response = response
@@ -119,8 +118,7 @@ class ApiCalls:
     def wait_until(
         self, look: Callable[[], T], sentence: str, seconds: float = _PATIENCE_SECONDS
     ) -> T:
-        """Return what `look` returns as soon as that is true. Raises AssertionError with the
-        sentence."""
+        """Return what `look` returns once that is true. Raises AssertionError."""
         deadline = time.monotonic() + seconds
         while True:
             found = look()
@@ -132,11 +130,10 @@ class ApiCalls:
             time.sleep(_POLL_SECONDS)
 
     def holds(self, look: Callable[[], T], sentence: str, seconds: float = 1.0) -> None:
-        """Look again and again for a while. Raises AssertionError as soon as what `look` returns is
-        false."""
+        """Raise AssertionError as soon as what `look` returns is false, within some seconds."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            assert look(), f"it does not stay so: {sentence}"
+            assert look(), f"it no longer holds: {sentence}"
             time.sleep(_POLL_SECONDS)
 
     def read_or_none(self, read: Callable[[], T]) -> T | None:
@@ -150,8 +147,7 @@ class ApiCalls:
 
     @contextmanager
     def refused(self, code: int, reason: str | None) -> Iterator[Refusal]:
-        """Expect that the call in the block is refused so; its Status object is there after the
-        block."""
+        """Expect that the call in the block is refused; the Status object is set after it."""
         refusal = Refusal()
         with pytest.raises(ApiException) as caught:
             yield refusal
@@ -232,8 +228,7 @@ class ApiCalls:
     def make_node(
         self, cpu: str = "4", labels: Mapping[str, str] | None = None, **spec: Any
     ) -> str:
-        """Create a ready node with a name of its own and return that; nobody runs what is bound to
-        it."""
+        """Create a ready node and return its unique name; no agent runs what is bound to it."""
         name = f"node-{secrets.token_hex(4)}"
         amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
         ready = {
@@ -262,16 +257,16 @@ class ApiCalls:
     def bind(self, pod: str, namespace: str, node: str) -> None:
         """Bind a pod as a scheduler does.
 
-        Where nothing hangs on the node, it may be one that does not exist, called like the
-        namespace: of a name that several tests share, a controller would sweep the pods away 40
-        seconds after the first of them."""
+        The node need not exist. It then has the name of the namespace: from a node that several
+        tests share, a controller would delete the pods 40 seconds after the first of them.
+        """
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"metadata": {"name": pod}, "target": target}
         # The answer is a Status, which the library would read as a Binding.
         self.core.create_namespaced_pod_binding(pod, namespace, body, _preload_content=False)
 
-    def sweep(self, namespace: str) -> None:
-        """Delete what only a kubelet or nobody at all would: jobs, and pods at once."""
+    def delete_leftovers(self, namespace: str) -> None:
+        """Delete jobs, and pods without a grace period: no kubelet does."""
         for plural in ("tfjobs", "mxjobs"):
             with suppress(ApiException):
                 self.custom.delete_collection_namespaced_custom_object(*KUBEFLOW, namespace, plural)

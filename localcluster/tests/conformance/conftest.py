@@ -40,5 +40,5 @@ def namespace(api: ApiCalls) -> Iterator[str]:
         "its account exists",
     )
     yield name
-    api.sweep(name)
+    api.delete_leftovers(name)
     api.core.delete_namespace(name, body=client.V1DeleteOptions(propagation_policy="Background"))

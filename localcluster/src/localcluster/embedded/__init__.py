@@ -1,5 +1,5 @@
-"""A control plane from Python packages alone, up in about a second: what the product meets of the
-real one, no more.
+"""A control plane from Python packages alone, up in about a second.
 
-For a first look and for tests of faults; held to the real control plane by `tests/conformance/`.
+It serves what the product, its tests and the demo use of a real one. `tests/conformance/` compares
+the two.
 """

@@ -111,8 +111,7 @@ class TestWatches:
     def test_a_last_bookmark_comes_before_the_watch_ends(
         self, api: ApiCalls, namespace: str
     ) -> None:
-        """Whoever watches anew from there need not list again, however long its kind has been
-        quiet."""
+        """A client that watches from there need not list again, however long nothing changed."""
         version = version_of(api, maps(namespace))
         query = {
             "resourceVersion": version,
@@ -158,8 +157,7 @@ class TestWatches:
 
 
 class TestForgottenVersions:
-    """A version from before the server began to follow a kind of object: it cannot tell what came
-    after."""
+    """Versions from before the server began to watch a kind: their events are lost."""
 
     def test_a_watch_is_answered_and_then_told_that_its_version_has_expired(
         self, api: ApiCalls, things: Things

@@ -217,7 +217,7 @@ def scene(api: ApiCalls, namespace: str, standard_scheduler: str) -> Iterator[Sc
         api.core.delete_node(node.metadata.name)
     made = Scene(api, namespace, standard_scheduler, [])
     yield made
-    api.sweep(namespace)
+    api.delete_leftovers(namespace)
     api.wait_until(lambda: not api.core.list_namespaced_pod(namespace).items, "the pods are gone")
     for name in made.nodes:
         api.core.delete_node(name)

@@ -157,8 +157,7 @@ class TestFullDisk:
 
 
 def _let_files_grow(size: int) -> None:
-    """Limit how large this process may make a file; the last bytes that fit are written, as on a
-    full disk."""
+    """Limit the size of a file; the last bytes that fit are written, as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 

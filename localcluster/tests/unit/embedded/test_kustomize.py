@@ -27,8 +27,7 @@ DEPLOYMENT = {
 
 
 def write(folder: Path, **files: Any) -> Path:
-    """Write files: `kustomization` gets that name, every other one the ending .yaml; text stays
-    text."""
+    """Write YAML files; `kustomization` gets that name, and text stays text."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, body in files.items():
         text = body if isinstance(body, str) else yaml.safe_dump(body)

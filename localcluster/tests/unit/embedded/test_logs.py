@@ -14,8 +14,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def fetched(serve: Serve) -> bytes:
-    """The whole log of an agent that answers so; waits until the agent has seen the end of the
-    connection."""
+    """The whole log of such an agent, after the agent has seen the connection end."""
     ended = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

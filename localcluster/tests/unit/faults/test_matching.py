@@ -83,8 +83,7 @@ FAULTS = st.builds(
 
 
 def slowly(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
-    """The oracle: for each call count anew, for each fault, how many of the calls up to it were its
-    own."""
+    """The oracle: for each call and fault, count the matching calls up to it anew."""
     found: list[Fault | None] = []
     for position, call in enumerate(calls):
         counts = [
