@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
@@ -93,9 +95,8 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         type=_capacity,
         action="append",
         metavar="CAPACITY",
-        help="capacity of a node, as in cpu=4,memory=8Gi,nvidia.com/gpu=2; given once it holds "
-        "for all nodes,"
-        " given several times each one is a node",
+        help="capacity of a node, as in cpu=4,memory=8Gi,nvidia.com/gpu=2: given once that of all "
+        "nodes, given several times one node each",
     )
     programs = up.add_mutually_exclusive_group()
     programs.add_argument(
@@ -155,13 +156,12 @@ def _say_running(paths: ClusterPaths, programs: Path | None) -> None:
     print(f"kubeconfig: {paths.kubeconfig}")
     print(f"logs:       {paths.logs}")
     print("use it:     export KUBECONFIG=" + shlex.quote(str(paths.kubeconfig)))
-    if shutil.which("kubectl") is not None:
-        print("            kubectl get nodes")
-    elif programs is not None:
-        print(f"            export PATH=$PATH:{shlex.quote(str(programs))}")
-        print("            kubectl get nodes")
-    else:
+    if shutil.which("kubectl") is None and programs is None:
         print("            (there is no kubectl on this machine; one of the last years will do)")
+        return
+    if shutil.which("kubectl") is None:
+        print(f"            export PATH=$PATH:{shlex.quote(str(programs))}")
+    print("            kubectl get nodes")
 
 
 def _down(options: argparse.Namespace) -> int:
@@ -193,21 +193,11 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _as_json(paths: ClusterPaths, status: ClusterStatus) -> dict[str, object]:
-    return {
-        "phase": status.phase,
-        "supervised": status.supervised,
-        "reason": status.reason,
-        "kubeconfig": str(paths.kubeconfig),
-        "components": {
-            name: {
-                "phase": each.phase,
-                "pid": each.process.pid if each.process else None,
-                "restarts": each.restarts,
-                "last_exit": each.last_exit,
-            }
-            for name, each in status.components.items()
-        },
-    }
+    body = msgspec.to_builtins(status)
+    for each in body["components"].values():
+        each["pid"] = (each.pop("process") or {}).get("pid")
+    body.pop("supervisor")
+    return {**body, "supervised": status.supervised, "kubeconfig": str(paths.kubeconfig)}
 
 
 def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
