@@ -307,14 +307,14 @@ class Planner:
             self.expire(now)
             self.update_rescales(now)
             self.plan_queue(now)
-            outdated = [
+            outdated = tuple(
                 pod
                 for pod in self.refused_incomplete.values()
-                if pod.replica is not None and self._known_refusal(pod.replica.job_uid) is not None
-            ]
+                if pod.replica and self._known_refusal(pod.replica.job_uid)
+            )
             for pod in outdated:
                 del self.refused_incomplete[pod.uid]
-            return tuple(outdated)
+            return outdated
 
     def pending_nominations(self) -> tuple[PendingNomination, ...]:
         """The pods that are planned and wait, with their nodes."""

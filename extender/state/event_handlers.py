@@ -35,13 +35,11 @@ class EventHandlers:
 
     def node(self, before: ClusterNode | None, after: ClusterNode | None) -> None:
         """A node."""
-        if after is None:
-            assert before is not None
-            self.set_node(before.name, None)
-            return
-        if after.problem and (before is None or before.problem != after.problem):
+        known = after or before
+        assert known is not None
+        if after is not None and after.problem and (not before or before.problem != after.problem):
             _LOG.warning("%s", after.problem)
-        self.set_node(after.name, after.node)
+        self.set_node(known.name, None if after is None else after.node)
 
     def set_node(self, name: str, node: Node | None) -> None:
         """A node was added, changed (``node`` is its state now) or removed (``None``)."""
