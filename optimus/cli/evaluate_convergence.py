@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.convergence_evaluation import (
@@ -36,47 +36,23 @@ Evaluated = Sequence[tuple[TrainingLog, EvaluatedForecast]]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "logs",
-        nargs="+",
-        type=Path,
-        metavar="LOG",
-        help="a log as the trainer prints it, or a CSV epoch,loss",
+    add = parser.add_argument
+    parts: dict[str, Any] = {"type": _fractions, "metavar": "PART,PART"}
+    log = "a log as the trainer prints it, or a CSV epoch,loss"
+    add("logs", nargs="+", type=Path, metavar="LOG", help=log)
+    at = "predict from these parts of a run, with nothing after them known (default 0.3,0.5)"
+    add("--at", default=(0.3, 0.5), help=at, **parts)
+    target = "targets: the smallest loss up to these parts of a run (default 0.6,0.75,0.9)"
+    add("--target-at", default=(0.6, 0.75, 0.9), help=target, **parts)
+    drop = (
+        "instead of --at: predict from K epochs after each drop of the learning rate, "
+        "targets until the next one"
     )
-    parser.add_argument(
-        "--at",
-        type=_fractions,
-        default=(0.3, 0.5),
-        metavar="PART,PART",
-        help="predict from these parts of a run, with nothing after them known (default 0.3,0.5)",
-    )
-    parser.add_argument(
-        "--target-at",
-        type=_fractions,
-        default=(0.6, 0.75, 0.9),
-        metavar="PART,PART",
-        help="targets: the smallest loss up to these parts of a run (default 0.6,0.75,0.9)",
-    )
-    parser.add_argument(
-        "--after-drop",
-        type=_at_least_one,
-        metavar="K",
-        help=(
-            "instead of --at: predict from K epochs after each drop of the learning rate, "
-            "targets until the next one"
-        ),
-    )
-    parser.add_argument(
-        "--unreachable",
-        type=_fraction,
-        metavar="PART",
-        help="ask also for a target that is never reached: this part of the run's smallest loss",
-    )
-    parser.add_argument(
-        "--metric",
-        metavar="NAME",
-        help="name of the training loss in the logs (default: the usual)",
-    )
+    add("--after-drop", type=_at_least_one, metavar="K", help=drop)
+    never = "ask also for a target that is never reached: this part of the run's smallest loss"
+    add("--unreachable", type=_fraction, metavar="PART", help=never)
+    metric = "name of the training loss in the logs (default: the usual)"
+    add("--metric", metavar="NAME", help=metric)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
@@ -210,33 +186,22 @@ def _plot(evaluated: Evaluated, figure: "Figure") -> None:
             of_file = [
                 each for log, each in known if log.file == file and each.question.origin == origin
             ]
+            colour = _COLOURS[index % len(_COLOURS)]
             for n, each in enumerate(of_file):
-                run, true = each.question.run, (each.question.true or 0) / each.question.run
-                colour = _COLOURS[index % len(_COLOURS)]
-                label = file.name if n == 0 else None
-                if each.time_to_goal is None or each.time_to_goal.point > _TOP * run:
-                    mark = "x" if each.time_to_goal is None else "^"
-                    panel.plot(
-                        true, 0.97 * _TOP, marker=mark, linestyle="none", color=colour, label=label
-                    )
+                run, found = each.question.run, each.time_to_goal
+                true, label = (each.question.true or 0) / run, file.name if n == 0 else None
+                if found is None or found.point > _TOP * run:
+                    mark = "x" if found is None else "^"
+                    panel.plot(true, 0.97 * _TOP, mark, color=colour, label=label)
                     continue
-                point, low, high = (
-                    epoch / run
-                    for epoch in (
-                        each.time_to_goal.point,
-                        each.time_to_goal.low,
-                        each.time_to_goal.high,
-                    )
-                )
-                bars = [[point - low], [max(high - point, 0)]]
+                below, above = found.point - found.low, max(found.high - found.point, 0)
                 # Targets of one run may be met at the same epoch: they are drawn side by side.
                 panel.errorbar(
                     true + 0.006 * (n - 1),
-                    point,
-                    yerr=bars,
+                    found.point / run,
+                    yerr=[[below / run], [above / run]],
                     fmt="o",
                     color=colour,
-                    ecolor=colour,
                     elinewidth=1,
                     capsize=2,
                     markersize=5,
@@ -244,10 +209,8 @@ def _plot(evaluated: Evaluated, figure: "Figure") -> None:
                 )
         panel.set_xlim(0, 1)
         panel.set_ylim(0, _TOP)
-        panel.set_title(
-            f"seen: {origin} of the run" if origin[0].isdigit() else f"seen: {origin} epochs",
-            fontsize=10,
-        )
+        unit = "of the run" if origin[0].isdigit() else "epochs"
+        panel.set_title(f"seen: {origin} {unit}", fontsize=10)
         panel.set_xlabel("target met, part of the run")
         panel.legend(loc="upper left", fontsize=7, frameon=False)
     panels[0].set_ylabel("predicted, part of the run (at the top: ▲ later, x not reachable)")

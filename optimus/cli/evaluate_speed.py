@@ -34,38 +34,19 @@ _SUMMARY = (
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE.csv",
-        help="speed in steps per second of the whole job; several rows: repeats",
+    add = parser.add_argument
+    speeds = "speed in steps per second of the whole job; several rows: repeats"
+    add("file", type=Path, metavar="FILE.csv", help=speeds)
+    samples = "fit to so many samples (default 5,10)"
+    add("--samples", type=_sample_numbers, default=(5, 10), metavar="N,N", help=samples)
+    add("--seed", type=_at_least(0), default=0, metavar="N", help="of the draws (default 0)")
+    repeats = "draws of one repeat for each sample (default 20)"
+    add("--repeats", type=_at_least(1), default=20, metavar="R", help=repeats)
+    forms = [form.value for form in SpeedForm]
+    shape = (
+        "shape of the PSs' term: the weighted average, one knee, the paper's w/p (default blend)"
     )
-    parser.add_argument(
-        "--samples",
-        type=_sample_numbers,
-        default=(5, 10),
-        metavar="N,N",
-        help="fit to so many samples (default 5,10)",
-    )
-    parser.add_argument(
-        "--seed", type=_at_least(0), default=0, metavar="N", help="of the draws (default 0)"
-    )
-    parser.add_argument(
-        "--repeats",
-        type=_at_least(1),
-        default=20,
-        metavar="R",
-        help="draws of one repeat for each sample (default 20)",
-    )
-    parser.add_argument(
-        "--form",
-        choices=[form.value for form in SpeedForm],
-        default=SpeedForm.BLEND.value,
-        help=(
-            "shape of the PSs' term: the product's average, one knee, the paper's w/p (default "
-            "blend)"
-        ),
-    )
+    add("--form", choices=forms, default=SpeedForm.BLEND.value, help=shape)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:

@@ -72,15 +72,12 @@ def _met(series: LossSeries, target: float) -> float | None:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "log", type=Path, metavar="LOG", help="a log as the trainer prints it, or a CSV epoch,loss"
-    )
-    parser.add_argument(
-        "--target-loss", type=_above_zero, required=True, metavar="X", help="the loss to be met"
-    )
-    parser.add_argument(
-        "--metric", metavar="NAME", help="name of the training loss in the log (default: the usual)"
-    )
+    add = parser.add_argument
+    log = "a log as the trainer prints it, or a CSV epoch,loss"
+    add("log", type=Path, metavar="LOG", help=log)
+    add("--target-loss", type=_above_zero, required=True, metavar="X", help="the loss to be met")
+    metric = "name of the training loss in the log (default: the usual)"
+    add("--metric", metavar="NAME", help=metric)
 
 
 def _run(options: argparse.Namespace, _: Progress) -> Answer:

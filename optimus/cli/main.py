@@ -74,12 +74,8 @@ def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
         leaf = level.add_parser(name, help=command.summary, description=command.summary)
         command.add_arguments(leaf)
         leaf.add_argument("--json", action="store_true", help="print the answer as JSON")
-        leaf.add_argument(
-            "--plot",
-            type=Path,
-            metavar="FILE",
-            help="draw the answer into this file (.png, .svg, .pdf)",
-        )
+        plot = "draw the answer into this file (.png, .svg, .pdf)"
+        leaf.add_argument("--plot", type=Path, metavar="FILE", help=plot)
         leaf.set_defaults(command=command)
     return parser
 
