@@ -1,6 +1,6 @@
 """Reads and writes of plain JSON objects on the API server, with a time-out on every call.
 
-Scenarios look at what any user could see, as it is stored, so nothing here goes through the code
+Scenarios read what any user could see, as it is stored, so nothing here goes through the code
 under test."""
 
 import json
@@ -82,7 +82,7 @@ class Api:
     def stream(
         self, path: str, silence_seconds: float, **query: str
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        """Open an answer that goes on, such as a followed log, until nothing comes for so long."""
+        """Open a streamed answer, such as a followed log, until nothing comes for so long."""
         response = self._open("GET", path, None, None, query, (5.0, silence_seconds))
         try:
             _raise_for(response)

@@ -53,7 +53,7 @@ class Rescale:
 
     @property
     def shrinks(self) -> bool:
-        """Whether some role gets smaller and none larger, and the job goes on."""
+        """Whether some role gets smaller and none larger, and the job continues."""
         return self.has_less and not self.has_more and not self.suspends
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class JobRecorder:
         self._jobs = [
             WatchRecorder(api, in_namespace(KUBEFLOW, namespace, each)) for each in PLURALS.values()
         ]
-        self.pods = WatchRecorder(api, in_namespace(CORE, namespace, "pods"), self.logs.look)
+        self.pods = WatchRecorder(api, in_namespace(CORE, namespace, "pods"), self.logs.update)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -93,11 +93,11 @@ class JobRecorder:
         self._stack.__exit__(*exc)  # type: ignore[arg-type]  # as it came in
 
     def statuses(self, job: LightJob) -> list[Json]:
-        """Return what the job's profile said, after each change."""
+        """Return the status of the job's profile after each change."""
         return [profile.get("status") or {} for profile in self._profiles.of(job.name)]
 
     def status(self, job: LightJob) -> Json:
-        """Return what the job's profile says now; nothing while there is none."""
+        """Return the present status of the job's profile; empty without one."""
         return (self.statuses(job) or [{}])[-1]
 
     def phase(self, job: LightJob) -> str:

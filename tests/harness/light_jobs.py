@@ -39,13 +39,13 @@ QUICK: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class LightJob:
-    """A light job as a scenario wants it; whatever is not said is as in the example.
+    """A light job as a scenario wants it; whatever is not set is as in the example.
 
     `annotations` None: none at all. `requests` maps a role (`PS`, `Worker`, and `Scheduler` of an
     MXJob; `Server` is written `PS`) to its resource requests. `flags` replace or add flags of the
     trainer. `fixed` adds roles of a TFJob that are neither PS nor worker, such as a Chief, made
     like its workers. With `script` its pods run that shell script instead of training; `SLEEP` is
-    for gangs that only have to lie somewhere."""
+    for gangs that only have to be placed."""
 
     kind: Kind
     name: str
@@ -139,7 +139,7 @@ def _example(kind: Kind) -> Json:
 
 
 def _with_flags(args: Sequence[str], flags: Mapping[str, str]) -> list[str]:
-    """Return the arguments with these flags; a path stands as an argument of its own, as in the
+    """Return the arguments with these flags; a path is an argument of its own, as in the
     example."""
     merged = {**_read_flags(args), **flags}
     rendered: list[str] = []
@@ -164,8 +164,7 @@ def _read_flags(args: Sequence[str]) -> dict[str, str]:
 
 
 def plain_pod(name: str, namespace: str, cpu: str, **spec: Any) -> Json:
-    """Return a pod of nobody's that sleeps and asks for so much CPU, on the training nodes unless
-    it is given."""
+    """Return a pod without an owner that sleeps; on the training nodes unless ``spec`` differs."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

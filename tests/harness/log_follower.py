@@ -43,7 +43,7 @@ class LogFollower:
         self._looker = threading.Thread(target=self._look, name="log-follower", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to look for pods."""
+        """Begin to poll for pods."""
         self._looker.start()
         return self
 
@@ -67,7 +67,7 @@ class LogFollower:
         while not self._stop.wait(_LOOK_SECONDS):
             with suppress(
                 ApiException, urllib3.exceptions.HTTPError, OSError
-            ):  # looked for again in a moment
+            ):  # polled again in a moment
                 for pod in self._pods():
                     if (
                         pod["metadata"]["uid"] not in self._logs

@@ -35,18 +35,20 @@ class PodHistory(WatchRecorder):
         return instants
 
     def bound_now(self) -> dict[str, frozenset[str]]:
-        """Return which pods of each job lie on a node after the last change."""
+        """Return which pods of each job have a node after the last change."""
         return (self.bound_at_each_instant() or [{}])[-1]
 
     def refusals(self) -> dict[str, set[str]]:
         """Return, for each pod, every sentence with which kube-scheduler left it without a node, at
         any instant."""
-        said: dict[str, set[str]] = {}
+        messages: dict[str, set[str]] = {}
         for change in list(self.changes):
             for each in change.object["status"].get("conditions") or ():
                 if each["type"] == "PodScheduled" and each["status"] == "False":
-                    said.setdefault(change.object["metadata"]["name"], set()).add(each["message"])
-        return said
+                    messages.setdefault(change.object["metadata"]["name"], set()).add(
+                        each["message"]
+                    )
+        return messages
 
     def nominations(self) -> dict[str, tuple[str, str]]:
         """Return, for each pod that was nominated, the node it was last nominated to and the one it

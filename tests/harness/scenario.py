@@ -80,7 +80,7 @@ class Scenario:
         return [pod for pod in self.pods(job) if pod["spec"].get("nodeName")]
 
     def placement(self, job: LightJob) -> Observed:
-        """Return node by node how many bound pods of each role lie there; MXNet's `server` is
+        """Return node by node how many bound pods of each role are there; MXNet's `server` is
         called `ps`."""
         found: dict[str, Counter[str]] = {}
         for pod in self.bound(job):
@@ -160,17 +160,16 @@ class Scenario:
 
     # --- waiting
 
-    def wait(self, look: Callable[[], T], sentence: str, seconds: float = 120.0) -> T:
-        """Wait until what `look` returns is true; where it does not come about, say all there is to
-        say."""
-        return wait_until(look, sentence, seconds, self.describe)
+    def wait(self, condition: Callable[[], T], sentence: str, seconds: float = 120.0) -> T:
+        """Wait until `condition` is true; describe the namespace where it never is."""
+        return wait_until(condition, sentence, seconds, self.describe)
 
     def holds(self, true: Callable[[], bool], sentence: str, seconds: float) -> None:
         """Make sure that something stays true."""
         holds_for(true, sentence, seconds, self.describe)
 
     def wait_bound(self, job: LightJob, seconds: float = 120.0) -> Observed:
-        """Wait until every pod of the job has a node; return where they lie."""
+        """Wait until every pod of the job has a node; return the placement."""
         self.wait(
             lambda: len(self.bound(job)) == job.pods,
             f"all {job.pods} pods of {job.name} are bound",
@@ -182,8 +181,8 @@ class Scenario:
         """Wait until all pods of the job exist, none has a node, and one says why with a sentence
         that holds this part.
 
-        Not every pod gets that sentence: the extender is not asked about a pod that fits on no node
-        by itself."""
+        Not every pod gets that sentence: the extender is not called for a pod that fits on no
+        node by itself."""
 
         def is_refused() -> bool:
             reasons = self.unscheduled_reasons(job)
@@ -218,7 +217,7 @@ _PROCESSES: Sequence[tuple[str, str]] = (
 
 @contextmanager
 def scenario_namespace(optimus: OptimusCluster, namespace: str, folder: Path) -> Iterator[Scenario]:
-    """Set up a namespace whose checkpoints lie in `folder`; afterwards empty it, so that the nodes
+    """Set up a namespace whose checkpoints are in `folder`; afterwards empty it, so that the nodes
     are free again."""
     api = optimus.api
     api.create(f"{CORE}/namespaces", {"metadata": {"name": namespace}})

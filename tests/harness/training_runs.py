@@ -54,7 +54,7 @@ class Served(Protocol):
     def stream(
         self, path: str, silence_seconds: float, **query: str
     ) -> AbstractContextManager[urllib3.BaseHTTPResponse]:
-        """Open an answer that goes on. Raises ApiException, and what urllib3 raises where it is
+        """Open a streamed answer. Raises ApiException, and what urllib3 raises where it is
         cut."""
         ...
 
@@ -68,7 +68,7 @@ class TrainingLogs:
         self._threads: list[threading.Thread] = []
         self._finished = threading.Event()
 
-    def look(self, pod: Json) -> None:
+    def update(self, pod: Json) -> None:
         """Begin to follow a trainer 0 that has begun to run."""
         labels = pod["metadata"].get("labels") or {}
         is_lead = (

@@ -29,9 +29,9 @@ def test_a_job_for_a_missing_scheduler_waits_and_affects_no_other(
     other = LightJob("MXJob", "other", 1, 2)
     scenario.submit(other)
     scenario.wait_bound(other)
-    scenario.holds(lambda: not scenario.bound(lost), "nobody places the pods of the lost job", 2)
-    said = scenario.wait(lambda: warnings(scenario, "lost"), "an Event names the line to add")
-    assert any("schedulerName: optimus-scheduler" in sentence for sentence in said), said
+    scenario.holds(lambda: not scenario.bound(lost), "no pod of the lost job is placed", 2)
+    messages = scenario.wait(lambda: warnings(scenario, "lost"), "an Event names the line to add")
+    assert any("schedulerName: optimus-scheduler" in sentence for sentence in messages), messages
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_job_for_a_missing_scheduler_waits_and_affects_no_other(
         pytest.param(
             {"optimus.dl/target-loss": "0.2", "optimus.dl/training-mode": "sometimes"},
             ("optimus.dl/training-mode", "sometimes", "sync"),
-            id="a word that is none of those allowed",
+            id="a value that is not allowed",
         ),
     ],
 )
@@ -78,11 +78,11 @@ def test_a_log_of_an_unknown_form_gets_an_event_and_the_job_runs_on(
     )
     scenario.submit(job)
     scenario.wait_bound(job)
-    said = scenario.wait(
+    messages = scenario.wait(
         lambda: [each for each in warnings(scenario, "chatter") if "loss" in each],
         "the log is complained of",
     )
-    assert any("optimus.dl/metrics-format" in sentence for sentence in said), said
+    assert any("optimus.dl/metrics-format" in sentence for sentence in messages), messages
     scenario.wait(
         lambda: ((scenario.profile(job) or {}).get("status") or {}).get("complaint"),
         "its profile says so too",

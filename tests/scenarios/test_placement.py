@@ -1,5 +1,4 @@
-"""Where the pods of a job lie, compared with an oracle that tries every way (Optimus, section
-4.2)."""
+"""Placement of jobs, compared with an exhaustive oracle (Optimus, section 4.2)."""
 
 from collections.abc import Mapping
 
@@ -31,7 +30,7 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
     ("submitted", "taken"),
     [
         pytest.param(
-            job("tf-small", 1, 2, SMALL), {}, id="a job that one server holds lies on one server"
+            job("tf-small", 1, 2, SMALL), {}, id="a job that one server holds is on one server"
         ),
         pytest.param(
             job("tf-even", 2, 4, LARGE),
@@ -49,12 +48,12 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
         pytest.param(
             job("mx-beside", 2, 2, MIXED),
             {},
-            id="an MXJob's scheduler lies beside its servers and workers",
+            id="an MXJob's scheduler is beside its servers and workers",
         ),
         pytest.param(
             job("mx-full", 2, 2, LARGE),
             {},
-            id="an MXJob's scheduler lies apart where that server is full",
+            id="an MXJob's scheduler is apart where that server is full",
         ),
         pytest.param(
             job("mx-uneven", 2, 4, MIXED),
@@ -62,12 +61,12 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
             id="an MXJob in uneven room",
         ),
         pytest.param(
-            job("tf-gpus", 2, 4, WITH_GPUS), {}, id="workers with GPUs lie where there are some"
+            job("tf-gpus", 2, 4, WITH_GPUS), {}, id="workers with GPUs are on nodes with GPUs"
         ),
         pytest.param(
             LightJob("TFJob", "tf-chief", 2, 3, fixed={"Chief": 1}),
             {},
-            id="a chief lies beside PSs and workers",
+            id="a chief is beside PSs and workers",
         ),
     ],
 )

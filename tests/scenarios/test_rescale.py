@@ -35,8 +35,8 @@ def test_a_job_whose_bounds_are_moved_trains_on_at_the_new_counts(
     assert not complaints(
         grown.demand(), scenario.free_resources_without(grown), scenario.placement(grown)
     )
-    said = [event["message"] for event in scenario.events_of_type(job.name, "Normal")]
-    assert any("2 PS + 3 workers" in sentence for sentence in said), said
+    messages = [event["message"] for event in scenario.events_of_type(job.name, "Normal")]
+    assert any("2 PS + 3 workers" in sentence for sentence in messages), messages
 
 
 def test_a_job_that_has_reached_its_goal_is_suspended_where_its_user_asked_for_that(

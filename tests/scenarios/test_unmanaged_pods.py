@@ -1,4 +1,4 @@
-"""What Optimus has no say in: pods of nobody's training job, and jobs that carry no annotation."""
+"""Pods that no training job controls, and jobs without annotations."""
 
 import pytest
 

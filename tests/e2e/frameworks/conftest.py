@@ -1,5 +1,4 @@
-"""A cluster under Optimus whose nodes have the frameworks, and the runs of their jobs, played
-side by side."""
+"""A cluster whose nodes have the frameworks, and the runs of their jobs, side by side."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -35,7 +35,7 @@ class FrameworkJob:
 
     `steps` replaces the manifest's number of steps, so that the job ends. `role` is the one whose
     pods print losses. The job starts with the counts `before`; its bounds are moved until only
-    `after` lies within them."""
+    `after` is within them."""
 
     kind: Kind
     manifest: str
@@ -64,7 +64,7 @@ class FrameworkJob:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return what the manifest's annotation says of it."""
+        """Return the manifest's annotation."""
         body: Json = yaml.safe_load((EXAMPLES / self.manifest).read_text())
         return int(body["metadata"]["annotations"]["optimus.dl/steps-per-epoch"])
 

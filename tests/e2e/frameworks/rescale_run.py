@@ -1,5 +1,4 @@
-"""The run of one framework job: it trains, its user moves the bounds, it is rescaled, goes on and
-ends."""
+"""One framework job's run: it trains, is rescaled by its bounds, trains on and ends."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,7 +40,7 @@ class RescaleRun:
 
     @property
     def checkpoint(self) -> int:
-        """The step of the last checkpoint that was said to be complete before the rescale."""
+        """The step of the last checkpoint reported complete before the rescale."""
         return max(self.before[0].checkpoints)
 
     @property
@@ -66,14 +65,14 @@ class RescaleRunner:
     """Plays a job's run in a namespace that has its checkpoint volume."""
 
     def __init__(self, scenario: Scenario, job: FrameworkJob) -> None:
-        self._stage, self._api, self._job = scenario, scenario.api, job
+        self._scenario, self._api, self._job = scenario, scenario.api, job
         self._path = in_namespace(KUBEFLOW, scenario.namespace, PLURALS[job.kind], job.name)
 
     def play(self) -> RescaleRun:
         """Submit the job and see it to its end. Raises AssertionError, with all there is to say,
         where it hangs."""
         with LogFollower(self._api, self._printing_pods) as follower:
-            self._stage.create(KUBEFLOW, PLURALS[self._job.kind], self._job.body())
+            self._scenario.create(KUBEFLOW, PLURALS[self._job.kind], self._job.body())
             profile_before = self._wait_understood(follower, frozenset(), _STEPS_BEFORE)
             first_run = frozenset(log.uid for log in follower.logs)
             self._move_bounds()
@@ -94,7 +93,7 @@ class RescaleRunner:
             placed=placed,
             job=self._api.get(self._path),
             profile=self._status(),
-            events=self._stage.events(self._job.name),
+            events=self._scenario.events(self._job.name),
         )
 
     def _wait_understood(
@@ -105,7 +104,7 @@ class RescaleRunner:
 
         def understood() -> Json | None:
             assert not self._conditions() & {"Failed"}, (
-                f"{self._job.name} has failed\n{self._stage.describe()}"
+                f"{self._job.name} has failed\n{self._scenario.describe()}"
             )
             logs = _of_run(follower.logs, former, former=False)
             status = self._status()
@@ -124,18 +123,18 @@ class RescaleRunner:
 
     def _is_rescaled(self) -> bool:
         assert not self._has_ended(), (
-            f"{self._job.name} ended before it was rescaled\n{self._stage.describe()}"
+            f"{self._job.name} ended before it was rescaled\n{self._scenario.describe()}"
         )
         return bool(self._status().get("rescales") == 1)
 
     def _move_bounds(self) -> None:
         self._api.patch(self._path, {"metadata": {"annotations": dict(bounds(self._job.after))}})
 
-    def _wait(self, look: Callable[[], T], sentence: str) -> T:
-        return self._stage.wait(look, f"{self._job.name}: {sentence}", _PATIENCE_SECONDS)
+    def _wait(self, condition: Callable[[], T], sentence: str) -> T:
+        return self._scenario.wait(condition, f"{self._job.name}: {sentence}", _PATIENCE_SECONDS)
 
     def _status(self) -> Json:
-        path = in_namespace(OPTIMUS, self._stage.namespace, "trainingprofiles", self._job.name)
+        path = in_namespace(OPTIMUS, self._scenario.namespace, "trainingprofiles", self._job.name)
         status: Json = (self._api.find(path) or {}).get("status") or {}
         return status
 
@@ -150,7 +149,7 @@ class RescaleRunner:
         wanted = {"job-name": self._job.name, **labels}
         selector = ",".join(f"{_LABELS}/{name}={value}" for name, value in wanted.items())
         return self._api.items(
-            in_namespace(CORE, self._stage.namespace, "pods"), labelSelector=selector
+            in_namespace(CORE, self._scenario.namespace, "pods"), labelSelector=selector
         )
 
     def _printing_pods(self) -> list[Json]:

@@ -22,7 +22,7 @@ TUNING = Tuning(
         **QUICK_TUNING.autoscaler,
         "interval_seconds": "6",
         "profiling_samples": "4",
-        # A rescale costs a light job some three seconds; less is said so that a job near its goal
+        # A rescale costs a light job some three seconds; less is set so that a job near its goal
         # still moves.
         "rescale_cost_seconds": "1",
         "least_gain_percent": "3",
@@ -30,8 +30,8 @@ TUNING = Tuning(
     },
     extender={**QUICK_TUNING.extender, "reservation_seconds": "30"},
 )
-# These tests kill the two processes again and again; nobody wants to wait for a kubelet's usual
-# back-off.
+# These tests kill the two processes again and again; a kubelet's usual back-off would
+# only delay them.
 AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
 
 
@@ -59,7 +59,7 @@ def scenario(optimus: OptimusCluster, tmp_path: Path) -> Iterator[Scenario]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say what there is to say about the scenario of a failed test, while it still stands."""
+    """Describe the scenario of a failed test before it is removed."""
     report = yield
     scenario = getattr(item, "funcargs", {}).get("scenario")
     if report.failed and report.when == "call" and isinstance(scenario, Scenario):

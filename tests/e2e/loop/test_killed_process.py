@@ -17,7 +17,7 @@ BEFORE, AFTER = (1, 2), (2, 3)
 
 
 def reaches(scenario: Scenario, recorder: JobRecorder, job: LightJob) -> None:
-    """The job has reached its new counts by one rescale, was never failed, and goes on after its
+    """The job has reached its new counts by one rescale, was never failed, and continues after its
     newest checkpoint."""
     wait_training(scenario, recorder, at(job, AFTER), 150)
     assert [str(each.target) for each in recorder.rescales(job)] == [str(AFTER)], recorder.rescales(
@@ -33,9 +33,8 @@ def reaches(scenario: Scenario, recorder: JobRecorder, job: LightJob) -> None:
     assert not recorder.training_complaints(job)
 
 
-def lies_evenly(scenario: Scenario, job: LightJob) -> None:
-    """Its PSs and workers lie as the oracle wants; its scheduler may have been bound before the
-    plan was lost."""
+def is_placed_evenly(scenario: Scenario, job: LightJob) -> None:
+    """Its PSs and workers are; its scheduler may have been bound before the plan was lost."""
     demand = replace(job.demand(), fixed={})
     resized = {
         node: {role: count for role, count in roles.items() if role != "scheduler"}
@@ -98,4 +97,4 @@ def test_the_extender_killed_while_a_rescaled_gang_is_bound_leaves_it_whole(
             )
         killer.wait_restarted()
         reaches(scenario, recorder, job)
-        lies_evenly(scenario, at(job, AFTER))
+        is_placed_evenly(scenario, at(job, AFTER))

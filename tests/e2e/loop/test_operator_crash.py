@@ -1,4 +1,4 @@
-"""A job that the real training-operator falls over, again and again, disturbs nobody else's."""
+"""A job that crashes the real training-operator again and again affects no other job."""
 
 from tests.harness.api import KUBEFLOW, Json
 from tests.harness.light_jobs import LightJob
@@ -29,10 +29,12 @@ def test_a_job_with_an_empty_list_of_containers_affects_no_other(scenario: Scena
         lambda: cluster.components["training-operator"].process != operator,
         "the operator has fallen over it",
     )
-    said = scenario.wait(
+    messages = scenario.wait(
         lambda: scenario.events_of_type("empty", "Warning"), "the job gets an Event"
     )
-    assert any("replica type PS has no container" in event["message"] for event in said), said
+    assert any("replica type PS has no container" in event["message"] for event in messages), (
+        messages
+    )
     before = scenario.training_log("healthy-worker-0")[-1].step
     scenario.wait(
         lambda: scenario.training_log("healthy-worker-0")[-1].step > before,

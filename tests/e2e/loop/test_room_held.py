@@ -1,5 +1,4 @@
-"""A job in the middle of a rescale keeps its place: room that it has only left for a moment is
-nobody else's."""
+"""A job that is being rescaled keeps the room it has left for a moment."""
 
 import pytest
 

@@ -25,7 +25,7 @@ def suspend(scenario: Scenario, job: LightJob, suspended: bool = True) -> None:
 
 
 def stays_suspended(scenario: Scenario, recorder: JobRecorder, job: LightJob) -> None:
-    """It is suspended under nobody's mark, and in the next interval nothing is done to it."""
+    """It is suspended without our annotation, and in the next interval nothing is done to it."""
     scenario.wait(lambda: not scenario.pods(job), "its pods are gone")
     scenario.wait(
         lambda: recorder.phase(job) == "Suspended", "its profile says that it is suspended"

@@ -68,7 +68,7 @@ FAULT_CASES: Final[Mapping[str, FaultCase]] = {
     "the resume meets an error though it was done": autoscaler(
         Fault(RESUMES, ErrorResponse(500, after_effect=True))
     ),
-    "the server is not available for three looks at the pods": autoscaler(
+    "the server is not available for three lists of the pods": autoscaler(
         Fault(LISTS_PODS, ErrorResponse(503), times=3)
     ),
     "profiles cannot be written, twice": autoscaler(
@@ -85,7 +85,7 @@ FAULT_CASES: Final[Mapping[str, FaultCase]] = {
     "the watch of jobs is refused as too old": reopening(
         AUTOSCALER, Fault(WATCHES_JOBS, ErrorResponse(410)), LISTS_JOBS
     ),
-    "the watch of jobs says that it is too old": reopening(
+    "the watch of jobs ends as too old": reopening(
         AUTOSCALER, Fault(WATCHES_JOBS, EndStream(after_lines=1, code=410)), LISTS_JOBS
     ),
     "history is forgotten while jobs are not watched": reopening(

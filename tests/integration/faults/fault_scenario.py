@@ -126,7 +126,7 @@ class FaultScenario(Scenario):
         return is_shown and is_at and is_whole and saved
 
     def now(self) -> Before:
-        """Remember where the job stands."""
+        """Note the state of the job."""
         return Before(
             len(self.seen.jobs), len(self.seen.profiles), len(self.seen.logs.runs(_JOB.name))
         )

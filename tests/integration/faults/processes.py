@@ -151,9 +151,9 @@ def _started(name: str, folder: Path, command: Sequence[str]) -> Process:
 def _wait_ready(name: str, port: int, folder: Path) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while not _is_ready(port):
-        said = (folder / f"{name}.log").read_text()
+        log = (folder / f"{name}.log").read_text()
         assert time.monotonic() < deadline, (
-            f"{name} is not ready after {_READY_SECONDS:.0f} s:\n{said}"
+            f"{name} is not ready after {_READY_SECONDS:.0f} s:\n{log}"
         )
         time.sleep(0.2)
 

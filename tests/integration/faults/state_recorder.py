@@ -29,7 +29,7 @@ class Recorder:
         self._api, self._stopping = api, threading.Event()
         self._open: dict[str, urllib3.BaseHTTPResponse] = {}
         watched: tuple[tuple[str, Callable[[Json], None]], ...] = (
-            (in_namespace(CORE, namespace, "pods"), self.logs.look),
+            (in_namespace(CORE, namespace, "pods"), self.logs.update),
             (in_namespace(KUBEFLOW, namespace, "tfjobs"), self.jobs.append),
             (in_namespace(OPTIMUS, namespace, "trainingprofiles"), self.profiles.append),
         )

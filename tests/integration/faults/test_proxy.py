@@ -40,27 +40,27 @@ CUT = (ConnectionError, http.client.HTTPException)
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers with what it was asked; a target that begins with /watch gets three lines, each when
+    """Answers with the request; a target that begins with /watch gets three lines, each when
     `more` allows it."""
 
     protocol_version = "HTTP/1.1"
     more = threading.Semaphore(0)
-    asked: list[Call]
+    received: list[Call]
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.asked.append(Call(self.command, self.path, body))
+        self.received.append(Call(self.command, self.path, body))
         self.send_response(200)
         if self.path.startswith("/watch"):
             self._watch()
             return
-        said = {
+        seen = {
             "method": self.command,
             "body": body.decode(),
             "headers": dict(self.headers),
             "shown": self._shown(),
         }
-        body = json.dumps(said).encode()
+        body = json.dumps(seen).encode()
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -107,7 +107,7 @@ class Quiet(ThreadingHTTPServer):
 
 @contextmanager
 def serving(context: ssl.SSLContext | None = None) -> Iterator[tuple[str, type[Echo]]]:
-    handler: type[Echo] = type("Handler", (Echo,), {"more": threading.Semaphore(0), "asked": []})
+    handler: type[Echo] = type("Handler", (Echo,), {"more": threading.Semaphore(0), "received": []})
     server = Quiet(("127.0.0.1", 0), handler)
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -185,7 +185,7 @@ def test_what_a_watch_brings_passes_line_by_line_as_it_comes(echo: Echoing) -> N
 
 
 @pytest.mark.parametrize(
-    ("effect", "asked", "status"),
+    ("effect", "received", "status"),
     [
         pytest.param(ErrorResponse(429, retry_after_seconds=7), 0, 0, id="instead of asking"),
         pytest.param(
@@ -194,7 +194,7 @@ def test_what_a_watch_brings_passes_line_by_line_as_it_comes(echo: Echoing) -> N
     ],
 )
 def test_an_error_is_answered(
-    echo: Echoing, effect: ErrorResponse, asked: int, status: int
+    echo: Echoing, effect: ErrorResponse, received: int, status: int
 ) -> None:
     proxy, handler = echo
     proxy.inject(Fault(ANY, effect))
@@ -207,25 +207,28 @@ def test_an_error_is_answered(
             "7",
             "TooManyRequests",
         )
-        assert (len(handler.asked), [each.status for each in proxy.calls]) == (asked, [status])
+        assert (len(handler.received), [each.status for each in proxy.calls]) == (
+            received,
+            [status],
+        )
         connection.request("GET", "/x")
         assert connection.getresponse().status == 200
 
 
 @pytest.mark.parametrize(
-    ("effect", "asked"),
+    ("effect", "received"),
     [
-        pytest.param(Cut(), 0, id="before the server was asked"),
+        pytest.param(Cut(), 0, id="before the server is called"),
         pytest.param(Cut(after_effect=True), 1, id="after the server has answered"),
         pytest.param(Hang(0.1), 0, id="after a silence"),
     ],
 )
-def test_the_connection_is_cut(echo: Echoing, effect: Effect, asked: int) -> None:
+def test_the_connection_is_cut(echo: Echoing, effect: Effect, received: int) -> None:
     proxy, handler = echo
     proxy.inject(Fault(ANY, effect))
     with pytest.raises(CUT):
         ask(proxy)
-    assert len(handler.asked) == asked
+    assert len(handler.received) == received
     assert proxy.is_spent
     assert ask(proxy)[0] == 200
 

@@ -42,7 +42,7 @@ class FakeCluster:
     day_offset: float = 0.0
     quota: int | None = None
     lingering_seconds: float = 0.0
-    """So long pods that were told to end still take their room."""
+    """So long pods that are being deleted still take their room."""
     writes: int = 0
     create_calls: int = 0
 

@@ -1,6 +1,6 @@
-"""A job that trains, and what the API server stores of it and of its pods.
+"""A fake training job, with its objects on the API server.
 
-Its training follows a stated law: loss = 1 / (0.5 k + 1) + 0.05 after k epochs of ten steps; its
+Its training is known: loss = 1 / (0.5 k + 1) + 0.05 after k epochs of ten steps; its
 speed is 1 / (2 / w + 0.1 w / p + 0.1).
 """
 
@@ -66,7 +66,7 @@ class FakeJob:
         return decode_job("TFJob", json.dumps(self.manifest).encode(), config=EligibilityConfig())
 
     def annotate(self, **annotations: str | None) -> None:
-        """Set what stands under optimus.dl/ (dashes as underscores), or take it away."""
+        """Set or remove annotations under optimus.dl/ (dashes as underscores)."""
         stored: dict[str, Any] = self.manifest["metadata"]["annotations"]
         for key, value in annotations.items():
             name = f"optimus.dl/{key.replace('_', '-')}"

@@ -23,7 +23,7 @@ from optimus.progress.pod_progress import PodState
 from optimus.progress.state import LogState
 from optimus.progress.types import LossPoint
 
-MEMORY = SavedState(
+SAVED = SavedState(
     LogState(
         run="r1",
         pods=[PodState("j-worker-0", Role.WORKER, 0, step=7)],
@@ -34,17 +34,17 @@ MEMORY = SavedState(
 
 
 def test_saved_state_is_one_word_and_is_restored() -> None:
-    word = pack(MEMORY)
-    assert word.isascii()
-    assert not set(word) & set(' \n"')
-    assert len(word) < 8_000
-    assert unpack(word, "ns/j", 100.0) == MEMORY
+    packed = pack(SAVED)
+    assert packed.isascii()
+    assert not set(packed) & set(' \n"')
+    assert len(packed) < 8_000
+    assert unpack(packed, "ns/j", 100.0) == SAVED
 
 
 def test_what_an_earlier_version_stored_is_read_whole() -> None:
     stored = json.loads(Path("tests/data/profiles/state.json").read_text())
-    word = b64encode(zlib.compress(json.dumps(stored).encode())).decode()
-    assert json.loads(zlib.decompress(b64decode(pack(unpack(word, "ns/j", 100.0))))) == stored
+    packed = b64encode(zlib.compress(json.dumps(stored).encode())).decode()
+    assert json.loads(zlib.decompress(b64decode(pack(unpack(packed, "ns/j", 100.0))))) == stored
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_fields_keep_the_names_that_stored_profiles_have() -> None:
 
 
 def test_no_restored_instant_lies_in_the_future() -> None:
-    assert unpack(pack(MEMORY), "ns/j", 40.0).record.measured_at == 40.0
+    assert unpack(pack(SAVED), "ns/j", 40.0).record.measured_at == 40.0
 
 
 @pytest.mark.parametrize(
-    "word",
+    "packed",
     [
         pytest.param("", id="nothing"),
         pytest.param("nonsense!", id="no base64"),
@@ -96,11 +96,11 @@ def test_no_restored_instant_lies_in_the_future() -> None:
         pytest.param(
             b64encode(zlib.compress(b'"' + b" " * 50_000_000 + b'"')).decode(), id="without end"
         ),
-        pytest.param(pack(MEMORY)[:-40], id="cut"),
+        pytest.param(pack(SAVED)[:-40], id="cut"),
     ],
 )
-def test_an_unreadable_state_is_dropped(word: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert unpack(word, "ns/j", 0.0) == SavedState()
+def test_an_unreadable_state_is_dropped(packed: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert unpack(packed, "ns/j", 0.0) == SavedState()
     assert "ns/j: saved state not readable" in caplog.text
 
 

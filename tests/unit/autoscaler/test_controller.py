@@ -223,11 +223,11 @@ def test_a_refused_event_is_retried_later_and_not_at_every_tick(
     cluster.submit(tf_job("typo", 1, 1, target_loss="low"))
     harness.run(20)
     assert (cluster.events, cluster.profiles) == ([], {})
-    cluster.refuses_reports, asked = False, cluster.create_calls
+    cluster.refuses_reports, create_calls = False, cluster.create_calls
     harness.run(80)
     assert cluster.reasons("typo").count("LeftAlone") == 1
     assert harness.status("typo").phase == "LeftAlone"
-    assert asked < 5
+    assert create_calls < 5
 
 
 def test_a_refused_status_is_not_retried_at_every_tick(

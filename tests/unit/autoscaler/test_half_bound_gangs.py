@@ -100,7 +100,7 @@ def test_a_half_bound_job_with_rescale_never_is_not_taken_back(
     "annotations", [{}, {"target_loss": "0.001", "rescale": "never"}], ids=["unmanaged", "never"]
 )
 @pytest.mark.parametrize(
-    ("running", "says"),
+    ("running", "advice"),
     [
         pytest.param(
             True, "those run on: make room for the others, or suspend", id="what runs, runs on"
@@ -117,7 +117,7 @@ def test_its_event_says_what_to_do(
     harness: ControllerHarness,
     annotations: dict[str, str],
     running: bool,
-    says: str,
+    advice: str,
 ) -> None:
     job = cluster.submit(tf_job("a", 1, 2, training_mode="sync", **annotations))
     cluster.pass_time(1)
@@ -126,4 +126,4 @@ def test_its_event_says_what_to_do(
     lose_last(job)
     harness.run(60)
     (message,) = [message for _, reason, message in cluster.events if reason == "HalfPlaced"]
-    assert says in message
+    assert advice in message

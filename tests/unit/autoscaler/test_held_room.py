@@ -46,10 +46,10 @@ def test_while_an_unmanaged_job_holds_its_room() -> None:
     job = submit(cluster, "a", 2, 2)
     harness.run(3)
     until_stopped(harness, job, workers=7)
-    cluster.submit(tf_job("stranger", 1, 2))
+    cluster.submit(tf_job("unmanaged", 1, 2))
     young = submit(cluster, "young", 1, 4)
     stays(harness, young, 30)
     assert not job.pods
-    del cluster.jobs["stranger"]
+    del cluster.jobs["unmanaged"]
     harness.run(2)
     assert job.pods

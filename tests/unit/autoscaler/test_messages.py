@@ -16,7 +16,7 @@ def measured(cluster: FakeCluster) -> FakeJob:
 
 
 def events(cluster: FakeCluster, reason: str) -> list[str]:
-    return [message for _, said, message in cluster.events if said == reason]
+    return [message for _, found, message in cluster.events if found == reason]
 
 
 def test_a_profiled_job_shows_its_counts(cluster: FakeCluster, harness: ControllerHarness) -> None:

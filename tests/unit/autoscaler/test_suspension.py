@@ -86,7 +86,7 @@ def test_a_suspension_waits_for_the_last_lines() -> None:
 def test_only_a_checkpoint_that_is_known_to_be_young_lets_a_job_be_suspended(
     reads: list[tuple[int, int]], suspended: bool
 ) -> None:
-    """Reads of the log and the newest line of each; odd ones tell of a checkpoint."""
+    """Reads of the log and the newest line of each; odd ones show a checkpoint."""
     cluster, state = moving("checkpoint")
     assert state.run is not None
     for read_at, at in reads:

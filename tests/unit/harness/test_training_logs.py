@@ -88,6 +88,6 @@ def test_a_log_is_read_line_by_line_where(
     readings: list[tuple[Json, Sequence[str]]], expected: list[str]
 ) -> None:
     book = TrainingLogs(Trainer(*readings), "space")
-    book.look(pod("a"))
+    book.update(pod("a"))
     book.finish(20)
     assert [each.lines for each in book.runs("job")] == [expected]

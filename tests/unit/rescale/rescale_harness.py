@@ -115,10 +115,10 @@ class RescaleHarness:
                 self.crash_if(fault)
                 return ProfileWritten(fault is None)
             case Observe():
-                pods = self.job.look_at_pods()
+                pods = self.job.observed_pods()
                 fault = self.called()
                 self.crash_if(fault)
-                return Observed(self.job.at, self.job.look(), pods) if fault is None else None
+                return Observed(self.job.at, self.job.observed(), pods) if fault is None else None
             case Suspend() | ResizeAndResume() | Unmark():
                 return self.patch(instruction)
             case End():
@@ -210,8 +210,8 @@ class RescaleHarness:
 
     def clear_up(self) -> None:
         """A job that its user resumes when all is over may still carry our mark: found by the next
-        look at all jobs."""
+        observation."""
         if not self.job.suspended and not self.job.finished:
-            self.state = adopt(self.job.look(), self.job.at)
+            self.state = adopt(self.job.observed(), self.job.at)
             self.ends.clear()
             self.settle()

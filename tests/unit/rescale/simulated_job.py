@@ -24,7 +24,7 @@ class SimulatedJob:
     """``room`` is how many pods can be placed; ``user_wants_suspension`` whether the user owns the
     suspension.
 
-    ``believed`` is what the operator's own copy of the job says: (run, counts) of the pods it makes
+    ``believed`` is the operator's own copy of the job: (run, counts) of the pods it makes
     until it has seen the next change. ``user_resumed`` is set once the user has ended a suspension
     that was ours. ``unwanted``: what the user has written since speaks against the rescale.
     """
@@ -109,7 +109,7 @@ class SimulatedJob:
             self.change()
 
     def user_resumes(self) -> None:
-        """Without a look at the annotation, and with enough patience for the old pods to be
+        """Without reading the annotation, and with enough patience for the old pods to be
         gone."""
         if self.suspended:
             self.user_resumed = self.mark is not None
@@ -153,12 +153,12 @@ class SimulatedJob:
         self.counts, self.suspended, self.mark = counts, False, None
         self.run += 1
 
-    def look(self) -> ObservedJob:
+    def observed(self) -> ObservedJob:
         ended = self.finished or self.failed
         version, confirmed = str(self.version), self.suspension_confirmed
         return ObservedJob(self.suspended, self.mark, confirmed, self.counts, version, ended)
 
-    def look_at_pods(self) -> ObservedPods:
+    def observed_pods(self) -> ObservedPods:
         started = [pod.role for pod in self.pods if pod.started and not pod.leaving]
         counts = Counts(started.count("ps"), started.count("worker"))
         return ObservedPods(len(self.pods), counts, counts)

@@ -22,7 +22,7 @@ def one_fault(at_call: int, fault: Fault) -> Iterator[Fault | None]:
 
 
 def run(harness: RescaleHarness, rounds: int = 60) -> RescaleHarness:
-    """Everybody does his part; faults and the user come as the harness was told."""
+    """Run all controllers; faults and the user's acts come as the harness has them."""
     for _ in range(rounds):
         if harness.over:
             break
