@@ -394,10 +394,7 @@ class NodeGroups:
             width = self.free.shape[1]
             self.free = np.concatenate([self.free, singles.reshape(len(singles), width)])
             self.sizes = np.append(self.sizes, np.ones(len(singles), dtype=np.int64))
-        self._admitted = (
-            self._groups_that_admit(request.ps),
-            self._groups_that_admit(request.workers),
-        )
+        self._admitted = [self._admitting(each) for each in (request.ps, request.workers)]
         self._known: dict[tuple[int, int], tuple[Mask, int]] = {}
 
     def _free_on(self, row: int) -> Vector:
@@ -408,7 +405,7 @@ class NodeGroups:
         admitted = classes is None or bool(classes[self.capacity.class_of(row)])
         return admitted and row not in replicas.excluded
 
-    def _groups_that_admit(self, replicas: Replicas) -> Mask | None:
+    def _admitting(self, replicas: Replicas) -> Mask | None:
         classes = self.capacity.admits(*replicas.constraints)
         if not len(self._singles):
             return classes
@@ -448,14 +445,12 @@ class NodeGroups:
         ``groups``."""
         if not self._apart:
             return self.capacity.first_rows_of(groups.tolist(), most)
-        classes, singles = (np.flatnonzero(each) for each in self._parts(groups))
+        is_class = groups < self._classes
+        classes, singles = np.flatnonzero(is_class), np.flatnonzero(~is_class)
         found = self.capacity.first_rows_of(groups[classes].tolist(), most + len(self._apart))
         kept = ~np.isin(found[0], self._apart)
         rows = np.append(found[0][kept], self._singles[groups[singles] - self._classes])
         return rows, np.append(classes[found[1][kept]], singles)
-
-    def _parts(self, groups: Integers) -> tuple[Mask, Mask]:
-        return groups < self._classes, groups >= self._classes
 
     def dominant_free(self, free: Integers) -> Integers:
         """The column of the gang's dominant resource, by which nodes are preferred."""
@@ -468,10 +463,9 @@ class NodeGroups:
         ps, workers = self.request.ps, self.request.workers
         groups = np.flatnonzero(self.can_hold(1, 0)[0] | self.can_hold(0, 1)[0])
         rows, which = self.first_rows(groups, ps.total + workers.total)
+        width = self.free.shape[1]
         bound = np.array([self._free_on(row) for row in self.bound], dtype=np.int64)
-        free = np.concatenate(
-            [bound.reshape(len(bound), self.free.shape[1]), self.free[groups][which]]
-        )
+        free = np.append(bound.reshape(len(bound), width), self.free[groups][which], axis=0)
         rows = np.append(np.array(self.bound, dtype=np.int64), rows)
         order = np.lexsort((rows, -self.dominant_free(free)))
         columns = []

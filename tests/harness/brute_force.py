@@ -13,7 +13,7 @@ from typing import TypeAlias
 Amounts: TypeAlias = Mapping[str, int]
 """Resource name to amount: cpu in millicores, memory in bytes, pods."""
 
-Deal: TypeAlias = dict[str, tuple[int, int]]
+EvenSpread: TypeAlias = dict[str, tuple[int, int]]
 """Node to (PSs, workers) on it."""
 
 Observed: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -36,25 +36,24 @@ def fewest_servers(demand: Demand, free: Mapping[str, Amounts]) -> int | None:
     """Return the smallest number of servers that holds the job evenly; None where no number
     does."""
     for servers in range(1, min(len(free), demand.ps + demand.workers) + 1):
-        if any(True for _ in even_deals(demand, free, servers)):
+        if any(True for _ in even_spreads(demand, free, servers)):
             return servers
     return None
 
 
-def even_deals(demand: Demand, free: Mapping[str, Amounts], servers: int) -> Iterator[Deal]:
-    """Yield every even way to deal the job over exactly so many servers that leaves its fixed pods
-    a place."""
+def even_spreads(demand: Demand, free: Mapping[str, Amounts], servers: int) -> Iterator[EvenSpread]:
+    """Yield every even spread over so many servers that leaves the fixed pods a node."""
     for chosen in combinations(sorted(free), servers):
         for ps in _even_counts(demand.ps, chosen):
             for workers in _even_counts(demand.workers, chosen):
-                deal = {node: (ps[node], workers[node]) for node in chosen}
-                left = _after(demand, free, deal)
+                spread = {node: (ps[node], workers[node]) for node in chosen}
+                left = _after(demand, free, spread)
                 if (
                     left is not None
-                    and all(sum(counts) for counts in deal.values())
-                    and _seated(demand, left)
+                    and all(sum(counts) for counts in spread.values())
+                    and _fixed_pods_fit(demand, left)
                 ):
-                    yield deal
+                    yield spread
 
 
 def complaints(demand: Demand, free: Mapping[str, Amounts], observed: Observed) -> list[str]:
@@ -85,25 +84,25 @@ def _even_counts(total: int, nodes: Sequence[str]) -> Iterator[dict[str, int]]:
 
 
 def _after(
-    demand: Demand, free: Mapping[str, Amounts], deal: Deal
+    demand: Demand, free: Mapping[str, Amounts], spread: EvenSpread
 ) -> dict[str, dict[str, int]] | None:
     """Return what is left of every node, or None where one of them would hold too much."""
     left = {node: dict(amounts) for node, amounts in free.items()}
-    for node, (ps, workers) in deal.items():
+    for node, (ps, workers) in spread.items():
         left[node] = _left_on(demand, free[node], {"ps": ps, "worker": workers})
         if min(left[node].values()) < 0:
             return None
     return left
 
 
-def _seated(demand: Demand, left: Mapping[str, Mapping[str, int]]) -> bool:
+def _fixed_pods_fit(demand: Demand, left: Mapping[str, Mapping[str, int]]) -> bool:
     """Whether every fixed pod finds a place in what is left, on any node."""
-    return _seat(
+    return _all_fit(
         [requests_of for count, requests_of in demand.fixed.values() for _ in range(count)], left
     )
 
 
-def _seat(requests_of: list[Amounts], left: Mapping[str, Mapping[str, int]]) -> bool:
+def _all_fit(requests_of: list[Amounts], left: Mapping[str, Mapping[str, int]]) -> bool:
     if not requests_of:
         return True
     first, rest = requests_of[0], requests_of[1:]
@@ -112,7 +111,7 @@ def _seat(requests_of: list[Amounts], left: Mapping[str, Mapping[str, int]]) -> 
             taken = {
                 resource: amounts.get(resource, 0) - first.get(resource, 0) for resource in amounts
             }
-            if _seat(rest, {**left, node: taken}):
+            if _all_fit(rest, {**left, node: taken}):
                 return True
     return False
 

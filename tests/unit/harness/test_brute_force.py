@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness.brute_force import Demand, Observed, complaints, even_deals, fewest_servers
+from tests.harness.brute_force import Demand, Observed, complaints, even_spreads, fewest_servers
 
 ONE_CPU = {"cpu": 1000}
 Free = dict[str, dict[str, int]]
@@ -61,7 +61,7 @@ def test_the_fewest_servers(wanted: Demand, free: Free, servers: int | None) -> 
 
 
 def test_every_even_deal_is_tried_and_no_other() -> None:
-    deals = list(even_deals(demand(1, 2), room(9000, 9000), 2))
+    deals = list(even_spreads(demand(1, 2), room(9000, 9000), 2))
     assert sorted(map(str, deals)) == [
         "{'n1': (0, 1), 'n2': (1, 1)}",
         "{'n1': (1, 1), 'n2': (0, 1)}",

@@ -1,5 +1,4 @@
-"""Whole jobs on a capacity, where alike nodes are counted together, against the same rules node by
-node."""
+"""Whole jobs and gangs on one index, which stays in order while jobs come and go."""
 
 from collections import Counter
 from dataclasses import replace
@@ -47,7 +46,7 @@ specs = st.builds(ReplicaSpec, amounts, constraints)
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    """Nodes of a few kinds, of which there may be several; some are overcommitted, some tainted."""
+    """A few classes of nodes; some are overcommitted, some tainted."""
     nodes: list[Node] = []
     free: dict[str, Resources] = {}
     for _ in range(draw(st.integers(1, 4))):
@@ -104,7 +103,7 @@ def placed_as_job(
 @every_rule
 @settings(max_examples=300, deadline=None)
 @given(job=jobs(), cluster=clusters())
-def test_a_job_goes_where_it_goes_node_by_node(
+def test_a_whole_job_is_placed_as_its_gang_is(
     rule: PlacementRule, job: Job, cluster: Cluster
 ) -> None:
     assert placed_as_job(rule, job, Capacity(*cluster)) == placed_as_gang(rule, job, cluster)
@@ -113,7 +112,7 @@ def test_a_job_goes_where_it_goes_node_by_node(
 @every_rule
 @settings(max_examples=100, deadline=None)
 @given(several=st.lists(jobs(), min_size=1, max_size=6), cluster=clusters())
-def test_one_job_after_the_other_too_and_the_room_is_theirs(
+def test_jobs_in_sequence_take_what_they_are_placed_on(
     rule: PlacementRule, several: list[Job], cluster: Cluster
 ) -> None:
     nodes, free = cluster
@@ -141,7 +140,7 @@ def test_one_job_after_the_other_too_and_the_room_is_theirs(
 @every_rule
 @settings(max_examples=100, deadline=None)
 @given(first=jobs(), second=jobs(), cluster=clusters())
-def test_what_is_taken_back_was_never_taken(
+def test_undo_restores_the_index(
     rule: PlacementRule, first: Job, second: Job, cluster: Cluster
 ) -> None:
     capacity = Capacity(*cluster)
@@ -161,7 +160,7 @@ def test_what_is_taken_back_was_never_taken(
     turns=st.lists(st.integers(0, 3), max_size=12),
     cluster=clusters(),
 )
-def test_jobs_come_and_go(
+def test_an_index_with_a_history_answers_like_a_new_one(
     rule: PlacementRule, several: list[Job], turns: list[int], cluster: Cluster
 ) -> None:
     """An index that was taken from and given back to answers like one made of what is free now."""
@@ -211,7 +210,7 @@ def assert_is_in_order(capacity: Capacity) -> None:
     workers=st.integers(1, 30),
     cpus=st.tuples(st.integers(1, 4), st.integers(1, 3)),
 )
-def test_many_alike_nodes_hold_a_job_on_the_fewest_servers_evenly(
+def test_a_job_on_many_equal_nodes_is_spread_evenly(
     ps: int, workers: int, cpus: tuple[int, int]
 ) -> None:
     room = Resources(cpu=16)
@@ -230,7 +229,7 @@ def test_many_alike_nodes_hold_a_job_on_the_fewest_servers_evenly(
     assert {capacity.nodes[row].name: (p, w) for row, p, w in assignment.servers} == spread
 
 
-def test_nodes_that_ask_for_tolerations_are_told_apart_when_somebody_first_asks() -> None:
+def test_tainted_nodes_become_a_class_of_their_own_at_the_first_question() -> None:
     nodes = [
         Node(f"n{at}", Resources(cpu=4), taints=(Taint("dedicated"),) if at == 2 else ())
         for at in range(4)
@@ -269,9 +268,7 @@ def _job() -> Job:
     )
 
 
-def test_an_even_deal_is_not_passed_over_for_fewer_servers_that_a_chief_is_seated_on_first() -> (
-    None
-):
+def test_an_even_spread_comes_before_fewer_servers_around_a_chief_placed_first() -> None:
     """Found at random: an uneven plan needs three servers beside the one that the chief is on, an
     even one four."""
     room = {"a1": (1, 2), "a2": (1, 2), "a3": (1, 2), "b1": (3, 2), "b2": (6, 1)}

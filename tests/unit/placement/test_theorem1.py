@@ -47,10 +47,10 @@ def test_no_smaller_number_of_servers_holds_the_job_evenly(
 
 
 def together(gang: Gang) -> int:
-    """Over how many servers at most the gang can be dealt evenly with some PS beside a worker, if
+    """Over how many servers at most the gang can be spread evenly with some PS beside a worker, if
     it has both."""
-    kinds = {member.role for member in gang.members}
-    return len(gang.members) - (len(kinds) > 1)
+    roles = {member.role for member in gang.members}
+    return len(gang.members) - (len(roles) > 1)
 
 
 @settings(max_examples=400, deadline=None)
@@ -114,19 +114,19 @@ def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(
             {"a": 5, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1},
             gang_of(3, 3),
             {"a": (1, 1), "b": (1, 0), "c": (1, 0), "d": (0, 1), "e": (0, 1)},
-            id="an even deal that puts a PS beside a worker comes before fewer servers",
+            id="an even spread that puts a PS beside a worker comes before fewer servers",
         ),
         pytest.param(
             {"a": 4, "b": 4, "c": 4},
             gang_of(1, 4, ps_cpu=3),
             {"a": (1, 1), "b": (0, 2), "c": (0, 1)},
-            id="fewer PSs than servers: dealt evenly all the same",
+            id="fewer PSs than servers: spread evenly all the same",
         ),
         pytest.param(
             {"a": 4, "b": 4, "c": 4},
             gang_of(0, 6),
             {"a": (0, 3), "b": (0, 3)},
-            id="a job without PSs is dealt evenly too",
+            id="a job without PSs is spread evenly too",
         ),
     ],
 )
