@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
 
 from extender.feasibility import Feasibility
 from extender.gang_membership import ObservedGang, gang_counts
@@ -36,8 +35,6 @@ from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
 
-NEVER: Final = float("-inf")
-
 
 @dataclass(frozen=True, slots=True)
 class PendingNomination:
@@ -46,7 +43,7 @@ class PendingNomination:
     pod: Pod
     node: str
     answered_at: float
-    """When kube-scheduler was last answered so (monotonic), or ``NEVER``."""
+    """When kube-scheduler was last answered so (monotonic), or minus infinity."""
 
 
 def read_clocks() -> Instant:
@@ -327,7 +324,7 @@ class Planner:
                 for held in self.reservations.ledger.of_job(job_uid):
                     pod = pods.get(held.replica)
                     if pod is not None:
-                        answered_at = self._answered_at.get(pod.uid, NEVER)
+                        answered_at = self._answered_at.get(pod.uid, float("-inf"))
                         found.append(PendingNomination(pod, held.node, answered_at))
             return tuple(found)
 
