@@ -110,8 +110,7 @@ def _seconds_of_reference(jobs: int, nodes: int) -> float:
 
 
 def draw_jobs(count: int) -> tuple[list[Job], dict[str, TrainingProgress]]:
-    """Running jobs with the amounts of ``benchmarks.allocation``, and what is known of each, by
-    UID."""
+    """Running jobs with the amounts of ``benchmarks.allocation``, and their progress by UID."""
     rng = np.random.default_rng(1)
     jobs, progress = [], {}
     for number, candidate in enumerate(drawn(count)):
@@ -137,8 +136,7 @@ def _uid(replica: ReplicaId) -> str:
 
 
 def carried_out(jobs: Sequence[Job], plan: IntervalPlan) -> list[Job]:
-    """The jobs at the counts that were decided, those that ask for most first: what is large is
-    placed first."""
+    """The jobs at the counts decided, large ones first: what is large is placed first."""
     counts = {each.uid: each.counts for each in plan.decisions}
     there = [replace(job, counts=counts[job.uid]) for job in jobs]
     return sorted(there, key=lambda job: -sum(job.counts))

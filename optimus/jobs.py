@@ -106,8 +106,7 @@ class TargetLoss:
 
 @dataclass(frozen=True, slots=True)
 class ConvergenceThreshold:
-    """Done when the loss, divided by its largest value, falls by less than ``fraction`` an epoch,
-    for several epochs.
+    """Done when, for several epochs, the loss falls by less than ``fraction`` of its largest value.
 
     Optimus, section 2, leaves open of what the threshold is a fraction; here it is of the largest
     loss."""
@@ -226,8 +225,7 @@ class Job:
         return self.goal is not None and self.left_alone is None
 
     def demand(self, counts: Counts | None = None) -> Resources:
-        """What the whole job asks for at ``counts`` (its own when not given), fixed roles
-        included."""
+        """What the whole job asks for, fixed roles included, at ``counts`` (default: its own)."""
         ps, workers = counts or self.counts
         fixed = total(role.spec.resources * role.count for role in self.fixed)
         return self.ps.resources * ps + self.worker.resources * workers + fixed

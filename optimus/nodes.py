@@ -26,8 +26,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node: what it can hold in all, its labels and taints; ``cordoned`` is
-    ``spec.unschedulable``."""
+    """A node: allocatable resources, labels, taints; ``cordoned`` is ``spec.unschedulable``."""
 
     name: str
     allocatable: Resources = NONE

@@ -69,8 +69,7 @@ class Resources(Mapping[str, int]):
         return tuple(name for name, amount in self._amounts.items() if amount > free[name])
 
     def dominant(self, capacity: "Resources") -> tuple[str, float]:
-        """The resource with the largest share of ``capacity``, and that share (Optimus, section
-        4.1).
+        """The resource with the largest share of ``capacity``, and that share (section 4.1).
 
         A resource of which the capacity is zero has an infinite share. Nothing asked for gives ("",
         0.0)."""

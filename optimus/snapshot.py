@@ -27,8 +27,7 @@ class ReplicaId:
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """A pod that occupies room on a node; ``replica`` is ``None`` where no TFJob or MXJob controls
-    it.
+    """A pod bound to a node; ``replica`` is ``None`` where no TFJob or MXJob controls it.
 
     ``leaving`` is a pod being deleted: its room is not free yet, and it does not count as placed.
     """

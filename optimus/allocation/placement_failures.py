@@ -20,8 +20,7 @@ _LEAST_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PlacementFailure:
-    """A job that left ``before`` found no place for ``counts``: known at ``at``, seconds since the
-    epoch, UTC.
+    """A job that left ``before`` found no place for ``counts``; ``at`` in seconds since the epoch.
 
     It had waited ``waited_seconds`` for one. ``lifted``: the nodes have changed since, the counts
     may be tried again."""
@@ -48,8 +47,7 @@ PlacementFailures = tuple[PlacementFailure, ...]
 def recent_failures(
     failures: Sequence[PlacementFailure], at: float, *, lifted: bool = False
 ) -> PlacementFailures:
-    """Those that still count at an instant: the newest few of a day; ``lifted``: the nodes have
-    changed."""
+    """The newest few of the last day; ``lifted``: the nodes have changed since."""
     young = [each for each in failures if at - each.at < _KEPT_SECONDS][-_MOST:]
     return tuple(replace(each, lifted=lifted or each.lifted) for each in young)
 
@@ -63,8 +61,7 @@ def why_excluded(failures: Sequence[PlacementFailure], counts: Counts) -> str | 
 
 
 def why_backing_off(failures: Sequence[PlacementFailure], at: float) -> str | None:
-    """A sentence on why the job is not moved for its own good at an instant; ``None`` if it may
-    be."""
+    """A sentence on why the job does not grow at an instant; ``None`` if it may."""
     if not failures:
         return None
     last = failures[-1]

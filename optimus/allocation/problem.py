@@ -101,8 +101,7 @@ class AllocationProblem:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Counts by job UID; a job without an entry does not fit even at its minimum. ``reasons`` are
-    sentences."""
+    """Counts and reasons by job UID; a job without counts does not fit even at its minimum."""
 
     counts: Mapping[str, Counts] = field(default_factory=lambda: MappingProxyType({}))
     reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -134,8 +133,7 @@ LEAST_SHARE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demands:
-    """``ps``, ``workers``, ``fixed``: amounts of one PS, one worker and the fixed roles, shape
-    (jobs, columns).
+    """Amounts of one PS, one worker and the fixed roles of each job, shape (jobs, columns).
 
     ``capacity`` are the real resources' totals; the columns behind them are slots, ``names`` says
     for what."""
@@ -187,8 +185,7 @@ class Demands:
         return np.asarray(self.ps * ps[:, None] + self.workers * workers[:, None] + self.fixed)
 
     def shares(self, amounts: Amounts) -> NDArray[np.float64]:
-        """The share of the cluster's capacity of each row's dominant resource; infinite where there
-        is no capacity."""
+        """Each row's dominant share of the capacity; infinite where there is no capacity."""
         real = amounts[..., : len(self.capacity)]
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = np.where(self.capacity > 0, real / self.capacity, np.inf)

@@ -69,8 +69,7 @@ class TableForecast(Forecast):
     def stacked(
         cls, forecasts: Sequence["TableForecast"]
     ) -> Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]:
-        """The same for many jobs at once, each by its row (see
-        ``optimus.allocation.remaining_time``)."""
+        """The same for many jobs at once, each by its row (``optimus.allocation.problem``)."""
         steps = np.array([each.remaining_steps for each in forecasts], dtype=np.float64)
         shared, fixed, link, worker, server = np.array(
             [each.speed.terms for each in forecasts], dtype=np.float64
@@ -93,8 +92,7 @@ class TableForecast(Forecast):
 
 
 def read_job_table(file: Path, node: Resources) -> tuple[Candidate, ...]:
-    """The jobs of a file, each task of which fits on one such node; raises ``BadInput`` for the
-    first that is wrong."""
+    """The jobs of a file; raises ``BadInput`` for the first that is wrong or fits no such node."""
     jobs: list[Candidate] = []
     lines: dict[str, int] = {}
     known: dict[Resources, Resources] = {}

@@ -59,8 +59,9 @@ def decide_after_profiling(view: JobView, decision: Decision, config: ProfilingR
 def may_skip_checkpoint(
     job: Job, history: JobHistory, progress: TrainingProgress, at: float, config: ProfilingRules
 ) -> bool:
-    """Whether a job that leaves the counts of its last profiling run may restart without a
-    checkpoint: its log shows none, and no more is lost than a profiling run may lose."""
+    """Whether the job may leave its last profiling run without a checkpoint.
+
+    Its log shows none, and no more is lost than a profiling run may lose."""
     moved_at = history.measured_at
     is_short = moved_at is not None and at - moved_at < config.trained_limit_seconds
     return (

@@ -113,11 +113,7 @@ def _joined(allocations: Sequence[Allocation]) -> Allocation:
 
 
 def _settle_waiting(
-    share: Share,
-    starting: StartingJobs,
-    allocation: Allocation,
-    settlement: Settlement,
-    at: float,
+    share: Share, starting: StartingJobs, allocation: Allocation, settlement: Settlement, at: float
 ) -> None:
     for job in share.placed:
         settlement.decide(job, job.counts, f"there is room for its {job.counts}")

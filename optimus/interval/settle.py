@@ -205,8 +205,7 @@ def placed_reason(job: Classified, counts: Counts) -> str:
 def trims(
     seconds: Callable[[Counts], float | None], wanted: Counts, goal: Counts
 ) -> Iterator[Counts]:
-    """From what was wanted towards the goal, one task at a time, the least useful first; neither
-    end is among them."""
+    """The counts between wanted and goal, one task at a time, the least useful first."""
     counts = wanted
     while counts != goal:
         nearer = []

@@ -38,8 +38,7 @@ class Pool:
     def room(
         self, plan: CapacityPlan, holders: Iterable[str] = ()
     ) -> tuple[Resources, Mapping[Resources, int]]:
-        """What is free in the pool, with what the jobs with these UIDs hold there; and how it is
-        spread: what is free on a node, and the number of such nodes."""
+        """Room that is free or held by these jobs (UIDs), and the number of nodes by their part."""
         capacity = plan.capacity
         rows = [capacity.row_of[node.name] for node in self.nodes]
         free = {row: capacity.free[row] for row in rows}

@@ -135,8 +135,7 @@ class Strategies:
 
 @dataclass(frozen=True, slots=True)
 class IntervalInput:
-    """What an interval is planned on. ``progress`` and ``history`` are by job UID; a job without an
-    entry has none."""
+    """What an interval is planned on; progress and history by job UID, none without an entry."""
 
     snapshot: ClusterSnapshot
     progress: Mapping[str, TrainingProgress] = field(default_factory=lambda: MappingProxyType({}))

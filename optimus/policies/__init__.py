@@ -1,5 +1,4 @@
-"""The rules that allocate, one module each, named as in the literature; this is the table of their
-names."""
+"""The allocation policies by name, one module each, named as in the literature."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

@@ -1,5 +1,4 @@
-"""Dominant resource fairness (NSDI 2011), as Optimus compares itself with it (EuroSys 2018, section
-6.1).
+"""Dominant resource fairness (NSDI 2011), as Optimus compares itself with it (section 6.1).
 
 PSs and workers grow one to one, work-conserving: again and again the job with the smallest dominant
 share of the cluster gets one PS and one worker more, until nothing more fits. Forecasts are not

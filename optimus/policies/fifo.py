@@ -1,5 +1,4 @@
-"""First in, first out: every job keeps the counts its user asked for, the oldest first while there
-is room."""
+"""First in, first out: the user's own counts, the oldest job first while it fits."""
 
 from dataclasses import dataclass
 from typing import ClassVar

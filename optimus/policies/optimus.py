@@ -1,5 +1,4 @@
-"""The allocation of Optimus (EuroSys 2018, section 4.1), with the repairs that its own text calls
-for.
+"""The allocation of Optimus (EuroSys 2018, section 4.1), with the repairs that its text calls for.
 
 Every candidate starts at its minimum. Then, again and again, the job whose next step saves the most
 remaining time per dominant share of the cluster gets it, until nothing fits or nothing helps. Apart
@@ -58,8 +57,7 @@ class OptimusPolicy:
     """The most PSs, or workers, of one job where its user names no maximum and the room none."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
-        """Counts for every candidate whose minimum fits; the same answer whatever the candidates'
-        order."""
+        """Counts for every candidate whose minimum fits, whatever the candidates' order."""
         baseline = start_at_minimum(problem, max_per_role=self.max_per_role)
         rule = _GainPerShare(baseline.seconds(), self.min_gain_fraction, _blocks(self.look_ahead))
         growth = baseline.grow(rule)
@@ -140,8 +138,7 @@ class _GainPerShare:
     def _further(
         self, state: GrowthState, now: Seconds, stuck: Counted
     ) -> tuple[GrowthState, Seconds, NDArray[np.bool_]]:
-        """Some rows against all blocks: what each block saves, and whether it is allowed and worth
-        it but for room."""
+        """What each block saves each of these rows, and whether it is worth it but for room."""
         wide = GrowthState(
             state.jobs,
             state.rows[stuck, None],

@@ -1,5 +1,4 @@
-"""Shortest remaining time first, a baseline of the papers that compare themselves with Optimus
-(DL2, section 6.1).
+"""Shortest remaining time first, a baseline of later papers (DL2, section 6.1).
 
 Jobs in ascending order of their remaining time at their minimum: each is admitted in this order,
 running jobs first, and then, in the same order, grows by one PS and one worker as long as its

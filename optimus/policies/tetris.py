@@ -1,5 +1,4 @@
-"""Tetris (SIGCOMM 2014), as Optimus compares itself with it (EuroSys 2018, section 6.1): short and
-small jobs first.
+"""Tetris (SIGCOMM 2014), as Optimus compares itself with it (section 6.1): short, small jobs first.
 
 The score of a job is its alignment less its remaining work. Alignment is the dot product of what
 one PS and one worker ask for and of the room, both as shares of capacity. Remaining work is the

@@ -1,5 +1,4 @@
-"""Small clusters for the tests of an interval: jobs with a speed of known coefficients on nodes of
-given room."""
+"""Small clusters: nodes, jobs, and forecasts of known coefficients."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -24,8 +24,7 @@ HERE = ["node-00"] * 20
 
 @dataclass
 class Scene:
-    """A cluster: jobs with the nodes of their pods (none: it waits), and what is known of their
-    future."""
+    """A cluster: jobs with the nodes of their pods (none: it waits), and their forecasts."""
 
     jobs: list[tuple[Job, list[str]]]
     known: dict[str, Forecast] = field(default_factory=dict)

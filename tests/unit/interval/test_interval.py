@@ -48,8 +48,7 @@ def test_a_cordoned_node_is_no_room() -> None:
 
 
 def beside_a_wide_one(count: int, cores: int) -> dict[str, Decision]:
-    """Job ``a``, with much to do and workers of 3 cores, and job ``b``, with tasks of one, on so
-    many nodes."""
+    """Job ``a`` with workers of 3 cores and job ``b`` with tasks of one, on so many nodes."""
     wide = ReplicaSpec(Resources(cpu=3000))
     a, b = replace(job("a"), worker=wide), job("b")
     pods = [
@@ -227,8 +226,7 @@ def test_the_order_of_input_does_not_matter(scene: Scene, data: st.DataObject) -
 
 @given(scene=scenes())
 def test_all_that_is_decided_fits_at_once(scene: Scene) -> None:
-    """Place every job that takes room after the plan, in the order in which the plan would:
-    everyone has a place."""
+    """All that the jobs hold after the plan is no more than the cluster has."""
     decided = scene.decisions()
     total_cores = sum(node.allocatable["cpu"] for node in scene.nodes)
     used = 0
@@ -268,8 +266,7 @@ def test_nobody_is_moved_who_may_not_be(scene: Scene) -> None:
 
 @given(scene=scenes())
 def test_shrinking_is_for_somebody(scene: Scene) -> None:
-    """With nobody waiting, nobody growing and no bounds moved, no running job is made smaller or
-    slower."""
+    """No running job shrinks unless another takes its room, its bounds moved, or it gets faster."""
     decided = scene.decisions()
     for each, where in scene.jobs:
         decision = decided.get(each.key.name)

@@ -106,8 +106,7 @@ NODES = st.lists(
 def test_a_pool_is_what_hangs_together(
     constraints: Sequence[NodeConstraints], found: Sequence[Node]
 ) -> None:
-    """The slow way: two jobs are in one pool if a chain of nodes that admit both of two jobs leads
-    there."""
+    """Oracle: two jobs share a pool if a chain of nodes that admit two jobs each connects them."""
     there = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
     jobs = [kept_to(job(str(index)), each) for index, each in enumerate(constraints)]
     classified = [

@@ -123,8 +123,7 @@ def test_what_is_left_in_pieces_is_handed_out_task_by_task() -> None:
 
 
 def test_no_task_is_promised_to_nodes_that_are_all_too_small_for_it() -> None:
-    """Eight GPUs in all, and no node with two: the sum of the room would hold four workers, the
-    nodes hold none."""
+    """Eight GPUs in all, one a node: the sum would hold four workers of two, the nodes none."""
     gpus = [Node(f"n{at}", Resources({"cpu": 8000, "gpu": 1})) for at in range(8)]
     pair = candidate("pair", worker=Resources({"cpu": 1000, "gpu": 2}))
     single = candidate("single", worker=Resources({"cpu": 1000, "gpu": 1}))
@@ -142,8 +141,7 @@ def test_cordoned_nodes_get_nothing() -> None:
 
 
 def test_a_job_that_only_a_part_would_be_added_to_stays_where_it_is() -> None:
-    """Found at random: placed anew, beside what others had added meanwhile, it found no place any
-    more."""
+    """Found by hypothesis: placed anew, beside what others had added, it no longer fitted."""
     speed, seconds = PaperSpeed(1.0, 1.0, 0.0, 0.03125, 0.03125), 10.0
     asks = [(500, 0, 1), (500, 0, 1), (500, 1, 1), (1000, 1, 2), (2000, 0, 1)]
     several = [

@@ -1,5 +1,4 @@
-"""One job's life under real forecasts: measured, grown, made smaller for a second job, grown again
-when that ends.
+"""One job under real forecasts: measured, grown, shrunk for a second job, grown again.
 
 A virtual cluster with jobs of known speed and loss; the models see only what a log would tell.
 """

@@ -5,11 +5,7 @@ from hypothesis import strategies as st
 from optimus.allocation import AllocationProblem
 from optimus.jobs import CountBounds
 from optimus.resources import Resources
-from tests.unit.policies.problems import (
-    PaperSpeed,
-    candidate,
-    problem,
-)
+from tests.unit.policies.problems import PaperSpeed, candidate, problem
 
 speeds = st.builds(
     PaperSpeed,

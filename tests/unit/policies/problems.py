@@ -66,8 +66,7 @@ def problem(room: Resources, *candidates: Candidate) -> AllocationProblem:
 
 
 def authors_problem(jobs: int, nodes: int, gpus: int = 0) -> AllocationProblem:
-    """The inputs on which the program of the paper's authors was run, drawn in the same order from
-    the same seed."""
+    """The inputs of the authors' program, drawn in the same order from the same seed."""
     draw = random.Random(9973 + jobs)
     candidates = []
     for index in range(jobs):

@@ -1,5 +1,4 @@
-"""What Optimus is compared with: fair shares, the user's own counts, the shortest job, the best
-packing."""
+"""The baselines: fair shares, own counts, shortest job first, packing."""
 
 import pytest
 
@@ -7,10 +6,7 @@ from optimus.jobs import Counts
 from optimus.policies import POLICIES
 from optimus.policies.tetris import TetrisPolicy
 from optimus.resources import Resources
-from tests.unit.policies.problems import (
-    candidate,
-    problem,
-)
+from tests.unit.policies.problems import candidate, problem
 
 
 def test_drf_gives_equal_shares_in_pairs() -> None:

@@ -1,5 +1,4 @@
-"""The product's policy: its slow version, single jobs, steps of several tasks, and how near the
-best it comes."""
+"""The policy ``optimus``: its oracle, single jobs, blocks of tasks, distance from the optimum."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -18,12 +17,7 @@ from optimus.policies.optimus import OptimusPolicy
 from optimus.policies.optimus_paper import OptimusPaperPolicy
 from optimus.resources import NONE, Resources
 from tests.unit.policies.drawn import problems, speeds
-from tests.unit.policies.problems import (
-    PaperSpeed,
-    candidate,
-    objective,
-    problem,
-)
+from tests.unit.policies.problems import PaperSpeed, candidate, objective, problem
 
 
 def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Counts]:

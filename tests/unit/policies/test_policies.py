@@ -14,13 +14,7 @@ from optimus.policies import POLICIES
 from optimus.policies.optimus import OptimusPolicy
 from optimus.resources import Resources
 from tests.unit.policies.drawn import problems
-from tests.unit.policies.problems import (
-    PaperSpeed,
-    authors_problem,
-    candidate,
-    problem,
-    used,
-)
+from tests.unit.policies.problems import PaperSpeed, authors_problem, candidate, problem, used
 
 every_policy = pytest.mark.parametrize(
     "policy", [make() for make in POLICIES.values()], ids=list(POLICIES)
@@ -105,12 +99,10 @@ def as_table(each: Candidate) -> TableForecast:
 def test_what_is_kept_back_is_kept_from_growth_and_not_from_the_least() -> None:
     given_problem = problem(Resources(cpu=10000), candidate("a"), candidate("b"))
     assert used(
-        given_problem,
-        OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=4000))),
+        given_problem, OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=4000)))
     ) == (Resources(cpu=6000))
     assert used(
-        given_problem,
-        OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=9000))),
+        given_problem, OptimusPolicy().allocate(replace(given_problem, reserve=Resources(cpu=9000)))
     ) == (Resources(cpu=4000))
 
 

@@ -1,5 +1,4 @@
-"""Which nodes admit which replicas: kube-scheduler's rules on cordons, taints, selectors and
-affinity."""
+"""Node admission as in kube-scheduler: cordons, taints, selectors, affinity."""
 
 import pytest
 
