@@ -13,15 +13,15 @@ from benchmarks.paper_evaluation import with_dots
 from optimus.simulator.paper.evaluation import (
     CAUSES,
     SETTINGS,
-    allocation_ways,
-    assignment_ways,
+    allocation_setups,
+    assignment_setups,
     compare,
-    evaluation_ways,
-    placement_ways,
+    evaluation_setups,
+    placement_setups,
     with_shared_links,
 )
 from optimus.simulator.paper.published import ALLOCATION_ONLY, EVALUATION, PLACEMENT_ONLY, Ratios
-from optimus.simulator.paper.report import absolute, told
+from optimus.simulator.paper.report import absolute, ratios_to_first
 from optimus.simulator.paper.setups import looking_past_plateaus
 
 _PLACED_BY = {"spread": "drf", "pack": "tetris"}
@@ -52,23 +52,25 @@ def main() -> None:
 def ablation(seeds: range) -> dict[str, object]:
     """One part of the paper's system exchanged at a time."""
     testbed = SETTINGS["testbed"]
-    allocation = compare(testbed, allocation_ways(), seeds, with_dots)
-    assignment = compare(testbed, assignment_ways(), seeds, with_dots)
+    allocation = compare(testbed, allocation_setups(), seeds, with_dots)
+    assignment = compare(testbed, assignment_setups(), seeds, with_dots)
     return {
-        "allocation": told(allocation, ALLOCATION_ONLY),
+        "allocation": ratios_to_first(allocation, ALLOCATION_ONLY),
         "placement": placement(seeds),
-        "assignment": told(assignment, {}),
+        "assignment": ratios_to_first(assignment, {}),
     }
 
 
 def placement(seeds: range, setting: str | None = None) -> dict[str, object]:
     """The paper's allocation with the baselines' placements, by the baseline's name."""
     found = compare(
-        CAUSES[setting] if setting else SETTINGS["testbed"], placement_ways(), seeds, with_dots
+        CAUSES[setting] if setting else SETTINGS["testbed"], placement_setups(), seeds, with_dots
     )
     published = {each.policy: _published_placement(each.policy) for each in found[1:]}
     return {
-        each.policy: told([found[0], each], {"optimus-paper": published[each.policy]})[each.policy]
+        each.policy: ratios_to_first([found[0], each], {"optimus-paper": published[each.policy]})[
+            each.policy
+        ]
         for each in found[1:]
     }
 
@@ -79,31 +81,37 @@ def _published_placement(name: str) -> Ratios:
 
 def cause(name: str, seeds: range) -> dict[str, object]:
     """The testbed's ratios with one thing exchanged."""
-    whole = compare(CAUSES[name], evaluation_ways()[:3], seeds, with_dots)
-    allocation = compare(CAUSES[name], allocation_ways(), seeds, with_dots)
+    whole = compare(CAUSES[name], evaluation_setups()[:3], seeds, with_dots)
+    allocation = compare(CAUSES[name], allocation_setups(), seeds, with_dots)
     return {
         "optimus-paper": absolute(whole[0]),
-        "whole": told(whole, EVALUATION["testbed"]),
-        "allocation": told(allocation, ALLOCATION_ONLY),
+        "whole": ratios_to_first(whole, EVALUATION["testbed"]),
+        "allocation": ratios_to_first(allocation, ALLOCATION_ONLY),
         "placement": placement(seeds, name),
     }
 
 
 def shared(seeds: range) -> dict[str, object]:
     """The testbed's ratios where tasks share the links of their servers, in the mean."""
-    ways = with_shared_links(
-        [*evaluation_ways()[:3], *allocation_ways()[1:], *placement_ways()[1:]], seeds, with_dots
+    setups = with_shared_links(
+        [*evaluation_setups()[:3], *allocation_setups()[1:], *placement_setups()[1:]],
+        seeds,
+        with_dots,
     )
-    whole = compare(SETTINGS["testbed"], ways, seeds, with_dots)
-    links = {each.name: each.hardware.sync.ps_mb_per_second for each in ways if each.hardware}
-    return {"optimus-paper": absolute(whole[0]), "ps_mb_per_second": links, "all": told(whole, {})}
+    whole = compare(SETTINGS["testbed"], setups, seeds, with_dots)
+    links = {each.name: each.hardware.sync.ps_mb_per_second for each in setups if each.hardware}
+    return {
+        "optimus-paper": absolute(whole[0]),
+        "ps_mb_per_second": links,
+        "all": ratios_to_first(whole, {}),
+    }
 
 
 def past_plateaus(seeds: range) -> dict[str, object]:
     """The ratios to a reference that is not stuck where one PS or one worker more does not help."""
-    ways = [looking_past_plateaus(), *evaluation_ways()[:3], *allocation_ways()[1:]]
-    found = compare(SETTINGS["testbed"], ways, seeds, with_dots)
-    return {"reference": absolute(found[0]), "all": told(found, {})}
+    setups = [looking_past_plateaus(), *evaluation_setups()[:3], *allocation_setups()[1:]]
+    found = compare(SETTINGS["testbed"], setups, seeds, with_dots)
+    return {"reference": absolute(found[0]), "all": ratios_to_first(found, {})}
 
 
 if __name__ == "__main__":

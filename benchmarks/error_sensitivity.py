@@ -1,9 +1,9 @@
 """How much wrong forecasts cost: ``python -m benchmarks.error_sensitivity [--seeds 10]``.
 
-The paper's policy told a convergence or a speed that is off by 10 to 50 %, to itself told the truth
-(Optimus, EuroSys 2018, section 6.4 and figure 15). ``--crowded`` asks the same where jobs compete:
-twice the jobs with twice the work each, allocated under the published rules by a policy that is not
-stuck on plateaus. JSON on the standard output."""
+The paper's policy with a convergence or a speed that is off by 10 to 50 %, to itself with true
+forecasts (Optimus, EuroSys 2018, section 6.4 and figure 15). ``--crowded`` asks the same where jobs
+compete: twice the jobs with twice the work each, allocated under the published rules by a policy
+that is not stuck on plateaus. JSON on the standard output."""
 
 import argparse
 import json
@@ -11,20 +11,21 @@ from dataclasses import replace
 
 from benchmarks.paper_evaluation import with_dots
 from optimus.policies import POLICIES
-from optimus.simulator.paper.evaluation import JOBS, SETTINGS, Setting, compare, sensitivity_ways
+from optimus.simulator.paper.evaluation import JOBS, SETTINGS, Setting, compare, sensitivity_setups
 from optimus.simulator.paper.published import CONVERGENCE_SENSITIVITY, ERRORS, SPEED_SENSITIVITY
 from optimus.simulator.paper.report import absolute, ratio
-from optimus.simulator.paper.setups import Way
-from optimus.simulator.workload.drawing import EPOCH_SECONDS, World
+from optimus.simulator.paper.setups import Setup
+from optimus.simulator.workload.random_jobs import EPOCH_SECONDS, WorkloadConfig
 
-CROWDED = Setting(world=World(epoch_seconds=2 * EPOCH_SECONDS), jobs=2 * JOBS)
+CROWDED = Setting(config=WorkloadConfig(epoch_seconds=2 * EPOCH_SECONDS), jobs=2 * JOBS)
 
 
-def past_plateaus() -> tuple[Way, ...]:
-    """The same errors, told to our allocation under the published rules."""
+def past_plateaus() -> tuple[Setup, ...]:
+    """The same errors under our allocation and the published rules."""
     policy = POLICIES["optimus"]()
     return tuple(
-        replace(each, approach=replace(each.approach, policy=policy)) for each in sensitivity_ways()
+        replace(each, scheduler=replace(each.scheduler, policy=policy))
+        for each in sensitivity_setups()
     )
 
 
@@ -34,10 +35,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds, from 1 on")
     parser.add_argument("--crowded", action="store_true", help="where jobs compete for room")
     options = parser.parse_args()
-    setting, ways = (
-        (CROWDED, past_plateaus()) if options.crowded else (SETTINGS["testbed"], sensitivity_ways())
+    setting, setups = (
+        (CROWDED, past_plateaus())
+        if options.crowded
+        else (SETTINGS["testbed"], sensitivity_setups())
     )
-    found = compare(setting, ways, range(1, options.seeds + 1), with_dots)
+    found = compare(setting, setups, range(1, options.seeds + 1), with_dots)
     published = (*CONVERGENCE_SENSITIVITY, *SPEED_SENSITIVITY)
     rows = {
         each.policy: ratio(each.ratios["average_jct_seconds"], there)

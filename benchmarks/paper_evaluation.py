@@ -10,17 +10,17 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 
-from optimus.simulator.forecasts import Fitted, ForecastSource, Truth
-from optimus.simulator.paper.evaluation import SETTINGS, Task, compare, evaluation_ways
+from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
+from optimus.simulator.paper.evaluation import SETTINGS, Task, compare, evaluation_setups
 from optimus.simulator.paper.published import EVALUATION
-from optimus.simulator.paper.report import absolute, told
+from optimus.simulator.paper.report import absolute, ratios_to_first
 from optimus.simulator.paper.setups import PUBLISHED_ERRORS
 from optimus.simulator.results import Simulation
 
 FORECASTS: dict[str, ForecastSource] = {
     "published": PUBLISHED_ERRORS,
-    "truth": Truth(),
-    "fitted": Fitted(),
+    "truth": TrueForecasts(),
+    "fitted": FittedForecasts(),
 }
 
 
@@ -41,11 +41,16 @@ def main() -> None:
         {"optimus-paper", "optimus"} if options.only_ours else {"optimus-paper", "drf", "tetris"}
     )
     names |= {"optimus"} if options.ours else set()
-    ways = [each for each in evaluation_ways(FORECASTS[options.forecasts]) if each.name in names]
+    setups = [
+        each for each in evaluation_setups(FORECASTS[options.forecasts]) if each.name in names
+    ]
     answer: dict[str, object] = {"seeds": options.seeds, "forecasts": options.forecasts}
     for name in options.settings:
-        found = compare(SETTINGS[name], ways, range(1, options.seeds + 1), with_dots)
-        answer[name] = {"optimus-paper": absolute(found[0]), **told(found, EVALUATION[name])}
+        found = compare(SETTINGS[name], setups, range(1, options.seeds + 1), with_dots)
+        answer[name] = {
+            "optimus-paper": absolute(found[0]),
+            **ratios_to_first(found, EVALUATION[name]),
+        }
     print(json.dumps(answer, indent=1, allow_nan=False))
 
 

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from optimus.cli.simulate import USUAL_POLICIES
 from optimus.simulator.engine import simulate
 from optimus.simulator.files import write
-from optimus.simulator.presets import approach
+from optimus.simulator.presets import preset
 from optimus.simulator.results import Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.workload import WORKLOADS
@@ -40,7 +40,7 @@ def main() -> None:
         found += [
             simulate(
                 WORKLOADS["uniform"](options.jobs, stream(seed, Purpose.WORKLOAD)),
-                approach(policy),
+                preset(policy),
                 seed,
             )
             for seed in seeds

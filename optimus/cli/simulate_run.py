@@ -1,4 +1,4 @@
-"""The work of ``optimus simulate``: every policy with every seed, and what is told of it."""
+"""The work of ``optimus simulate``: every policy with every seed, and the report."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,18 +10,20 @@ from pathlib import Path
 
 from optimus.cli.command import Answer, BadInput, Progress
 from optimus.cli.simulate_nodes import parse_nodes
+from optimus.cli.table import table
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.simulator import plots
-from optimus.simulator.engine import CannotRun, PreRun, simulate
-from optimus.simulator.files import results, table, write
-from optimus.simulator.forecasts import Fitted, Truth
+from optimus.simulator.engine import PreRun, WorkloadError, simulate
+from optimus.simulator.files import results, write
+from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
 from optimus.simulator.jobs import WorkloadMaker
-from optimus.simulator.presets import approach, with_pre_run
+from optimus.simulator.presets import preset, with_pre_run
 from optimus.simulator.results import Simulation
 from optimus.simulator.streams import Purpose, stream
+from optimus.simulator.summary import Estimate, PolicySummary, summarise
 from optimus.simulator.workload import WORKLOADS
-from optimus.simulator.workload.trace import BadTraceError, TracedWorkload, read_trace
+from optimus.simulator.workload.trace import BadTraceError, TraceWorkload, read_trace
 
 _JOBS = 60
 
@@ -47,8 +49,8 @@ class Plan:
         workload = self.maker(self.jobs, stream(seed, Purpose.WORKLOAD))
         if self.nodes is not None:
             workload = replace(workload, nodes=self.nodes)
-        forecasts = Truth() if self.forecast == "truth" else Fitted()
-        way = approach(
+        forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
+        way = preset(
             policy, forecasts, None if self.placement is None else PLACEMENT_RULES[self.placement]
         )
         return simulate(workload, with_pre_run(way, PreRun()) if self.pre_run else way, seed)
@@ -62,7 +64,7 @@ def compare(options: argparse.Namespace, progress: Progress) -> Answer:
     with _doing(min(options.processes, len(tasks))) as doing:
         try:
             found = list(_in_step(progress, tasks, doing(plan.run, tasks)))
-        except CannotRun as problem:
+        except WorkloadError as problem:
             raise BadInput(options.workload, str(problem)) from None
     if folder is not None:
         _write(found, folder)
@@ -82,7 +84,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     return Plan(maker, jobs, nodes, options.forecast, options.placement, options.pre_run)
 
 
-def _trace(name: str) -> TracedWorkload:
+def _trace(name: str) -> TraceWorkload:
     if not name.lower().endswith(".csv"):
         raise BadInput(
             "--workload",
@@ -90,7 +92,7 @@ def _trace(name: str) -> TracedWorkload:
         )
     try:
         with Path(name).open(encoding="utf-8", newline="") as file:
-            return TracedWorkload(Path(name).stem, read_trace(file))
+            return TraceWorkload(Path(name).stem, read_trace(file))
     except BadTraceError as problem:
         raise BadInput(name, problem.expected, problem.line) from None
     except UnicodeDecodeError:
@@ -150,4 +152,59 @@ def _text(found: Sequence[Simulation], folder: Path | None) -> str:
         f"{seeds} seeds, ± is the 95 % confidence interval over them" if seeds > 1 else "1 seed"
     )
     head = f"{len(first.jobs)} jobs ({first.workload}), {of_seeds}; ratios to {first.policy}"
-    return f"{head}\n\n{table(found)}" + (f"\n\nwritten to {folder}" if folder else "")
+    return f"{head}\n\n{summary_table(found)}" + (f"\n\nwritten to {folder}" if folder else "")
+
+
+def summary_table(found: Sequence[Simulation]) -> str:
+    """The figures as people read them, one line for each policy."""
+    align = "<" + ">" * (len(_HEADINGS) - 1)
+    return table(align, _HEADINGS, map(_row, summarise(found)))
+
+
+_HEADINGS = (
+    "policy",
+    "average JCT s",
+    "ratio",
+    "median s",
+    "p99 s",
+    "makespan s",
+    "ratio",
+    "PS CPU",
+    "worker CPU",
+    "GPU",
+    "restarts",
+    "speed error",
+    "epochs error",
+)
+
+
+def _row(summary: PolicySummary) -> tuple[str, ...]:
+    figures, ratios = summary.figures, summary.ratios
+    return (
+        summary.policy,
+        _with_interval(figures["average_jct_seconds"], "{:.0f}"),
+        _with_interval(ratios["average_jct_seconds"], "{:.2f}"),
+        _mean(figures["median_jct_seconds"], "{:.0f}"),
+        _mean(figures["p99_jct_seconds"], "{:.0f}"),
+        _with_interval(figures["makespan_seconds"], "{:.0f}"),
+        _with_interval(ratios["makespan_seconds"], "{:.2f}"),
+        *(
+            _mean(figures[name], "{:.0%}")
+            for name in ("ps_cpu_share", "worker_cpu_share", "gpu_share")
+        ),
+        _mean(figures["restarts_per_job"], "{:.1f}"),
+        *(_mean(figures[name], "{:.1%}") for name in ("speed_error", "convergence_error")),
+    )
+
+
+def _mean(estimate: Estimate, form: str) -> str:
+    return "-" if estimate.mean is None else form.format(estimate.mean)
+
+
+def _with_interval(estimate: Estimate, form: str) -> str:
+    mean, high = estimate.mean, estimate.high
+    return (
+        _mean(estimate, form)
+        if mean is None or high is None
+        else f"{_mean(estimate, form)} ± {form.format(high - mean)}"
+    )

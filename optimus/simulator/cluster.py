@@ -121,7 +121,7 @@ class SimulatedCluster:
         self.leaving_seconds = leaving_seconds
         self.states: dict[str, JobState] = {}
         self.ended: list[JobState] = []
-        self._agenda: list[tuple[float, str, int]] = []
+        self._events: list[tuple[float, str, int]] = []
 
     @property
     def visible(self) -> list[JobState]:
@@ -131,24 +131,24 @@ class SimulatedCluster:
     @property
     def next_at(self) -> float:
         """When something happens by itself next."""
-        while self._agenda and not self._is_valid(*self._agenda[0]):
-            heapq.heappop(self._agenda)
-        return self._agenda[0][0] if self._agenda else math.inf
+        while self._events and not self._is_current(*self._events[0]):
+            heapq.heappop(self._events)
+        return self._events[0][0] if self._events else math.inf
 
     def add(self, state: JobState) -> None:
         """A job arrives."""
         self.states[state.job.uid] = state
         if state.visible_at > self.now:
             state.phase_ends_at = state.visible_at
-        self._note(state)
+        self._schedule(state)
 
     def advance(self, to: float) -> bool:
         """Let time pass; whether anything happened that a scheduler would see."""
         changed = False
         while self.next_at <= to:
-            at, uid, _ = heapq.heappop(self._agenda)
+            at, uid, _ = heapq.heappop(self._events)
             self.now = at
-            changed |= self._happen(self.states[uid], at)
+            changed |= self._process(self.states[uid], at)
         self.now = to
         return changed
 
@@ -196,7 +196,7 @@ class SimulatedCluster:
         )
         if clear_at <= at:
             self._bind(state)
-        self._note(state)
+        self._schedule(state)
 
     def pause(self, state: JobState) -> None:
         """Take a job's room away; it waits until it is moved to some again."""
@@ -208,7 +208,7 @@ class SimulatedCluster:
         state.counters = replace(
             state.counters, pauses=state.counters.pauses + 1, profiling_since=None
         )
-        self._note(state)
+        self._schedule(state)
 
     def present(self) -> Iterator[BoundPod]:
         """All pods that hold room at this instant."""
@@ -233,7 +233,7 @@ class SimulatedCluster:
             else max(truth.rescale_seconds - self.leaving_seconds, 0.0)
         )
 
-    def _happen(self, state: JobState, at: float) -> bool:
+    def _process(self, state: JobState, at: float) -> bool:
         """Whatever is due for one job by itself."""
         state.training.advance(at)
         if state.phase is Phase.TRAINING and state.training.is_finished:
@@ -241,11 +241,11 @@ class SimulatedCluster:
             return True
         due = state.phase_ends_at <= at
         if due:
-            self._pass(state, at)
-        self._note(state)
+            self._end_phase(state, at)
+        self._schedule(state)
         return due
 
-    def _pass(self, state: JobState, at: float) -> None:
+    def _end_phase(self, state: JobState, at: float) -> None:
         """The job's phase is over."""
         state.phase_ends_at = math.inf
         if state.phase is Phase.CLEARING:
@@ -282,13 +282,13 @@ class SimulatedCluster:
         state.version += 1
         self.ended.append(self.states.pop(state.job.uid))
 
-    def _note(self, state: JobState) -> None:
+    def _schedule(self, state: JobState) -> None:
         """Put down when the job's next event is; an older note of it no longer counts."""
         state.version += 1
         if state.next_at < math.inf:
-            heapq.heappush(self._agenda, (state.next_at, state.job.uid, state.version))
+            heapq.heappush(self._events, (state.next_at, state.job.uid, state.version))
 
-    def _is_valid(self, _: float, uid: str, version: int) -> bool:
+    def _is_current(self, _: float, uid: str, version: int) -> bool:
         state = self.states.get(uid)
         return state is not None and state.version == version
 

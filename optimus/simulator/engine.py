@@ -18,16 +18,16 @@ from optimus.models.experiment_design import next_sample
 from optimus.placement.gang import PlacementRule
 from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.forecast_log import LoggedForecast
-from optimus.simulator.forecasts import Fitted, ForecastSource, Insight
+from optimus.simulator.forecasts import FittedForecasts, ForecastSource, GroundTruth
 from optimus.simulator.jobs import SimulatedJob, Workload
 from optimus.simulator.live_scheduler import LiveConfig
 from optimus.simulator.paper_scheduler import PaperConfig
-from optimus.simulator.results import Moment, Simulation
+from optimus.simulator.results import Simulation, TimelinePoint
 from optimus.simulator.speeds import EmptyCluster
 from optimus.simulator.training import Training
 
 
-class CannotRun(ValueError):
+class WorkloadError(ValueError):
     """A workload that would never come to its end, in a sentence."""
 
 
@@ -36,7 +36,7 @@ class Scheduler(Protocol):
 
     forecasts: list[LoggedForecast]
 
-    def wakes_at(self, cluster: SimulatedCluster) -> float:
+    def next_action_at(self, cluster: SimulatedCluster) -> float:
         """When to act next even if nothing happens."""
         ...
 
@@ -62,20 +62,20 @@ class PreRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approach:
+class SchedulerConfig:
     """One way to run the cluster: a policy, and all that goes with it."""
 
     name: str
     policy: AllocationPolicy
     placement: PlacementRule
-    rules: LiveConfig | PaperConfig
-    forecasts: ForecastSource = field(default_factory=Fitted)
+    mode: LiveConfig | PaperConfig
+    forecasts: ForecastSource = field(default_factory=FittedForecasts)
     pre_run: PreRun | None = None
     leaving_seconds: float = 10.0
     """From a suspension to the moment at which the pods have left their room."""
 
 
-Watch = Callable[[SimulatedCluster], None]
+Observer = Callable[[SimulatedCluster], None]
 """Looks at the cluster after every instant at which something happened."""
 
 _QUIET_LIMIT = 200
@@ -84,39 +84,39 @@ ever."""
 
 
 def simulate(
-    workload: Workload, approach: Approach, seed: int, watch: Watch | None = None
+    workload: Workload, config: SchedulerConfig, seed: int, watch: Observer | None = None
 ) -> Simulation:
     """Run a workload to its end.
 
     Raises:
-        CannotRun: there is no job, two have the same UID, one fits nowhere, or nothing would ever
-        happen any more.
+        WorkloadError: there is no job, two have the same UID, one fits nowhere, or nothing
+        would ever happen any more.
     """
-    loop = _Loop(workload, approach, seed)
+    loop = _Loop(workload, config, seed)
     while loop.goes_on:
         loop.step()
         if watch is not None:
             watch(loop.cluster)
     return Simulation.of(
-        (approach.name, workload.name, seed), loop.cluster, loop.timeline, loop.scheduler.forecasts
+        (config.name, workload.name, seed), loop.cluster, loop.timeline, loop.scheduler.forecasts
     )
 
 
 class _Loop:
-    def __init__(self, workload: Workload, approach: Approach, seed: int) -> None:
-        self.cluster = SimulatedCluster(workload.nodes, approach.leaving_seconds)
-        self.timeline: list[Moment] = []
-        self._approach, self._seed = approach, seed
-        self._empty = EmptyCluster(self.cluster.nodes, approach.placement)
+    def __init__(self, workload: Workload, config: SchedulerConfig, seed: int) -> None:
+        self.cluster = SimulatedCluster(workload.nodes, config.leaving_seconds)
+        self.timeline: list[TimelinePoint] = []
+        self._config, self._seed = config, seed
+        self._empty = EmptyCluster(self.cluster.nodes, config.placement)
         self._arrivals = sorted(
             workload.jobs, key=lambda each: (-each.job.created_at, each.job.uid)
         )
         self._trainings = {each.job.uid: Training(each, seed) for each in workload.jobs}
-        forecaster = approach.forecasts.forecaster(
-            Insight(self._trainings.__getitem__, self._empty, seed)
+        forecast_fn = config.forecasts.forecast_fn(
+            GroundTruth(self._trainings.__getitem__, self._empty, seed)
         )
-        methods = Strategies(approach.policy, approach.placement, forecaster)
-        self.scheduler: Scheduler = approach.rules.scheduler(methods, self._empty)
+        strategies = Strategies(config.policy, config.placement, forecast_fn)
+        self.scheduler: Scheduler = config.mode.scheduler(strategies, self._empty)
         self._quiet = 0
         _check(workload, self._empty)
 
@@ -129,31 +129,31 @@ class _Loop:
         """One instant."""
         cluster = self.cluster
         arrival = self._arrivals[-1].job.created_at if self._arrivals else float("inf")
-        wakes_at = self.scheduler.wakes_at(cluster)
-        at = min(cluster.next_at, arrival, wakes_at)
-        self._check_for_life(at)
+        next_action_at = self.scheduler.next_action_at(cluster)
+        at = min(cluster.next_at, arrival, next_action_at)
+        self._check_progress(at)
         changed = cluster.advance(at)
         while self._arrivals and self._arrivals[-1].job.created_at <= at:
             changed = True
             self._arrive(self._arrivals.pop())
-        if changed or wakes_at <= at:
+        if changed or next_action_at <= at:
             self.scheduler.act(cluster)
-            self._note()
+            self._record_timeline()
 
     def _arrive(self, truth: SimulatedJob) -> None:
-        training, pre_run = self._trainings[truth.job.uid], self._approach.pre_run
+        training, pre_run = self._trainings[truth.job.uid], self._config.pre_run
         visible_at = self.cluster.now
         if pre_run is not None:
             visible_at = _measure(training, pre_run, self._empty, visible_at)
         self.cluster.add(JobState(truth, truth.job, training, visible_at))
 
-    def _note(self) -> None:
-        moment = Moment.of(self.cluster)
-        if self.timeline and self.timeline[-1].at == moment.at:
+    def _record_timeline(self) -> None:
+        point = TimelinePoint.of(self.cluster)
+        if self.timeline and self.timeline[-1].at == point.at:
             self.timeline.pop()
-        self.timeline.append(moment)
+        self.timeline.append(point)
 
-    def _check_for_life(self, at: float) -> None:
+    def _check_progress(self, at: float) -> None:
         """Waiting jobs that nobody ever starts would keep the loop going for ever."""
         lives = self._arrivals or self.cluster.next_at < float("inf")
         self._quiet = 0 if lives else self._quiet + 1
@@ -161,22 +161,22 @@ class _Loop:
             stuck = ", ".join(
                 sorted(str(state.job.key) for state in self.cluster.states.values())[:5]
             )
-            raise CannotRun(
-                f"under {self._approach.name}, nothing happens any more to {stuck}, which have "
+            raise WorkloadError(
+                f"under {self._config.name}, nothing happens any more to {stuck}, which have "
                 "not ended"
             )
 
 
 def _check(workload: Workload, empty: EmptyCluster) -> None:
     if not workload.jobs:
-        raise CannotRun("the workload has no job")
+        raise WorkloadError("the workload has no job")
     uid, times = Counter(each.job.uid for each in workload.jobs).most_common(1)[0]
     if times > 1:
-        raise CannotRun(f"{times} jobs have the UID {uid}")
+        raise WorkloadError(f"{times} jobs have the UID {uid}")
     for each in workload.jobs:
         least = each.job.bounds.minimum
         if empty.servers(each.job, least) is None:
-            raise CannotRun(
+            raise WorkloadError(
                 f"job {each.job.key} does not fit on the empty cluster, not even at its least, "
                 f"{least}"
             )

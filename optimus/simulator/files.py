@@ -1,6 +1,6 @@
 """Results as files: the same results give the same bytes, on every machine.
 
-JSON is sorted by key; CSV has fixed columns in a fixed order, one line for each job, moment or
+JSON is sorted by key; CSV has fixed columns in a fixed order, one line for each job, point or
 forecast. Seconds are written with 3 decimals, everything else with as many digits as tell it apart.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from optimus.simulator.results import Simulation
-from optimus.simulator.summary import Estimate, PolicySummary, summarise
+from optimus.simulator.summary import PolicySummary, summarise
 
 JOB_COLUMNS = (
     "policy",
@@ -30,7 +30,7 @@ JOB_COLUMNS = (
     "profiling_runs",
     "pauses",
 )
-MOMENT_COLUMNS = (
+TIMELINE_COLUMNS = (
     "policy",
     "seed",
     "at",
@@ -84,7 +84,7 @@ def write(found: Sequence[Simulation], folder: Path) -> tuple[Path, ...]:
         "results.json": json.dumps(results(found), indent=2, sort_keys=True, allow_nan=False)
         + "\n",
         "jobs.csv": _csv(JOB_COLUMNS, (row for each in found for row in _jobs(each))),
-        "timeline.csv": _csv(MOMENT_COLUMNS, (row for each in found for row in _moments(each))),
+        "timeline.csv": _csv(TIMELINE_COLUMNS, (row for each in found for row in _timeline(each))),
         "forecasts.csv": _csv(
             FORECAST_COLUMNS, (row for each in found for row in _forecasts(each))
         ),
@@ -123,9 +123,9 @@ def _jobs(found: Simulation) -> Iterable[Sequence[object]]:
         )
 
 
-def _moments(found: Simulation) -> Iterable[Sequence[object]]:
-    for moment in found.timeline:
-        at, *counts = asdict(moment).values()
+def _timeline(found: Simulation) -> Iterable[Sequence[object]]:
+    for point in found.timeline:
+        at, *counts = asdict(point).values()
         yield found.policy, found.seed, _seconds(at), *counts
 
 
@@ -149,67 +149,3 @@ def _forecasts(found: Simulation) -> Iterable[Sequence[object]]:
 
 def _seconds(value: float) -> str:
     return f"{value:.3f}"
-
-
-def table(found: Sequence[Simulation]) -> str:
-    """The figures as people read them, one line for each policy."""
-    summaries = summarise(found)
-    rows = [_HEADINGS, *(_row(each) for each in summaries)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if n == 0 else cell.rjust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-_HEADINGS = (
-    "policy",
-    "average JCT s",
-    "ratio",
-    "median s",
-    "p99 s",
-    "makespan s",
-    "ratio",
-    "PS CPU",
-    "worker CPU",
-    "GPU",
-    "restarts",
-    "speed error",
-    "epochs error",
-)
-
-
-def _row(summary: PolicySummary) -> tuple[str, ...]:
-    figures, ratios = summary.figures, summary.ratios
-    return (
-        summary.policy,
-        _with_interval(figures["average_jct_seconds"], "{:.0f}"),
-        _with_interval(ratios["average_jct_seconds"], "{:.2f}"),
-        _mean(figures["median_jct_seconds"], "{:.0f}"),
-        _mean(figures["p99_jct_seconds"], "{:.0f}"),
-        _with_interval(figures["makespan_seconds"], "{:.0f}"),
-        _with_interval(ratios["makespan_seconds"], "{:.2f}"),
-        *(
-            _mean(figures[name], "{:.0%}")
-            for name in ("ps_cpu_share", "worker_cpu_share", "gpu_share")
-        ),
-        _mean(figures["restarts_per_job"], "{:.1f}"),
-        *(_mean(figures[name], "{:.1%}") for name in ("speed_error", "convergence_error")),
-    )
-
-
-def _mean(estimate: Estimate, form: str) -> str:
-    return "-" if estimate.mean is None else form.format(estimate.mean)
-
-
-def _with_interval(estimate: Estimate, form: str) -> str:
-    mean, high = estimate.mean, estimate.high
-    return (
-        _mean(estimate, form)
-        if mean is None or high is None
-        else f"{_mean(estimate, form)} ± {form.format(high - mean)}"
-    )

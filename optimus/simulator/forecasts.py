@@ -1,5 +1,4 @@
-"""What decisions are told of a job's future: what the product fits, the truth, or the truth with an
-error put in.
+"""The forecasts of a simulation: fitted as by the product, true, or true with an error.
 
 Optimus, section 6.4: errors are put into the convergence (the job's total of epochs) and the speed,
 and shrink as the job trains. An error of e makes the total of epochs (1 + s e (1 - progress)) times
@@ -18,7 +17,7 @@ from optimus.jobs import BatchScope, Counts, Job, TrainingMode
 from optimus.models.forecast import Forecast, ForecastFn, forecast_job
 from optimus.progress.types import TrainingProgress
 from optimus.simulator.jobs import SimulatedJob
-from optimus.simulator.speeds import EmptyCluster, TypicalSpeed
+from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.training import Training
 
@@ -27,7 +26,7 @@ _SIGNS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Insight:
+class GroundTruth:
     """What a source of forecasts may look at: trainings by UID, the empty cluster, the seed."""
 
     training: Callable[[str], Training]
@@ -38,38 +37,38 @@ class Insight:
 class ForecastSource(Protocol):
     """Where a simulation's forecasts come from."""
 
-    def forecaster(self, insight: Insight, /) -> ForecastFn:
+    def forecast_fn(self, ground_truth: GroundTruth, /) -> ForecastFn:
         """Predicts the jobs of one simulation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedForecasts:
     """Fitted to what is seen, as on a cluster; a job's fit is kept until it has something new to
     tell."""
 
     fit: ForecastFn = forecast_job
 
-    def forecaster(self, _: Insight, /) -> ForecastFn:
+    def forecast_fn(self, _: GroundTruth, /) -> ForecastFn:
         """The product's own forecasts."""
-        return _Remembering(self.fit)
+        return _CachedForecasts(self.fit)
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class TrueForecasts:
     """The truth, from the moment of arrival on; with relative errors (0.2 is 20 %) that shrink as
     the job trains."""
 
     convergence_error: float = 0.0
     speed_error: float = 0.0
 
-    def forecaster(self, insight: Insight, /) -> ForecastFn:
+    def forecast_fn(self, ground_truth: GroundTruth, /) -> ForecastFn:
         """Forecasts that know, as far as the errors let them."""
-        return _Knowing(self, insight)
+        return _KnownForecasts(self, ground_truth)
 
 
 @dataclass(slots=True)
-class _Remembering:
+class _CachedForecasts:
     """Fits again only where the counts or the progress have changed."""
 
     fit: ForecastFn
@@ -101,26 +100,28 @@ class _Errors:
 
 
 @dataclass(slots=True)
-class _Knowing:
-    source: Truth
-    insight: Insight
-    speeds: dict[str, TypicalSpeed] = field(default_factory=dict)
+class _KnownForecasts:
+    source: TrueForecasts
+    ground_truth: GroundTruth
+    speeds: dict[str, UncontendedSpeed] = field(default_factory=dict)
     errors: dict[str, _Errors] = field(default_factory=dict)
 
     def __call__(self, job: Job, _: TrainingProgress, /) -> Forecast | NotReady:
-        training = self.insight.training(job.uid)
+        training = self.ground_truth.training(job.uid)
         truth, total = training.truth, training.end_epochs
         left_fraction = max(1 - training.epochs / total, 0.0)
         if job.uid not in self.speeds:
-            self.speeds[job.uid] = TypicalSpeed(truth, self.insight.empty)
-            self.errors[job.uid] = _Errors.of(self.insight.seed, job.uid)
+            self.speeds[job.uid] = UncontendedSpeed(truth, self.ground_truth.empty)
+            self.errors[job.uid] = _Errors.of(self.ground_truth.seed, job.uid)
         errors, speed = self.errors[job.uid], self.speeds[job.uid]
-        told_total = total * (1 + errors.total * self.source.convergence_error * left_fraction)
-        # What is told to be done already is not: the end is near, but there is an epoch more.
-        left = max(told_total - training.epochs, min(total - training.epochs, 1.0))
+        forecast_total = total * (1 + errors.total * self.source.convergence_error * left_fraction)
+        # What is forecast to be done already is not: the end is near, but there is an epoch more.
+        left = max(forecast_total - training.epochs, min(total - training.epochs, 1.0))
         return _forecast(truth, self._speed(speed, errors, left_fraction), left)
 
-    def _speed(self, speed: TypicalSpeed, errors: _Errors, left_fraction: float) -> TypicalSpeed:
+    def _speed(
+        self, speed: UncontendedSpeed, errors: _Errors, left_fraction: float
+    ) -> UncontendedSpeed:
         size = self.source.speed_error * left_fraction
         return (
             speed.with_error(lambda counts: max(1 + errors.at(counts) * size, 0.05))
@@ -129,7 +130,7 @@ class _Knowing:
         )
 
 
-def _forecast(truth: SimulatedJob, speed: TypicalSpeed, epochs: float) -> Forecast:
+def _forecast(truth: SimulatedJob, speed: UncontendedSpeed, epochs: float) -> Forecast:
     batch = truth.job.batch
     per_worker = (
         batch is not None

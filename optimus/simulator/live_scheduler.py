@@ -92,7 +92,7 @@ class LiveScheduler:
         self._driver = IntervalDriver(strategies, config.driver)
         self._driver.state.planned_at = 0.0
 
-    def wakes_at(self, cluster: SimulatedCluster) -> float:
+    def next_action_at(self, cluster: SimulatedCluster) -> float:
         """When to act next even if nothing happens."""
         view = _ManagedCluster.of(cluster)
         if not view.managed:

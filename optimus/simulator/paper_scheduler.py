@@ -41,20 +41,20 @@ class PaperConfig:
     pauses it until the next interval; but a policy that fills the cluster to its brim then leaves a
     job paused for ever, when the last tasks of it would have to be split over two servers."""
 
-    def scheduler(self, methods: Strategies, empty: EmptyCluster) -> "PaperScheduler":
-        """The scheduler that keeps to these rules."""
-        return PaperScheduler(self, methods, empty)
+    def scheduler(self, strategies: Strategies, empty: EmptyCluster) -> "PaperScheduler":
+        """A scheduler with these settings."""
+        return PaperScheduler(self, strategies, empty)
 
 
 class PaperScheduler:
     """Decides every interval from scratch."""
 
-    def __init__(self, rules: PaperConfig, methods: Strategies, empty: EmptyCluster) -> None:
+    def __init__(self, config: PaperConfig, strategies: Strategies, empty: EmptyCluster) -> None:
         self.forecasts: list[LoggedForecast] = []
-        self._rules, self._methods, self._empty = rules, methods, empty
+        self._config, self._strategies, self._empty = config, strategies, empty
         self._planned = -1
 
-    def wakes_at(self, cluster: SimulatedCluster) -> float:
+    def next_action_at(self, cluster: SimulatedCluster) -> float:
         """The next whole interval at which there is a job; the first arrival waits for one, too."""
         if not cluster.visible:
             return math.inf
@@ -62,7 +62,7 @@ class PaperScheduler:
         return (
             now
             if self._begins(now) and number > self._planned
-            else (number + 1) * self._rules.interval_seconds
+            else (number + 1) * self._config.interval_seconds
         )
 
     def act(self, cluster: SimulatedCluster) -> None:
@@ -80,16 +80,16 @@ class PaperScheduler:
 
     def _number(self, now: float) -> int:
         """The interval that ``now`` is in, from 0."""
-        return math.floor(now / self._rules.interval_seconds + _SLACK)
+        return math.floor(now / self._config.interval_seconds + _SLACK)
 
     def _begins(self, now: float) -> bool:
         """Whether an interval begins now."""
-        return abs(now / self._rules.interval_seconds - self._number(now)) < _SLACK
+        return abs(now / self._config.interval_seconds - self._number(now)) < _SLACK
 
     def _forecasts(self, cluster: SimulatedCluster) -> _Forecasts:
-        if not self._rules.looks_ahead:
+        if not self._config.looks_ahead:
             return {}
-        forecast = self._methods.forecast
+        forecast = self._strategies.forecast
         return {
             state.job.uid: forecast(state.job, state.training.progress())
             for state in cluster.visible
@@ -105,13 +105,13 @@ class PaperScheduler:
             if candidate is None and state.job.demand(least).fits_in(room):
                 room, wanted[state.job.uid] = room - state.job.demand(least), least
         known = tuple(candidate for candidate in candidates if candidate is not None)
-        allocation = self._methods.policy.allocate(AllocationProblem(room, capacity, known))
+        allocation = self._strategies.policy.allocate(AllocationProblem(room, capacity, known))
         return {**wanted, **allocation.counts}
 
     def _candidate(self, state: JobState, forecasts: _Forecasts) -> Candidate | None:
         """The job as its user submitted it, to be given counts; ``None`` without the forecast that
         it takes."""
-        if not self._rules.looks_ahead:
+        if not self._config.looks_ahead:
             return Candidate(state.truth.job, _UNKNOWN, running=state.has_room)
         forecast = forecasts[state.job.uid]
         if isinstance(forecast, NotReady):
@@ -123,7 +123,7 @@ class PaperScheduler:
         moving = [state for state in movable if not _stays(state, wanted)]
         leaves = any(state.has_room for state in moving)
         free_at = cluster.now + (cluster.leaving_seconds if leaves else 0.0)
-        room = cluster.room(self._methods.placement)
+        room = cluster.room(self._strategies.placement)
         for state in moving:
             room.release(state.job.uid)
         capacity = schedulable_capacity(cluster.nodes)
@@ -146,7 +146,7 @@ class PaperScheduler:
         """The counts at which the job was placed."""
         if room.place(Gang.of(job)) is None:
             return job.counts
-        fewer = list(_trims(job.counts, job.bounds.minimum)) if self._rules.trims else []
+        fewer = list(_trims(job.counts, job.bounds.minimum)) if self._config.trims else []
         # What fits still fits with a task less, but for odd corners: halving finds the first that
         # does.
         first = bisect_left(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimus.simulator.forecast_log import LoggedForecast
-from optimus.simulator.results import Moment, Simulation
+from optimus.simulator.results import Simulation, TimelinePoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,8 +71,8 @@ def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     end = _end(found)
     for axes, (policy, those) in zip(panels.flat, groups.items(), strict=False):
-        hours, ps = _over_time(those, lambda moment: moment.ps, end)
-        _, workers = _over_time(those, lambda moment: moment.workers, end)
+        hours, ps = _over_time(those, lambda point: point.ps, end)
+        _, workers = _over_time(those, lambda point: point.workers, end)
         axes.stackplot(
             hours,
             ps,
@@ -142,7 +142,7 @@ def _completion(axes: "Axes", found: Sequence[Simulation]) -> None:
 
 def _tasks(axes: "Axes", found: Sequence[Simulation]) -> None:
     for number, (policy, those) in enumerate(_by_policy(found).items()):
-        hours, running = _over_time(those, lambda moment: moment.tasks, _end(found))
+        hours, running = _over_time(those, lambda point: point.tasks, _end(found))
         axes.plot(hours, running, label=policy, **_line(number))
     axes.set(xlabel="hours since the first arrival", ylabel="running tasks")
     axes.set_xlim(left=0)
@@ -211,7 +211,7 @@ def _end(found: Sequence[Simulation]) -> float:
 
 
 def _over_time(
-    those: Sequence[Simulation], value: Callable[[Moment], float], end: float
+    those: Sequence[Simulation], value: Callable[[TimelinePoint], float], end: float
 ) -> tuple[Values, Values]:
     """The mean of a value in bins of five minutes, over simulations; at the bins' middles, in
     hours."""
@@ -220,10 +220,10 @@ def _over_time(
     return _hours((edges[:-1] + edges[1:]) / 2), np.asarray(means, dtype=np.float64)
 
 
-def _binned(found: Simulation, value: Callable[[Moment], float], edges: Values) -> Values:
+def _binned(found: Simulation, value: Callable[[TimelinePoint], float], edges: Values) -> Values:
     """The value's mean over time between each two edges: differences of its integral."""
-    starts = np.array([moment.at for moment in found.timeline]) - found.began_at
-    values = np.array([value(moment) for moment in found.timeline], dtype=np.float64)
+    starts = np.array([point.at for point in found.timeline]) - found.began_at
+    values = np.array([value(point) for point in found.timeline], dtype=np.float64)
     knots = np.append(starts, max(edges[-1], starts[-1] + 1.0))
     integral = np.concatenate([[0.0], np.cumsum(values * np.diff(knots))])
     return np.asarray(np.diff(np.interp(edges, knots, integral)) / np.diff(edges), dtype=np.float64)

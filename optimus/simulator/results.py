@@ -13,7 +13,7 @@ GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
+class JobResult:
     """One job, from its arrival to its end. Instants in seconds of virtual time.
 
     ``restarts`` are all of them, also those of the ``profiling_runs``; ``pauses`` took its room
@@ -37,7 +37,7 @@ class JobRecord:
         return self.finished_at - self.arrived_at
 
     @classmethod
-    def of(cls, state: JobState) -> "JobRecord":
+    def of(cls, state: JobState) -> "JobResult":
         """The record of a job that has ended."""
         assert state.ended_at is not None
         assert state.placed_at is not None
@@ -57,8 +57,8 @@ class JobRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """The cluster from the instant ``at`` to the next moment. CPU in millicores, GPUs in units,
+class TimelinePoint:
+    """The cluster from the instant ``at`` to the next point. CPU in millicores, GPUs in units,
     held by PSs or workers.
 
     ``training`` jobs make progress, ``idle`` ones hold room and make none (starting, being
@@ -76,7 +76,7 @@ class Moment:
     gpus: int
 
     @classmethod
-    def of(cls, cluster: SimulatedCluster) -> "Moment":
+    def of(cls, cluster: SimulatedCluster) -> "TimelinePoint":
         """The cluster as it is now."""
         phases = [
             (state.phase is Phase.TRAINING, bool(state.pods)) for state in cluster.states.values()
@@ -122,8 +122,8 @@ class Simulation:
     workload: str
     seed: int
     capacity: Resources
-    jobs: tuple[JobRecord, ...]
-    timeline: tuple[Moment, ...]
+    jobs: tuple[JobResult, ...]
+    timeline: tuple[TimelinePoint, ...]
     forecasts: tuple[LoggedForecast, ...]
 
     @classmethod
@@ -131,16 +131,16 @@ class Simulation:
         cls,
         who: tuple[str, str, int],
         cluster: SimulatedCluster,
-        timeline: list[Moment],
-        told: list[LoggedForecast],
+        timeline: list[TimelinePoint],
+        forecasts: list[LoggedForecast],
     ) -> "Simulation":
         """The results of a simulation that has come to its end."""
         jobs = sorted(
-            (JobRecord.of(state) for state in cluster.ended),
+            (JobResult.of(state) for state in cluster.ended),
             key=lambda job: (job.arrived_at, job.uid),
         )
         capacity = total(node.allocatable for node in cluster.nodes)
-        return cls(*who, capacity, tuple(jobs), tuple(timeline), tuple(told))
+        return cls(*who, capacity, tuple(jobs), tuple(timeline), tuple(forecasts))
 
     @property
     def began_at(self) -> float:

@@ -64,9 +64,7 @@ class EmptyCluster:
 
     def _place(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
         if not job.demand(counts).fits_in(self._capacity.allocatable):
-            return (
-                None  # told without trying: models are asked about far more than there is room for
-            )
+            return None  # policies ask about far more than there is room for
         mark = self._capacity.mark()
         found = self.rule.place_job(job, counts, self._capacity)
         self._capacity.undo_to(mark)
@@ -78,11 +76,11 @@ class EmptyCluster:
 
 
 @dataclass(slots=True)
-class TypicalSpeed:
+class UncontendedSpeed:
     """A job's true mean speed by counts: implements ``models.forecast.Speed``. 0 where the counts
     do not fit.
 
-    ``error`` gives the factor by which the speed at given counts is told wrong.
+    ``error`` gives the factor by which the speed at given counts is off.
     """
 
     truth: SimulatedJob
@@ -102,12 +100,12 @@ class TypicalSpeed:
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """The speed at each pair of counts (arrays broadcast), with its error."""
         pairs = np.broadcast(np.asarray(ps), np.asarray(workers))
-        told = [self._told(Counts(int(p), int(w))) for p, w in pairs]
-        return np.array(told, dtype=np.float64).reshape(pairs.shape)
+        reported = [self._reported(Counts(int(p), int(w))) for p, w in pairs]
+        return np.array(reported, dtype=np.float64).reshape(pairs.shape)
 
-    def with_error(self, error: Callable[[Counts], float]) -> "TypicalSpeed":
-        """The same speed, told wrong."""
-        return TypicalSpeed(self.truth, self.empty, error, self._known)
+    def with_error(self, error: Callable[[Counts], float]) -> "UncontendedSpeed":
+        """The same speed with an error."""
+        return UncontendedSpeed(self.truth, self.empty, error, self._known)
 
-    def _told(self, counts: Counts) -> float:
+    def _reported(self, counts: Counts) -> float:
         return self.at(counts) * (self.error(counts) if self.error else 1.0)

@@ -28,6 +28,6 @@ def stream(seed: int, purpose: Purpose, uid: str = "") -> Generator:
     return np.random.default_rng(SeedSequence(seed, spawn_key=(int(purpose), *map(int, words))))
 
 
-def around_one(rng: Generator, deviation: float) -> float:
+def lognormal_factor(rng: Generator, deviation: float) -> float:
     """A positive factor of mean 1 and about this relative standard deviation (log-normal)."""
     return float(np.exp(deviation * rng.standard_normal() - deviation**2 / 2))

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from optimus.resources import CPU
-from optimus.simulator.results import GPU, Moment, Simulation
+from optimus.simulator.results import GPU, Simulation, TimelinePoint
 
 CONFIDENCE: Final = 0.95
 
@@ -50,16 +50,18 @@ def _completion(reduce: Callable[[list[float]], float]) -> Callable[[Simulation]
     return lambda found: float(reduce([job.completion_seconds for job in found.jobs]))
 
 
-def _share(held: Callable[[Moment], int], resource: str) -> Callable[[Simulation], float | None]:
+def _share(
+    held: Callable[[TimelinePoint], int], resource: str
+) -> Callable[[Simulation], float | None]:
     """The part of the cluster's resource that is held on average, from the first arrival to the
     last end."""
 
     def mean(found: Simulation) -> float | None:
         capacity = found.capacity[resource]
-        moments = [each for each in found.timeline if each.at < found.ended_at]
-        ends = [each.at for each in moments[1:]] + [found.ended_at]
+        points = [each for each in found.timeline if each.at < found.ended_at]
+        ends = [each.at for each in points[1:]] + [found.ended_at]
         time_held = sum(
-            held(each) * (end - each.at) for each, end in zip(moments, ends, strict=True)
+            held(each) * (end - each.at) for each, end in zip(points, ends, strict=True)
         )
         return (
             time_held / (capacity * found.makespan_seconds)
@@ -84,9 +86,9 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
         "median_jct_seconds": _completion(lambda times: float(np.median(times))),
         "p99_jct_seconds": _completion(lambda times: float(np.percentile(times, 99))),
         "makespan_seconds": lambda found: found.makespan_seconds,
-        "ps_cpu_share": _share(lambda moment: moment.ps_cpu, CPU),
-        "worker_cpu_share": _share(lambda moment: moment.worker_cpu, CPU),
-        "gpu_share": _share(lambda moment: moment.gpus, GPU),
+        "ps_cpu_share": _share(lambda point: point.ps_cpu, CPU),
+        "worker_cpu_share": _share(lambda point: point.worker_cpu, CPU),
+        "gpu_share": _share(lambda point: point.gpus, GPU),
         "restarts_per_job": lambda found: sum(job.restarts for job in found.jobs) / len(found.jobs),
         "profiling_runs_per_job": lambda found: (
             sum(job.profiling_runs for job in found.jobs) / len(found.jobs)
@@ -109,7 +111,7 @@ COMPARED: Final = (
     "p99_jct_seconds",
     "makespan_seconds",
 )
-"""The figures of which ratios are told."""
+"""The figures of which ratios are given."""
 
 
 @dataclass(frozen=True, slots=True)

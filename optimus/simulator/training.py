@@ -2,7 +2,7 @@
 
 Between two changes (a start, a stop, a worker that begins or ends to straggle) the speed is
 constant, so the work done is speed times time, and the end is known in closed form. A run lasts
-from a start to the next stop. What is told, and all that a model ever sees, is the loss of every
+from a start to the next stop. What a log, and so a model, shows is the loss of every
 completed epoch and the mean speed of every run, with their noise."""
 
 import math
@@ -18,7 +18,7 @@ from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.loss_series import thin
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
 from optimus.simulator.jobs import SimulatedJob, Straggling
-from optimus.simulator.streams import Purpose, around_one, stream
+from optimus.simulator.streams import Purpose, lognormal_factor, stream
 
 _SLACK_EPOCHS: Final = 1e-9
 """Sums of epochs miss whole numbers by rounding."""
@@ -101,7 +101,7 @@ class Training:
         self.epochs = self.steps = self.trained_seconds = self.speed = 0.0
         self.run: Run | None = None
         self.samples: list[SpeedSample] = []
-        self._losses = seen_losses(truth, stream(seed, Purpose.LOSS, truth.job.uid))
+        self._losses = observed_losses(truth, stream(seed, Purpose.LOSS, truth.job.uid))
         self._speed_noise = stream(seed, Purpose.SPEED, truth.job.uid)
         self._stragglers = Stragglers(
             truth.straggling, stream(seed, Purpose.STRAGGLING, truth.job.uid)
@@ -137,7 +137,7 @@ class Training:
     def begin(self, at: float, servers: tuple[Counts, ...]) -> None:
         """A run begins."""
         self.at = at
-        self.run = Run(servers, around_one(self._speed_noise, self.truth.speed_noise))
+        self.run = Run(servers, lognormal_factor(self._speed_noise, self.truth.speed_noise))
         self._stragglers.begin(at, self.run.counts.workers)
         self._set_speed(self.run)
 
@@ -190,7 +190,10 @@ class Training:
         """A short run on the side, which adds nothing to the job's training."""
         speed = self.truth.speed.steps_per_second(servers)
         run = Run(
-            servers, around_one(self._speed_noise, self.truth.speed_noise), seconds, speed * seconds
+            servers,
+            lognormal_factor(self._speed_noise, self.truth.speed_noise),
+            seconds,
+            speed * seconds,
         )
         return run.sample(at)
 
@@ -216,13 +219,15 @@ class Training:
         run.steps += self.speed * seconds
 
 
-def seen_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
+def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
     """The mean loss of every epoch as seen, up to the one with which the goal is met (or
     ``most_epochs``)."""
     losses: list[float] = []
     largest = 0.0
     while len(losses) < truth.most_epochs:
-        losses.append(truth.loss.after(float(len(losses) + 1)) * around_one(rng, truth.loss_noise))
+        losses.append(
+            truth.loss.after(float(len(losses) + 1)) * lognormal_factor(rng, truth.loss_noise)
+        )
         largest = max(largest, losses[-1])
         if _is_met(truth.job.goal, losses, largest):
             break

@@ -1,4 +1,4 @@
-"""What is true in the simulated world: the testbed, nine job types, their speed and their loss.
+"""What is true in the simulated config: the testbed, nine job types, their speed and their loss.
 
 Nothing here imports the models that have to find it. Every constant names its source or its reason,
 and none was chosen by looking at a policy's result; the log of later changes is in

@@ -20,7 +20,7 @@ _TINY: Final = 0.01
 
 
 class ParameterAssignment(Protocol):
-    """How a model's parameters are dealt to PSs."""
+    """How a model's parameters are assigned to PSs."""
 
     def shares(self, ps: int, /) -> tuple[float, ...]:
         """The part of the model that each of so many PSs holds; they sum to 1."""

@@ -1,4 +1,4 @@
-"""The paper's experiments on the simulated testbed: each way on the same workloads, seed by seed,
+"""The paper's experiments on the simulated testbed: each setup on the same workloads, seed by seed,
 as ratios.
 
 1. Evaluation: DRF and Tetris to the paper's own policy, with its five mixes of jobs and arrivals
@@ -7,7 +7,7 @@ as ratios.
   6.3).
 3. Error sensitivity: its policy with forecasts that are off, to itself with the truth (section
   6.4).
-A workload's draws depend on the seed alone, so that a ratio differs from 1 by the way alone.
+A workload's draws depend on the seed alone, so that a ratio differs from 1 by the setup alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ import numpy as np
 
 from optimus.jobs import TrainingMode
 from optimus.simulator.engine import simulate
-from optimus.simulator.forecasts import ForecastSource, Truth
+from optimus.simulator.forecasts import ForecastSource, TrueForecasts
 from optimus.simulator.ground_truth.testbed import (
     CPU_SERVERS,
     GPU_SERVERS,
@@ -27,12 +27,17 @@ from optimus.simulator.ground_truth.testbed import (
     shared_links,
 )
 from optimus.simulator.paper.published import ERRORS
-from optimus.simulator.paper.setups import PUBLISHED_ERRORS, REFERENCE, Way, mixed, way
+from optimus.simulator.paper.setups import PUBLISHED_ERRORS, REFERENCE, Setup, mixed, setup
 from optimus.simulator.results import Simulation
 from optimus.simulator.streams import Purpose, stream
 from optimus.simulator.summary import PolicySummary, summarise
 from optimus.simulator.workload.arrivals import Arrivals, at_intervals, bursts, poisson, uniform
-from optimus.simulator.workload.drawing import EPOCH_SECONDS, Dealing, DrawnWorkload, World
+from optimus.simulator.workload.random_jobs import (
+    EPOCH_SECONDS,
+    AssignmentRule,
+    RandomWorkload,
+    WorkloadConfig,
+)
 
 JOBS: Final = 60
 """Jobs of a run. The paper does not say; its authors' own files have 60."""
@@ -43,15 +48,15 @@ class Setting:
     """One mix of jobs and arrivals."""
 
     arrivals: Arrivals = uniform
-    world: World = field(default_factory=World)
+    config: WorkloadConfig = field(default_factory=WorkloadConfig)
     jobs: int = JOBS
 
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         "testbed": Setting(),
-        "async": Setting(world=World(mode=TrainingMode.ASYNC)),
-        "sync": Setting(world=World(mode=TrainingMode.SYNC)),
+        "async": Setting(config=WorkloadConfig(mode=TrainingMode.ASYNC)),
+        "sync": Setting(config=WorkloadConfig(mode=TrainingMode.SYNC)),
         "poisson": Setting(poisson),
         "trace": Setting(bursts),
     }
@@ -64,13 +69,13 @@ CAUSES: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         "as it is": Setting(),
         "link at line rate, the rest the PS's own": Setting(
-            world=World(hardware=paper_hardware(0.0))
+            config=WorkloadConfig(hardware=paper_hardware(0.0))
         ),
-        "all the network's": Setting(world=World(hardware=paper_hardware(1.0))),
+        "all the network's": Setting(config=WorkloadConfig(hardware=paper_hardware(1.0))),
         "arrivals with the intervals": Setting(at_intervals),
-        "half the work": Setting(world=World(epoch_seconds=EPOCH_SECONDS / 2)),
-        "twice the work": Setting(world=World(epoch_seconds=EPOCH_SECONDS * 2)),
-        "work of a few long jobs": Setting(world=World(size_spread=1.0)),
+        "half the work": Setting(config=WorkloadConfig(epoch_seconds=EPOCH_SECONDS / 2)),
+        "twice the work": Setting(config=WorkloadConfig(epoch_seconds=EPOCH_SECONDS * 2)),
+        "work of a few long jobs": Setting(config=WorkloadConfig(size_spread=1.0)),
     }
 )
 """What the paper leaves open about its testbed, exchanged one at a time."""
@@ -80,21 +85,21 @@ class Task(NamedTuple):
     """One simulation."""
 
     setting: Setting
-    way: Way
+    setup: Setup
     seed: int
 
     def run(self) -> Simulation:
-        """Run it. The result bears the way's name as its policy."""
-        world = replace(self.setting.world, dealing=self.way.dealing)
-        if self.way.hardware is not None:
-            world = replace(world, hardware=self.way.hardware)
-        drawn = DrawnWorkload("paper", self.setting.arrivals, world)
+        """Run it. The result bears the setup's name as its policy."""
+        config = replace(self.setting.config, assignment=self.setup.assignment)
+        if self.setup.hardware is not None:
+            config = replace(config, hardware=self.setup.hardware)
+        drawn = RandomWorkload("paper", self.setting.arrivals, config)
         workload = drawn(self.setting.jobs, stream(self.seed, Purpose.WORKLOAD))
-        return replace(simulate(workload, self.way.approach, self.seed), policy=self.way.name)
+        return replace(simulate(workload, self.setup.scheduler, self.seed), policy=self.setup.name)
 
 
 Runner = Callable[[Sequence[Task]], Iterable[Simulation]]
-"""Runs simulations, in the order in which they are told."""
+"""Runs simulations; yields their results in the same order."""
 
 
 def one_by_one(tasks: Sequence[Task]) -> Iterator[Simulation]:
@@ -103,31 +108,32 @@ def one_by_one(tasks: Sequence[Task]) -> Iterator[Simulation]:
 
 
 def compare(
-    setting: Setting, ways: Sequence[Way], seeds: Sequence[int], run: Runner
+    setting: Setting, setups: Sequence[Setup], seeds: Sequence[int], run: Runner
 ) -> tuple[PolicySummary, ...]:
-    """Figures of every way, and its ratios to the first."""
-    return summarise(list(run([Task(setting, each, seed) for each in ways for seed in seeds])))
+    """Figures of every setup, and its ratios to the first."""
+    return summarise(list(run([Task(setting, each, seed) for each in setups for seed in seeds])))
 
 
-def with_shared_links(ways: Sequence[Way], seeds: Sequence[int], run: Runner) -> tuple[Way, ...]:
-    """The ways on links that are slower the more tasks a way has on a server, on average over its
-    own runs.
+def with_shared_links(
+    setups: Sequence[Setup], seeds: Sequence[int], run: Runner
+) -> tuple[Setup, ...]:
+    """The setups on links that are slower the more tasks a setup has on a server on average.
 
     The truth of one job does not know of the others, so that links are shared in the mean only,
     settled in three rounds that begin with table 2's own number of tasks.
     """
-    told = tuple(replace(each, hardware=shared_links(_TASKS_PER_SERVER)) for each in ways)
+    linked = tuple(replace(each, hardware=shared_links(_TASKS_PER_SERVER)) for each in setups)
     for _ in range(_ROUNDS):
-        found = list(run([Task(Setting(), each, seed) for each in told for seed in seeds]))
+        found = list(run([Task(Setting(), each, seed) for each in linked for seed in seeds]))
         tasks = [
             float(np.mean([_tasks_per_server(one) for one in found if one.policy == each.name]))
-            for each in told
+            for each in linked
         ]
-        told = tuple(
+        linked = tuple(
             replace(each, hardware=shared_links(many))
-            for each, many in zip(told, tasks, strict=True)
+            for each, many in zip(linked, tasks, strict=True)
         )
-    return told
+    return linked
 
 
 _TASKS_PER_SERVER: Final = 2.9
@@ -142,38 +148,38 @@ def _tasks_per_server(found: Simulation) -> float:
     return float((seconds * tasks**2).sum() / (seconds * tasks).sum()) / (CPU_SERVERS + GPU_SERVERS)
 
 
-def evaluation_ways(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Way, ...]:
+def evaluation_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Setup, ...]:
     """The paper's own policy, its baselines, and ours."""
-    return tuple(way(policy, forecasts) for policy in (REFERENCE, "drf", "tetris", "optimus"))
+    return tuple(setup(policy, forecasts) for policy in (REFERENCE, "drf", "tetris", "optimus"))
 
 
-def allocation_ways() -> tuple[Way, ...]:
+def allocation_setups() -> tuple[Setup, ...]:
     """The baselines' allocation with the placement and the assignment of parameters of the paper's
     own system."""
-    return (way(REFERENCE), mixed("drf", "theorem1"), mixed("tetris", "theorem1"))
+    return (setup(REFERENCE), mixed("drf", "theorem1"), mixed("tetris", "theorem1"))
 
 
-def placement_ways() -> tuple[Way, ...]:
+def placement_setups() -> tuple[Setup, ...]:
     """The allocation of the paper's own system with the baselines' placement."""
-    return (way(REFERENCE), mixed(REFERENCE, "spread"), mixed(REFERENCE, "pack"))
+    return (setup(REFERENCE), mixed(REFERENCE, "spread"), mixed(REFERENCE, "pack"))
 
 
-def assignment_ways() -> tuple[Way, ...]:
-    """Parameters dealt by MXNet's default instead of the paper's own assignment (PAA)."""
+def assignment_setups() -> tuple[Setup, ...]:
+    """Parameters assigned by MXNet's default instead of the paper's own assignment (PAA)."""
     return (
-        way(REFERENCE),
-        mixed(REFERENCE, "theorem1", Dealing.MXNET),
+        setup(REFERENCE),
+        mixed(REFERENCE, "theorem1", AssignmentRule.MXNET),
         mixed("drf", "theorem1"),
-        mixed("drf", "theorem1", Dealing.MXNET),
+        mixed("drf", "theorem1", AssignmentRule.MXNET),
     )
 
 
-def sensitivity_ways(errors: Sequence[float] = ERRORS) -> tuple[Way, ...]:
-    """The paper's own policy told the truth, then with an error in one of the two forecasts."""
-    told = [
-        Truth(),
-        *(Truth(convergence_error=each) for each in errors),
-        *(Truth(speed_error=each) for each in errors),
+def sensitivity_setups(errors: Sequence[float] = ERRORS) -> tuple[Setup, ...]:
+    """The paper's own policy with true forecasts, then with an error in one of the two."""
+    sources = [
+        TrueForecasts(),
+        *(TrueForecasts(convergence_error=each) for each in errors),
+        *(TrueForecasts(speed_error=each) for each in errors),
     ]
     names = [
         "truth",
@@ -181,5 +187,6 @@ def sensitivity_ways(errors: Sequence[float] = ERRORS) -> tuple[Way, ...]:
         *(f"speed {each:.0%}" for each in errors),
     ]
     return tuple(
-        replace(way(REFERENCE, each), name=name) for name, each in zip(names, told, strict=True)
+        replace(setup(REFERENCE, each), name=name)
+        for name, each in zip(names, sources, strict=True)
     )

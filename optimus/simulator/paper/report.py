@@ -9,8 +9,10 @@ Row = dict[str, object]
 _DIGITS = 4
 
 
-def told(found: Sequence[PolicySummary], published: Mapping[str, Ratios]) -> dict[str, Row]:
-    """Every way but the first by its name. ``published`` by the policy that a name begins with."""
+def ratios_to_first(
+    found: Sequence[PolicySummary], published: Mapping[str, Ratios]
+) -> dict[str, Row]:
+    """Every setup but the first, by name; ``published`` by the policy that a name begins with."""
     return {
         each.policy: _row(each, published.get(each.policy.split(",", maxsplit=1)[0]))
         for each in found[1:]
@@ -18,7 +20,7 @@ def told(found: Sequence[PolicySummary], published: Mapping[str, Ratios]) -> dic
 
 
 def absolute(found: PolicySummary) -> Row:
-    """One way's figures, as means over seeds."""
+    """One setup's figures, as means over seeds."""
     return {name: _rounded(estimate.mean) for name, estimate in found.figures.items()}
 
 
@@ -27,11 +29,11 @@ def ratio(here: Estimate, published: float | None = None) -> Row:
     a part of it."""
     off = None if published is None or here.mean is None else here.mean / published - 1
     row = {"ratio": here.mean, "low": here.low, "high": here.high}
-    told_of: Row = {name: _rounded(value) for name, value in row.items()}
+    figures: Row = {name: _rounded(value) for name, value in row.items()}
     return (
-        told_of
+        figures
         if published is None
-        else {**told_of, "published": published, "deviation": _rounded(off)}
+        else {**figures, "published": published, "deviation": _rounded(off)}
     )
 
 

@@ -1,8 +1,8 @@
-"""The ways to run the testbed that the paper compares (section 6.1), and those of its ablation
+"""The setups to run the testbed that the paper compares (section 6.1), and those of its ablation
 (section 6.3).
 
-A way is a policy with its placement, its forecasts, and how the parameters of its jobs are dealt to
-PSs: the paper's own system deals them by its own assignment (PAA), the others leave that to MXNet.
+A setup is a policy with its placement, its forecasts, and how parameters are assigned to PSs: the
+paper's own system assigns them by its own rule (PAA), the others leave that to MXNet.
 """
 
 from dataclasses import dataclass, replace
@@ -11,51 +11,52 @@ from typing import Final
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
 from optimus.policies import POLICIES
-from optimus.simulator.engine import Approach
-from optimus.simulator.forecasts import ForecastSource, Truth
+from optimus.simulator.engine import SchedulerConfig
+from optimus.simulator.forecasts import ForecastSource, TrueForecasts
 from optimus.simulator.ground_truth.testbed import Hardware
-from optimus.simulator.presets import approach
-from optimus.simulator.workload.drawing import Dealing
+from optimus.simulator.presets import preset
+from optimus.simulator.workload.random_jobs import AssignmentRule
 
 REFERENCE: Final = "optimus-paper"
-"""The way that all ratios are to."""
+"""The setup that all ratios are to."""
 
-PUBLISHED_ERRORS: Final = Truth(convergence_error=0.2, speed_error=0.1)
+PUBLISHED_ERRORS: Final = TrueForecasts(convergence_error=0.2, speed_error=0.1)
 """Forecasts as good as the paper's: 20 % off in convergence and 10 % in speed when a job begins,
 less from then on (section 6.4, where these are called typical)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way. ``name`` is for tables."""
+class Setup:
+    """One setup; ``name`` is for tables."""
 
     name: str
-    approach: Approach
-    dealing: Dealing
+    scheduler: SchedulerConfig
+    assignment: AssignmentRule
     hardware: Hardware | None = None
-    """What containers do in a second under this way; ``None``: what the setting says."""
+    """What containers do in a second under this setup; ``None``: what the setting says."""
 
 
-def way(policy: str, forecasts: ForecastSource = PUBLISHED_ERRORS) -> Way:
-    """A policy as the paper runs it; ours as the product runs it, its parameters dealt as those of
-    the paper's own."""
-    dealing = Dealing.PAA if policy in {REFERENCE, "optimus"} else Dealing.MXNET
-    return Way(policy, approach(policy, forecasts), dealing)
+def setup(policy: str, forecasts: ForecastSource = PUBLISHED_ERRORS) -> Setup:
+    """A policy as the paper runs it; ours as the product runs it, with PAA."""
+    assignment = AssignmentRule.PAA if policy in {REFERENCE, "optimus"} else AssignmentRule.MXNET
+    return Setup(policy, preset(policy, forecasts), assignment)
 
 
-def mixed(policy: str, placement: str, dealing: Dealing = Dealing.PAA) -> Way:
+def mixed(policy: str, placement: str, assignment: AssignmentRule = AssignmentRule.PAA) -> Setup:
     """One policy's allocation with a placement of its own choice."""
     rule: PlacementRule = PLACEMENT_RULES[placement]
-    name = f"{policy}, {placement}, {dealing.value}"
-    usual = approach(policy, PUBLISHED_ERRORS, rule)
-    return Way(name, replace(usual, name=name), dealing)
+    name = f"{policy}, {placement}, {assignment.value}"
+    usual = preset(policy, PUBLISHED_ERRORS, rule)
+    return Setup(name, replace(usual, name=name), assignment)
 
 
-def looking_past_plateaus() -> Way:
+def looking_past_plateaus() -> Setup:
     """The paper's own system with our allocation, which goes on where a single PS or worker more
     does not help."""
     name = "optimus, as published"
-    usual = way(REFERENCE)
+    usual = setup(REFERENCE)
     return replace(
-        usual, name=name, approach=replace(usual.approach, name=name, policy=POLICIES["optimus"]())
+        usual,
+        name=name,
+        scheduler=replace(usual.scheduler, name=name, policy=POLICIES["optimus"]()),
     )

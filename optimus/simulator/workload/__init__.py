@@ -5,13 +5,13 @@ from types import MappingProxyType
 
 from optimus.simulator.jobs import WorkloadMaker
 from optimus.simulator.workload.arrivals import bursts, poisson, uniform
-from optimus.simulator.workload.drawing import DrawnWorkload
+from optimus.simulator.workload.random_jobs import RandomWorkload
 
 WORKLOADS: Mapping[str, WorkloadMaker] = MappingProxyType(
     {
-        "uniform": DrawnWorkload("uniform", uniform),
-        "poisson": DrawnWorkload("poisson", poisson),
-        "bursts": DrawnWorkload("bursts", bursts),
+        "uniform": RandomWorkload("uniform", uniform),
+        "poisson": RandomWorkload("poisson", poisson),
+        "bursts": RandomWorkload("bursts", bursts),
     }
 )
 """Value of ``--workload`` -> who draws it: the nine job types of Optimus, section 6.1, on its 13

@@ -21,7 +21,7 @@ from optimus.jobs import TrainingMode
 from optimus.simulator.ground_truth.job_types import JOB_TYPES
 from optimus.simulator.ground_truth.testbed import nodes
 from optimus.simulator.jobs import Workload
-from optimus.simulator.workload.drawing import Choice, World, build_job
+from optimus.simulator.workload.random_jobs import JobChoice, WorkloadConfig, build_job
 
 NEEDED: Final = ("arrival_seconds", "type", "mode", "threshold")
 COLUMNS: Final = (*NEEDED, "examples")
@@ -43,39 +43,39 @@ class BadTraceError(ValueError):
         self.expected = expected
 
 
-class TracedJob(NamedTuple):
+class TraceJob(NamedTuple):
     """One line of a trace."""
 
     arrival_seconds: float
-    choice: Choice
+    choice: JobChoice
 
 
 @dataclass(frozen=True, slots=True)
-class TracedWorkload:
+class TraceWorkload:
     """Implements ``optimus.simulator.jobs.WorkloadMaker``: the first jobs of the trace in order of
     arrival, all at most."""
 
     name: str
-    traced: Sequence[TracedJob]
-    world: World = field(default_factory=World)
+    traced: Sequence[TraceJob]
+    config: WorkloadConfig = field(default_factory=WorkloadConfig)
 
     def __call__(self, jobs: int, rng: Generator) -> Workload:
         """So many jobs of the trace; the generator draws only what a trace does not tell."""
         first = sorted(self.traced, key=_by_arrival)[:jobs]
         seeds = [int(rng.integers(2**32)) for _ in first]
         built = [
-            build_job(number, each.arrival_seconds, each.choice, seed, self.world)
+            build_job(number, each.arrival_seconds, each.choice, seed, self.config)
             for number, (each, seed) in enumerate(zip(first, seeds, strict=True))
         ]
-        return Workload(self.name, tuple(built), nodes(self.world.machines))
+        return Workload(self.name, tuple(built), nodes(self.config.machines))
 
 
-def _by_arrival(traced: TracedJob) -> tuple[float, str, str, float, float]:
+def _by_arrival(traced: TraceJob) -> tuple[float, str, str, float, float]:
     kind, mode, threshold, examples = traced.choice
     return traced.arrival_seconds, kind.name, mode, threshold, examples or 0.0
 
 
-def read_trace(lines: Iterable[str]) -> tuple[TracedJob, ...]:
+def read_trace(lines: Iterable[str]) -> tuple[TraceJob, ...]:
     """The jobs of a trace; raises ``BadTraceError``."""
     rows = _rows(lines)
     first = next(rows, None)
@@ -122,7 +122,7 @@ def _whole(line: int, row: list[str], header: list[str]) -> list[str]:
     return [value.strip() for value in row]
 
 
-def _job(line: int, row: Mapping[str, str]) -> TracedJob:
+def _job(line: int, row: Mapping[str, str]) -> TraceJob:
     kind = _TYPES.get(row["type"].lower())
     if kind is None:
         names = ", ".join(each.name for each in JOB_TYPES)
@@ -138,7 +138,7 @@ def _job(line: int, row: Mapping[str, str]) -> TracedJob:
     threshold = _number(line, row, "threshold")
     if not 0 < threshold < 1:
         raise BadTraceError(line, f"expected a threshold between 0 and 1, found {threshold:g}")
-    return TracedJob(arrival, Choice(kind, mode, threshold, _examples(line, row)))
+    return TraceJob(arrival, JobChoice(kind, mode, threshold, _examples(line, row)))
 
 
 def _examples(line: int, row: Mapping[str, str]) -> float | None:

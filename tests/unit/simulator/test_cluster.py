@@ -10,7 +10,7 @@ from optimus.resources import NONE, Resources
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
 from optimus.simulator.training import Training
 from optimus.snapshot import ReplicaId
-from tests.unit.simulator.worlds import PS, WORKER, Recipe, job, nodes
+from tests.unit.simulator.workloads import PS, WORKER, JobParameters, job, nodes
 
 RESCALE, START, LEAVING = 30.0, 5.0, 10.0
 
@@ -18,7 +18,7 @@ RESCALE, START, LEAVING = 30.0, 5.0, 10.0
 def arrived(
     cluster: SimulatedCluster, name: str = "a", *, visible_at: float | None = None
 ) -> JobState:
-    truth = job(name, Recipe(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
+    truth = job(name, JobParameters(epochs=100, rescale_seconds=RESCALE, start_seconds=START))
     seen = cluster.now if visible_at is None else visible_at
     state = JobState(truth, truth.job, Training(truth, seed=1), seen)
     cluster.add(state)

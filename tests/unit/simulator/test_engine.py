@@ -1,4 +1,4 @@
-"""The simulator's loop: courses worked out by hand, and what holds in every world."""
+"""The simulator's loop: courses worked out by hand, and what holds in every config."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ from optimus.placement.per_pod import SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.simulator.cluster import Phase, SimulatedCluster
-from optimus.simulator.engine import Approach, CannotRun, PreRun, simulate
-from optimus.simulator.forecasts import Truth
+from optimus.simulator.engine import PreRun, SchedulerConfig, WorkloadError, simulate
+from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling, Workload
 from optimus.simulator.paper_scheduler import PaperConfig
-from optimus.simulator.presets import approach, with_pre_run
-from tests.unit.simulator.worlds import Loss, Recipe, Speed, job, nodes, workload
+from optimus.simulator.presets import preset, with_pre_run
+from tests.unit.simulator.workloads import JobParameters, Loss, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
 
@@ -37,46 +37,48 @@ class Scripted:
         return Allocation({uid: each for uid, each in counts.items() if uid in known})
 
 
-def published(*script: dict[str, Counts], trims: bool = True) -> Approach:
+def published(*script: dict[str, Counts], trims: bool = True) -> SchedulerConfig:
     rules = PaperConfig(looks_ahead=False, trims=trims)
-    return Approach(name="scripted", policy=Scripted(*script), placement=Theorem1(), rules=rules)
+    return SchedulerConfig(
+        name="scripted", policy=Scripted(*script), placement=Theorem1(), mode=rules
+    )
 
 
-def online() -> Approach:
-    return approach("optimus", Truth())
+def online() -> SchedulerConfig:
+    return preset("optimus", TrueForecasts())
 
 
 class TestCoursesByHand:
     def test_one_job_at_constant_speed_ends_when_its_work_is_done(self) -> None:
         # 10 epochs of 10 steps at 1 step a second, from its arrival on.
         found = simulate(
-            workload(job("a", Recipe(arrives=5, bounds=ONE_TASK_EACH))), online(), seed=1
+            workload(job("a", JobParameters(arrives=5, bounds=ONE_TASK_EACH))), online(), seed=1
         )
         assert found.jobs[0].finished_at == pytest.approx(5 + 100)
         assert found.jobs[0].restarts == 0
         assert found.makespan_seconds == pytest.approx(100)
 
     def test_a_start_takes_its_time(self) -> None:
-        only = job("a", Recipe(start_seconds=7, bounds=ONE_TASK_EACH))
+        only = job("a", JobParameters(start_seconds=7, bounds=ONE_TASK_EACH))
         assert simulate(workload(only), online(), seed=1).jobs[0].finished_at == pytest.approx(107)
 
     def test_of_two_jobs_and_one_place_the_second_starts_when_the_first_ends(self) -> None:
-        first = job("a", Recipe(arrives=0, bounds=ONE_TASK_EACH))
-        second = job("b", Recipe(arrives=1, bounds=ONE_TASK_EACH, epochs=20))
+        first = job("a", JobParameters(arrives=0, bounds=ONE_TASK_EACH))
+        second = job("b", JobParameters(arrives=1, bounds=ONE_TASK_EACH, epochs=20))
         found = simulate(workload(first, second, on=nodes(1, cpu=2)), online(), seed=1)
         assert [each.finished_at for each in found.jobs] == pytest.approx([100, 100 + 200])
         assert found.jobs[1].placed_at == pytest.approx(100)
 
     def test_as_published_a_job_waits_for_the_next_interval(self) -> None:
         found = simulate(
-            workload(job("a", Recipe(arrives=5))), published({"a": Counts(1, 1)}), seed=1
+            workload(job("a", JobParameters(arrives=5))), published({"a": Counts(1, 1)}), seed=1
         )
         assert found.jobs[0].placed_at == 600
         assert found.jobs[0].finished_at == pytest.approx(700)
 
     def test_a_rescale_costs_its_seconds_and_nothing_else(self) -> None:
         # 600 steps at 1 a second from 0 to 600; 30 s of nothing; the other 1,400 at 3 a second.
-        only = job("a", Recipe(epochs=200))
+        only = job("a", JobParameters(epochs=200))
         script = published({"a": Counts(1, 1)}, {"a": Counts(1, 3)})
         found = simulate(workload(only), script, seed=1).jobs[0]
         assert found.finished_at == pytest.approx(600 + 30 + 1400 / 3)
@@ -87,13 +89,13 @@ class TestCoursesByHand:
         # Its pods take 10 of the 30 s of a rescale to leave; the other 20 are paid when it comes
         # back.
         script = published({"a": Counts(1, 1)}, {}, {"a": Counts(1, 1)})
-        found = simulate(workload(job("a", Recipe(epochs=100))), script, seed=1).jobs[0]
+        found = simulate(workload(job("a", JobParameters(epochs=100))), script, seed=1).jobs[0]
         assert (found.pauses, found.restarts) == (1, 0)
         assert found.finished_at == pytest.approx(1200 + 20 + 400)
 
     def test_what_does_not_fit_is_trimmed_to_what_does(self) -> None:
         # 9 tasks on 2 nodes of 4: 7 workers beside one PS, at 7 steps a second.
-        jobs = workload(job("a", Recipe(epochs=70)), on=nodes(2))
+        jobs = workload(job("a", JobParameters(epochs=70)), on=nodes(2))
         found = simulate(jobs, published({"a": Counts(1, 9)}), seed=1)
         assert found.jobs[0].finished_at == pytest.approx(100)
 
@@ -106,12 +108,14 @@ class TestCoursesByHand:
         # ends.
         habit = Straggling(seconds_between=1e-9, seconds=1e9, speed_fraction=0.5)
         found = simulate(
-            workload(job("a", Recipe(straggling=habit, bounds=ONE_TASK_EACH))), online(), seed=1
+            workload(job("a", JobParameters(straggling=habit, bounds=ONE_TASK_EACH))),
+            online(),
+            seed=1,
         )
         assert found.jobs[0].finished_at == pytest.approx(200)
 
     def test_a_job_spread_over_servers_is_as_slow_as_its_truth_says(self) -> None:
-        apart = job("a", Recipe(counts=Counts(2, 2), speed=Speed(each=1, apart=1)))
+        apart = job("a", JobParameters(counts=Counts(2, 2), speed=Speed(each=1, apart=1)))
         script = {"a": Counts(2, 2)}
         assert simulate(
             workload(apart, on=nodes(1)), published(script), 1
@@ -121,22 +125,22 @@ class TestCoursesByHand:
         ).makespan_seconds == pytest.approx(100)
 
     def test_the_pre_run_delays_a_job_by_its_samples(self) -> None:
-        usual = replace(approach("optimus-paper"), pre_run=PreRun(samples=4, seconds=25))
-        found = simulate(workload(job("a", Recipe(arrives=450))), usual, seed=1)
+        usual = replace(preset("optimus-paper"), pre_run=PreRun(samples=4, seconds=25))
+        found = simulate(workload(job("a", JobParameters(arrives=450))), usual, seed=1)
         assert found.jobs[0].placed_at == 600
-        late = simulate(workload(job("a", Recipe(arrives=550))), usual, seed=1)
+        late = simulate(workload(job("a", JobParameters(arrives=550))), usual, seed=1)
         assert late.jobs[0].placed_at == 1200
 
     def test_profiling_runs_are_restarts_that_are_counted_apart(self) -> None:
-        only = job("a", Recipe(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
-        found = simulate(workload(only, on=nodes(4)), approach("optimus"), seed=1).jobs[0]
+        only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
+        found = simulate(workload(only, on=nodes(4)), preset("optimus"), seed=1).jobs[0]
         assert found.profiling_runs == ProfilingRules().runs
         assert found.restarts > found.profiling_runs
 
     def test_a_job_whose_speeds_are_known_beforehand_is_not_profiled(self) -> None:
-        only = job("a", Recipe(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
+        only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
         found = simulate(
-            workload(only, on=nodes(4)), with_pre_run(approach("optimus"), PreRun()), seed=1
+            workload(only, on=nodes(4)), with_pre_run(preset("optimus"), PreRun()), seed=1
         )
         assert found.jobs[0].profiling_runs == 0
         assert found.jobs[0].restarts > 0
@@ -144,34 +148,35 @@ class TestCoursesByHand:
 
 class TestWhatCannotRun:
     def test_a_job_that_fits_nowhere_is_named_before_anything_runs(self) -> None:
-        big = job("big", Recipe(worker=Resources(cpu=9000)))
+        big = job("big", JobParameters(worker=Resources(cpu=9000)))
         with pytest.raises(
-            CannotRun, match=r"default/big does not fit on the empty cluster, not even at its least"
+            WorkloadError,
+            match=r"default/big does not fit on the empty cluster, not even at its least",
         ):
             simulate(workload(big), online(), seed=1)
 
     def test_a_job_that_never_gets_on_is_named(self) -> None:
-        still = job("still", Recipe(speed=Speed(each=0.0), bounds=ONE_TASK_EACH))
-        with pytest.raises(CannotRun, match="nothing happens any more to default/still"):
+        still = job("still", JobParameters(speed=Speed(each=0.0), bounds=ONE_TASK_EACH))
+        with pytest.raises(WorkloadError, match="nothing happens any more to default/still"):
             simulate(workload(still), online(), seed=1)
 
     def test_jobs_are_told_apart_by_their_uid(self) -> None:
-        with pytest.raises(CannotRun, match="2 jobs have the UID a"):
+        with pytest.raises(WorkloadError, match="2 jobs have the UID a"):
             simulate(workload(job("a"), job("b"), job("a")), online(), seed=1)
 
     def test_without_a_job_there_is_nothing_to_run(self) -> None:
-        with pytest.raises(CannotRun, match="no job"):
+        with pytest.raises(WorkloadError, match="no job"):
             simulate(workload(), online(), seed=1)
 
     def test_a_job_that_no_policy_ever_starts_is_named(self) -> None:
         with pytest.raises(
-            CannotRun, match="under scripted, nothing happens any more to default/a"
+            WorkloadError, match="under scripted, nothing happens any more to default/a"
         ):
             simulate(workload(job("a")), published({}), seed=1)
 
 
 RECIPES = st.builds(
-    Recipe,
+    JobParameters,
     arrives=st.sampled_from([0.0, 100.0, 600.0]) | st.floats(0, 1500),
     epochs=st.integers(6, 40),
     counts=st.builds(Counts, st.integers(1, 3), st.integers(1, 3)),
@@ -186,17 +191,17 @@ RECIPES = st.builds(
     loss=st.builds(Loss, st.floats(0.05, 0.5)),
 )
 WORLDS = st.builds(
-    lambda recipes, count: workload(
-        *(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(count)
+    lambda parameters, count: workload(
+        *(job(f"job-{n}", each) for n, each in enumerate(parameters)), on=nodes(count)
     ),
     st.lists(RECIPES, min_size=1, max_size=5),
     st.integers(3, 5),
 )
 APPROACHES = st.sampled_from(
     [
-        *(approach(name) for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf")),
+        *(preset(name) for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf")),
         # Those that know the truth decide more in a short life.
-        *(approach(name, Truth()) for name in ("optimus", "optimus-paper", "tetris")),
+        *(preset(name, TrueForecasts()) for name in ("optimus", "optimus-paper", "tetris")),
     ]
 )
 
@@ -227,18 +232,18 @@ class Witness:
 @settings(max_examples=40, deadline=None)
 @given(WORLDS, APPROACHES)
 def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_training(
-    world: Workload, usual: Approach
+    config: Workload, usual: SchedulerConfig
 ) -> None:
-    simulate(world, usual, seed=3, watch=Witness())
+    simulate(config, usual, seed=3, watch=Witness())
 
 
 @settings(max_examples=25, deadline=None)
 @given(WORLDS, APPROACHES)
 def test_every_job_ends_after_its_arrival_with_all_its_work_done(
-    world: Workload, usual: Approach
+    config: Workload, usual: SchedulerConfig
 ) -> None:
-    found = simulate(world, usual, seed=3)
-    truths = {each.job.uid: each for each in world.jobs}
+    found = simulate(config, usual, seed=3)
+    truths = {each.job.uid: each for each in config.jobs}
     assert {each.uid for each in found.jobs} == set(truths)
     for each in found.jobs:
         assert each.arrived_at <= each.placed_at <= each.finished_at
@@ -249,25 +254,25 @@ def test_every_job_ends_after_its_arrival_with_all_its_work_done(
 @settings(max_examples=15, deadline=None)
 @given(WORLDS, APPROACHES, st.randoms())
 def test_the_same_seed_gives_the_same_result_whatever_the_order_of_the_jobs(
-    world: Workload, usual: Approach, order: object
+    config: Workload, usual: SchedulerConfig, order: object
 ) -> None:
-    jobs, servers = list(world.jobs), list(world.nodes)
+    jobs, servers = list(config.jobs), list(config.nodes)
     order.shuffle(jobs)  # type: ignore[attr-defined]  # hypothesis types its Random as object
     order.shuffle(servers)  # type: ignore[attr-defined]
-    shuffled = Workload(world.name, tuple(jobs), tuple(servers))
-    assert repr(simulate(world, usual, 5)) == repr(simulate(shuffled, usual, 5))
+    shuffled = Workload(config.name, tuple(jobs), tuple(servers))
+    assert repr(simulate(config, usual, 5)) == repr(simulate(shuffled, usual, 5))
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(RECIPES, min_size=1, max_size=4))
 def test_a_job_meets_its_goal_after_the_same_epochs_under_every_policy(
-    recipes: list[Recipe],
+    parameters: list[JobParameters],
 ) -> None:
-    world = workload(*(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(3))
+    config = workload(*(job(f"job-{n}", each) for n, each in enumerate(parameters)), on=nodes(3))
     by_policy = [
         {
             each.uid: each.epochs
-            for each in simulate(world, replace(approach(name), placement=SPREAD), 2).jobs
+            for each in simulate(config, replace(preset(name), placement=SPREAD), 2).jobs
         }
         for name in ("drf", "fifo")
     ]

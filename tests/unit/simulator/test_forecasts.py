@@ -15,21 +15,21 @@ from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING
 from optimus.resources import Resources
-from optimus.simulator.forecasts import Fitted, Insight, Truth, epochs_left
-from optimus.simulator.speeds import EmptyCluster, TypicalSpeed
+from optimus.simulator.forecasts import FittedForecasts, GroundTruth, TrueForecasts, epochs_left
+from optimus.simulator.speeds import EmptyCluster, UncontendedSpeed
 from optimus.simulator.training import Training
-from tests.unit.simulator.worlds import Recipe, Speed, job, nodes
+from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes
 
 EMPTY = EmptyCluster(nodes(3), Theorem1())
 
 
 def forecast_of(
-    source: Truth, trained_seconds: float = 0.0, *, seed: int = 1, uid: str = "a"
+    source: TrueForecasts, trained_seconds: float = 0.0, *, seed: int = 1, uid: str = "a"
 ) -> Forecast:
-    training = Training(job(uid, Recipe(epochs=100, speed=Speed(1.0, apart=0.5))), seed=1)
+    training = Training(job(uid, JobParameters(epochs=100, speed=Speed(1.0, apart=0.5))), seed=1)
     training.begin(0.0, (Counts(1, 1),))
     training.advance(trained_seconds)
-    said = source.forecaster(Insight({uid: training}.__getitem__, EMPTY, seed))(
+    said = source.forecast_fn(GroundTruth({uid: training}.__getitem__, EMPTY, seed))(
         training.truth.job, NOTHING
     )
     assert isinstance(said, Forecast)
@@ -39,30 +39,32 @@ def forecast_of(
 class TestTheTruth:
     def test_it_knows_the_remaining_time_at_any_counts(self) -> None:
         # 100 epochs of 10 steps, 250 steps done; 3 workers with a PS fill a server.
-        said = forecast_of(Truth(), trained_seconds=250)
+        said = forecast_of(TrueForecasts(), trained_seconds=250)
         assert said.at(Counts(1, 1)) == pytest.approx(750)
         assert said.at(Counts(1, 3)) == pytest.approx(750 / 3)
 
     def test_it_knows_that_a_larger_job_has_to_be_spread(self) -> None:
-        assert forecast_of(Truth()).at(Counts(2, 4)) == pytest.approx(1000 / (4 / 1.5))
+        assert forecast_of(TrueForecasts()).at(Counts(2, 4)) == pytest.approx(1000 / (4 / 1.5))
 
     def test_what_does_not_fit_takes_for_ever(self) -> None:
-        assert forecast_of(Truth()).at(Counts(1, 12)) == np.inf
+        assert forecast_of(TrueForecasts()).at(Counts(1, 12)) == np.inf
 
     def test_an_error_of_the_convergence_is_as_large_as_it_says_and_shrinks(self) -> None:
-        begun, half_way = (forecast_of(Truth(convergence_error=0.4), at) for at in (0.0, 500.0))
-        assert epochs_left(job("a", Recipe()), begun) in (
+        begun, half_way = (
+            forecast_of(TrueForecasts(convergence_error=0.4), at) for at in (0.0, 500.0)
+        )
+        assert epochs_left(job("a", JobParameters()), begun) in (
             pytest.approx(60),
             pytest.approx(140),
         )
-        assert epochs_left(job("a", Recipe()), half_way) in (
+        assert epochs_left(job("a", JobParameters()), half_way) in (
             pytest.approx(30),
             pytest.approx(70),
         )
 
     def test_an_error_of_the_speed_differs_from_counts_to_counts(self) -> None:
-        exact = forecast_of(Truth()).speed
-        wrong = forecast_of(Truth(speed_error=0.3)).speed
+        exact = forecast_of(TrueForecasts()).speed
+        wrong = forecast_of(TrueForecasts(speed_error=0.3)).speed
         ps, workers = np.meshgrid(np.arange(1, 5), np.arange(1, 5))
         fits = exact.steps_per_second(ps, workers) > 0
         ratios = (
@@ -72,7 +74,7 @@ class TestTheTruth:
 
     def test_errors_come_from_the_seed_and_the_job(self) -> None:
         def totals(seed: int) -> list[float]:
-            wrong = Truth(convergence_error=0.4)
+            wrong = TrueForecasts(convergence_error=0.4)
             return [
                 forecast_of(wrong, seed=seed, uid=f"job-{n}").remaining_steps for n in range(12)
             ]
@@ -83,7 +85,9 @@ class TestTheTruth:
 
     def test_however_wrong_a_forecast_never_says_that_a_job_has_ended_before_it_has(self) -> None:
         for n in range(8):
-            said = forecast_of(Truth(convergence_error=0.9), trained_seconds=400, uid=f"job-{n}")
+            said = forecast_of(
+                TrueForecasts(convergence_error=0.9), trained_seconds=400, uid=f"job-{n}"
+            )
             assert said.remaining_steps > 0
 
 
@@ -95,14 +99,16 @@ class TestFitted:
             made.append(progress)
             return NotReady("too early")
 
-        training = Training(job("a", Recipe(epochs=100)), seed=1)
-        forecaster = Fitted(fit).forecaster(Insight({"a": training}.__getitem__, EMPTY, 1))
-        forecaster(training.truth.job, training.progress())
-        forecaster(training.truth.job, training.progress())
+        training = Training(job("a", JobParameters(epochs=100)), seed=1)
+        forecast_fn = FittedForecasts(fit).forecast_fn(
+            GroundTruth({"a": training}.__getitem__, EMPTY, 1)
+        )
+        forecast_fn(training.truth.job, training.progress())
+        forecast_fn(training.truth.job, training.progress())
         assert len(made) == 1
         training.begin(0.0, (Counts(1, 1),))
         training.advance(10.0)
-        forecaster(training.truth.job, training.progress())
+        forecast_fn(training.truth.job, training.progress())
         assert len(made) == 2
 
 
@@ -117,8 +123,8 @@ class TestTypicalSpeeds:
 
         empty = EmptyCluster(nodes(3), Counting())
         assert (
-            TypicalSpeed(job("a"), empty).at(Counts(1, 2))
-            == TypicalSpeed(job("b"), empty).at(Counts(1, 2))
+            UncontendedSpeed(job("a"), empty).at(Counts(1, 2))
+            == UncontendedSpeed(job("b"), empty).at(Counts(1, 2))
             == 2.0
         )
         assert asked == ["a"]
@@ -145,6 +151,6 @@ class TestTypicalSpeeds:
             assert found == tuple(expected)
 
     def test_arrays_keep_their_shape(self) -> None:
-        speed = TypicalSpeed(job("a"), EMPTY)
+        speed = UncontendedSpeed(job("a"), EMPTY)
         assert speed.steps_per_second(np.array([[1], [2]]), np.array([1, 2, 3])).shape == (2, 3)
         assert float(speed.steps_per_second(1, 2)) == 2.0

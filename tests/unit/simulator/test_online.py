@@ -11,17 +11,17 @@ from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.simulator.cluster import Phase, SimulatedCluster
-from optimus.simulator.engine import Approach, simulate
-from optimus.simulator.forecasts import Truth
+from optimus.simulator.engine import SchedulerConfig, simulate
+from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.live_scheduler import LiveConfig, live_driver
-from optimus.simulator.presets import approach
+from optimus.simulator.presets import preset
 from optimus.simulator.results import Simulation
-from tests.unit.simulator.worlds import Recipe, Speed, job, nodes, workload
+from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
 
 
-class Asked:
+class RecordingPolicy:
     """A policy that notes who was asked about, and gives every job what it has."""
 
     name = "asked"
@@ -34,7 +34,7 @@ class Asked:
         return Allocation({each.job.uid: each.job.counts for each in problem.candidates})
 
 
-class Diary:
+class PhaseLog:
     """Notes at which instants a job was in which phase, and at which counts."""
 
     def __init__(self, uid: str) -> None:
@@ -50,18 +50,20 @@ class Diary:
         return next(at for at, *seen in self.entries if seen == [phase, counts])
 
 
-def knowing(policy: AllocationPolicy, interval: IntervalConfig | None = None) -> Approach:
+def scheduler_config(
+    policy: AllocationPolicy, interval: IntervalConfig | None = None
+) -> SchedulerConfig:
     live = LiveConfig(driver=live_driver(interval=interval, measures=False))
-    return Approach(
-        name="asked", policy=policy, placement=Theorem1(), rules=live, forecasts=Truth()
+    return SchedulerConfig(
+        name="asked", policy=policy, placement=Theorem1(), mode=live, forecasts=TrueForecasts()
     )
 
 
-def intervals(recipes: Sequence[Recipe]) -> list[frozenset[str]]:
-    policy = Asked()
+def intervals(parameters: Sequence[JobParameters]) -> list[frozenset[str]]:
+    policy = RecordingPolicy()
     simulate(
-        workload(*(job(f"job-{n}", each) for n, each in enumerate(recipes)), on=nodes(4)),
-        knowing(policy),
+        workload(*(job(f"job-{n}", each) for n, each in enumerate(parameters)), on=nodes(4)),
+        scheduler_config(policy),
         1,
     )
     return [asked for asked in policy.problems if asked]
@@ -72,47 +74,53 @@ class TestIntervals:
         self,
     ) -> None:
         # Decided at 60, since a job came, and at 660 and 1260.
-        assert len(intervals([Recipe(epochs=130)])) == 3
+        assert len(intervals([JobParameters(epochs=130)])) == 3
 
     def test_one_that_comes_later_brings_its_interval_forward(self) -> None:
         # At 60; at 200, when the second comes; at 800; at 1060, when the first has ended; at 1660.
-        found = intervals([Recipe(epochs=106), Recipe(epochs=160, arrives=200)])
+        found = intervals([JobParameters(epochs=106), JobParameters(epochs=160, arrives=200)])
         both, one, other = {"job-0", "job-1"}, {"job-0"}, {"job-1"}
         assert found == [one, both, both, other, other]
 
     def test_intervals_go_on_while_there_is_no_job(self) -> None:
         # The intervals without a job are at 600, .., 3600; 3610 is too early after the last, 3660
         # is not.
-        policy, diary = Asked(), Diary("late")
-        late = job("late", Recipe(arrives=3610, epochs=10))
-        simulate(workload(late), knowing(policy), 1, watch=diary)
+        policy, log = RecordingPolicy(), PhaseLog("late")
+        late = job("late", JobParameters(arrives=3610, epochs=10))
+        simulate(workload(late), scheduler_config(policy), 1, watch=log)
         assert len(policy.problems) == 1
-        assert 3660 in {at for at, *_ in diary.entries}
+        assert 3660 in {at for at, *_ in log.entries}
 
 
 class TestPlacing:
     def test_a_job_is_placed_at_its_users_counts_when_it_arrives(self) -> None:
         found = simulate(
-            workload(job("a", Recipe(arrives=7, counts=Counts(2, 3)))), knowing(Asked()), 1
+            workload(job("a", JobParameters(arrives=7, counts=Counts(2, 3)))),
+            scheduler_config(RecordingPolicy()),
+            1,
         )
         assert found.jobs[0].placed_at == 7
 
     def test_the_small_one_goes_first_and_the_one_that_has_waited_long_before_it(self) -> None:
         # The room for one of them comes at 300 (both are young: the small one), then at 1000 (the
         # big one is old).
-        first = job("first", Recipe(epochs=30, counts=Counts(1, 3)))
+        first = job("first", JobParameters(epochs=30, counts=Counts(1, 3)))
         big = job(
             "big",
-            Recipe(arrives=1, epochs=100, counts=Counts(1, 3), bounds=CountBounds(1, 1, 3, 3)),
+            JobParameters(
+                arrives=1, epochs=100, counts=Counts(1, 3), bounds=CountBounds(1, 1, 3, 3)
+            ),
         )
         small = job(
-            "small", Recipe(arrives=2, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
+            "small", JobParameters(arrives=2, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
         )
         later = job(
-            "later", Recipe(arrives=3, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
+            "later", JobParameters(arrives=3, epochs=90, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
         )
         fixed = replace(first, job=replace(first.job, bounds=CountBounds(1, 1, 3, 3)))
-        found = simulate(workload(fixed, big, small, later, on=nodes(1)), knowing(Asked()), 1)
+        found = simulate(
+            workload(fixed, big, small, later, on=nodes(1)), scheduler_config(RecordingPolicy()), 1
+        )
         placed = {each.uid: each.placed_at for each in found.jobs}
         assert placed["small"] == placed["later"] == pytest.approx(100)
         assert placed["big"] == pytest.approx(1000)
@@ -120,19 +128,22 @@ class TestPlacing:
     def test_what_waits_for_room_begins_when_the_pods_that_hold_it_have_left(self) -> None:
         # The first holds the whole cluster and gives room to the second, whose pods are bound 10 s
         # later.
-        first = job("first", Recipe(epochs=600, counts=Counts(1, 3), speed=Speed(1.0)))
+        first = job("first", JobParameters(epochs=600, counts=Counts(1, 3), speed=Speed(1.0)))
         second = job(
-            "second", Recipe(arrives=30, epochs=600, counts=Counts(1, 1), bounds=ONE_TASK_EACH)
+            "second",
+            JobParameters(arrives=30, epochs=600, counts=Counts(1, 1), bounds=ONE_TASK_EACH),
         )
-        diary, other = Diary("first"), Diary("second")
+        log, other = PhaseLog("first"), PhaseLog("second")
 
         def watch(cluster: SimulatedCluster) -> None:
-            diary(cluster)
+            log(cluster)
             other(cluster)
 
-        simulate(workload(first, second, on=nodes(1)), approach("optimus", Truth()), 1, watch=watch)
-        left = diary.first(Phase.STARTING, Counts(1, 1))
-        assert left - diary.first(Phase.CLEARING, Counts(1, 1)) == 10
+        simulate(
+            workload(first, second, on=nodes(1)), preset("optimus", TrueForecasts()), 1, watch=watch
+        )
+        left = log.first(Phase.STARTING, Counts(1, 1))
+        assert left - log.first(Phase.CLEARING, Counts(1, 1)) == 10
         assert min(at for at, phase, _ in other.entries if phase is Phase.TRAINING) == left
 
 
@@ -141,23 +152,23 @@ class TestProfiling:
         # An epoch takes hours: its speed is measured long before its loss says anything.
         slow = job(
             "a",
-            Recipe(
+            JobParameters(
                 epochs=6, steps_per_epoch=20_000, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)
             ),
         )
-        diary = Diary("a")
-        found = simulate(workload(slow, on=nodes(5)), approach("optimus"), 1, watch=diary)
+        log = PhaseLog("a")
+        found = simulate(workload(slow, on=nodes(5)), preset("optimus"), 1, watch=log)
         assert found.jobs[0].profiling_runs == 4
-        counts = [each for _, phase, each in diary.entries if phase is Phase.TRAINING]
+        counts = [each for _, phase, each in log.entries if phase is Phase.TRAINING]
         runs = [each for n, each in enumerate(counts) if n == 0 or each != counts[n - 1]]
         assert runs[0] == runs[5] == Counts(1, 2)
         assert Counts(1, 2) not in runs[1:5]
 
     def test_a_profiling_run_measures_for_a_minute(self) -> None:
-        only = job("a", Recipe(epochs=400, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)))
-        diary = Diary("a")
-        simulate(workload(only, on=nodes(5)), approach("optimus"), 1, watch=diary)
-        phases = [(at, phase) for at, phase, _ in diary.entries]
+        only = job("a", JobParameters(epochs=400, counts=Counts(1, 2), speed=Speed(1.0, batch=0.2)))
+        log = PhaseLog("a")
+        simulate(workload(only, on=nodes(5)), preset("optimus"), 1, watch=log)
+        phases = [(at, phase) for at, phase, _ in log.entries]
         begins = [
             at
             for n, (at, phase) in enumerate(phases)
@@ -173,11 +184,11 @@ class TestProfiling:
 
 
 def test_a_change_that_is_not_worth_its_restart_is_not_made() -> None:
-    only = workload(job("a", Recipe(epochs=100)), on=nodes(4))
+    only = workload(job("a", JobParameters(epochs=100)), on=nodes(4))
 
     def found(seconds: float) -> Simulation:
         interval = IntervalConfig(rescale_seconds=seconds)
-        return simulate(only, knowing(OptimusPolicy(), interval), 1)
+        return simulate(only, scheduler_config(OptimusPolicy(), interval), 1)
 
     assert found(60.0).jobs[0].restarts > 0
     assert found(1000.0).jobs[0].restarts == 0

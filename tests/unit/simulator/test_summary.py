@@ -8,25 +8,25 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
+from optimus.cli.simulate_run import summary_table
 from optimus.resources import Resources
 from optimus.simulator.files import (
     FORECAST_COLUMNS,
     JOB_COLUMNS,
-    MOMENT_COLUMNS,
+    TIMELINE_COLUMNS,
     results,
-    table,
     write,
 )
 from optimus.simulator.forecast_log import LoggedForecast
 from optimus.simulator.plots import PLOTS, completion_and_tasks
-from optimus.simulator.results import GPU, JobRecord, Moment, Simulation
+from optimus.simulator.results import GPU, JobResult, Simulation, TimelinePoint
 from optimus.simulator.summary import FIGURES, Estimate, summarise
 
 CAPACITY = Resources({"cpu": 10_000, GPU: 4})
 
 
-def record(uid: str, arrived_at: float, finished_at: float) -> JobRecord:
-    return JobRecord(
+def record(uid: str, arrived_at: float, finished_at: float) -> JobResult:
+    return JobResult(
         uid=uid,
         kind="test",
         mode="async",
@@ -41,15 +41,15 @@ def record(uid: str, arrived_at: float, finished_at: float) -> JobRecord:
     )
 
 
-def moment(at: float, ps_cpu: int, gpus: int) -> Moment:
-    return Moment(at, 1, 0, 0, 1, 2, ps_cpu, 2000, gpus)
+def point(at: float, ps_cpu: int, gpus: int) -> TimelinePoint:
+    return TimelinePoint(at, 1, 0, 0, 1, 2, ps_cpu, 2000, gpus)
 
 
 def simulation(
     policy: str = "ours", seed: int = 1, ends: tuple[float, ...] = (110.0, 60.0)
 ) -> Simulation:
     jobs = tuple(record(f"job-{n}", 10.0, end) for n, end in enumerate(ends))
-    timeline = (moment(10.0, 1000, 0), moment(60.0, 5000, 2), moment(max(ends), 0, 0))
+    timeline = (point(10.0, 1000, 0), point(60.0, 5000, 2), point(max(ends), 0, 0))
     forecasts = (
         LoggedForecast("job-0", 20.0, 0.5, 80.0, 12.0, 10, 1.1, 1.0),
         LoggedForecast("job-1", 20.0, 0.5, 50.0, 9.0, 10, 0.7, 1.0),
@@ -120,7 +120,7 @@ class TestFiles:
             "ours,1,job-1,test,async,10.000,10.000,60.000,50.000,50.000,5,2,1,0\n"
         )
         assert (tmp_path / "timeline.csv").read_text().splitlines() == [
-            ",".join(MOMENT_COLUMNS),
+            ",".join(TIMELINE_COLUMNS),
             "ours,1,10.000,1,0,0,1,2,1000,2000,0",
             "ours,1,60.000,1,0,0,1,2,5000,2000,2",
             "ours,1,110.000,1,0,0,1,2,0,2000,0",
@@ -148,7 +148,9 @@ class TestFiles:
         }
 
     def test_the_table_has_a_line_for_each_policy(self) -> None:
-        lines = table([simulation("ours"), replace(simulation("drf"), forecasts=())]).splitlines()
+        lines = summary_table(
+            [simulation("ours"), replace(simulation("drf"), forecasts=())]
+        ).splitlines()
         assert [line.split()[0] for line in lines] == ["policy", "ours", "drf"]
         assert lines[2].split()[-2:] == ["-", "-"]
 

@@ -12,9 +12,9 @@ from optimus.models.forecast import goal_is_met
 from optimus.progress.log import MAX_LOSSES
 from optimus.progress.types import LossPoint, TrainingProgress
 from optimus.simulator.jobs import SimulatedJob, Straggling
-from optimus.simulator.streams import Purpose, around_one, stream
-from optimus.simulator.training import Training, seen_losses
-from tests.unit.simulator.worlds import Loss, Recipe, Speed, job
+from optimus.simulator.streams import Purpose, lognormal_factor, stream
+from optimus.simulator.training import Training, observed_losses
+from tests.unit.simulator.workloads import JobParameters, Loss, Speed, job
 
 ALONE = (Counts(1, 1),)
 
@@ -32,8 +32,8 @@ class TestWhenAJobHasEnded:
     def test_a_target_is_met_for_the_first_time_in_the_last_epoch(
         self, epochs: int, rate: float, noise: float, seed: int
     ) -> None:
-        truth = job("a", Recipe(epochs=epochs, loss=Loss(rate), noise=noise))
-        losses = seen_losses(truth, np.random.default_rng(seed))
+        truth = job("a", JobParameters(epochs=epochs, loss=Loss(rate), noise=noise))
+        losses = observed_losses(truth, np.random.default_rng(seed))
         assert met_after(truth, losses, len(losses)) or len(losses) == truth.most_epochs
         assert not any(met_after(truth, losses, before) for before in range(1, len(losses)))
 
@@ -46,22 +46,26 @@ class TestWhenAJobHasEnded:
     def test_a_threshold_is_met_for_the_first_time_in_the_last_epoch(
         self, fraction: float, rate: float, noise: float, seed: int
     ) -> None:
-        truth = job("a", Recipe(goal=ConvergenceThreshold(fraction), loss=Loss(rate), noise=noise))
-        losses = seen_losses(truth, np.random.default_rng(seed))
+        truth = job(
+            "a", JobParameters(goal=ConvergenceThreshold(fraction), loss=Loss(rate), noise=noise)
+        )
+        losses = observed_losses(truth, np.random.default_rng(seed))
         assert met_after(truth, losses, len(losses)) or len(losses) == truth.most_epochs
         assert not any(met_after(truth, losses, before) for before in range(1, len(losses)))
 
     def test_without_noise_it_is_the_epoch_of_the_true_loss(self) -> None:
-        assert len(seen_losses(job("a", Recipe(epochs=17)), np.random.default_rng(0))) == 17
+        assert (
+            len(observed_losses(job("a", JobParameters(epochs=17)), np.random.default_rng(0))) == 17
+        )
 
     def test_a_goal_that_is_never_met_ends_it_with_its_last_epoch(self) -> None:
-        truth = replace(job("a", Recipe(goal=ConvergenceThreshold(1e-9))), most_epochs=12)
-        assert len(seen_losses(truth, np.random.default_rng(0))) == 12
+        truth = replace(job("a", JobParameters(goal=ConvergenceThreshold(1e-9))), most_epochs=12)
+        assert len(observed_losses(truth, np.random.default_rng(0))) == 12
 
 
 class TestRuns:
     def test_work_is_speed_times_time_over_runs_and_pauses(self) -> None:
-        training = Training(job("a", Recipe(epochs=100, speed=Speed(2.0))), seed=1)
+        training = Training(job("a", JobParameters(epochs=100, speed=Speed(2.0))), seed=1)
         training.begin(10.0, ALONE)
         training.stop(40.0)
         training.begin(100.0, (Counts(1, 3),))
@@ -71,7 +75,7 @@ class TestRuns:
         assert training.finish_at == pytest.approx(110 + (1000 - 120) / 6)
 
     def test_it_ends_by_itself_and_does_no_more(self) -> None:
-        training = Training(job("a", Recipe(epochs=10)), seed=1)
+        training = Training(job("a", JobParameters(epochs=10)), seed=1)
         training.begin(0.0, ALONE)
         training.advance(1e6)
         assert training.is_finished
@@ -81,7 +85,7 @@ class TestRuns:
 
     def test_every_run_tells_one_speed_and_short_looks_change_nothing(self) -> None:
         looked, left_alone = (
-            Training(job("a", Recipe(epochs=90, noise=0.1)), seed=1) for _ in range(2)
+            Training(job("a", JobParameters(epochs=90, noise=0.1)), seed=1) for _ in range(2)
         )
         for training in (looked, left_alone):
             training.begin(0.0, ALONE)
@@ -104,7 +108,7 @@ class TestRuns:
         ]
 
     def test_measured_speeds_scatter_about_the_true_one_as_much_as_they_are_told_to(self) -> None:
-        training = Training(job("a", Recipe(epochs=10**4, noise=0.1)), seed=3)
+        training = Training(job("a", JobParameters(epochs=10**4, noise=0.1)), seed=3)
         for n in range(60):
             training.begin(10.0 * n, ALONE)
             training.stop(10.0 * n + 5)
@@ -115,7 +119,7 @@ class TestRuns:
     def test_where_each_worker_has_its_own_batch_an_epoch_has_the_fewer_steps_the_more_workers(
         self,
     ) -> None:
-        truth = job("a", Recipe(epochs=10, mode=TrainingMode.SYNC))
+        truth = job("a", JobParameters(epochs=10, mode=TrainingMode.SYNC))
         own = replace(truth, job=replace(truth.job, batch=Batch(32, BatchScope.WORKER)))
         training = Training(own, seed=1)
         training.begin(0.0, (Counts(1, 4),))
@@ -124,7 +128,7 @@ class TestRuns:
         )  # a quarter of the steps, at 4 a second
 
     def test_progress_tells_whole_epochs_only(self) -> None:
-        training = Training(job("a", Recipe(epochs=30)), seed=1)
+        training = Training(job("a", JobParameters(epochs=30)), seed=1)
         training.begin(0.0, ALONE)
         training.advance(35.0)
         progress = training.progress()
@@ -133,7 +137,7 @@ class TestRuns:
         assert (progress.step, progress.steps_per_epoch) == (35, 10.0)
 
     def test_a_long_history_is_thinned_as_the_log_thins_it(self) -> None:
-        training = Training(job("a", Recipe(epochs=MAX_LOSSES + 50)), seed=1)
+        training = Training(job("a", JobParameters(epochs=MAX_LOSSES + 50)), seed=1)
         training.begin(0.0, ALONE)
         training.advance(10.0 * (MAX_LOSSES + 40))
         assert len(training.progress().losses) <= MAX_LOSSES
@@ -143,14 +147,14 @@ class TestStragglers:
     def test_workers_straggle_as_often_and_as_long_as_they_are_told_to(self) -> None:
         # Of time, 100 / (900 + 100) for each of 4 workers: the job has 1 - 0.1 * 0.5 of its speed.
         habit = Straggling(seconds_between=900, seconds=100, speed_fraction=0.5)
-        training = Training(job("a", Recipe(epochs=10**5, straggling=habit)), seed=5)
+        training = Training(job("a", JobParameters(epochs=10**5, straggling=habit)), seed=5)
         training.begin(0.0, (Counts(1, 4),))
         training.advance(200_000.0)
         assert training.steps / 200_000 / 4 == pytest.approx(0.95, abs=0.005)
 
     def test_a_restart_ends_it(self) -> None:
         habit = Straggling(seconds_between=1e-6, seconds=1e9, speed_fraction=0.5)
-        training = Training(job("a", Recipe(epochs=10**4, straggling=habit)), seed=5)
+        training = Training(job("a", JobParameters(epochs=10**4, straggling=habit)), seed=5)
         training.begin(0.0, ALONE)
         training.advance(1.0)
         assert training.speed == 0.5
@@ -172,6 +176,6 @@ class TestStreams:
 
     def test_factors_have_mean_one(self) -> None:
         rng = stream(1, Purpose.SPEED)
-        assert np.mean([around_one(rng, 0.2) for _ in range(20_000)]) == pytest.approx(
+        assert np.mean([lognormal_factor(rng, 0.2) for _ in range(20_000)]) == pytest.approx(
             1.0, abs=0.005
         )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from optimus.jobs import TrainingMode
-from optimus.simulator.workload.trace import BadTraceError, TracedWorkload, read_trace
+from optimus.simulator.workload.trace import BadTraceError, TraceWorkload, read_trace
 
 HEADER = "arrival_seconds,type,mode,threshold,examples"
 
@@ -18,19 +18,19 @@ def test_a_trace_is_read_whatever_the_order_of_its_lines_and_columns() -> None:
         " kaggle,0.05 ,ASYNC, 10",
     ]
     traced = read_trace(lines)
-    workload = TracedWorkload("mine", traced)(10, np.random.default_rng(1))
+    workload = TraceWorkload("mine", traced)(10, np.random.default_rng(1))
     assert [(job.kind, job.job.created_at, job.job.mode) for job in workload.jobs] == [
         ("KAGGLE", 10, TrainingMode.ASYNC),
         ("ResNet-50", 30, TrainingMode.SYNC),
     ]
-    backwards = TracedWorkload("mine", traced[::-1])(10, np.random.default_rng(1))
+    backwards = TraceWorkload("mine", traced[::-1])(10, np.random.default_rng(1))
     assert backwards == workload
-    assert len(TracedWorkload("mine", traced)(1, np.random.default_rng(1)).jobs) == 1
+    assert len(TraceWorkload("mine", traced)(1, np.random.default_rng(1)).jobs) == 1
 
 
 def test_examples_of_an_epoch_may_be_told_or_left_open() -> None:
     traced = read_trace([HEADER, "0,DSSM,sync,0.02,5120", "1,DSSM,sync,0.02,"])
-    told, left_open = TracedWorkload("mine", traced)(2, np.random.default_rng(1)).jobs
+    told, left_open = TraceWorkload("mine", traced)(2, np.random.default_rng(1)).jobs
     assert told.steps_per_epoch == 10
     assert left_open.steps_per_epoch > 10
 

@@ -9,11 +9,11 @@ from optimus.simulator.ground_truth.testbed import shared_links
 from optimus.simulator.jobs import Workload, WorkloadMaker
 from optimus.simulator.workload import WORKLOADS
 from optimus.simulator.workload.arrivals import bursts, poisson, uniform
-from optimus.simulator.workload.drawing import Dealing, DrawnWorkload, World
+from optimus.simulator.workload.random_jobs import AssignmentRule, RandomWorkload, WorkloadConfig
 
 
-def drawn(world: World, jobs: int = 200, seed: int = 5) -> Workload:
-    return DrawnWorkload("uniform", uniform, world)(jobs, np.random.default_rng(seed))
+def drawn(config: WorkloadConfig, jobs: int = 200, seed: int = 5) -> Workload:
+    return RandomWorkload("uniform", uniform, config)(jobs, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("make", WORKLOADS.values(), ids=WORKLOADS.keys())
@@ -44,7 +44,7 @@ def test_patterns_differ_as_the_paper_tells_them() -> None:
 
 
 def test_jobs_are_drawn_from_all_types_and_modes_and_thresholds() -> None:
-    jobs = drawn(World(), 900).jobs
+    jobs = drawn(WorkloadConfig(), 900).jobs
     kinds = [job.kind for job in jobs]
     assert {kind.name for kind in JOB_TYPES} == set(kinds)
     assert max(map(kinds.count, kinds)) < 150
@@ -59,10 +59,10 @@ def test_jobs_are_drawn_from_all_types_and_modes_and_thresholds() -> None:
 
 def test_what_is_drawn_does_not_depend_on_the_settings() -> None:
     usual, other = (
-        drawn(World()),
+        drawn(WorkloadConfig()),
         drawn(
-            World(
-                dealing=Dealing.PAA,
+            WorkloadConfig(
+                assignment=AssignmentRule.PAA,
                 epoch_seconds=900.0,
                 size_spread=1.0,
                 mode=TrainingMode.SYNC,
@@ -83,7 +83,7 @@ def test_what_is_drawn_does_not_depend_on_the_settings() -> None:
 def test_large_data_sets_are_scaled_down_to_an_epochs_length_and_small_ones_stay_whole() -> None:
     apart = (Counts(1, 0), Counts(0, 1))
     lengths = {}
-    for job in drawn(World(epoch_seconds=500.0)).jobs:
+    for job in drawn(WorkloadConfig(epoch_seconds=500.0)).jobs:
         seconds = job.steps_per_epoch / job.speed.steps_per_second(apart)
         assert seconds <= 500.0 * (1 + 1e-9)
         lengths[job.kind, job.job.mode] = seconds
@@ -92,7 +92,7 @@ def test_large_data_sets_are_scaled_down_to_an_epochs_length_and_small_ones_stay
 
 
 def test_a_job_is_what_a_user_would_submit() -> None:
-    for each in drawn(World()).jobs:
+    for each in drawn(WorkloadConfig()).jobs:
         job, batch = each.job, each.job.batch
         assert batch is not None
         assert (batch.scope is BatchScope.JOB) == (job.mode is TrainingMode.SYNC)
@@ -102,7 +102,10 @@ def test_a_job_is_what_a_user_would_submit() -> None:
 
 
 def test_hardware_changes_speeds_and_nothing_that_is_drawn() -> None:
-    usual, other = drawn(World(), 20), drawn(World(hardware=shared_links(8.0)), 20)
+    usual, other = (
+        drawn(WorkloadConfig(), 20),
+        drawn(WorkloadConfig(hardware=shared_links(8.0)), 20),
+    )
     apart = (Counts(1, 0), Counts(0, 1))
     for one, two in zip(usual.jobs, other.jobs, strict=True):
         assert one.job == two.job

@@ -53,8 +53,8 @@ published: once a day for a worker makes a handful in a run of some 30 workers a
 an interval."""
 
 
-class Dealing(StrEnum):
-    """How a job's parameters are dealt to its PSs."""
+class AssignmentRule(StrEnum):
+    """How a job's parameters are assigned to its PSs."""
 
     EVEN = "even"
     MXNET = "mxnet"
@@ -62,11 +62,11 @@ class Dealing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class WorkloadConfig:
     """What is the same for all jobs of a workload."""
 
-    dealing: Dealing = Dealing.EVEN
-    """How parameters are dealt. Default: evenly, since what deals them is the framework and not a
+    assignment: AssignmentRule = AssignmentRule.EVEN
+    """How parameters are assigned. Default: evenly, since the framework assigns them and not a
     scheduler."""
 
     epoch_seconds: float = EPOCH_SECONDS
@@ -89,7 +89,7 @@ class World:
     """The testbed's 13 servers so many times over."""
 
 
-class Choice(NamedTuple):
+class JobChoice(NamedTuple):
     """What a user decides about a job. ``examples`` of an epoch; ``None``: the data set, scaled
     down where large."""
 
@@ -100,12 +100,12 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnWorkload:
+class RandomWorkload:
     """Implements ``optimus.simulator.jobs.WorkloadMaker``."""
 
     name: str
     arrivals: Arrivals
-    world: World = field(default_factory=World)
+    config: WorkloadConfig = field(default_factory=WorkloadConfig)
 
     def __call__(self, jobs: int, rng: Generator) -> Workload:
         """A workload of so many jobs; the same generator state gives the same workload."""
@@ -113,32 +113,34 @@ class DrawnWorkload:
         drawn = []
         for number, arrival in enumerate(arrivals):
             choice, seed = draw_choice(rng), int(rng.integers(2**32))
-            drawn.append(build_job(number, float(arrival), choice, seed, self.world))
-        return Workload(self.name, tuple(drawn), nodes(self.world.machines))
+            drawn.append(build_job(number, float(arrival), choice, seed, self.config))
+        return Workload(self.name, tuple(drawn), nodes(self.config.machines))
 
 
-def draw_choice(rng: Generator) -> Choice:
+def draw_choice(rng: Generator) -> JobChoice:
     """Type, mode and threshold of one job."""
     kind = JOB_TYPES[int(rng.integers(len(JOB_TYPES)))]
     mode = TrainingMode.SYNC if rng.random() < 0.5 else TrainingMode.ASYNC
-    return Choice(kind, mode, float(rng.uniform(_LEAST_THRESHOLD, _MOST_THRESHOLD)))
+    return JobChoice(kind, mode, float(rng.uniform(_LEAST_THRESHOLD, _MOST_THRESHOLD)))
 
 
-def build_job(number: int, arrival: float, choice: Choice, seed: int, world: World) -> SimulatedJob:
+def build_job(
+    number: int, arrival: float, choice: JobChoice, seed: int, config: WorkloadConfig
+) -> SimulatedJob:
     """The job as its user submits it at 1 PS and 1 worker, and its truth; ``seed`` is for what is
     random within it."""
-    kind, mode = choice.kind, world.mode or choice.mode
+    kind, mode = choice.kind, config.mode or choice.mode
     sync = mode is TrainingMode.SYNC
     batch = (
         Batch(kind.batch, BatchScope.JOB) if sync else Batch(kind.async_batch, BatchScope.WORKER)
     )
     speed = PhysicalSpeed(
         Training(mode, batch.size, kind.gflop_per_example, kind.model_mb),
-        _assignment(world.dealing, kind, seed),
-        world.hardware,
+        _assignment(config.assignment, kind, seed),
+        config.hardware,
     )
     examples = choice.examples or _scaled_down(
-        speed.training, kind.examples, _epoch_seconds(world, seed)
+        speed.training, kind.examples, _epoch_seconds(config, seed)
     )
     steps = max(examples / batch.size, 1.0)
     name = f"job-{number:04}"
@@ -167,24 +169,24 @@ def build_job(number: int, arrival: float, choice: Choice, seed: int, world: Wor
         loss_noise=LOSS_NOISE,
         start_seconds=START_SECONDS,
         rescale_seconds=rescale_seconds(kind.model_mb),
-        straggling=world.straggling,
+        straggling=config.straggling,
     )
 
 
-def _assignment(dealing: Dealing, kind: JobType, seed: int) -> ParameterAssignment:
-    match dealing:
-        case Dealing.EVEN:
+def _assignment(assignment: AssignmentRule, kind: JobType, seed: int) -> ParameterAssignment:
+    match assignment:
+        case AssignmentRule.EVEN:
             return Even()
-        case Dealing.MXNET:
+        case AssignmentRule.MXNET:
             return MxnetDefault(kind.sizes, seed)
-        case Dealing.PAA:
+        case AssignmentRule.PAA:
             return Paa(kind.sizes)
 
 
-def _epoch_seconds(world: World, seed: int) -> float:
+def _epoch_seconds(config: WorkloadConfig, seed: int) -> float:
     deviation = np.random.default_rng(seed).standard_normal()
-    return world.epoch_seconds * float(
-        np.exp(world.size_spread * deviation - world.size_spread**2 / 2)
+    return config.epoch_seconds * float(
+        np.exp(config.size_spread * deviation - config.size_spread**2 / 2)
     )
 
 

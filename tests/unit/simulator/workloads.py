@@ -52,7 +52,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class JobParameters:
     """How a job is made; ``epochs`` is when its loss meets its goal, without noise."""
 
     arrives: float = 0.0
@@ -72,34 +72,34 @@ class Recipe:
     loss: Loss = field(default_factory=Loss)
 
 
-def job(name: str, recipe: Recipe | None = None) -> SimulatedJob:
-    recipe = recipe or Recipe()
+def job(name: str, parameters: JobParameters | None = None) -> SimulatedJob:
+    parameters = parameters or JobParameters()
     submitted = Job(
         key=JobKey("default", name),
         uid=name,
         kind="TFJob",
-        created_at=recipe.arrives,
-        counts=recipe.counts,
-        ps=ReplicaSpec(recipe.ps),
-        worker=ReplicaSpec(recipe.worker),
-        bounds=recipe.bounds,
-        mode=recipe.mode,
-        steps_per_epoch=recipe.steps_per_epoch,
-        goal=recipe.goal or TargetLoss(recipe.loss.after(recipe.epochs)),
+        created_at=parameters.arrives,
+        counts=parameters.counts,
+        ps=ReplicaSpec(parameters.ps),
+        worker=ReplicaSpec(parameters.worker),
+        bounds=parameters.bounds,
+        mode=parameters.mode,
+        steps_per_epoch=parameters.steps_per_epoch,
+        goal=parameters.goal or TargetLoss(parameters.loss.after(parameters.epochs)),
         rescale=RescaleRule.ANY,  # simulated logs show no checkpoints
     )
     return SimulatedJob(
         job=submitted,
         kind="test",
-        speed=recipe.speed,
-        loss=recipe.loss,
-        steps_per_epoch=recipe.steps_per_epoch,
-        most_epochs=10 * recipe.epochs,
-        speed_noise=recipe.noise,
-        loss_noise=recipe.noise,
-        start_seconds=recipe.start_seconds,
-        rescale_seconds=recipe.rescale_seconds,
-        straggling=recipe.straggling,
+        speed=parameters.speed,
+        loss=parameters.loss,
+        steps_per_epoch=parameters.steps_per_epoch,
+        most_epochs=10 * parameters.epochs,
+        speed_noise=parameters.noise,
+        loss_noise=parameters.noise,
+        start_seconds=parameters.start_seconds,
+        rescale_seconds=parameters.rescale_seconds,
+        straggling=parameters.straggling,
     )
 
 

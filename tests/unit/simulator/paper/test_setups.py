@@ -1,0 +1,61 @@
+"""The setups that the paper compares: each as it describes them."""
+
+import pytest
+
+from optimus.placement.gang import PlacementRule
+from optimus.placement.per_pod import PACK, SPREAD
+from optimus.placement.theorem1 import Theorem1
+from optimus.simulator.paper.setups import (
+    PUBLISHED_ERRORS,
+    REFERENCE,
+    looking_past_plateaus,
+    mixed,
+    setup,
+)
+from optimus.simulator.workload.random_jobs import AssignmentRule
+
+
+@pytest.mark.parametrize(
+    ("policy", "placement", "assignment"),
+    [
+        pytest.param(
+            REFERENCE,
+            Theorem1(),
+            AssignmentRule.PAA,
+            id="the paper's own system places and assigns by its own rules",
+        ),
+        pytest.param("drf", SPREAD, AssignmentRule.MXNET, id="DRF spreads, as Kubernetes does"),
+        pytest.param("tetris", PACK, AssignmentRule.MXNET, id="Tetris packs"),
+        pytest.param(
+            "optimus",
+            Theorem1(),
+            AssignmentRule.PAA,
+            id="ours is compared with the paper's on equal terms",
+        ),
+    ],
+)
+def test_setups_are_the_papers(
+    policy: str, placement: PlacementRule, assignment: AssignmentRule
+) -> None:
+    found = setup(policy)
+    assert found.scheduler.placement == placement
+    assert found.assignment is assignment
+    assert found.scheduler.policy.name == policy
+    assert found.scheduler.forecasts == PUBLISHED_ERRORS
+
+
+def test_what_is_mixed_is_named_after_its_parts() -> None:
+    found = mixed("drf", "theorem1", AssignmentRule.EVEN)
+    assert found.name == found.scheduler.name == "drf, theorem1, even"
+    assert isinstance(found.scheduler.placement, Theorem1)
+    assert found.scheduler.policy.name == "drf"
+
+
+def test_only_the_policy_changes_where_the_reference_looks_past_plateaus() -> None:
+    usual, found = setup(REFERENCE), looking_past_plateaus()
+    assert found.scheduler.policy.name == "optimus"
+    assert (found.scheduler.mode, found.scheduler.placement, found.assignment) == (
+        usual.scheduler.mode,
+        usual.scheduler.placement,
+        usual.assignment,
+    )
