@@ -159,7 +159,7 @@ class Controller:
         if state.was_fully_bound or trained_at > since or state.job.rescale is RescaleRule.NEVER:
             # A job that has trained may train on with the pods it has, readable log or not.
             self._components.recorder.half_bound(
-                state.seen, limit_seconds, runs=state.run is not None
+                state.training_job, limit_seconds, runs=state.run is not None
             )
             return
         why = f"only some of its pods could be placed for {now - since:.0f} s"
@@ -189,8 +189,8 @@ class Controller:
         """Jobs that are not managed are not changed; their users get an Event."""
         since: dict[str, float] = {}
         for uid, pods in observation.pods.items():
-            seen = observation.jobs.get(uid)
-            if seen is None or uid in self.managed.states:
+            training_job = observation.jobs.get(uid)
+            if training_job is None or uid in self.managed.states:
                 continue
             bound = [pod.node is not None for pod in pods if not pod.leaving and not pod.finished]
             if not any(bound) or all(bound):
@@ -199,7 +199,7 @@ class Controller:
             if now - since[uid] >= self._timing.half_bound_seconds:
                 runs = run_of(pods, NO_COUNTS, observation.node_kinds) is not None
                 self._components.recorder.half_bound(
-                    seen, self._timing.half_bound_seconds, runs=runs
+                    training_job, self._timing.half_bound_seconds, runs=runs
                 )
         self._unmanaged_since = since
 
@@ -214,4 +214,4 @@ class Controller:
 
 def _longest_unwritten(state: JobState) -> tuple[bool, float]:
     """Jobs that have ended come first: there is no next tick for them."""
-    return state.seen.outcome is None, state.stored_at or 0.0
+    return state.training_job.outcome is None, state.stored_at or 0.0

@@ -45,7 +45,7 @@ _LAST_PHASES: Final = (Phase.COMPLETED, Phase.FAILED, Phase.LEFT_ALONE)
 class JobState:
     """One managed job."""
 
-    seen: TrainingJob
+    training_job: TrainingJob
     """The job as last observed."""
 
     job: Job
@@ -86,14 +86,14 @@ class JobState:
 
     @classmethod
     def first_seen(
-        cls, seen: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
+        cls, training_job: TrainingJob, job: Job, profile: TrainingProfile | None, at: float
     ) -> Self:
         """The state of a job that is new to this process, from what its profile has stored."""
         options = LogFormatOptions.of(job)
         if profile is None:
-            return cls(seen, job, ProgressLog(options))
+            return cls(training_job, job, ProgressLog(options))
         saved = unpack(profile.status.state, job.key, at)
-        state = cls(seen, job, ProgressLog.from_state(options, saved.log), saved.record)
+        state = cls(training_job, job, ProgressLog.from_state(options, saved.log), saved.record)
         state.profile, state.stored = profile, profile.status
         record = unpack_rescale(profile.status.rescale, job.key, at)
         if record is not None:
@@ -114,18 +114,18 @@ class JobState:
             [pod for pod in pods if not pod.leaving and not pod.finished], observation.at
         )
 
-    def refresh(self, seen: TrainingJob) -> None:
+    def refresh(self, training_job: TrainingJob) -> None:
         """Take in the job as it is stored now."""
-        self.seen = seen
-        if seen.active is None:
+        self.training_job = training_job
+        if training_job.active is None:
             return
-        if seen.active != self.job:
-            self.log.options = LogFormatOptions.of(seen.active)
-        if seen.active.goal != self.job.goal:
+        if training_job.active != self.job:
+            self.log.options = LogFormatOptions.of(training_job.active)
+        if training_job.active.goal != self.job.goal:
             # Another goal is not met yet: a job that was suspended at the old one may be resumed.
             self.record = replace(self.record, suspended_at_target=False)
             self.goal_changed = True
-        self.job = seen.active
+        self.job = training_job.active
 
     def _update_gang(self, pods: Sequence[Pod], at: float) -> None:
         bound = [pod.node is not None for pod in pods]
@@ -273,12 +273,12 @@ class ManagedJobs:
         reported a last time."""
         for uid in self.states.keys() - observation.jobs.keys():
             _LOG.info("job %s is gone", self.states.pop(uid).job.key)
-        for seen in observation.jobs.values():
-            if seen.uid not in self.states and _concerns_us(
-                seen, observation.profiles.get(seen.uid)
+        for training_job in observation.jobs.values():
+            if training_job.uid not in self.states and _concerns_us(
+                training_job, observation.profiles.get(training_job.uid)
             ):
                 with self._guard("observe", None):
-                    self._add(seen, observation)
+                    self._add(training_job, observation)
         nodes_changed = self._nodes not in (None, observation.snapshot.nodes)
         self._nodes = observation.snapshot.nodes
         for state in self:
@@ -290,24 +290,28 @@ class ManagedJobs:
                 )
                 state.record = replace(state.record, placement_failures=failures)
             self._adopt(state, observation.at)
-        leaving = [state for state in self if not _is_managed(state.seen) and state.rescale is None]
+        leaving = [
+            state for state in self if not _is_managed(state.training_job) and state.rescale is None
+        ]
         for state in leaving:
             del self.states[state.job.uid]
         return leaving
 
-    def _add(self, seen: TrainingJob, observation: Observation) -> None:
-        assert seen.job is not None
-        profile = observation.profiles.get(seen.uid)
-        self.states[seen.uid] = JobState.first_seen(seen, seen.job, profile, observation.at)
+    def _add(self, training_job: TrainingJob, observation: Observation) -> None:
+        assert training_job.job is not None
+        profile = observation.profiles.get(training_job.uid)
+        self.states[training_job.uid] = JobState.first_seen(
+            training_job, training_job.job, profile, observation.at
+        )
         known = "new" if profile is None else "known from its profile"
-        _LOG.info("job %s is managed (%s), at %s", seen.key, known, seen.job.counts)
+        _LOG.info("job %s is managed (%s), at %s", training_job.key, known, training_job.job.counts)
 
     def _adopt(self, state: JobState, at: float) -> None:
-        if self._dry_run or state.rescale is not None or state.seen.active is None:
+        if self._dry_run or state.rescale is not None or state.training_job.active is None:
             return
-        if state.record.suspended_at_target and state.seen.suspended:
+        if state.record.suspended_at_target and state.training_job.suspended:
             return  # suspended for good: the annotation stays until its user resumes it
-        state.rescale = adopt(ObservedJob.of(state.seen), at)
+        state.rescale = adopt(ObservedJob.of(state.training_job), at)
         if state.rescale is not None:
             _LOG.warning(
                 "job %s: annotated as suspended by the autoscaler, without a record of a rescale",
@@ -315,16 +319,16 @@ class ManagedJobs:
             )
 
 
-def _concerns_us(seen: TrainingJob, profile: TrainingProfile | None) -> bool:
+def _concerns_us(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
     """Whether a job is managed, or an earlier process left something to be ended with it."""
-    if _is_managed(seen):
+    if _is_managed(training_job):
         return True
-    if profile is None or seen.job is None or seen.deleted:
+    if profile is None or training_job.job is None or training_job.deleted:
         return False
-    if seen.outcome is not None:
+    if training_job.outcome is not None:
         return profile.status.phase not in _LAST_PHASES
-    return seen.suspended_by is not None and profile.status.rescale is not None
+    return training_job.suspended_by is not None and profile.status.rescale is not None
 
 
-def _is_managed(seen: TrainingJob) -> bool:
-    return seen.active is not None and seen.active.managed
+def _is_managed(training_job: TrainingJob) -> bool:
+    return training_job.active is not None and training_job.active.managed

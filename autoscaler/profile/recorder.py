@@ -90,7 +90,7 @@ class ProfileRecorder:
         """Write the job's profile if it shows something new or is old; warn of an unusable log."""
         status = status_of(state, now)
         if status.complaint:
-            self._warn_once(state.seen, "LogNotUnderstood", status.complaint)
+            self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
         if state.stored is not None and state.stored_at is not None:
             is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
             if not is_old and _urgent(status) == _urgent(state.stored):
@@ -125,14 +125,14 @@ class ProfileRecorder:
     def _create(self, state: JobState, now: float) -> TrainingProfile | None:
         if state.name_taken_at is not None and now - state.name_taken_at < _NAME_TAKEN_SECONDS:
             return None
-        created = self._profiles.create(state.seen)
+        created = self._profiles.create(state.training_job)
         if isinstance(created, TrainingProfile):
             return created
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
             if state.name_taken_at is not None and not self._delete_leftover(created):
                 until = "this job is left alone until that one is gone"
-                self._warn_once(state.seen, "ProfileNameTaken", f"{created}; {until}")
+                self._warn_once(state.training_job, "ProfileNameTaken", f"{created}; {until}")
             state.name_taken_at = now
         else:
             self._refused(created)
@@ -151,7 +151,7 @@ class ProfileRecorder:
     def emit(self, state: JobState, event: EmitEvent) -> None:
         """Write the Event that a rescale asks for."""
         kind = EventType.WARNING if event.warning else EventType.NORMAL
-        self._emit(state.seen, kind, event.reason, event.message)
+        self._emit(state.training_job, kind, event.reason, event.message)
 
     def rescale_ended(self, state: JobState, end: End) -> None:
         """Count and log how a rescale ended, and put an Event on the job."""
@@ -160,12 +160,12 @@ class ProfileRecorder:
         _LOG.info("job %s: rescale %s ended: %s", state.job.key, end.record.id, ending)
         if end.outcome is Outcome.REACHED:
             message = f"{end.record.change}: {end.reason}"
-            self._emit(state.seen, EventType.NORMAL, "Rescaled", message)
+            self._emit(state.training_job, EventType.NORMAL, "Rescaled", message)
         elif end.outcome is Outcome.SUSPENDED:
             message = "its goal is met; to train on all the same, set runPolicy.suspend to false"
-            self._emit(state.seen, EventType.NORMAL, "SuspendedAtTarget", message)
+            self._emit(state.training_job, EventType.NORMAL, "SuspendedAtTarget", message)
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
-            self._emit(state.seen, EventType.NORMAL, "RescaleEnded", end.reason)
+            self._emit(state.training_job, EventType.NORMAL, "RescaleEnded", end.reason)
 
     def left_alone(self, observation: Observation, moving: Collection[str]) -> int:
         """Tell the users of jobs that are left alone why; returns how many there are.
@@ -174,27 +174,33 @@ class ProfileRecorder:
         """
         self._job_uids = observation.jobs.keys()
         alone = 0
-        for seen in observation.jobs.values():
-            if seen.outcome:
+        for training_job in observation.jobs.values():
+            if training_job.outcome:
                 continue
-            if seen.left_alone and not seen.deleted and seen.uid not in moving:
+            if (
+                training_job.left_alone
+                and not training_job.deleted
+                and training_job.uid not in moving
+            ):
                 alone += 1
-                if self._warn_once(seen, "LeftAlone", seen.left_alone):
+                if self._warn_once(training_job, "LeftAlone", training_job.left_alone):
                     self._write_left_alone(
-                        seen, seen.left_alone, observation.profiles.get(seen.uid)
+                        training_job,
+                        training_job.left_alone,
+                        observation.profiles.get(training_job.uid),
                     )
-            if seen.hints:
-                hints = "; ".join(str(hint) for hint in seen.hints)
-                self._warn_once(seen, "UnknownAnnotation", hints)
+            if training_job.hints:
+                hints = "; ".join(str(hint) for hint in training_job.hints)
+                self._warn_once(training_job, "UnknownAnnotation", hints)
         self._warned = {
             key: message for key, message in self._warned.items() if key[0] in observation.jobs
         }
         return alone
 
     def _write_left_alone(
-        self, seen: TrainingJob, reason: str, known: TrainingProfile | None
+        self, training_job: TrainingJob, reason: str, known: TrainingProfile | None
     ) -> None:
-        profile = known or self._profiles.create(seen)
+        profile = known or self._profiles.create(training_job)
         outcome: object = profile
         if isinstance(profile, TrainingProfile):
             status = msgspec.structs.replace(profile.status, phase=Phase.LEFT_ALONE, reason=reason)
@@ -202,9 +208,9 @@ class ProfileRecorder:
         if isinstance(outcome, Refused):
             self._refused(outcome)
         if not isinstance(outcome, Written):
-            self._retry_later((seen.uid, "LeftAlone"))
+            self._retry_later((training_job.uid, "LeftAlone"))
 
-    def half_bound(self, seen: TrainingJob, waited_seconds: float, *, runs: bool) -> None:
+    def half_bound(self, training_job: TrainingJob, waited_seconds: float, *, runs: bool) -> None:
         """Warn of a job that holds only a part of its gang; ``runs``: a pod that trains does."""
         advice = (
             "those run on: make room for the others, or suspend and resume the job once it has "
@@ -213,13 +219,13 @@ class ProfileRecorder:
             else "hold it while it does not train: make room, or delete the job"
         )
         message = f"for {waited_seconds:.0f} s only some of its pods have a node, and {advice}"
-        self._warn_once(seen, "HalfPlaced", message)
+        self._warn_once(training_job, "HalfPlaced", message)
 
-    def _warn_once(self, seen: TrainingJob, reason: str, message: str) -> bool:
-        key = (seen.uid, reason)
+    def _warn_once(self, training_job: TrainingJob, reason: str, message: str) -> bool:
+        key = (training_job.uid, reason)
         if self._warned.get(key) == message or key in self._refused_lately:
             return False
-        if not self._emit(seen, EventType.WARNING, reason, message):
+        if not self._emit(training_job, EventType.WARNING, reason, message):
             self._retry_later(key)
             return False
         self._warned[key] = message
@@ -229,11 +235,11 @@ class ProfileRecorder:
         self._warned.pop(key, None)
         self._refused_lately[key] = None
 
-    def _emit(self, seen: TrainingJob, kind: EventType, reason: str, message: str) -> bool:
+    def _emit(self, training_job: TrainingJob, kind: EventType, reason: str, message: str) -> bool:
         """Returns false where the API server refused it."""
         level = logging.WARNING if kind is EventType.WARNING else logging.INFO
-        _LOG.log(level, "job %s: %s: %s", seen.key, reason, message)
-        outcome = self._events.emit(seen, kind, reason, message)
+        _LOG.log(level, "job %s: %s: %s", training_job.key, reason, message)
+        outcome = self._events.emit(training_job, kind, reason, message)
         if isinstance(outcome, Refused):
             self._refused(outcome)
         return not isinstance(outcome, Refused)
@@ -282,11 +288,11 @@ def _urgent(status: ProfileStatus) -> tuple[object, ...]:
 
 def phase_of(state: JobState) -> Phase:
     """The phase that the job's profile shows."""
-    if state.seen.outcome is not None:
-        return Phase.COMPLETED if state.seen.outcome == "Succeeded" else Phase.FAILED
+    if state.training_job.outcome is not None:
+        return Phase.COMPLETED if state.training_job.outcome == "Succeeded" else Phase.FAILED
     if state.rescale is not None and not _is_about_to_begin(state.rescale):
         return state.rescale.record.phase
-    if state.seen.suspended:
+    if state.training_job.suspended:
         return Phase.SUSPENDED
     if state.run is None:
         return Phase.WAITING
@@ -301,16 +307,16 @@ def _is_about_to_begin(rescale: Rescale) -> bool:
 
 
 def _reason(state: JobState) -> str:
-    if state.seen.outcome is not None:
-        return state.seen.message
+    if state.training_job.outcome is not None:
+        return state.training_job.message
     if state.rescale is not None:
         record = state.rescale.record
         why = f"{record.change}: {record.why}"
         return f"going back to {record.before} ({why})" if record.rolling_back else why
-    if state.seen.suspended:
+    if state.training_job.suspended:
         # A job that we suspended carries our annotation; one that its user resumed and suspended
         # again does not.
-        is_ours = state.record.suspended_at_target and state.seen.suspended_by is not None
+        is_ours = state.record.suspended_at_target and state.training_job.suspended_by is not None
         return "suspended: its goal is met" if is_ours else "suspended by its user"
     if state.run is not None and state.record.profiling_since is not None:
         return f"measuring its speed at {state.job.counts}"

@@ -136,7 +136,7 @@ class RescaleExecutor:
                 ):
                     return self._observe(state, at)
                 pods = observation.pods.get(state.job.uid, ())
-                return Observed(at, ObservedJob.of(state.seen), _observed_pods(pods, state))
+                return Observed(at, ObservedJob.of(state.training_job), _observed_pods(pods, state))
             case EmitEvent():
                 self._recorder.emit(state, instruction)
             case PlacementFailed(waited_seconds=waited_seconds):
@@ -151,35 +151,35 @@ class RescaleExecutor:
     def _observe(self, state: JobState, at: float) -> Event | None:
         # Pods first: pods listed after the job could belong to a resume that the job read before
         # does not show.
-        pods = self._reader.pods_of(state.seen)
+        pods = self._reader.pods_of(state.training_job)
         if isinstance(pods, Refused):
             _LOG.warning("%s", pods)
             return None
-        job = self._reader.job(state.seen.kind, state.seen.key)
+        job = self._reader.job(state.training_job.kind, state.training_job.key)
         if isinstance(job, Refused):
             if job.kind is ErrorKind.NOT_FOUND:
                 return JobGone()
             _LOG.warning("%s", job)
             return None
-        if job.uid != state.seen.uid:
+        if job.uid != state.training_job.uid:
             return JobGone()
         state.refresh(job)
         return Observed(at, ObservedJob.of(job), _observed_pods(pods, state))
 
     def _patch(self, state: JobState, instruction: Patch, at: float) -> Event | None:
-        if state.seen.resource_version != instruction.resource_version:
+        if state.training_job.resource_version != instruction.resource_version:
             return PatchAnswered(at, PatchResult.CONFLICT)
         match instruction:
             case Suspend(by=by):
                 # The pods' logs go with the pods.
                 if state.run is not None and not self._last_reads.read_now(state.log, state.run):
                     return None
-                done, outcome = f"suspended ({by})", self._writer.suspend(state.seen, by)
+                done, outcome = f"suspended ({by})", self._writer.suspend(state.training_job, by)
             case ResizeAndResume(counts=counts):
                 done = f"resumed at {counts}"
-                outcome = self._writer.resize_and_resume(state.seen, counts)
+                outcome = self._writer.resize_and_resume(state.training_job, counts)
             case Unmark():
-                done, outcome = "left to its user", self._writer.unmark(state.seen)
+                done, outcome = "left to its user", self._writer.unmark(state.training_job)
         if isinstance(outcome, Written):
             _LOG.info("job %s: %s", state.job.key, done)
             return PatchAnswered(at, PatchResult.DONE)

@@ -440,39 +440,39 @@ def _patch_answered(state: Rescale, event: PatchAnswered, config: RescaleConfig)
     return _emit_once(state, EmitEvent(True, "RescaleRefused", message))
 
 
-def _observed(state: Rescale, seen: Observed | JobGone, config: RescaleConfig) -> Advance:
-    if isinstance(seen, JobGone):
+def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfig) -> Advance:
+    if isinstance(observed, JobGone):
         return _finish(state, Outcome.JOB_ENDED, "the job is gone")
-    if seen.job.finished:
+    if observed.job.finished:
         return _finish(state, Outcome.JOB_ENDED, "the job has ended")
     record = state.record
     if (
         state.unwanted is not None
         and record.step in (Step.EMPTY, Step.RESUME)
-        and seen.job.suspended
-        and seen.job.suspended_by == record.id
+        and observed.job.suspended
+        and observed.job.suspended_by == record.id
         and not record.rolling_back
     ):
         # The job is suspended by us already: it must be resumed, and at the counts before.
         message = f"{state.unwanted}: back to {record.before}"
         state, emit = _emit_once(state, EmitEvent(False, "RescaleEnded", message))
-        state, then = _roll_back(state, record.step, seen.at)
+        state, then = _roll_back(state, record.step, observed.at)
         return state, emit + then
-    return _AT[record.step](state, seen, config)
+    return _AT[record.step](state, observed, config)
 
 
-def _at_checkpoint(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
+def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
-    if seen.job.suspended or seen.job.counts != record.before:
+    if observed.job.suspended or observed.job.counts != record.before:
         return _finish(state, Outcome.USER, "its user suspended or resized it")
     if state.unwanted is not None:
         return _finish(state, Outcome.USER, state.unwanted)
-    if not state.needs_checkpoint or seen.at - state.checkpoint_since <= config.fresh_seconds:
+    if not state.needs_checkpoint or observed.at - state.checkpoint_since <= config.fresh_seconds:
         message = f"{record.change}: {record.why}"
         state, emit = _emit_once(state, EmitEvent(False, "Rescaling", message))
-        state, then = _go(state, record, Step.SUSPEND, seen.at)
+        state, then = _go(state, record, Step.SUSPEND, observed.at)
         return state, emit + then
-    waited_seconds = seen.at - record.step_at
+    waited_seconds = observed.at - record.step_at
     if waited_seconds < config.checkpoint_warning_seconds:
         return state, ()
     message = (
@@ -483,44 +483,44 @@ def _at_checkpoint(state: Rescale, seen: Observed, config: RescaleConfig) -> Adv
     return _emit_once(state, EmitEvent(True, "WaitingForCheckpoint", message))
 
 
-def _at_suspend(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
+def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
-    if seen.job.suspended:
+    if observed.job.suspended:
         # Our annotation on it also tells that a patch whose answer was lost was carried out.
-        if seen.job.suspended_by == record.id:
-            return _go(state, record, Step.EMPTY, seen.at)
+        if observed.job.suspended_by == record.id:
+            return _go(state, record, Step.EMPTY, observed.at)
         return _finish(state, Outcome.USER, "its user suspended it")
-    if seen.job.suspended_by is not None:
-        return _go(state, record, Step.YIELD, seen.at)
-    if seen.job.counts != (record.target if record.rolling_back else record.before):
+    if observed.job.suspended_by is not None:
+        return _go(state, record, Step.YIELD, observed.at)
+    if observed.job.counts != (record.target if record.rolling_back else record.before):
         return _finish(state, Outcome.USER, "its user resized it")
     if not record.rolling_back:
         if state.unwanted is not None:
             return _finish(state, Outcome.USER, state.unwanted)
-        if state.needs_checkpoint and seen.at - record.step_at > config.fresh_seconds:
+        if state.needs_checkpoint and observed.at - record.step_at > config.fresh_seconds:
             # The checkpoint has aged while the suspension could not be written.
-            return _go(state, record, Step.CHECKPOINT, seen.at)
-    elif seen.pods.all_started(record.target):
+            return _go(state, record, Step.CHECKPOINT, observed.at)
+    elif observed.pods.all_started(record.target):
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
-    return state, (Suspend(record.id, seen.job.resource_version),)
+    return state, (Suspend(record.id, observed.job.resource_version),)
 
 
-def _at_empty(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
+def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
-    if not seen.job.suspended:
-        return _go(state, record, Step.YIELD, seen.at)
-    if seen.job.suspended_by != record.id:
+    if not observed.job.suspended:
+        return _go(state, record, Step.YIELD, observed.at)
+    if observed.job.suspended_by != record.id:
         return _finish(state, Outcome.USER, "its user took over the suspension")
     if record.stays_suspended:
         return _finish(state, Outcome.SUSPENDED, "suspended as decided")
     # Suspended=True and active=0 do not prove that no pod is left: only the list of pods does.
-    if seen.pods.left > 0 or not seen.job.suspension_confirmed:
+    if observed.pods.left > 0 or not observed.job.suspension_confirmed:
         state = replace(state, empty_since=None)
-        if seen.at - record.step_at < config.empty_warning_seconds:
+        if observed.at - record.step_at < config.empty_warning_seconds:
             return state, ()
         pending = (
-            f"{seen.pods.left} of its pods to end"
-            if seen.pods.left
+            f"{observed.pods.left} of its pods to end"
+            if observed.pods.left
             else "the training-operator to confirm it"
         )
         message = f"suspended, and waiting for {pending}"
@@ -528,57 +528,57 @@ def _at_empty(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
     # The operator watches pods and jobs separately: a pod that its copy still shows would be
     # adopted by the resumed job, with the old TF_CONFIG, and fail it.
     if state.empty_since is None:
-        return replace(state, empty_since=seen.at), ()
-    if seen.at - state.empty_since < config.grace_seconds:
+        return replace(state, empty_since=observed.at), ()
+    if observed.at - state.empty_since < config.grace_seconds:
         return state, ()
-    return _go(state, record, Step.RESUME, seen.at)
+    return _go(state, record, Step.RESUME, observed.at)
 
 
-def _at_resume(state: Rescale, seen: Observed, _: RescaleConfig) -> Advance:
+def _at_resume(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
     record = state.record
-    if not seen.job.suspended:
-        if seen.job.suspended_by is not None:
-            return _go(state, record, Step.YIELD, seen.at)
-        if seen.job.counts == record.current_target:
-            return _go(state, record, Step.START, seen.at)
-        return _finish(state, Outcome.USER, f"its user resumed it at {seen.job.counts}")
-    if seen.job.suspended_by != record.id:
+    if not observed.job.suspended:
+        if observed.job.suspended_by is not None:
+            return _go(state, record, Step.YIELD, observed.at)
+        if observed.job.counts == record.current_target:
+            return _go(state, record, Step.START, observed.at)
+        return _finish(state, Outcome.USER, f"its user resumed it at {observed.job.counts}")
+    if observed.job.suspended_by != record.id:
         return _finish(state, Outcome.USER, "its user took over the suspension")
-    if seen.pods.left > 0:
-        return _go(state, record, Step.EMPTY, seen.at)
+    if observed.pods.left > 0:
+        return _go(state, record, Step.EMPTY, observed.at)
     # Counts that the user has set meanwhile are kept.
-    is_ours = seen.job.counts in (record.before, record.target)
-    counts = record.current_target if is_ours else seen.job.counts
-    return state, (ResizeAndResume(counts, seen.job.resource_version),)
+    is_ours = observed.job.counts in (record.before, record.target)
+    counts = record.current_target if is_ours else observed.job.counts
+    return state, (ResizeAndResume(counts, observed.job.resource_version),)
 
 
-def _at_start(state: Rescale, seen: Observed, config: RescaleConfig) -> Advance:
+def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record, target = state.record, state.record.current_target
-    if seen.job.suspended:
+    if observed.job.suspended:
         return _finish(state, Outcome.USER, "its user suspended it")
-    if seen.job.counts != target:
+    if observed.job.counts != target:
         return _finish(state, Outcome.USER, "its user resized it")
-    if seen.pods.all_started(target):
-        took = f"all its pods run, {seen.at - record.started_at:.0f} s after it was decided"
+    if observed.pods.all_started(target):
+        took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
         return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)
-    waited_seconds = seen.at - record.step_at
+    waited_seconds = observed.at - record.step_at
     if waited_seconds < config.start_seconds:
         return state, ()
     if record.rolling_back:
         return _finish(state, Outcome.ROLLED_BACK, f"back at {target}, of which not all run yet")
-    if _covers(seen.pods.bound, target):
+    if _covers(observed.pods.bound, target):
         # Pods that have a node but pull an image or wait for a volume would start no sooner anew.
         reason = f"{target} are placed, but not all run after {waited_seconds:.0f} s"
         return _finish(state, Outcome.REACHED, reason)
     message = f"{target} could not be placed within {waited_seconds:.0f} s: back to {record.before}"
     state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
-    state, then = _roll_back(state, Step.SUSPEND, seen.at)
+    state, then = _roll_back(state, Step.SUSPEND, observed.at)
     return state, (*emit, PlacementFailed(waited_seconds), *then)
 
 
-def _at_yield(state: Rescale, seen: Observed, _: RescaleConfig) -> Advance:
-    if seen.job.suspended_by is not None:
-        return state, (Unmark(seen.job.resource_version),)
+def _at_yield(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
+    if observed.job.suspended_by is not None:
+        return state, (Unmark(observed.job.resource_version),)
     return _finish(state, Outcome.USER, "its user resumed it")
 
 
