@@ -19,7 +19,12 @@ from optimus.allocation import JobHistory
 from optimus.allocation.placement_failures import why_excluded
 from optimus.errors import NotReady
 from optimus.interval.classify import JobView
-from optimus.interval.profiling import Measured, ProfilingRules, home_of, no_run_follows
+from optimus.interval.profiling import (
+    Measured,
+    ProfilingRules,
+    counts_before_profiling,
+    no_run_follows,
+)
 from optimus.interval.types import Action, Decision
 from optimus.jobs import Counts, Job, RescaleRule
 from optimus.progress.types import TrainingProgress
@@ -73,7 +78,7 @@ def return_counts(job: Job, history: JobHistory) -> Counts | None:
     """The user's counts of a job that a profiling run has moved, within its present bounds.
 
     ``None`` for a job that is where its user or an interval's decision has put it."""
-    return home_of(job, history.own_counts, history.profiled)
+    return counts_before_profiling(job, history.own_counts, history.profiled)
 
 
 def _must_stay(view: JobView, target: Counts) -> bool:

@@ -192,7 +192,9 @@ def no_run_follows(job: Job, measured: Measured, rules: ProfilingRules) -> bool:
     return is_old or len(history.profiled) >= rules.runs or not _untried(job, measured, rules)
 
 
-def home_of(job: Job, own_counts: Counts | None, profiled: Collection[Counts]) -> Counts | None:
+def counts_before_profiling(
+    job: Job, own_counts: Counts | None, profiled: Collection[Counts]
+) -> Counts | None:
     """The counts that its user wants of a job that was moved to be measured, as far as its bounds
     allow them now.
 

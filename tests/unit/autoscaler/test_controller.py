@@ -100,7 +100,7 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
 
 
 @pytest.mark.parametrize(
-    ("bounds_moved", "home"),
+    ("bounds_moved", "expected"),
     [
         pytest.param({}, Counts(1, 1), id="to its user's counts"),
         pytest.param(
@@ -112,7 +112,7 @@ def test_moved_bounds_force_a_rescale_after_the_next_checkpoint(
     ],
 )
 def test_without_a_forecast_a_job_goes_back_after_its_profiling(
-    cluster: FakeCluster, harness: ControllerHarness, bounds_moved: dict[str, str], home: Counts
+    cluster: FakeCluster, harness: ControllerHarness, bounds_moved: dict[str, str], expected: Counts
 ) -> None:
     goal = {"target_loss": "1e-9", "training_mode": "sync", "global_batch_size": "64"}
     job = cluster.submit(tf_job("a", 1, 1, **goal, max_ps="3", max_workers="4"))
@@ -123,7 +123,7 @@ def test_without_a_forecast_a_job_goes_back_after_its_profiling(
     for _ in range(100):
         harness.run(1)
         seen.add(job.counts)
-    assert seen == {Counts(2, 3), home}
+    assert seen == {Counts(2, 3), expected}
 
 
 def test_it_goes_back_too_where_its_bounds_allow_few_runs(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.interval.profiling import (
-    home_of,
+    counts_before_profiling,
     no_run_follows,
     run_is_over,
     why_not_profiled,
@@ -314,7 +314,7 @@ def test_whether_a_run_follows(
 
 
 @pytest.mark.parametrize(
-    ("counts", "own", "bounds", "home"),
+    ("counts", "own", "bounds", "expected"),
     [
         pytest.param(
             (2, 2), Counts(1, 3), CountBounds(), Counts(1, 3), id="it is where a run has put it"
@@ -332,7 +332,10 @@ def test_whether_a_run_follows(
         pytest.param((2, 2), None, CountBounds(), None, id="an interval has put it there"),
     ],
 )
-def test_home_is_where_its_user_had_a_job_that_was_moved_to_be_measured(
-    counts: tuple[int, int], own: Counts | None, bounds: CountBounds, home: Counts | None
+def test_the_counts_before_profiling_are_those_of_the_user_within_the_bounds(
+    counts: tuple[int, int], own: Counts | None, bounds: CountBounds, expected: Counts | None
 ) -> None:
-    assert home_of(job("a", counts, bounds=bounds), own, (Counts(2, 1), Counts(2, 2))) == home
+    assert (
+        counts_before_profiling(job("a", counts, bounds=bounds), own, (Counts(2, 1), Counts(2, 2)))
+        == expected
+    )
