@@ -86,9 +86,10 @@ class Theorem1:
         """A node for every replica, if the gang fits. Takes nothing in the end."""
         # 1. While there are empty nodes, most jobs fit on a few of them, and no search is needed.
         servers = _even_on_equal_nodes(request, capacity)
-        # 2. The first plan: even if any is. Counting in sum tells most refusals before a search.
+        # 2. The first plan: even if any is. Counting in sum tells most refusals before the search
+        # for an uneven one; that for an even one refuses as fast.
         if servers is None:
-            if not request.might_fit(capacity):
+            if not evenly and not request.might_fit(capacity):
                 return None
             first = next(self._plans(NodeGroups(request, capacity), evenly=evenly), None)
             if first is None:
