@@ -203,13 +203,7 @@ def training_operator(recipe: Recipe) -> Component:
 def node_agent(paths: ClusterPaths, repository: Path) -> Component:
     """Return the agent of all process nodes. Its containers need time to end, so it gets more of
     it."""
-    command = (
-        sys.executable,
-        "-m",
-        "localcluster.node",
-        "--config",
-        str(agent_config_path(paths)),
-    )
+    command = (sys.executable, "-m", "localcluster.node", "--config", str(agent_config_path(paths)))
     return Component(
         AGENT,
         command,

@@ -96,10 +96,7 @@ def _python_environment(repository: Path, venv: Path) -> Environment:
     return Environment(
         path=(str(venv / "bin"),),
         working_dir=str(repository),
-        env={
-            "PYTHONPATH": f"{repository}:{repository}/localcluster/src",
-            "VIRTUAL_ENV": str(venv),
-        },
+        env={"PYTHONPATH": f"{repository}:{repository}/localcluster/src", "VIRTUAL_ENV": str(venv)},
         interpreter=str(venv / "bin" / "python"),
     )
 

@@ -263,10 +263,7 @@ def test_a_deployment_rolls_out_and_is_replaced_pod_by_pod(space: Namespace) -> 
     }
     template = {
         "metadata": {"labels": labels},
-        "spec": {
-            "terminationGracePeriodSeconds": 1,
-            "containers": [server],
-        },
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [server]},
     }
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
     space.make(

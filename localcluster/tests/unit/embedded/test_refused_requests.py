@@ -31,13 +31,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
             id="a new object in no namespace",
         ),
         pytest.param(
-            "GET",
-            f"{NS}/pods/zz",
-            None,
-            "",
-            404,
-            'pods "zz" not found',
-            id="no such object",
+            "GET", f"{NS}/pods/zz", None, "", 404, 'pods "zz" not found', id="no such object"
         ),
         pytest.param(
             "GET",

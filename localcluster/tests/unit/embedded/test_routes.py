@@ -105,11 +105,7 @@ def test_discovery_names_every_kind_and_its_parts() -> None:
         for each in server.request("GET", "/api/v1")[1]["resources"]
         if "pods" in each["name"]
     }
-    parts = {
-        "pods/binding": "Pod",
-        "pods/log": "Pod",
-        "pods/status": "Pod",
-    }
+    parts = {"pods/binding": "Pod", "pods/log": "Pod", "pods/status": "Pod"}
     assert pods == {"pods": "Pod", **parts}
     assert server.request("GET", "/version")[1]["minor"] == "36"
     assert server.request("GET", "/readyz") == (200, b"ok")

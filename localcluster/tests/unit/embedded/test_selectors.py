@@ -4,11 +4,7 @@ import pytest
 
 from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import PODS, Resource
-from localcluster.embedded.apiserver.selectors import (
-    Selection,
-    parse_fields,
-    parse_labels,
-)
+from localcluster.embedded.apiserver.selectors import Selection, parse_fields, parse_labels
 
 POD = {
     "metadata": {"name": "p", "namespace": "ns", "labels": {"app": "web", "tier": "1"}},

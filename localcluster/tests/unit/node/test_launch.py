@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.images import Environment
-from localcluster.node.launch import (
-    CannotStart,
-    LaunchContext,
-    expand,
-    prepare_launch,
-)
+from localcluster.node.launch import CannotStart, LaunchContext, expand, prepare_launch
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.node.pod_spec import Json, Unresolved, parse_pod
 from localcluster.node.process_table import Launch

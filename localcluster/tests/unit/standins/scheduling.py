@@ -7,9 +7,7 @@ from random import Random
 from typing import Any
 
 from localcluster.embedded.scheduler.attempt import Snapshot, Tools
-from localcluster.embedded.scheduler.configuration import (
-    ExtenderConfiguration,
-)
+from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
 from localcluster.embedded.scheduler.extenders import ExtenderFailed, Filtered
 from localcluster.embedded.scheduler.fit import NodeState, Requests
 

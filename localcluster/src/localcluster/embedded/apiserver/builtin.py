@@ -6,12 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from localcluster.embedded.apiserver import definitions, pods
-from localcluster.embedded.apiserver.errors import (
-    FieldError,
-    StatusError,
-    invalid_value,
-    required,
-)
+from localcluster.embedded.apiserver.errors import FieldError, StatusError, invalid_value, required
 from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.metadata import name_errors
 
