@@ -3,8 +3,7 @@
 Pods are created and their status patched, over a few connections, at a steady rate (0: as fast as
 possible), while watchers in a process of their own follow all pods. Every object carries the
 instant of its write, from which a watcher gets the delay. The result is one JSON object, with the
-share of a core that the server used.
-"""
+share of a core that the server used."""
 
 import argparse
 import asyncio

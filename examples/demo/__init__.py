@@ -1,2 +1,1 @@
-"""The demo: two annotated jobs train under Optimus on a local control plane, and a table shows what
-happens and why."""
+"""The demo: two annotated jobs train under Optimus on a local control plane."""

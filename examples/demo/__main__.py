@@ -101,8 +101,7 @@ def _loss(text: str) -> float:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Stop, and clean up undisturbed: whoever is impatient and asks again would have things left
-    behind."""
+    """Stop the demo; further signals are ignored while it cleans up."""
     del number, frame
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)

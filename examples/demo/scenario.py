@@ -1,5 +1,4 @@
-"""What the demo plays: the nodes, the installation, the jobs. The same on either back end, and
-without kubectl."""
+"""The demo's nodes, installation and jobs; the same on either back end, without kubectl."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -49,8 +48,7 @@ _QUICK_MX: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """One job of the demo: the example it is made from, and the annotations and flags that the demo
-    gives it."""
+    """One job: the example it is made from, and the annotations and flags of the demo."""
 
     name: str
     manifest: str
@@ -86,8 +84,7 @@ SECOND: Final = DemoJob("light-mx", "mxjob.yaml", {**_GOAL, **_MX}, _QUICK_MX)
 
 
 def nodes() -> list[NodeSpec]:
-    """A node for the two processes of Optimus, and the pool that the operator guide recommends for
-    training."""
+    """Return a node for the two processes of Optimus, and the pool for training."""
     pool = {"optimus.dl/pool": "training"}
     taint = (Taint("optimus.dl/training", "true"),)
     training = [
@@ -100,8 +97,7 @@ def with_flags(arguments: Sequence[str], flags: Mapping[str, str]) -> list[str]:
     """Arguments written as ``--flag=value``, of which those in ``flags`` have other values.
 
     Raises:
-        ValueError: a flag that is not there; the example has changed.
-    """
+        ValueError: a flag that is not there; the example has changed."""
     missing = flags.keys() - {each.partition("=")[0] for each in arguments if "=" in each}
     if missing:
         raise ValueError(f"the example has no {', '.join(sorted(missing))} to change")
@@ -117,8 +113,7 @@ def install(cluster: LocalCluster, folder: Path) -> None:
     ``folder``.
 
     Raises:
-        ClusterError: they were not, in the time that a slow machine needs.
-    """
+        ClusterError: they were not, in the time that a slow machine needs."""
     cluster.apply(Path(__file__).parent / "optimus")
     volume: dict[str, Any] = {
         "apiVersion": "v1",

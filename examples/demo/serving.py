@@ -47,8 +47,7 @@ def metrics_addresses(pods: Sequence[api.V1Pod]) -> dict[str, str]:
     """Where each process serves its metrics, as its pod among these tells.
 
     Raises:
-        ClusterError: a process has no pod that says so.
-    """
+        ClusterError: a process has no pod that says so."""
     return {
         name: _address(name, pods, deployment, port)
         for name, (deployment, port) in _METRICS.items()
@@ -65,8 +64,7 @@ def _address(name: str, pods: Sequence[api.V1Pod], deployment: str, port: int) -
 
 
 def listing(table: Table) -> str:
-    """A Table of the API server as kubectl prints it: the columns of priority 0, left-aligned, no
-    value as nothing."""
+    """Print a Table as kubectl does: the columns of priority 0, left-aligned."""
     columns = [
         (place, column["name"].upper())
         for place, column in enumerate(table["columnDefinitions"])
@@ -84,8 +82,7 @@ def listing(table: Table) -> str:
 
 
 class ProfilePage:
-    """Serves the listing on a free port of loopback until the ``with`` block ends; ``ask`` returns
-    the Table of now."""
+    """Serves the listing on a free loopback port; ``ask`` returns the current Table."""
 
     def __init__(self, ask: Callable[[], Table]) -> None:
         class Handler(BaseHTTPRequestHandler):

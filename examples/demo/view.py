@@ -1,5 +1,4 @@
-"""The demo on the screen: the journal as lines; the table below them on a terminal, between them
-elsewhere."""
+"""The demo on the screen: the journal as lines, the table of jobs below them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,8 +18,7 @@ _PLAIN_SECONDS: Final = 15.0
 
 
 class View:
-    """Shows the table and the journal; on a terminal the table goes when this ends, and the journal
-    stays."""
+    """Shows the table and the journal; on a terminal the table goes when this ends."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -67,8 +65,7 @@ class _Column:
 
 
 def table(rows: Sequence[Row], width: int) -> RenderableType:
-    """The jobs, one row each, on so many characters; while a job is rescaled its counts are shown
-    as now -> then."""
+    """Return the jobs, one row each; a job being rescaled shows its counts as now -> then."""
     grid = Table(box=SIMPLE_HEAD, expand=False, pad_edge=False)
     columns = [column for column in _COLUMNS if width >= column.from_width]
     for column in columns:

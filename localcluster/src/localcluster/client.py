@@ -1,5 +1,4 @@
-"""The official Kubernetes client, set up for a local cluster: every call has a time-out, none goes
-to a proxy."""
+"""The official Kubernetes client for a local cluster: time-outs on every call, no proxy."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ DEFAULT_TIMEOUT_SECONDS = (5.0, 30.0)
 
 
 class TimedApiClient(client.ApiClient):
-    """An ApiClient whose calls end: those that name no time-out get (connect, read) =
-    `DEFAULT_TIMEOUT_SECONDS`."""
+    """An ApiClient whose calls time out after `DEFAULT_TIMEOUT_SECONDS` unless they say else."""
 
     def call_api(self, *args: Any, **named: Any) -> Any:
         """Make the request as the parent class does, with the time-out filled in."""
@@ -24,8 +22,7 @@ _TIMEOUT_POSITION = 6
 
 
 def api_client(kubeconfig: Path) -> TimedApiClient:
-    """Return a client for the cluster and identity of a kubeconfig; it shares no global
-    configuration."""
+    """Return a client for a kubeconfig; it shares no global configuration."""
     configuration = client.Configuration()
     load: Any = config.load_kube_config  # untyped in the package
     load(str(kubeconfig), client_configuration=configuration, persist_config=False)

@@ -3,8 +3,7 @@
     with LocalCluster("demo", nodes=numbered_nodes(2, {"cpu": "4"})) as cluster:
         print(cluster.kubectl("get", "nodes"))
 
-The cluster ends with the `with` block, with the process, or with Ctrl-C, whichever comes first.
-"""
+The cluster ends with the `with` block, with the process, or with Ctrl-C, whichever comes first."""
 
 import json
 import os
@@ -166,11 +165,9 @@ class LocalCluster:
     def kubectl(
         self, *args: str, stdin: str | None = None, timeout_seconds: float = _KUBECTL_SECONDS
     ) -> str:
-        """Run kubectl as the administrator and return what it printed. Raises KubectlError with its
-        stderr.
+        """Run kubectl as the administrator and return its output. Raises KubectlError.
 
-        The embedded back end brings no kubectl: there it is one on PATH, if there is one.
-        """
+        The embedded back end brings no kubectl: there it is one on PATH, if there is one."""
         command = [self._kubectl(), "--kubeconfig", str(self.kubeconfig), *args]
         # A home of its own keeps kubectl from reading the user's preferences and from sharing a
         # discovery cache.
@@ -220,13 +217,11 @@ class LocalCluster:
         return self.kubectl("apply", "--server-side", "-k" if kustomized else "-f", str(path))
 
     def api_client(self) -> client.TimedApiClient:
-        """Return a client of the `kubernetes` package, as the administrator, with time-outs on
-        every call."""
+        """Return a client of the `kubernetes` package, as the administrator."""
         return client.api_client(self.kubeconfig)
 
     def kill(self, component: str) -> ProcessId:
-        """Kill a component with SIGKILL; the supervisor starts it again. Return the process that
-        was killed."""
+        """Kill a component with SIGKILL and return its process; it is started again."""
         return self._signal(component, signal.SIGKILL)
 
     def restart(self, component: str, timeout_seconds: float = 60.0) -> None:
@@ -236,8 +231,7 @@ class LocalCluster:
     def wait_restarted(
         self, component: str, previous: ProcessId, timeout_seconds: float = 60.0
     ) -> None:
-        """Wait until the component is ready in another process than `previous`. Raises
-        ClusterError."""
+        """Wait until a component is ready in another process. Raises ClusterError."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             current = self._component(component)
@@ -253,8 +247,7 @@ class LocalCluster:
         return self.paths.log(component)
 
     def diagnose(self, lines: int = 12) -> str:
-        """Return the last events and the last lines of every log, for the message of a failed
-        test."""
+        """Return the last events and the last lines of every log."""
         events = [
             f"  {each['at']} {each['subject']}: {each['event']} {each['detail']}"
             for each in self.events()

@@ -18,8 +18,7 @@ def run(
     """Return what the command wrote to stdout.
 
     Raises BuildError when the program is missing, fails or takes too long; its message ends in the
-    last lines of stderr (or of stdout where stderr is empty).
-    """
+    last lines of stderr (or of stdout where stderr is empty)."""
     name = " ".join(command[:3])
     try:
         done = subprocess.run(  # noqa: PLW1510 - the exit status is looked at below, to say more than check= would

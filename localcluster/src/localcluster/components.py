@@ -1,9 +1,6 @@
-"""The components of a control plane as values: command line, environment, how to tell that each is
-ready.
+"""The components of a control plane as values: command line, environment, readiness probe.
 
-Pure: nothing is started here. The flags were tried against the pinned versions; a comment stands
-where one is needed for a reason that its name does not tell.
-"""
+Pure: nothing is started here. The flags were tried against the pinned versions."""
 
 import json
 import signal
@@ -39,8 +36,7 @@ class Component:
     """One process to keep alive.
 
     `grace_seconds` is how long it may take to end after SIGTERM; `death_signal` reaches it when the
-    supervisor dies.
-    """
+    supervisor dies."""
 
     name: str
     command: Sequence[str]
@@ -74,8 +70,7 @@ class Recipe:
         )
 
     def client_flags(self, name: str) -> tuple[str, ...]:
-        """Return the flags with which a component finds the API server, for its work and to check
-        callers."""
+        """Return the flags with which a component finds the API server."""
         kubeconfig = self.paths.kubeconfig_of(name)
         return (
             f"--kubeconfig={kubeconfig}",
@@ -142,8 +137,7 @@ def api_server(recipe: Recipe) -> Component:
 
 
 def controller_manager(recipe: Recipe) -> Component:
-    """Return the controllers. They also make ServiceAccounts and take new nodes' not-ready taint
-    away."""
+    """Return the controllers; they also make ServiceAccounts and remove not-ready taints."""
     name, pki = "kube-controller-manager", recipe.paths.pki
     command = (
         str(recipe.binaries[name]),
@@ -201,8 +195,7 @@ def training_operator(recipe: Recipe) -> Component:
 
 
 def node_agent(paths: ClusterPaths, repository: Path) -> Component:
-    """Return the agent of all process nodes. Its containers need time to end, so it gets more of
-    it."""
+    """Return the agent of all process nodes."""
     command = (sys.executable, "-m", "localcluster.node", "--config", str(agent_config_path(paths)))
     return Component(
         AGENT,
@@ -223,8 +216,7 @@ def agent_config_path(paths: ClusterPaths) -> Path:
 def agent_config(
     paths: ClusterPaths, nodes: Sequence[Mapping[str, object]], settings: Mapping[str, object]
 ) -> str:
-    """Return the agent's configuration as JSON; `settings` holds `images` and whatever else the
-    agent reads."""
+    """Return the agent's configuration as JSON: `settings`, such as `images`, and the nodes."""
     body = {
         **settings,
         "kubeconfig": str(paths.kubeconfig_of(AGENT)),

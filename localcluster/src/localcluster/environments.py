@@ -1,9 +1,7 @@
-"""Virtual environments made from pinned requirements files, for images whose packages must stay
-apart.
+"""Virtual environments from pinned requirements files, for images with packages of their own.
 
 An environment is named by the hash of its requirements and by the Python version, so it is built
-once per machine. pip decides where packages come from; the hashes in the file decide whether they
-are the right ones."""
+once per machine."""
 
 import hashlib
 import os
@@ -49,8 +47,7 @@ def ensure_environment(
     """Return the folder of a virtual environment that holds exactly what `requirements` pins.
 
     `python` names an interpreter (`python3.11`) to be found on PATH; None means the one that runs
-    this. Raises BuildError with a sentence where that interpreter or a package cannot be had.
-    """
+    this. Raises BuildError with a sentence where that interpreter or a package cannot be had."""
     said = progress or Lines()
     interpreter = _find_python(python)
     key = environment_key(requirements, _version(interpreter))
@@ -126,8 +123,7 @@ def _lend(work: Path) -> None:
 
 
 def _relocate(work: Path, target: Path) -> None:
-    """Write the final folder into the scripts, which pip made with the folder that is about to be
-    renamed."""
+    """Replace the temporary folder in the scripts that pip wrote by the final one."""
     old, new = os.fsencode(work), os.fsencode(target)
     for file in [*(work / "bin").iterdir(), work / "pyvenv.cfg"]:
         if file.is_symlink() or not file.is_file():
@@ -138,8 +134,7 @@ def _relocate(work: Path, target: Path) -> None:
 
 
 def framework_environments(progress: Progress | None = None) -> dict[str, Path | str]:
-    """Prepare the environments of the framework examples: image name -> folder, or why there is
-    none."""
+    """Prepare the framework examples: image name -> folder, or why there is none."""
     answer: dict[str, Path | str] = {}
     for image, (requirements, python) in FRAMEWORKS.items():
         try:

@@ -1,5 +1,4 @@
-"""Throwaway certificates and kubeconfigs: who the components are to the API server and to each
-other.
+"""Throwaway certificates and kubeconfigs of the components.
 
 Two authorities are made for each start of a cluster: one that the API server trusts for clients and
 that signs its own certificate, one for etcd alone, so that no client of the API server can reach
@@ -27,8 +26,7 @@ _LOOPBACK_NAMES = (
 
 @dataclass(frozen=True)
 class Identity:
-    """A client of the API server: user (common name) and group (organization) of its
-    certificate."""
+    """A client of the API server: user (common name) and group (organization)."""
 
     user: str
     group: str | None = None
@@ -52,8 +50,7 @@ IDENTITIES: Mapping[str, Identity] = {
 
 
 def write_identities(paths: ClusterPaths, api_port: int) -> None:
-    """Write every certificate, key and kubeconfig below `paths.pki`, and the administrator's
-    kubeconfig."""
+    """Write every certificate, key and kubeconfig below `paths.pki`."""
     paths.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority, store_authority = trustme.CA(), trustme.CA()
     _write(paths.pki / "ca.crt", authority.cert_pem)

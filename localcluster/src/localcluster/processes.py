@@ -89,8 +89,7 @@ class Launch:
     death_signal: signal.Signals = signal.SIGKILL
 
     def start(self) -> "subprocess.Popen[bytes]":
-        """Start the child in a session of its own, its output appended to the log. Raises
-        OSError."""
+        """Start the child in its own session, output appended to the log. Raises OSError."""
         parent = os.getpid()
         libc = ctypes.CDLL(None, use_errno=True)
 
@@ -115,8 +114,7 @@ class Launch:
 
 
 def base_environ() -> dict[str, str]:
-    """Return the little of the caller's environment that a component needs; proxies and secrets
-    stay out."""
+    """Return the variables that every component needs; proxies and secrets stay out."""
     kept = ("PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "USER")
     return {name: os.environ[name] for name in kept if name in os.environ}
 

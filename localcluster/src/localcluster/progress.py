@@ -1,5 +1,4 @@
-"""Tells a person what takes long: one line per step with the seconds it took, or a spinner on a
-terminal."""
+"""Reports long steps: one line each with its seconds, or a spinner on a terminal."""
 
 import sys
 import time

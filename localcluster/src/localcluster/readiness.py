@@ -14,8 +14,7 @@ class Probe(Protocol):
     """One look at a component."""
 
     def ready(self, log_offset: int) -> bool:
-        """Answer within about a second, never raise. The log of this start begins at byte
-        `log_offset`."""
+        """Answer within about a second, never raise; this start's log begins at `log_offset`."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,7 @@ class RunningProbe:
 
 
 def tls_context(authority: Path, client: Path | None) -> ssl.SSLContext:
-    """Return a context that trusts one authority and shows the certificate `<client>.crt`, if one
-    is named."""
+    """Return a context that trusts one authority and presents `<client>.crt`, if named."""
     context = ssl.create_default_context(cafile=str(authority))
     if client is not None:
         context.load_cert_chain(client.with_suffix(".crt"), client.with_suffix(".key"))

@@ -1,8 +1,7 @@
 """What a node of the local cluster is said to have: the values that users and tests write down.
 
 A node here is an entry in the API server whose pods are local processes, so its capacity is a
-statement, not a measurement: eight "GPUs" can be stated on a machine that has none.
-"""
+statement, not a measurement: eight "GPUs" can be stated on a machine that has none."""
 
 import re
 from collections.abc import Mapping
@@ -65,8 +64,7 @@ class NodeSpec:
 def parse_capacity(text: str) -> dict[str, str]:
     """Read a command-line capacity such as `cpu=4,memory=8Gi,nvidia.com/gpu=2`.
 
-    Raises ValueError with a sentence that names the part that is wrong.
-    """
+    Raises ValueError with a sentence that names the part that is wrong."""
     capacity: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         resource, equals, quantity = part.partition("=")

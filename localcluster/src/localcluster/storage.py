@@ -41,8 +41,7 @@ def _xdg(variable: str, fallback: str, environ: Mapping[str, str] | None) -> Pat
 def locked(path: Path, progress: Progress) -> Iterator[None]:
     """Hold an exclusive lock on the file `path`, waiting for another process that has it.
 
-    The lock goes when its holder dies, however it dies.
-    """
+    The lock goes when its holder dies, however it dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         try:
@@ -57,8 +56,7 @@ def publish(target: Path, fill: Callable[[Path], None], progress: Progress) -> P
     """Return the folder `target`, filled by `fill` if it does not exist yet.
 
     `fill` gets an empty folder beside it; only when it returns does the folder appear under its
-    name. Whatever `fill` raises is passed on and leaves nothing behind.
-    """
+    name. Whatever `fill` raises is passed on and leaves nothing behind."""
     if target.is_dir():
         return target
     with locked(target.with_name(target.name + ".lock"), progress):
@@ -82,8 +80,7 @@ def _fill_and_rename(target: Path, fill: Callable[[Path], None]) -> None:
 
 
 def write_json(path: Path, body: object) -> None:
-    """Replace a JSON file in one step, so that a reader sees the old or the new text and nothing
-    between."""
+    """Replace a JSON file atomically."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w") as stream:

@@ -1,2 +1,1 @@
-"""The programs of the control plane: pinned Go modules, built once per machine and kept in the
-cache."""
+"""The programs of the control plane: pinned Go modules, built once per machine and cached."""

@@ -1,5 +1,4 @@
-"""Builds the programs of one pinned module into the cache, and copies the manifests that belong to
-them."""
+"""Builds the programs of one pinned module into the cache and copies its manifests."""
 
 import json
 import shutil
@@ -18,11 +17,9 @@ _DOWNLOAD_SECONDS = 900
 
 
 def build_module(module: GoModule, cache: Path, progress: Progress) -> Path:
-    """Return the folder in the cache with the module's programs and `manifests/`, built if it is
-    absent.
+    """Return the cached folder with the programs and `manifests/`, built if absent.
 
-    Raises BuildError with the compiler's last lines.
-    """
+    Raises BuildError with the compiler's last lines."""
 
     def fill(work: Path) -> None:
         with (

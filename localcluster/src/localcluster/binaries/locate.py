@@ -33,8 +33,7 @@ def resolve(
     """Find every program, building what is nowhere.
 
     `named` (else the folder in $OPTIMUS_LOCALCLUSTER_BINARIES) is searched first. Raises BuildError
-    with a sentence where the folder is wrong or a build fails.
-    """
+    with a sentence where the folder is wrong or a build fails."""
     folder = named or _folder_from_environment()
     if folder is not None and not folder.is_dir():
         raise BuildError(

@@ -1,9 +1,7 @@
-"""Which programs there are, from which pinned Go module each comes, and under which key a build is
-kept.
+"""Which programs there are, the pinned Go module of each, and the key of a build.
 
-A module lies in `modules/<name>/` as go.mod and go.sum. The key of a build is a hash of all that
-decides its result, so a changed pin or flag is built anew and an unchanged one never is.
-"""
+A module lies in `modules/<name>/` as go.mod and go.sum. The key is a hash of all that decides the
+result, so a changed pin or flag is built anew and an unchanged one never is."""
 
 import hashlib
 import platform
@@ -18,12 +16,10 @@ _STRIPPED = "-s -w"
 
 @dataclass(frozen=True)
 class GoModule:
-    """One pinned module and the programs built from it (`programs`: name of the program -> its Go
-    package).
+    """One pinned module; `programs` maps the name of each program to its Go package.
 
-    `main` is the module whose version counts; `manifests` are the folders below its root whose YAML
-    files a cluster needs at run time.
-    """
+    `main` is the module whose version counts; `manifests` are folders below its root with YAML
+    that a cluster needs at run time."""
 
     name: str
     main: str
@@ -52,8 +48,7 @@ class GoModule:
 
     @property
     def ldflags(self) -> str:
-        """What the linker is told: no debug tables and, for Kubernetes, the version that it
-        reports."""
+        """Linker flags: no debug tables and, for Kubernetes, the version that it reports."""
         if not self.stamps_version:
             return _STRIPPED
         major, minor = self.version.removeprefix("v").split(".")[:2]
@@ -69,8 +64,7 @@ class GoModule:
         return ("-trimpath", "-ldflags", self.ldflags)
 
     def key(self) -> str:
-        """Name the build: equal for equal pins, flags, programs and platform, different
-        otherwise."""
+        """Name the build: a function of pins, flags, programs and platform."""
         parts = [
             (self.folder / "go.mod").read_text(),
             (self.folder / "go.sum").read_text(),

@@ -29,8 +29,7 @@ class Toolchain:
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def full_environ(self) -> dict[str, str]:
-        """Return the environment of a build; the proxy and sum database stay as configured on the
-        machine."""
+        """Return the environment of a build; proxy and sum database stay as configured."""
         # GOTOOLCHAIN=local: go must not fetch another toolchain than the one that was chosen here.
         fixed = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOWORK": "off"}
         return {**os.environ, **self.environ, **fixed}
@@ -61,11 +60,9 @@ def machine_go(
 
 @contextmanager
 def toolchain(lowest: tuple[int, ...], scratch: Path, progress: Progress) -> Iterator[Toolchain]:
-    """Give a toolchain of at least the version `lowest`; `scratch` is an empty folder for its
-    caches.
+    """Return a toolchain of at least version `lowest`; `scratch` is for its caches.
 
-    Raises BuildError where neither the machine nor PyPI has one.
-    """
+    Raises BuildError where neither the machine nor PyPI has one."""
     own = machine_go(lowest)
     if own is not None:
         yield Toolchain(own)

@@ -1,8 +1,7 @@
 """The embedded back end: its components as values, and the files that they need.
 
 The components have the names of the real ones, so commands need not know which back end runs. All
-share one identity, a token that is new at each start.
-"""
+share one identity, a token that is new at each start."""
 
 import json
 import random
@@ -69,8 +68,7 @@ def training_operator(paths: ClusterPaths) -> Component:
 def write_kubeconfig(path: Path, port: int, token: str) -> None:
     """Write a kubeconfig for a server on a port of loopback, without TLS.
 
-    The token is also part of the address: kubectl sends a user's token only over TLS.
-    """
+    The token is also part of the address: kubectl sends a user's token only over TLS."""
     server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
     body = kubeconfig_body(server, "", {"token": token})
     _write_private(path, json.dumps(body, indent=1))  # JSON is YAML

@@ -2,8 +2,7 @@
 
 Known are `resources`, `patches` (JSON and strategic), `images`, and `configMapGenerator` with
 `files` and `literals`; anything else is refused by name. The name of a generated ConfigMap ends in
-a hash of its content, as kustomize has it, so pods that mount it are recreated when it changes.
-"""
+a hash of its content, as kustomize has it, so pods that mount it are recreated when it changes."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -44,8 +43,7 @@ class Item:
 def render(path: Path) -> list[Json]:
     """Return the objects of a file, a folder or a kustomization, in an order fit to be applied.
 
-    Raises ClusterError where a file is missing or has a field that is not known.
-    """
+    Raises ClusterError where a file is missing or has a field that is not known."""
     items = list(_read(path))
     names = {item.place[2]: _hashed(item.body) for item in items if item.generated}
 

@@ -15,8 +15,7 @@ from optimus.kube.errors import KubeError
 def apply(kubeconfig: Path, path: Path) -> str:
     """Apply a file, a folder or a kustomization; return a line for each object, as kubectl prints.
 
-    Raises ClusterError with the server's message where it refuses one.
-    """
+    Raises ClusterError with the server's message where it refuses one."""
     api = ApiCalls(connect(kubeconfig, user_agent="localcluster"))
     try:
         return "".join(f"{line}\n" for line in _apply_all(api, render(path)))

@@ -2,8 +2,7 @@
 
 To drop history, the embedded API server is called. Of a real one two remember: etcd, which is
 compacted up to its newest revision, and the API server's own watch cache, which begins anew with
-its process. So that is killed, and clients meet a server that knows nothing older than itself.
-"""
+its process. So that is killed, and clients meet a server that knows nothing older than itself."""
 
 import json
 import ssl
@@ -69,8 +68,7 @@ def _command_line(cluster: LocalCluster) -> bytes:
 def store_flags(command_line: bytes) -> tuple[str, ...]:
     """Return an API server's flags for etcd: address, authority, its own certificate and key.
 
-    Raises ClusterError where one of them is missing.
-    """
+    Raises ClusterError where one of them is missing."""
     given = dict(each.partition("=")[::2] for each in command_line.decode().split("\0"))
     missing = [flag for flag in _FLAGS if flag not in given]
     if missing:

@@ -40,8 +40,7 @@ class Upstream:
     """One call on the server; `response` is read as it comes.
 
     A caller with a bearer token is passed on as itself; any other is whom the proxy's kubeconfig
-    names. A client certificate would outrank a token, so it is shown only where there is none.
-    """
+    names. A client certificate would outrank a token, so it is shown only where there is none."""
 
     def __init__(self, credentials: Credentials, call: Call, headers: Mapping[str, str]) -> None:
         """Send the call. Raises OSError or http.client.HTTPException where that fails."""

@@ -26,8 +26,7 @@ class Call:
 class Calls:
     """Calls of this method whose target and body match these patterns somewhere.
 
-    Raises ValueError where a pattern is no regular expression.
-    """
+    Raises ValueError where a pattern is no regular expression."""
 
     method: str
     target: str
@@ -88,8 +87,7 @@ class Restart:
 class Compact:
     """The call is held for so long, then the server drops its history and gets it.
 
-    For the opening of a watch: the version that it names is too old by then.
-    """
+    For the opening of a watch: the version that it names is too old by then."""
 
     after_seconds: float
 
@@ -124,8 +122,7 @@ Effect: TypeAlias = ErrorResponse | Hang | Cut | Freeze | Restart | Compact | St
 class Fault:
     """The `nth` matching call, and the `times - 1` after it, meet this.
 
-    Raises ValueError below 1.
-    """
+    Raises ValueError below 1."""
 
     where: Calls
     effect: Effect

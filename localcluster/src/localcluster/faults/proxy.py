@@ -2,8 +2,7 @@
 
 One thread per connection of a client, one connection to the server per call; plain HTTP towards the
 client, whatever the server speaks. Events of a watch and lines of a followed log are passed on as
-they come. Every call is recorded with the server's status, so a test can say what took effect.
-"""
+they come. Every call is recorded with the server's status, so a test can say what took effect."""
 
 import json
 import socket

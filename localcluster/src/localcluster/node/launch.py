@@ -25,8 +25,7 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """What every container of one pod is started with. `scratch` is the folder for HOME and
-    TMPDIR; `marker` identifies the pod's processes."""
+    """What all containers of a pod share: `scratch` for HOME and TMPDIR, `marker` of processes."""
 
     peers: PeerAddresses
     volumes: PodVolumes

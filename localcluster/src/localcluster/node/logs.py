@@ -1,8 +1,7 @@
 """Container logs: written line by line with each line's instant, read as a kubelet's are.
 
 A line is stored as `<RFC 3339 with nanoseconds> <stdout|stderr> <F|P> <text>`, the format of
-container engines: F ends a line, P is a part of one that was too long.
-"""
+container engines: F ends a line, P is a part of one that was too long."""
 
 import os
 import threading

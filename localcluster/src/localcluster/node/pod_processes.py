@@ -35,8 +35,7 @@ Post = Callable[[Event], None]
 
 @dataclass(frozen=True)
 class Machine:
-    """What all pods of an agent share. `marker` is unique to the agent's state folder; `server` is
-    the API server's address and CA."""
+    """What all pods of an agent share; `marker` is unique to its state folder."""
 
     table: ProcessTable
     images: ImageCatalog

@@ -61,8 +61,7 @@ class ProcessTable:
         self._thread.start()
 
     def start(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
-        """Start a process and return its pid. Raises OSError, or ValueError for what no argument
-        or variable can hold.
+        """Start a process and return its pid. Raises OSError or ValueError.
 
         `on_exit` gets the exit code (128 + signal number after a signal) on the table's thread,
         once the output is in the log."""

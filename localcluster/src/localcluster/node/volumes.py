@@ -53,8 +53,7 @@ class PodVolumes:
     def __init__(
         self, pod_dir: Path, objects: Objects, server: tuple[str, str], ports: Mapping[int, int]
     ) -> None:
-        """Keep them under `pod_dir`; `server` is the API server's address and CA for kubeconfigs,
-        `ports` maps declared to local ports."""
+        """Keep them under `pod_dir`; `ports` maps declared to local ports."""
         self._dir = pod_dir / "volumes"
         self._objects = objects
         self._server = server

@@ -1,8 +1,7 @@
 """Starts, watches and stops the supervisor of one cluster, through its state folder.
 
 What lies here works from any process that knows the folder: the context manager of the tests, the
-`up`, `down` and `status` of the command line.
-"""
+`up`, `down` and `status` of the command line."""
 
 import os
 import shutil
@@ -65,8 +64,7 @@ def launch(
     """Start a supervisor on a clean state folder; return it with the write end of the owner's pipe.
 
     With `owned` the cluster ends when this process does, or when that end is closed; without, it
-    stays until `stop`. Raises ClusterError where a cluster runs in this folder already.
-    """
+    stays until `stop`. Raises ClusterError where a cluster runs in this folder already."""
     status = read_status(paths)
     if status is not None and status.supervised:
         raise ClusterError(
@@ -110,11 +108,7 @@ def _spawn(paths: ClusterPaths, owned: bool) -> tuple[SupervisorProcess, int | N
 def wait_running(
     paths: ClusterPaths, process: SupervisorProcess, timeout_seconds: float
 ) -> ClusterStatus:
-    """Wait until every component is ready. Raises ClusterError when that does not come about; then
-    it ends.
-
-    The message holds the reason.
-    """
+    """Wait until every component is ready. Raises ClusterError with the reason."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         ended = process.poll() is not None
@@ -132,8 +126,7 @@ def wait_running(
 def stop(paths: ClusterPaths, supervisor: ProcessId | None) -> None:
     """Stop a cluster in order; after a minute, by force. Does nothing where none runs.
 
-    Raises ClusterError when processes of it are left even then.
-    """
+    Raises ClusterError when processes of it are left even then."""
     running = [supervisor] if supervisor else []
     send(supervisor, signal.SIGTERM)
     if not wait_gone(running, _STOP_SECONDS):

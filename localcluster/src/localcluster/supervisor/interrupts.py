@@ -1,8 +1,7 @@
 """Why a supervisor should stop: a signal, or the end of the process that owns the cluster.
 
 The owner holds the write end of a pipe and never writes; when it dies, however it dies, the kernel
-closes the pipe and the read end here becomes readable.
-"""
+closes the pipe and the read end here becomes readable."""
 
 import os
 import selectors

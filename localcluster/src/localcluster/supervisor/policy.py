@@ -1,9 +1,7 @@
-"""The life of one supervised component as values: when it is started again, and what is said about
-it.
+"""When a component is restarted, and its status, as values.
 
-Pure: instants are arguments (seconds of a monotonic clock). A component that dies is started again
-after a delay that doubles from death to death and is forgotten after a steady time.
-"""
+Pure: instants are arguments (seconds of a monotonic clock). The delay doubles from death to death
+and is reset after a steady time."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -28,8 +26,7 @@ class BackOff:
     steady_seconds: float = 20.0
 
     def delay_seconds(self, deaths_in_a_row: int) -> float:
-        """Return the delay after the given number of deaths (1 or more) without a steady time
-        between."""
+        """Return the delay after so many deaths (1 or more) in a row."""
         doublings = min(deaths_in_a_row - 1, 30)
         return float(min(self.longest_seconds, self.first_seconds * 2**doublings))
 

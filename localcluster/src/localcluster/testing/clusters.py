@@ -1,5 +1,4 @@
-"""Clusters that tests run on: what they need is built before the first test, and a failing test
-shows what they did."""
+"""Clusters that tests run on; a failing test shows their events and logs."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,8 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the real control plane before the first test that needs it: a build takes longer than a
-    test may."""
+    """Build the real control plane before the first test: it takes longer than a test may."""
     if (
         any(item.get_closest_marker("e2e") for item in session.items)
         and not session.config.option.collectonly

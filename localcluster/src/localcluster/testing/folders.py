@@ -39,8 +39,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FolderS
 
 
 def _folder(nodeid: str) -> str:
-    """The folder of a test; what runs on either control plane has a cluster on each, and so counts
-    as two."""
+    """The folder of a test; one that runs on both control planes counts as two."""
     folder = "/".join(part for part in nodeid.split("/")[1:3] if not part.startswith("test_"))
     return f"{folder} embedded" if "embedded" in nodeid.partition("[")[2] else folder
 

@@ -1,5 +1,4 @@
-"""The real control plane that end-to-end tests share, and the environments that the framework
-examples run in."""
+"""The real control plane shared by end-to-end tests, and the framework environments."""
 
 import secrets
 from collections.abc import Iterator, Mapping
@@ -31,16 +30,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Where several processes share the tests, build what they need before these begin, and show
-    how that goes."""
+    """Build what parallel processes need before they begin."""
     if session.config.pluginmanager.hasplugin("dsession") and not session.config.option.collectonly:
         build_control_plane()
         framework_environments(Lines())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the environments before the first test that needs them: that takes longer than a test
-    may."""
+    """Build the environments before the first test: it takes longer than a test may."""
     wanted = any("frameworks" in getattr(item, "fixturenames", ()) for item in session.items)
     if wanted and not session.config.option.collectonly:
         session.config.stash[_ENVIRONMENTS] = framework_environments(Lines())
@@ -48,8 +45,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
-    """A control plane with four equal nodes, shared by all tests of the run; use `namespace` for
-    what you make."""
+    """A control plane with four equal nodes, shared by all tests of the run."""
     stash = request.config.stash
     nodes = numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})
     with LocalCluster("e2e", nodes, images=stash[_ENVIRONMENTS]) as running, shown(running):
@@ -58,8 +54,7 @@ def cluster(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalClust
 
 @pytest.fixture
 def namespace(cluster: LocalCluster) -> Iterator[str]:
-    """A namespace of the test's own on the shared cluster, removed afterwards with all that is in
-    it."""
+    """A namespace of the test's own on the shared cluster, removed afterwards."""
     name = f"test-{secrets.token_hex(4)}"
     cluster.kubectl("create", "namespace", name)
     yield name
@@ -68,6 +63,5 @@ def namespace(cluster: LocalCluster) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def frameworks(request: pytest.FixtureRequest) -> Mapping[str, Path | str]:
-    """The environments of the framework examples; where a test asks for them, the shared nodes have
-    them too."""
+    """The environments of the framework examples, also known to the shared nodes."""
     return request.config.stash[_ENVIRONMENTS]

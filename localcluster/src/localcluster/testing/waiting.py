@@ -31,8 +31,7 @@ def wait_until(
 def holds_for(
     true: Callable[[], bool], sentence: str, seconds: float, explain: Callable[[], str] = lambda: ""
 ) -> None:
-    """Look again and again for so many seconds. Raises AssertionError at once where it is not true
-    any more."""
+    """Assert for so many seconds that something stays true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not true():

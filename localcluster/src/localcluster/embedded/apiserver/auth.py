@@ -2,8 +2,7 @@
 
 Pods are processes of the user who started the cluster, so whoever may make a pod may run anything
 as that user: other users of the machine must not be let in. Every authenticated caller may do
-everything. ServiceAccount tokens look like real ones and are signed with the administrator's.
-"""
+everything. ServiceAccount tokens look like real ones and are signed with the administrator's."""
 
 import base64
 import hmac

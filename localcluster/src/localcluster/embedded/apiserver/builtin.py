@@ -22,8 +22,7 @@ def check_types(resource: Resource, body: Json, code: int) -> None:
     """Refuse values that the real server's types refuse and that a client gets wrong easily.
 
     These are values of labels, annotations and data that are no strings, and Lease times without
-    microseconds. Raises StatusError.
-    """
+    microseconds. Raises StatusError."""
     metadata = body.get("metadata") or {}
     texts = {key: metadata.get(key) for key in ("labels", "annotations")}
     texts.update({} if resource.custom else {"data": body.get("data")})

@@ -2,8 +2,7 @@
 
 A controller is told of every change (`observe`) and notes which objects to look at. Later it looks
 at them as they are then and writes what is missing (`reconcile`). So it may act late, but never on
-outdated objects.
-"""
+outdated objects."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

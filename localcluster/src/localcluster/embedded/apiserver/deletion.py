@@ -1,8 +1,7 @@
 """Deletion: its preconditions, how it marks an object, and when the object may go.
 
 An object goes at once unless something holds it: a finalizer, the grace period of a pod, or what
-is left in a namespace. Until then it carries the instant at which it is to be gone.
-"""
+is left in a namespace. Until then it carries the instant at which it is to be gone."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final

@@ -2,8 +2,7 @@
 
 A ReplicaSet creates and deletes pods until it has its number. A Deployment has one ReplicaSet for
 each template that it has had: the present one grows to full size, the others shrink to nothing,
-before it (Recreate) or once its pods are ready (RollingUpdate, in one step).
-"""
+before it (Recreate) or once its pods are ready (RollingUpdate, in one step)."""
 
 import hashlib
 from functools import partial

@@ -1,7 +1,6 @@
 """Discovery: the server's version, its groups, the kinds of each, and a little of OpenAPI.
 
-kubectl looks in OpenAPI, before it writes, whether the server validates fields itself.
-"""
+kubectl looks in OpenAPI, before it writes, whether the server validates fields itself."""
 
 from typing import Final
 

@@ -1,8 +1,7 @@
 """Garbage collection in the background: objects go when the last of their owners is gone.
 
 An owner is identified by its UID. An object that names an owner which never existed, is gone, or is
-in another namespace goes too.
-"""
+in another namespace goes too."""
 
 from typing import TypeAlias
 

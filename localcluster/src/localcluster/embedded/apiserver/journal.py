@@ -1,7 +1,6 @@
 """The journal: every change as one line of a file, from which a restarted server restores itself.
 
-A line that a kill has cut is the last one and is dropped.
-"""
+A line that a kill has cut is the last one and is dropped."""
 
 from pathlib import Path
 

@@ -1,8 +1,7 @@
 """Lists: which objects, at which version, in pages.
 
 A page's token names the version of the first page and the object after which the next one begins.
-Later pages show the objects as they were at that version, so all pages together are consistent.
-"""
+Later pages show the objects as they were at that version, so all pages together are consistent."""
 
 import base64
 from bisect import bisect_right

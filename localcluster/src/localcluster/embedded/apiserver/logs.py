@@ -1,8 +1,7 @@
 """Container logs: where a log is served, and the request to the node agent.
 
 As in a real cluster: the status of the pod's node says on which port its agent serves, and the
-agent's response is passed on piece by piece. The agent's certificate is not checked.
-"""
+agent's response is passed on piece by piece. The agent's certificate is not checked."""
 
 import asyncio
 import ssl

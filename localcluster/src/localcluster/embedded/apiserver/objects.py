@@ -4,8 +4,7 @@
     change   apply the caller's function (a replacement or a patch), guard, validate, store a change
     delete   check preconditions, then mark it (grace period, finalizers) or remove it
 
-What is special about a kind comes from `builtin`, `pods` or its schema.
-"""
+What is special about a kind comes from `builtin`, `pods` or its schema."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -89,8 +88,7 @@ class Objects:
     def change(self, target: Target, change: Change) -> Stored:
         """Replace an object by what `change` makes of it. Raises StatusError.
 
-        An object that stays the same keeps its version.
-        """
+        An object that stays the same keeps its version."""
         resource, old = target.resource, self.get(target)
         asked = change(old.body)
         builtin.check_types(resource, asked, 422)
@@ -108,8 +106,7 @@ class Objects:
     def delete(self, target: Target, options: DeleteOptions = _DELETE) -> Stored | Json:
         """Delete an object, or mark it as deleted. Raises StatusError.
 
-        Returns the object where it stays for now and for some kinds, else a Status.
-        """
+        Returns the object where it stays for now and for some kinds, else a Status."""
         resource, old = target.resource, self.get(target)
         check_preconditions(resource, old, options)
         if resource is NAMESPACES and target.name in _PERMANENT:
@@ -218,8 +215,7 @@ class Objects:
 def check_identity(target: Target, body: Json, *, named: bool = False) -> None:
     """Refuse a body that names another object than the path, or, if `named`, none.
 
-    Raises StatusError.
-    """
+    Raises StatusError."""
     given = body.get("metadata") or {}
     name = given.get("name")
     if named and not name:

@@ -2,8 +2,7 @@
 
 All return a new object and leave the old one as it is. A strategic merge is a merge patch in which
 some lists are merged too, element by element, by a key that depends on the field (a pod's
-containers by their name).
-"""
+containers by their name)."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -95,8 +94,7 @@ def _merged_list(old: Sequence[Any], new: Sequence[Json], key: str) -> list[Any]
 def json_patch(target: Any, operations: Sequence[Json]) -> Any:
     """Return `target` with a JSON patch applied, whole or not at all. Raises StatusError.
 
-    `copy` and `move` are refused: nobody here sends them.
-    """
+    `copy` and `move` are refused: nobody here sends them."""
     document = copy.deepcopy(target)
     try:
         for operation in operations:

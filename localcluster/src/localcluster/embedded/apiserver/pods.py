@@ -2,8 +2,7 @@
 
 The defaults and admission plugins (ServiceAccount, Priority, DefaultTolerationSeconds) of a real
 server as far as a scheduler, an operator or a node agent sees them. Validation covers what the
-template of a job gets wrong easily: such a template must not run here either.
-"""
+template of a job gets wrong easily: such a template must not run here either."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -91,8 +90,7 @@ def admitted(pod: Json, account: Json | None, priority: int, suffix: str) -> Jso
     """Return a pod with what admission adds: account, token volume, priority, tolerations.
 
     `account` is the ServiceAccount that the pod names, None where there is none. Raises
-    StatusError.
-    """
+    StatusError."""
     name, namespace = account_name(pod), pod["metadata"]["namespace"]
     if account is None:
         found = f'serviceaccount "{name}" not found'

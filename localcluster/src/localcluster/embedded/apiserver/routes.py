@@ -1,8 +1,7 @@
 """Routes: from a request to what is done and the response.
 
 Watches and logs have responses that go on. For those a description is returned, and the
-application carries it out.
-"""
+application carries it out."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping

@@ -1,8 +1,7 @@
 """Applies a CustomResourceDefinition's schema: drops unknown fields, fills defaults, validates.
 
 The structural OpenAPI schemas of Kubernetes, with the words of its error messages. Of the rules in
-CEL only `self == oldSelf` is known, the one that this project's own definition has.
-"""
+CEL only `self == oldSelf` is known, the one that this project's own definition has."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """Label and field selectors of a query.
 
 A label selector is a list of requirements, separated by commas, all of which must hold: `a=b`,
-`a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`. A field selector knows `=`, `==`, `!=`.
-"""
+`a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`. A field selector knows `=`, `==`, `!=`."""
 
 import re
 from collections.abc import Mapping

@@ -5,8 +5,7 @@
     at(version)      the objects as they were, found by undoing the changes since
     compact()        drops the log: only later changes can be watched
 
-Objects are encoded once, when they are stored; lists and watches share these bytes.
-"""
+Objects are encoded once, when they are stored; lists and watches share these bytes."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -132,8 +131,7 @@ class Store:
     def remove(self, kind: str, name: Name) -> Stored:
         """Remove an object; its last state gets the next version.
 
-        Raises KeyError where there is none, and what the journal raises.
-        """
+        Raises KeyError where there is none, and what the journal raises."""
         before = self._objects[kind][name]
         now = encoded(before.body, self.version + 1)
         self._take(kind, Change(now.version, before, now, gone=True))

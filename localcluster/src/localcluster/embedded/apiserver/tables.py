@@ -1,8 +1,7 @@
 """Tables for `kubectl get`: pods, nodes, Deployments, Events, custom resources.
 
 Other kinds show their name and age. A column is a heading, a priority (1 for what only `-o wide`
-shows) and a function of an object and the present time.
-"""
+shows) and a function of an object and the present time."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime

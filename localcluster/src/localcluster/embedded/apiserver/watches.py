@@ -2,8 +2,7 @@
 
 A watcher holds a version. Woken by a change of its kind it reads the log from there, sends in one
 piece what its selection shows of it, and gathers for a few milliseconds before the next look: under
-load many changes go out together, and all watchers without selectors share the same bytes.
-"""
+load many changes go out together, and all watchers without selectors share the same bytes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -42,8 +41,7 @@ _INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 class WatchQuery:
     """The options of a watch besides its selection.
 
-    `since` is None to begin with the objects that there are, LATEST to begin after them.
-    """
+    `since` is None to begin with the objects that there are, LATEST to begin after them."""
 
     since: int | None = None
     seconds: float | None = None
@@ -91,8 +89,7 @@ class Watches:
     ) -> AsyncGenerator[bytes, None]:
         """Yield what the watcher is sent until its time is over or it has `disconnected`.
 
-        Whoever makes `disconnected` true sets `wakeup`.
-        """
+        Whoever makes `disconnected` true sets `wakeup`."""
         wakeups = self._wakeups.setdefault(request.resource.store_key, set())
         wakeups.add(wakeup)
         try:

@@ -1,2 +1,1 @@
-"""A stand-in for the Kubeflow training operator v1.7: what this software meets of it, hazards
-included."""
+"""A stand-in for the Kubeflow training operator v1.7, hazards included."""

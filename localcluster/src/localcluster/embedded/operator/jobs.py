@@ -1,5 +1,4 @@
-"""A TFJob or MXJob as the operator sees it: validated, with the defaults that it applies in memory
-alone."""
+"""A TFJob or MXJob as the operator sees it: validated, with defaults applied in memory."""
 
 import copy
 import re
@@ -15,8 +14,7 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class OperatorKind:
-    """What the operator knows of a job kind beyond `job_kinds`; keys of ``roles`` may be written in
-    any case."""
+    """What the operator knows of a job kind beyond `job_kinds`."""
 
     kind: JobKind
     port_name: str
@@ -40,8 +38,7 @@ _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Role:
-    """One entry of a job's replica specs, defaults applied; ``name`` is in camel case, whatever the
-    stored key is."""
+    """One entry of a job's replica specs, with defaults; ``name`` is in camel case."""
 
     name: str
     replicas: int

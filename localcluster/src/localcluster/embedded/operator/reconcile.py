@@ -105,8 +105,7 @@ def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str
         job: the job, with its defaults.
         pods: those that it controls, those being deleted included.
         services: those with its labels.
-        now: RFC 3339, in UTC.
-    """
+        now: RFC 3339, in UTC."""
     stored: Json = job.body.get("status") or {}
     run = _Reconciliation(job, pods, services, now, stored)
     run.set("Created", f"{job.kind.kind.name} {job.name} is created.")
@@ -176,8 +175,7 @@ def _resume(run: _Reconciliation) -> None:
 
 
 def _delete(run: _Reconciliation, pods: Iterable[Json]) -> None:
-    """Delete pods, and the services that are called like them; what is being deleted is left
-    alone."""
+    """Delete pods and the services of the same names, except what is terminating."""
     there = {service["metadata"]["name"] for service in run.services if not _terminating(service)}
     for pod in pods:
         name = pod["metadata"]["name"]
@@ -298,8 +296,7 @@ def _fill_services(run: _Reconciliation, role: Role) -> None:
 
 
 def _slots(role: Role, objects: Sequence[Json]) -> list[tuple[int, list[Json]]]:
-    """The role's objects by index; as many slots as the highest index asks for, and one at
-    least."""
+    """The role's objects by index, up to the highest index or the count."""
     found: dict[int, list[Json]] = {}
     for each in _of(role, objects):
         index = each["metadata"]["labels"].get(f"{LABELS}/replica-index", "")

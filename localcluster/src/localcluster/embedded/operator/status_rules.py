@@ -46,8 +46,7 @@ def conditions_of(
 ) -> Iterator[NewCondition]:
     """The conditions that follow from the counts, in the order in which they are to be set.
 
-    ``restarting`` is the message of the condition that the job restarts, where it has that.
-    """
+    ``restarting`` is the message of the condition that the job restarts, where it has that."""
     if job.kind is TFJOB:
         return _of_tfjob(job, counts, pods, restarting)
     return _of_mxjob(job, counts)
@@ -144,8 +143,7 @@ def find(status: Json, kind: str) -> Json | None:
 def with_condition(
     status: Json, now: str, kind: str, reason: str, message: str, *, true: bool = True
 ) -> Json:
-    """The status with a condition set, at the end of the list, unless it is as it should be
-    already."""
+    """The status with a condition set, at the end of the list, unless it holds already."""
     value = "True" if true else "False"
     before = find(status, kind)
     if is_true(status, "Failed") or (

@@ -1,2 +1,1 @@
-"""A stand-in for kube-scheduler: what this software meets of it, without back-off, preemption and
-parallel binding."""
+"""A stand-in for kube-scheduler, without back-off, preemption and parallel binding."""

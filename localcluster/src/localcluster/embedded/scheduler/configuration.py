@@ -59,8 +59,7 @@ def read_configuration(text: str) -> Configuration:
     """The configuration in a file's text.
 
     Raises:
-        BadConfiguration: the text is of another kind, or a field cannot be used.
-    """
+        BadConfiguration: the text is of another kind, or a field cannot be used."""
     document = yaml.safe_load(text)
     if not isinstance(document, dict) or document.get("kind") != "KubeSchedulerConfiguration":
         raise BadConfiguration("the file holds no KubeSchedulerConfiguration")

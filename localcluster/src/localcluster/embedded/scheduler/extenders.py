@@ -1,8 +1,7 @@
 """How kube-scheduler asks an extender over HTTP, and what it makes of the answers.
 
 Keys are Go's field names. Only 200 is success; an answer without a list of nodes is an answer of no
-node; a node that was not offered spoils the whole answer.
-"""
+node; a node that was not offered spoils the whole answer."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,8 +46,7 @@ class HttpExtender:
         """Ask which of the nodes the pod may go to.
 
         Raises:
-            ExtenderFailed: no usable answer.
-        """
+            ExtenderFailed: no usable answer."""
         if not self.configuration.filter_verb:
             return Filtered(tuple(nodes))
         question = ask(pod, nodes, names_only=self.configuration.names_only)
@@ -60,8 +58,7 @@ class HttpExtender:
         """Ask for scores; they are added to the scheduler's own, which end at 100 each.
 
         Raises:
-            ExtenderFailed: no usable answer.
-        """
+            ExtenderFailed: no usable answer."""
         if not self.configuration.prioritize_verb:
             return {}
         question = ask(pod, nodes, names_only=self.configuration.names_only)
@@ -97,8 +94,7 @@ class HttpExtender:
 
 
 def ask(pod: Json, nodes: Mapping[str, Json], *, names_only: bool) -> Json:
-    """The body of filter and prioritize: of the two forms of nodes, the one that is not used is
-    null."""
+    """The body of filter and prioritize; the form of nodes that is not used is null."""
     shown = {key: pod[key] for key in ("metadata", "spec", "status")}
     if names_only:
         return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
@@ -115,8 +111,7 @@ def read_filtered(
     """What filter's answer leaves of the nodes that were offered.
 
     Raises:
-        ExtenderFailed: the answer is an error, or names a node that was not offered.
-    """
+        ExtenderFailed: the answer is an error, or names a node that was not offered."""
     read = _keyed(answer)
     if read.get("error"):
         raise ExtenderFailed(str(read["error"]))
@@ -136,8 +131,7 @@ def read_scores(answer: Any, weight: int) -> dict[str, int]:
     """What prioritize's answer adds to the scheduler's own scores, each of which ends at 100.
 
     Raises:
-        ExtenderFailed: the answer is no list of nodes with integers.
-    """
+        ExtenderFailed: the answer is no list of nodes with integers."""
     try:
         scores = [(_keyed(each)["host"], _keyed(each).get("score", 0)) for each in answer]
     except (KeyError, TypeError) as error:

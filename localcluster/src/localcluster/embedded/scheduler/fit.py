@@ -118,8 +118,7 @@ def _lacking(pod: Json, state: NodeState, requests: Requests) -> Refusal | None:
 
 
 def score(pod: Json, state: NodeState, requests: Requests) -> int:
-    """0 to 100: how much of the node's CPU and memory is left with the pod on it, as
-    NodeResourcesFit scores."""
+    """NodeResourcesFit: the CPU and memory left with the pod on the node, 0 to 100."""
     has = offered((state.node.get("status") or {}).get("allocatable"))
     used = requests.all_of((*state.pods, pod))
     shares = [

@@ -95,8 +95,7 @@ class Queue:
                 pod.active = True
 
     def touched(self, uid: str, *, may_fit_now: bool) -> None:
-        """A waiting pod itself has changed; ``may_fit_now``: in what the scheduler's own rules look
-        at."""
+        """A waiting pod has changed; ``may_fit_now``: in what the built-in rules read."""
         change = Change.ROOM if may_fit_now else Change.OTHER
         pod = self._pods.get(uid)
         if uid == self._trying:

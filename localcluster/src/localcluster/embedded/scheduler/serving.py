@@ -1,5 +1,4 @@
-"""The health addresses of kube-scheduler, over TLS with a throwaway certificate, for whoever probes
-the pod."""
+"""The health endpoints of kube-scheduler, over TLS with a throwaway certificate."""
 
 import ssl
 import threading
@@ -14,8 +13,7 @@ def serve_health(address: str, port: int, ready: Callable[[], bool]) -> Threadin
     """Serve /livez, /healthz and /readyz on a thread of their own; `shutdown()` ends it.
 
     Raises:
-        OSError: the port cannot be had.
-    """
+        OSError: the port cannot be had."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,8 +1,6 @@
-"""What the scheduler knows of the cluster, change by change, and which change matters to pods that
-wait.
+"""The scheduler's nodes and pods, and which changes wake waiting pods.
 
-A pod that was bound a moment ago counts as bound, whatever the copies still say.
-"""
+A pod that was bound a moment ago counts as bound, whatever the caches still say."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -100,8 +98,7 @@ class ClusterState:
     # --- what attempts see and do
 
     def snapshot(self, pod: Json) -> Snapshot:
-        """Every node with the pods on it, and with those that are nominated to it and matter as
-        much as this one."""
+        """Every node with its pods and with the nominated pods of the same or higher priority."""
         on: dict[str, list[Json]] = {name: [] for name in self.nodes}
         nominated: dict[str, list[Json]] = {name: [] for name in self.nodes}
         for uid, other in self.pods.items():
