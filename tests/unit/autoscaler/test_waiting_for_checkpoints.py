@@ -61,7 +61,7 @@ def test_a_job_whose_checkpoints_are_rare_is_moved_at_one(
     job.annotate(min_workers="2", max_workers="2")
     harness.run(300)
     assert (job.runs, harness.status("a").phase) == (1, "Training")
-    assert "waited for a checkpoint in vain" in harness.status("a").reason
+    assert "expired waiting for a checkpoint" in harness.status("a").reason
     harness.restart()
     harness.run(30)
     assert job.runs == 1

@@ -273,7 +273,7 @@ def test_the_guide_s_table_of_the_configuration_says_what_is_shipped() -> None:
     shipped |= shipped["extenders"][0] | {
         "leaderElection.resourceName": shipped["leaderElection"]["resourceName"]
     }
-    for row in _OPERATOR.rows("What matters in the configuration"):
+    for row in _OPERATOR.rows("Fields of the scheduler configuration"):
         (name,), (value,) = spans(row[0]), spans(row[1])
         assert yaml.safe_load(value) == shipped[name], name
 
