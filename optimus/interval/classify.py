@@ -142,7 +142,7 @@ def _no_checkpoint(view: JobView) -> Classified | None:
     if not view.running or not view.history.awaits_checkpoint:
         return None
     return view.fixed(
-        "its last decision expired waiting for a checkpoint; its counts stay until its log shows one"
+        "its last decision expired waiting for a checkpoint; counts stay until its log shows one"
     )
 
 

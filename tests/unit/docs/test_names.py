@@ -192,7 +192,7 @@ def test_the_causes_of_refusals_are_told() -> None:
 
 
 def test_every_sentence_of_a_refused_pod_is_in_the_extender_s_page() -> None:
-    told = "\n".join(" ".join(row) for row in _PROTOCOL.rows("What a refused pod says"))
+    told = "\n".join(" ".join(row) for row in _PROTOCOL.rows("Reasons of a refused pod"))
     for sentence, _ in _refusals():
         if sentence is not None:
             assert re.search(_pattern(sentence), told), ast.unparse(sentence)
