@@ -26,7 +26,7 @@ from optimus.kube.training_jobs import TrainingJob
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import TrainingProgress
 
 _LOG = logging.getLogger(__name__)

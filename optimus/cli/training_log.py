@@ -12,8 +12,8 @@ from optimus.cli.command import BadInput
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.models.convergence import LossSeries
 from optimus.progress.log import ProgressLog
-from optimus.progress.loss_series import epoch_index
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
+from optimus.progress.state import epoch_index
 from optimus.progress.types import LogLine, LossPoint, TrainingProgress
 
 _ALL: Final = 10**9

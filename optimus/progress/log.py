@@ -13,12 +13,17 @@ from dataclasses import replace
 from typing import Final, Self
 
 from optimus.jobs import Counts, Role
-from optimus.progress import loss_series, speed_estimate
+from optimus.progress import speed_estimate
 from optimus.progress.formats import parse_line
-from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import ParsedLine, Saved, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
-from optimus.progress.state import LogState
+from optimus.progress.state import (
+    LogState,
+    add_epoch_mean,
+    add_loss,
+    drop_undone_losses,
+    thin_losses,
+)
 from optimus.progress.types import LogLine, LossPoint, PodRun, SpeedSample, TrainingProgress
 
 MAX_LOSSES: Final = 400
@@ -54,7 +59,7 @@ class ProgressLog:
     def to_state(self) -> LogState:
         """A copy of all that is remembered, bounded (some 200 losses, 64 samples)."""
         state = self._state.copied()
-        state.losses = loss_series.thin(state.losses, MAX_STORED_LOSSES)
+        state.losses = thin_losses(state.losses, MAX_STORED_LOSSES)
         return state
 
     def observe(
@@ -184,7 +189,7 @@ class ProgressLog:
         if step is not None and parsed.saved is not None and parsed.saved.step is not None:
             step = min(step, parsed.saved.step)
         epoch = None if move.epoch is None else float(move.epoch)
-        loss_series.drop_undone(state.losses, step=step, epoch=epoch)
+        drop_undone_losses(state.losses, step=step, epoch=epoch)
         state.clock.epoch = None
         if step is not None and state.checkpoint_step is not None and state.checkpoint_step > step:
             # It was restored from an older checkpoint than the last one known.
@@ -221,13 +226,11 @@ class ProgressLog:
         rate = state.learning_rate if parsed.learning_rate is None else parsed.learning_rate
         point = LossPoint(parsed.loss, state.epoch, state.step, float(move.steps), rate)
         if parsed.epoch_ended and parsed.batch is None:
-            loss_series.add_epoch_mean(state.losses, point, of_all=state.epoch_line_is_mean)
+            add_epoch_mean(state.losses, point, of_all=state.epoch_line_is_mean)
         else:
-            loss_series.add(
-                state.losses, point, replace_last=move.repeat, cumulative=parsed.cumulative
-            )
+            add_loss(state.losses, point, replace_last=move.repeat, cumulative=parsed.cumulative)
         if len(state.losses) > self._max_losses:
-            state.losses = loss_series.thin(state.losses, self._max_losses * 3 // 4)
+            state.losses = thin_losses(state.losses, self._max_losses * 3 // 4)
 
     def _note_saved(self, pod: PodState, at: float, saved: Saved) -> None:
         """Take a checkpoint that a pod's log names at ``at``: the job may be stopped right after a

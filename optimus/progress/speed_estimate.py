@@ -16,7 +16,7 @@ from statistics import fmean, median
 from typing import Final
 
 from optimus.jobs import BatchScope, TrainingMode
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.pod_progress import PodState, Rate
 from optimus.progress.state import EpochClock, LogState
 

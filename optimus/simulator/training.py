@@ -15,7 +15,7 @@ from numpy.random import Generator
 from optimus.jobs import Counts, Goal, TargetLoss
 from optimus.models.convergence import QUIET_EPOCHS
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
-from optimus.progress.loss_series import thin
+from optimus.progress.state import thin_losses
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
 from optimus.simulator.jobs import SimulatedJob, Straggling
 from optimus.simulator.streams import Purpose, lognormal_factor, stream
@@ -172,7 +172,7 @@ class Training:
             else self.samples
         )
         return TrainingProgress(
-            losses=tuple(thin(points, MAX_LOSSES * 3 // 4) if done > MAX_LOSSES else points),
+            losses=tuple(thin_losses(points, MAX_LOSSES * 3 // 4) if done > MAX_LOSSES else points),
             epoch=float(done) if abs(done - self.epochs) < _SLACK_EPOCHS else self.epochs,
             step=round(self.steps),
             steps_per_epoch=self.truth.steps_in_epoch(self.run.counts.workers)

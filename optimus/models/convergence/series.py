@@ -26,7 +26,7 @@ import numpy as np
 
 from optimus.errors import NotReady
 from optimus.models import Vector
-from optimus.progress.loss_series import epoch_indexes
+from optimus.progress.state import epoch_indexes
 from optimus.progress.types import LossPoint
 
 NEEDED_POINTS: Final = 5

@@ -7,8 +7,7 @@ line reports a complete save."""
 from dataclasses import replace
 
 from optimus.progress.formats import keras, mxnet, name_value, tensorflow
-from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import ParsedLine, Saved, parse_integer
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, parse_integer
 from optimus.progress.patterns import MAX_LINE_CHARACTERS
 
 _FORMATS = (

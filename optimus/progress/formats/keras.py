@@ -6,9 +6,9 @@ prints bars too, without a header before them; the caller distinguishes them by 
 import re
 from typing import Final
 
-from optimus.progress.options import LogFormatOptions
 from optimus.progress.parsed_line import (
     NUMBER,
+    LogFormatOptions,
     ParsedLine,
     Saved,
     choose_loss,

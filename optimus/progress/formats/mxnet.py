@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from optimus.progress.options import LogFormatOptions
 from optimus.progress.parsed_line import (
     NO_PROGRESS,
     NUMBER,
+    LogFormatOptions,
     ParsedLine,
     Saved,
     choose_loss,

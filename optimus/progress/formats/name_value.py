@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from optimus.progress.options import LogFormatOptions
 from optimus.progress.parsed_line import (
     NUMBER,
+    LogFormatOptions,
     ParsedLine,
     Saved,
     choose_loss,

@@ -5,10 +5,10 @@ LoggingTensorHook's ``loss = 2.3, step = 100 (0.500 sec)`` is a line of pairs (`
 import re
 from typing import Final
 
-from optimus.progress.options import LogFormatOptions
 from optimus.progress.parsed_line import (
     NO_PROGRESS,
     NUMBER,
+    LogFormatOptions,
     ParsedLine,
     Saved,
     choose_loss,

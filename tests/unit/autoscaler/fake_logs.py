@@ -11,7 +11,7 @@ from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId

@@ -6,8 +6,7 @@ from typing import Final
 import pytest
 
 from optimus.progress.formats import parse_line
-from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import ParsedLine, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, clean
 from tests.unit.docs.pages import page, spans
 
 _GUIDE: Final = page("docs/user-guide.md")

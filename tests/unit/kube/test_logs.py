@@ -14,7 +14,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.kube.times import format_instant, parse_instant
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine
 from optimus.resources import Resources
 

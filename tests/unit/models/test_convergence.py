@@ -14,7 +14,7 @@ from optimus.models.convergence import LossCurve, LossSeries, TimeToGoal
 from optimus.models.convergence.posterior import binned, decay_tables, posterior
 from optimus.models.convergence.series import estimate_noise, sliding_noise
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs
 from tests.unit.progress.jobs import START, stamped

@@ -24,7 +24,7 @@ from optimus.jobs import (
 from optimus.models.convergence import LossCurve, PublishedCurve
 from optimus.models.forecast import CurveFit, Forecast, forecast_job
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine, LossPoint, SpeedSample, TrainingProgress
 from tests.unit.models.forecasting import (
     JOB,

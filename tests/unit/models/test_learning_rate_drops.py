@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.models.convergence.series import Drop, learning_rate_drops, sudden_falls
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LossPoint
 from tests.unit.progress.jobs import START, stamped
 

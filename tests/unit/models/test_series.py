@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from optimus.errors import NotReady
 from optimus.models.convergence import LossCurve, LossSeries
-from optimus.progress.loss_series import epoch_index
+from optimus.progress.state import epoch_index
 from optimus.progress.types import LossPoint
 from tests.unit.models.losses import epochs
 

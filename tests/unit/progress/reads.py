@@ -5,7 +5,7 @@ from pathlib import Path
 
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import TrainingProgress
 from tests.unit.progress.jobs import START, stamped
 

@@ -4,7 +4,7 @@ import pytest
 
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LogLine, TrainingProgress
 
 RULES = LogFormatOptions(mode=TrainingMode.SYNC)

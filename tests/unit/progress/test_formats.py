@@ -5,8 +5,7 @@ import math
 import pytest
 
 from optimus.progress.formats import parse_line
-from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import ParsedLine, Saved, clean
+from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 
 MXNET = [
     pytest.param(

@@ -4,7 +4,7 @@ import pytest
 
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.progress.log import MAX_LOSSES, ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.types import LossPoint, TrainingProgress
 from tests.unit.progress.jobs import START, stamped
 from tests.unit.progress.reads import LATER, SYNC, pairs, read

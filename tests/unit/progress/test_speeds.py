@@ -5,7 +5,7 @@ import pytest
 
 from optimus.jobs import Batch, BatchScope, Counts, Role, TrainingMode
 from optimus.progress.log import ProgressLog
-from optimus.progress.options import LogFormatOptions
+from optimus.progress.parsed_line import LogFormatOptions
 from optimus.progress.state import LogState
 from optimus.progress.types import LogLine, PodRun
 from tests.unit.progress.jobs import START, stamped

@@ -1,8 +1,7 @@
 """Formats that a job's user names: of the loss, of metrics, of checkpoints."""
 
 from optimus.progress.formats import parse_line
-from optimus.progress.options import LogFormatOptions
-from optimus.progress.parsed_line import Saved
+from optimus.progress.parsed_line import LogFormatOptions, Saved
 from tests.unit.progress.jobs import job
 
 
