@@ -14,7 +14,7 @@ from autoscaler.logs.poller import Run, run_of
 from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
 from autoscaler.rescale.machine import End, ObservedJob, Outcome, Rescale, RescaleRecord, adopt
 from optimus.allocation import JobHistory, PlacementFailure
-from optimus.allocation.placement_failures import recent_failures
+from optimus.allocation.problem import recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.driver import RescalePurpose, why_unwanted

@@ -2,10 +2,9 @@
 
 A policy sees the free capacity in sum and how it is spread, but no nodes; placement decides where.
 ``problem`` is the question, the answer and both as arrays; ``greedy`` is the growth that the
-policies share; ``placement_failures`` is what follows from counts whose pods found no place.
+policies share.
 """
 
-from optimus.allocation.placement_failures import PlacementFailure
 from optimus.allocation.problem import (
     NO_HISTORY,
     Allocation,
@@ -13,6 +12,7 @@ from optimus.allocation.problem import (
     AllocationProblem,
     Candidate,
     JobHistory,
+    PlacementFailure,
 )
 
 __all__ = [

@@ -1,5 +1,11 @@
 """An allocation problem and its answer (Optimus, section 4.1), and both as arrays for the policies.
 
+``JobHistory`` is what was done to a job before. It holds the counts at which the job's pods found no
+place although the nodes had room: a quota, a volume or an admission rule can stop pods, and nobody
+tells which. So 1. what asks for at least as much is excluded, and 2. so is what goes more than half
+the way there, in tasks: each failure halves what is left to try. 3. The back-off after each is
+twice that after the one before. 4. Nodes that change lift the exclusions; a day ends all of it.
+
 ``Demands`` are matrices: one row per job, one column per resource. Beside the real resources there
 may be a column for a task of which the nodes hold fewer than the sum of their room: "slots" for
 such a task. A worker of 8 GPUs finds no slot on nodes with 4 free ones, however many of those there
@@ -10,15 +16,74 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.allocation.placement_failures import PlacementFailures
 from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.resources import NONE, Resources, total
+
+_MOST: Final = 8
+_KEPT_SECONDS: Final = 86_400.0
+_LEAST_SECONDS: Final = 60.0
+"""What a restart in vain costs a job even where it is refused at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementFailure:
+    """A job that left ``before`` found no place for ``counts``; ``at`` in seconds since the epoch.
+
+    It had waited ``waited_seconds`` for one. ``lifted``: the nodes have changed since, the counts
+    may be tried again."""
+
+    counts: Counts
+    before: Counts
+    at: float
+    waited_seconds: float
+    lifted: bool = False
+
+    def excludes(self, counts: Counts) -> bool:
+        """Whether these counts are not to be tried."""
+        if self.lifted:
+            return False
+        if counts.ps >= self.counts.ps and counts.workers >= self.counts.workers:
+            return True
+        asked, held = sum(self.counts), sum(self.before)
+        return asked > held and sum(counts) > (asked + held) / 2
+
+
+PlacementFailures = tuple[PlacementFailure, ...]
+
+
+def recent_failures(
+    failures: Sequence[PlacementFailure], at: float, *, lifted: bool = False
+) -> PlacementFailures:
+    """The newest few of the last day; ``lifted``: the nodes have changed since."""
+    young = [each for each in failures if at - each.at < _KEPT_SECONDS][-_MOST:]
+    return tuple(replace(each, lifted=lifted or each.lifted) for each in young)
+
+
+def why_excluded(failures: Sequence[PlacementFailure], counts: Counts) -> str | None:
+    """A sentence on why these counts are not to be tried; ``None`` if they may be."""
+    found = next((each for each in reversed(failures) if each.excludes(counts)), None)
+    if found is None:
+        return None
+    return f"{counts} are not tried, since pods found no place at {found.counts}"
+
+
+def why_backing_off(failures: Sequence[PlacementFailure], at: float) -> str | None:
+    """A sentence on why the job does not grow at an instant; ``None`` if it may."""
+    if not failures:
+        return None
+    last = failures[-1]
+    back_off_seconds = max(last.waited_seconds, _LEAST_SECONDS) * 2 ** len(failures)
+    passed_seconds = max(at - last.at, 0.0)
+    if passed_seconds >= back_off_seconds:
+        return None
+    ago = f"{passed_seconds:.0f} s ago its pods found no place at {last.counts}"
+    return f"{ago}: it does not grow for {back_off_seconds:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)

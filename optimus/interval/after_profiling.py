@@ -16,7 +16,7 @@ import math
 from dataclasses import replace
 
 from optimus.allocation import JobHistory
-from optimus.allocation.placement_failures import why_excluded
+from optimus.allocation.problem import why_excluded
 from optimus.errors import NotReady
 from optimus.interval.classify import JobView
 from optimus.interval.profiling import (

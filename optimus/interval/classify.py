@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from optimus.allocation import Candidate, JobHistory
-from optimus.allocation.placement_failures import PlacementFailures, why_backing_off, why_excluded
+from optimus.allocation.problem import PlacementFailures, why_backing_off, why_excluded
 from optimus.errors import NotReady
 from optimus.interval.types import IntervalConfig
 from optimus.jobs import AtTarget, Counts, Job, RescaleRule

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from optimus.allocation import NO_HISTORY, JobHistory
-from optimus.allocation.placement_failures import why_backing_off, why_excluded
+from optimus.allocation.problem import why_backing_off, why_excluded
 from optimus.jobs import Counts, Job, JobKey, RescaleRule
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import goal_is_met
