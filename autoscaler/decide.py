@@ -18,6 +18,7 @@ from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.allocation import AllocationPolicy
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
+from optimus.interval.capacity_plan import Claim
 from optimus.interval.driver import (
     BeginRescale,
     DriverConfig,
@@ -25,7 +26,6 @@ from optimus.interval.driver import (
     IntervalDecided,
     IntervalDriver,
 )
-from optimus.interval.headroom import Claim
 from optimus.jobs import NO_COUNTS, Job
 from optimus.kube.contract import RESCALING
 from optimus.kube.times import format_second

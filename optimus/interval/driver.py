@@ -27,8 +27,7 @@ from optimus.interval import (
     plan_interval,
 )
 from optimus.interval.after_profiling import may_skip_checkpoint, return_counts
-from optimus.interval.capacity_plan import CapacityPlan, Held
-from optimus.interval.headroom import Claim, headroom, take_room
+from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, take_room
 from optimus.interval.profiling import (
     Measured,
     ProfilingMove,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from optimus.interval import IntervalConfig, IntervalPlan, Strategies
-from optimus.interval.capacity_plan import schedulable_capacity
+from optimus.interval.capacity_plan import Claim, schedulable_capacity, take_room
 from optimus.interval.driver import (
     BeginRescale,
     DriverConfig,
@@ -19,7 +19,6 @@ from optimus.interval.driver import (
     IntervalDriver,
     RescalePurpose,
 )
-from optimus.interval.headroom import Claim, take_room
 from optimus.jobs import Job
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.headroom import Claim, headroom
+from optimus.interval.capacity_plan import CapacityPlan, Claim, headroom
 from optimus.jobs import Counts, Job, JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
