@@ -20,9 +20,8 @@ from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from autoscaler.settings import Settings, parse
 from autoscaler.web import create_app
-from optimus.interval import IntervalConfig
+from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
-from optimus.interval.profiling import ProfilingRules
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import KubeError
@@ -150,13 +149,12 @@ def _decision_config(settings: Settings) -> DecisionConfig:
         rescale_seconds=settings.rescale_cost_seconds,
         hysteresis_fraction=settings.least_gain_percent / 100,
         cooldown_seconds=settings.rescale_spacing_seconds,
-        profiling=ProfilingRules(
+        profiling=ProfilingConfig(
             # A process that decides once would leave a job at the counts of its profiling run.
             runs=0 if settings.once else max(settings.profiling_samples - 1, 0),
             steady_seconds=settings.profiling_seconds,
             run_limit_seconds=5 * settings.profiling_seconds,
             trained_limit_seconds=settings.profiling_lifetime_seconds,
-            least_seconds_between_rescales=settings.rescale_spacing_seconds,
         ),
     )
     return DecisionConfig(

@@ -1,10 +1,10 @@
 """An allocation problem and its answer (Optimus, section 4.1), and both as arrays for the policies.
 
-``JobHistory`` is what was done to a job before. It holds the counts at which the job's pods found no
-place although the nodes had room: a quota, a volume or an admission rule can stop pods, and nobody
-tells which. So 1. what asks for at least as much is excluded, and 2. so is what goes more than half
-the way there, in tasks: each failure halves what is left to try. 3. The back-off after each is
-twice that after the one before. 4. Nodes that change lift the exclusions; a day ends all of it.
+``JobHistory`` is what was done to a job before. It holds the counts at which the job's pods found
+no place although the nodes had room: a quota, a volume or an admission rule can stop pods, and
+nobody tells which. So 1. what asks for at least as much is excluded, and 2. so is what goes more
+than half the way there, in tasks: each failure halves what is left to try. 3. The back-off after
+each is twice that after the one before. 4. Nodes that change lift the exclusions; a day ends all.
 
 ``Demands`` are matrices: one row per job, one column per resource. Beside the real resources there
 may be a column for a task of which the nodes hold fewer than the sum of their room: "slots" for
@@ -25,7 +25,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.resources import NONE, Resources, total
 
-_MOST: Final = 8
+_MAX_FAILURES: Final = 8
 _KEPT_SECONDS: Final = 86_400.0
 _LEAST_SECONDS: Final = 60.0
 """What a restart in vain costs a job even where it is refused at once."""
@@ -61,7 +61,7 @@ def recent_failures(
     failures: Sequence[PlacementFailure], at: float, *, lifted: bool = False
 ) -> PlacementFailures:
     """The newest few of the last day; ``lifted``: the nodes have changed since."""
-    young = [each for each in failures if at - each.at < _KEPT_SECONDS][-_MOST:]
+    young = [each for each in failures if at - each.at < _KEPT_SECONDS][-_MAX_FAILURES:]
     return tuple(replace(each, lifted=lifted or each.lifted) for each in young)
 
 

@@ -1,14 +1,7 @@
 """Each interval's decision: ``plan_interval`` and what surrounds it."""
 
-from optimus.interval.plan import plan_interval
-from optimus.interval.types import (
-    Action,
-    Decision,
-    IntervalConfig,
-    IntervalInput,
-    IntervalPlan,
-    Strategies,
-)
+from optimus.interval.classify import Action, Decision, IntervalConfig, ProfilingConfig
+from optimus.interval.plan import IntervalInput, IntervalPlan, Strategies, plan_interval
 
 __all__ = [
     "Action",
@@ -16,6 +9,7 @@ __all__ = [
     "IntervalConfig",
     "IntervalInput",
     "IntervalPlan",
+    "ProfilingConfig",
     "Strategies",
     "plan_interval",
 ]

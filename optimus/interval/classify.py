@@ -1,4 +1,4 @@
-"""Classify: what may happen to each job's counts in this interval.
+"""Classify: what may happen to each job's counts in this interval, and what is decided of them.
 
 A job keeps counts that are not up for decision (*fixed*), takes no room (*suspended*), waits for
 its first room (*waiting*), or has a forecast by which the policy may resize it (*resizable*). The
@@ -6,17 +6,140 @@ first rule that applies decides, in the order of ``_RULES``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum, auto
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum, auto
 
 from optimus.allocation import Candidate, JobHistory
 from optimus.allocation.problem import PlacementFailures, why_backing_off, why_excluded
 from optimus.errors import NotReady
-from optimus.interval.types import IntervalConfig
-from optimus.jobs import AtTarget, Counts, Job, RescaleRule
+from optimus.jobs import AtTarget, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import NEEDED_COUNTS
+from optimus.placement.queue_order import AGE_LIMIT_SECONDS
 from optimus.progress.types import TrainingProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilingConfig:
+    """How much is spent on measuring."""
+
+    runs: int = 4
+    """Profiling runs of a job after that at its user's counts. Default: the paper's 5 combinations
+    in all."""
+
+    steady_seconds: float = 60.0
+    """Steady training of one run, in seconds. Default: tens of seconds in the paper; noise of a
+    minute is small."""
+
+    run_limit_seconds: float = 300.0
+    """A run ends after so long, whatever was measured, in seconds. Default: a minute of training
+    and a slow start."""
+
+    trained_limit_seconds: float = 600.0
+    """A job that has trained for longer is not profiled. Default: a restart loses at most this,
+    once."""
+
+    jobs_at_once: int = 2
+    """Jobs that are profiled at the same time. Default: the others' room stays theirs."""
+
+    jobs_at_once_fraction: float = 0.1
+    """Part of all jobs that may be profiled at the same time, where that is more. Unit: none.
+    Default: as above."""
+
+    max_replicas: int = 8
+    """The most PSs, or workers, of a profiling run. Default: what a model of 5 terms needs, at a
+    bounded price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalConfig:
+    """When a change of counts is worth a restart, and how often a job may be restarted."""
+
+    rescale_seconds: float = 60.0
+    """What one rescale costs a job: no training from the suspension until all its pods run again,
+    and the steps since its checkpoint. Default: pods of cached images start in half a minute, and
+    as much again is lost on both sides."""
+
+    hysteresis_fraction: float = 0.05
+    """A change must save this fraction of the job's remaining time beyond its own cost. Unit: none.
+    Default: speeds are predicted to several percent, and a gain that may be noise is not worth a
+    restart."""
+
+    max_rescales: int = 20
+    """After this many rescales a job never grows again; it still shrinks where a waiting job needs
+    the room. Default: the paper (section 7) asks for a cap and names none; 20 restarts of a minute
+    are a third of an hour."""
+
+    cooldown_seconds: float = 300.0
+    """Least time between two rescales of a job, whatever the gain. Default: half an interval, so
+    that two early intervals in a row do not restart a job twice."""
+
+    max_attempts: int = 50_000
+    """How often an interval tries to place something on reclaimed capacity. Default: an attempt
+    takes a tenth of a millisecond, so that the largest cluster is decided in seconds."""
+
+    waiting_age_limit_seconds: float = AGE_LIMIT_SECONDS
+    """A waiting job older than this comes before smaller ones. Default: that of the extender, which
+    binds the pods in the same order."""
+
+    reserve_fraction: float = 0.10
+    """The part of the room that is held back from whole jobs where no job runs yet, and shared out
+    task by task afterwards. Unit: none. Default: even spreads on the fewest servers leave 5 to 8 %
+    of equal nodes in pieces too small for a server's share."""
+
+    remainder_rounds: int = 4
+    """How often at most the pieces that are left are shared out among jobs that start. Default:
+    later rounds place next to nothing."""
+
+    profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
+    """How much is spent on measuring: it tells when a job's profiling is over."""
+
+
+class Action(StrEnum):
+    """How a job's counts change. ``change`` is more of one role and fewer of the other."""
+
+    SUSPEND = "suspend"
+    SHRINK = "shrink"
+    CHANGE = "change"
+    KEEP = "keep"
+    WAIT = "wait"
+    GROW = "grow"
+
+    @classmethod
+    def between(cls, current: Counts, counts: Counts) -> "Action":
+        """The action that leads from one pair of counts to the other."""
+        if counts == current:
+            return cls.KEEP
+        if counts.ps >= current.ps and counts.workers >= current.workers:
+            return cls.GROW
+        if counts.ps <= current.ps and counts.workers <= current.workers:
+            return cls.SHRINK
+        return cls.CHANGE
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One job's counts from now on. ``reason`` is a sentence with the numbers that decided.
+
+    ``now_seconds`` and ``after_seconds`` are the forecast remaining seconds at the present counts
+    and at those decided, ``None`` without a forecast. ``awaits_forecast``: the job is profiled and
+    keeps its counts for one more interval, in case a forecast becomes ready.
+    """
+
+    key: JobKey
+    uid: str
+    current: Counts
+    counts: Counts
+    action: Action
+    reason: str
+    now_seconds: float | None = None
+    after_seconds: float | None = None
+    awaits_forecast: bool = False
+
+    @property
+    def rescales(self) -> bool:
+        """Whether the job has to be rescaled for it."""
+        return self.action in {Action.SHRINK, Action.CHANGE, Action.GROW}
 
 
 class Eligibility(Enum):

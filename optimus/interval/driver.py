@@ -26,13 +26,14 @@ from optimus.interval import (
     Strategies,
     plan_interval,
 )
-from optimus.interval.after_profiling import may_skip_checkpoint, return_counts
 from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, take_room
 from optimus.interval.profiling import (
     Measured,
     ProfilingMove,
+    may_skip_checkpoint,
     plan_exploration,
     plan_profiling,
+    return_counts,
     run_is_over,
     why_not_profiled,
 )
@@ -401,7 +402,7 @@ class IntervalDriver:
         self, cluster: ManagedCluster, measured: Measured, interval_id: str
     ) -> Iterator[BeginRescale]:
         room = self._room(cluster, measured.history)
-        move = plan_exploration(cluster.snapshot(), measured, room, self._config.interval.profiling)
+        move = plan_exploration(cluster.snapshot(), measured, room, self._config.interval)
         if move is not None and move.uid not in self.state.pending:
             yield from self._measure(cluster, move, room, RescalePurpose.EXPLORATION, interval_id)
 

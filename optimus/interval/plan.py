@@ -10,25 +10,66 @@
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from optimus.allocation import NO_HISTORY, Allocation
-from optimus.interval.after_profiling import decide_after_profiling
+from optimus.allocation import NO_HISTORY, Allocation, AllocationPolicy, JobHistory
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility, JobView, classify
+from optimus.interval.classify import (
+    Action,
+    Classified,
+    Decision,
+    Eligibility,
+    IntervalConfig,
+    JobView,
+    classify,
+)
+from optimus.interval.profiling import decide_after_profiling
 from optimus.interval.settle import Settlement, most_to_gain_first, placed_reason
 from optimus.interval.share import Share, in_queue_order, pools_of, share_pool
 from optimus.interval.starting import StartingJobs
-from optimus.interval.types import (
-    Action,
-    Decision,
-    IntervalConfig,
-    IntervalInput,
-    IntervalPlan,
-    Strategies,
-)
 from optimus.jobs import Job
-from optimus.progress.types import NOTHING
+from optimus.models.forecast import ForecastFn, forecast_job
+from optimus.placement.gang import PlacementRule
+from optimus.progress.types import NOTHING, TrainingProgress
+from optimus.snapshot import ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalPlan:
+    """All decisions of one interval, what frees room before what takes it.
+
+    ``at`` is the snapshot's instant; ``capacity_plan`` shows where the jobs were placed on trial.
+    """
+
+    interval_id: str
+    at: float
+    decisions: tuple[Decision, ...]
+    capacity_plan: CapacityPlan = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """The interchangeable parts of a decision.
+
+    ``remainder_policy`` shares out the pieces that whole jobs leave; the policy itself by default.
+    """
+
+    policy: AllocationPolicy
+    placement: PlacementRule
+    forecast: ForecastFn = forecast_job
+    remainder_policy: AllocationPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalInput:
+    """What an interval is planned on; progress and history by job UID, none without an entry."""
+
+    snapshot: ClusterSnapshot
+    progress: Mapping[str, TrainingProgress] = field(default_factory=lambda: MappingProxyType({}))
+    history: Mapping[str, JobHistory] = field(default_factory=lambda: MappingProxyType({}))
+
 
 _ORDER = {action: number for number, action in enumerate(Action)}
 """What frees room comes before what takes it."""
@@ -68,7 +109,7 @@ def plan_interval(
     ]
     # A return keeps the position of the decision that it replaces.
     decisions.sort(key=lambda each: (_ORDER[each[1].action], each[1].uid))
-    decided = [decide_after_profiling(*each, config.profiling) for each in decisions]
+    decided = [decide_after_profiling(*each) for each in decisions]
     return IntervalPlan(interval_id, at, tuple(decided), plan)
 
 

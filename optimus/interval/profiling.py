@@ -1,18 +1,27 @@
-"""Which job is measured next, and at which counts (Optimus, sections 3.2 and 6.1: about 5
-combinations a job).
+"""Profiling: which job is measured next, at which counts, and where it goes afterwards.
 
-A young job runs at its user's counts first, then at a few more that an optimal design chooses among
-what fits in room that is free now. Once a job has trained for long it is not restarted for a
-measurement any more; only if its speed model is still not identified it may make one exploratory
-move per interval, right after a checkpoint."""
+Optimus, sections 3.2 and 6.1: about 5 combinations a job.
+1. A young job runs at its user's counts first, then at a few more that an optimal design chooses
+   among what fits in room that is free now.
+2. A job that has trained for long is not restarted for a measurement any more; only if its speed
+   model is still not identified it may make one exploratory move per interval, after a checkpoint.
+3. Once it is measured, the interval's allocation decides its counts where it has a forecast.
+   Without one it returns to its user's counts, one interval later, after a checkpoint.
+4. A job whose log has never shown a checkpoint could not be moved again later. It is moved at once,
+   without waiting for one: to the allocated counts unless the forecast says that its user's are
+   faster, to its user's where there is no forecast.
+"""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.allocation.problem import why_backing_off, why_excluded
-from optimus.jobs import Counts, Job, JobKey, RescaleRule
+from optimus.errors import NotReady
+from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.classify import Action, Decision, IntervalConfig, JobView, ProfilingConfig
+from optimus.jobs import Counts, Job, RescaleRule
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import goal_is_met
 from optimus.models.speed.model import needed_counts, why_not_ready
@@ -21,70 +30,13 @@ from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilingRules:
-    """How much is spent on measuring."""
-
-    runs: int = 4
-    """Profiling runs of a job after that at its user's counts. Default: the paper's 5 combinations
-    in all."""
-
-    steady_seconds: float = 60.0
-    """Steady training of one run, in seconds. Default: tens of seconds in the paper; noise of a
-    minute is small."""
-
-    run_limit_seconds: float = 300.0
-    """A run ends after so long, whatever was measured, in seconds. Default: a minute of training
-    and a slow start."""
-
-    trained_limit_seconds: float = 600.0
-    """A job that has trained for longer is not profiled. Default: a restart loses at most this,
-    once."""
-
-    jobs_at_once: int = 2
-    """Jobs that are profiled at the same time. Default: the others' room stays theirs."""
-
-    jobs_at_once_fraction: float = 0.1
-    """Part of all jobs that may be profiled at the same time, where that is more. Unit: none.
-    Default: as above."""
-
-    most_rescales: int = 20
-    """A job that was rescaled so often makes no exploratory move. Default: as for an interval."""
-
-    least_seconds_between_rescales: float = 300.0
-    """A job that was just rescaled makes no exploratory move, in seconds. Default: as for an
-    interval."""
-
-    widest: int = 8
-    """The most PSs, or workers, of a profiling run. Default: what a model of 5 terms needs, at a
-    bounded price."""
-
-
 @dataclass(frozen=True, slots=True)
 class ProfilingMove:
-    """A job is to be rescaled to these counts to measure its speed there.
+    """A job is to be rescaled to these counts to measure its speed there."""
 
-    An ``exploratory`` move is made by a job past its profiling age, and has to wait for a
-    checkpoint."""
-
-    key: JobKey
     uid: str
     counts: Counts
     reason: str
-    exploratory: bool = False
-
-
-class Room(Protocol):
-    """The free room of the cluster, on which something can be tried."""
-
-    def copy(self) -> Self:
-        """The same room, to try something on."""
-        ...
-
-    def move(self, job: Job, counts: Counts, /) -> str | None:
-        """Place the whole job at these counts instead of where it is, or say why that is
-        impossible."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,64 +52,73 @@ class Measured:
 
 
 def plan_profiling(
-    snapshot: ClusterSnapshot, measured: Measured, room: Room, rules: ProfilingRules
+    snapshot: ClusterSnapshot, measured: Measured, free: CapacityPlan, config: ProfilingConfig
 ) -> tuple[ProfilingMove, ...]:
-    """The profiling runs to begin now, the oldest job first, together within the room that is
-    free."""
-    free = room.copy()
-    moves: list[ProfilingMove] = []
-    places = _places(snapshot, measured, rules)
+    """The profiling runs to begin now, oldest job first, together within the free capacity."""
+    free, moves = free.copy(), list[ProfilingMove]()
+    managed = [job for job in snapshot.jobs if job.managed]
+    at_once = max(config.jobs_at_once, int(config.jobs_at_once_fraction * len(managed)))
+    left = at_once - sum(_is_under_way(job, measured) for job in managed)
     for job in _oldest_first(snapshot.jobs):
-        goes_on = _is_under_way(job, measured)
-        if (places <= 0 and not goes_on) or why_not_profiled(
-            job, snapshot, measured, rules
-        ) is not None:
+        continues = _is_under_way(job, measured)
+        if left <= 0 and not continues:
             continue
-        for move in _next_run(job, measured, free, rules):
+        if why_not_profiled(job, snapshot, measured, config) is not None:
+            continue
+        move = _next_run(job, measured, free, config)
+        if move is not None:
             moves.append(move)
-            places -= not goes_on
+            left -= not continues
     return tuple(moves)
 
 
 def plan_exploration(
-    snapshot: ClusterSnapshot, measured: Measured, room: Room, rules: ProfilingRules
+    snapshot: ClusterSnapshot, measured: Measured, free: CapacityPlan, config: IntervalConfig
 ) -> ProfilingMove | None:
-    """The one exploratory move of an interval: for the oldest job whose speed model is still not
-    identified."""
+    """The one exploratory move of an interval: of the oldest job without an identified model."""
     for job in _oldest_first(snapshot.jobs):
-        progress, history = measured.of(job)
-        if _cannot_move(job, snapshot, history) or history.profiling_since is not None:
-            continue
-        resting = why_backing_off(history.placement_failures, snapshot.at) is not None
-        if resting or history.awaits_checkpoint or _is_worn(history, snapshot.at, rules):
-            continue
-        if _is_young(progress, history, rules) or not _has_run(job, progress, rules):
-            continue
-        if _is_identified(job, progress) or _is_done(job, progress):
-            continue
-        for move in _next_run(job, measured, room.copy(), rules):
-            return ProfilingMove(
-                move.key, move.uid, move.counts, f"to learn its speed: {move.reason}", True
-            )
+        if _may_explore(job, snapshot, measured, config):
+            move = _next_run(job, measured, free.copy(), config.profiling)
+            if move is not None:
+                return replace(move, reason=f"to learn its speed: {move.reason}")
     return None
 
 
-def run_is_over(job: Job, at: float, measured: Measured, rules: ProfilingRules) -> str | None:
+def _may_explore(
+    job: Job, snapshot: ClusterSnapshot, measured: Measured, config: IntervalConfig
+) -> bool:
+    (progress, history), profiling = measured.of(job), config.profiling
+    last, at = history.last_rescaled_at, snapshot.at
+    is_young = progress.trained_seconds < profiling.trained_limit_seconds
+    # In the order of what they cost: the last ones look at all samples and losses.
+    return not (
+        _cannot_move(job, snapshot, history)
+        or history.profiling_since is not None
+        or history.awaits_checkpoint
+        or why_backing_off(history.placement_failures, at) is not None
+        or (last is not None and at - last < config.cooldown_seconds)
+        or history.rescales >= config.max_rescales
+        or (is_young and len(history.profiled) < profiling.runs)
+        or _steady_seconds(job, progress) < profiling.steady_seconds
+        or why_not_ready(SpeedMeasured.of(progress.samples), needed_counts(job.bounds)) is None
+        or _is_goal_met(job, progress)
+    )
+
+
+def run_is_over(job: Job, at: float, measured: Measured, config: ProfilingConfig) -> str | None:
     """Why the job's profiling run has ended by the instant ``at``, or ``None`` while it goes on."""
     progress, history = measured.of(job)
-    if _has_run(job, progress, rules):
-        return f"{_steady_seconds(job, progress):.0f} s of steady training at {job.counts}"
-    since = history.profiling_since
-    if since is not None and at - since > rules.run_limit_seconds:
-        return (
-            f"no {rules.steady_seconds:.0f} s of steady training at {job.counts} within "
-            f"{at - since:.0f} s"
-        )
-    return None
+    steady, since = _steady_seconds(job, progress), history.profiling_since
+    if steady >= config.steady_seconds:
+        return f"{steady:.0f} s of steady training at {job.counts}"
+    if since is None or at - since <= config.run_limit_seconds:
+        return None
+    wanted = f"no {config.steady_seconds:.0f} s of steady training at {job.counts}"
+    return f"{wanted} within {at - since:.0f} s"
 
 
 def why_not_profiled(
-    job: Job, snapshot: ClusterSnapshot, measured: Measured, rules: ProfilingRules
+    job: Job, snapshot: ClusterSnapshot, measured: Measured, config: ProfilingConfig
 ) -> str | None:
     """Why no profiling run of this job may begin now, as a sentence; ``None`` if one may."""
     progress, history = measured.of(job)
@@ -167,53 +128,116 @@ def why_not_profiled(
         return "its pods found no place a while ago"
     if history.workload_known:
         return "its workload is known"
-    if len(history.profiled) >= rules.runs:
-        return f"{rules.runs} profiling runs were made"
-    if progress.trained_seconds >= rules.trained_limit_seconds:
+    if len(history.profiled) >= config.runs:
+        return f"{config.runs} profiling runs were made"
+    if progress.trained_seconds >= config.trained_limit_seconds:
         return f"it has trained {progress.trained_seconds:.0f} s"
-    # What follows looks at all losses and samples: of thousands of old jobs, asked every tick, it
-    # is not to be asked.
-    if _is_done(job, progress):
+    # What follows looks at all losses and samples: too much to do for thousands of old jobs in
+    # every tick.
+    if _is_goal_met(job, progress):
         return "its goal is met"
-    return (
-        None
-        if run_is_over(job, snapshot.at, measured, rules)
-        else f"its speed at {job.counts} is being measured"
-    )
+    if not run_is_over(job, snapshot.at, measured, config):
+        return f"its speed at {job.counts} is being measured"
+    return None
 
 
-def no_run_follows(job: Job, measured: Measured, rules: ProfilingRules) -> bool:
-    """Whether the job has had all profiling runs that it gets, few though they may be where its
-    bounds are narrow."""
+def no_run_follows(job: Job, measured: Measured, config: ProfilingConfig) -> bool:
+    """Whether the job has had all its profiling runs; where its bounds are narrow, a few."""
     progress, history = measured.of(job)
     if history.profiling_since is not None:
         return False
-    is_old = history.workload_known or progress.trained_seconds >= rules.trained_limit_seconds
-    return is_old or len(history.profiled) >= rules.runs or not _untried(job, measured, rules)
+    is_old = history.workload_known or progress.trained_seconds >= config.trained_limit_seconds
+    return is_old or len(history.profiled) >= config.runs or not _untried(job, measured, config)
 
 
-def counts_before_profiling(
-    job: Job, own_counts: Counts | None, profiled: Collection[Counts]
-) -> Counts | None:
-    """The counts that its user wants of a job that was moved to be measured, as far as its bounds
-    allow them now.
+def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
+    """The decision, or the return to the user's counts in its place.
 
-    ``None`` for a job that is where an interval has put it, or its user: only at ``profiled``
-    counts it is neither."""
-    return (
-        None if own_counts is None or job.counts not in profiled else job.bounds.clamp(own_counts)
+    ``awaits_forecast`` is set where the job keeps its counts for one more interval, in case its
+    forecast becomes ready. The next interval gets it back as ``JobHistory.forecast_awaited``.
+    """
+    history, job = view.history, view.job
+    decision = replace(decision, awaits_forecast=history.forecast_awaited)
+    target = return_counts(job, history)
+    if target is None or _must_stay(view, target):
+        return decision
+    if _has_no_checkpoint(job, view.progress):
+        why = _why_for_good(view, decision, target)
+    elif _is_profiled_in_vain(view, decision):
+        if not history.forecast_awaited:
+            # One interval more saves a restart where the forecast was just about to be ready.
+            return replace(decision, awaits_forecast=True)
+        why = f"there is no forecast ({view.forecast})"
+    else:
+        return decision
+    if why is None or target == job.counts:
+        return decision
+    return replace(
+        decision,
+        counts=target,
+        action=Action.between(job.counts, target),
+        reason=f"its speed is measured; {why}: it returns to its user's {target}",
+        after_seconds=None if isinstance(view.forecast, NotReady) else view.forecast.at(target),
     )
+
+
+def may_skip_checkpoint(
+    job: Job, history: JobHistory, progress: TrainingProgress, at: float, config: ProfilingConfig
+) -> bool:
+    """Whether the job may leave its last profiling run without a checkpoint.
+
+    Its log shows none, and no more is lost than a profiling run may lose."""
+    since = history.measured_at
+    is_short = since is not None and at - since < config.trained_limit_seconds
+    was_moved = return_counts(job, history) is not None
+    return is_short and was_moved and _has_no_checkpoint(job, progress)
+
+
+def return_counts(job: Job, history: JobHistory) -> Counts | None:
+    """The user's counts of a job that a profiling run has moved, within its present bounds.
+
+    ``None`` for a job that is where its user or an interval's decision has put it: only at
+    profiled counts it is neither."""
+    own = history.own_counts
+    return None if own is None or job.counts not in history.profiled else job.bounds.clamp(own)
+
+
+def _must_stay(view: JobView, target: Counts) -> bool:
+    """Whether the job cannot be moved now, or was just moved to these counts in vain."""
+    history = view.history
+    if history.rescaling_to is not None or history.profiling_since is not None:
+        return True
+    excluded = why_excluded(history.placement_failures, target) is not None
+    return history.awaits_checkpoint or (excluded and view.why_backing_off is not None)
+
+
+def _is_profiled_in_vain(view: JobView, decision: Decision) -> bool:
+    """Whether all runs are made, and yet there is no forecast and nothing else moves the job."""
+    measured = Measured({view.job.uid: view.progress}, {view.job.uid: view.history})
+    unforecast = isinstance(view.forecast, NotReady) and decision.action is Action.KEEP
+    return unforecast and no_run_follows(view.job, measured, view.config.profiling)
+
+
+def _why_for_good(view: JobView, decision: Decision, target: Counts) -> str | None:
+    """Why a job without checkpoints returns: where it is or goes now it stays for good."""
+    if decision.action is Action.SUSPEND or not view.job.bounds.allow(view.job.counts):
+        return None
+    if isinstance(view.forecast, NotReady):
+        if decision.action is not Action.KEEP:
+            return None
+        return f"there is no forecast, and its log shows no checkpoint ({view.forecast})"
+    seconds = view.forecast.at
+    if seconds(decision.counts) <= seconds(target) or not math.isfinite(seconds(target)):
+        return None
+    return f"its log shows no checkpoint after which it could leave {decision.counts} again"
+
+
+def _has_no_checkpoint(job: Job, progress: TrainingProgress) -> bool:
+    return job.rescale is RescaleRule.CHECKPOINT and progress.checkpoint_at is None
 
 
 def _oldest_first(jobs: Sequence[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: (job.created_at, job.uid))
-
-
-def _places(snapshot: ClusterSnapshot, measured: Measured, rules: ProfilingRules) -> int:
-    """How many more jobs may begin to be profiled."""
-    managed = [job for job in snapshot.jobs if job.managed]
-    at_once = max(rules.jobs_at_once, int(rules.jobs_at_once_fraction * len(managed)))
-    return at_once - sum(_is_under_way(job, measured) for job in managed)
 
 
 def _is_under_way(job: Job, measured: Measured) -> bool:
@@ -222,84 +246,50 @@ def _is_under_way(job: Job, measured: Measured) -> bool:
 
 
 def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bool:
-    if (
-        not job.managed
-        or job.suspended
-        or job.rescale is RescaleRule.NEVER
-        or history.rescaling_to is not None
-    ):
+    if not job.managed or job.suspended or job.rescale is RescaleRule.NEVER:
         return True
-    if not job.bounds.allow(job.counts):
-        # its user moved the bounds: the next interval follows, after a checkpoint where the job
-        # asks for one
+    # Where the user moved the bounds, the next interval follows, after a checkpoint where the job
+    # asks for one.
+    if history.rescaling_to is not None or not job.bounds.allow(job.counts):
         return True
     return snapshot.bound_counts(job.uid) != job.counts
 
 
-def _is_worn(history: JobHistory, at: float, rules: ProfilingRules) -> bool:
-    last = history.last_rescaled_at
-    just_moved = last is not None and at - last < rules.least_seconds_between_rescales
-    return just_moved or history.rescales >= rules.most_rescales
-
-
-def _is_done(job: Job, progress: TrainingProgress) -> bool:
+def _is_goal_met(job: Job, progress: TrainingProgress) -> bool:
     return job.goal is not None and goal_is_met(job.goal, progress)
-
-
-def _is_young(progress: TrainingProgress, history: JobHistory, rules: ProfilingRules) -> bool:
-    return (
-        progress.trained_seconds < rules.trained_limit_seconds
-        and len(history.profiled) < rules.runs
-    )
-
-
-def _is_identified(job: Job, progress: TrainingProgress) -> bool:
-    return why_not_ready(SpeedMeasured.of(progress.samples), needed_counts(job.bounds)) is None
 
 
 def _steady_seconds(job: Job, progress: TrainingProgress) -> float:
     return sum(sample.seconds for sample in progress.samples if sample.counts == job.counts)
 
 
-def _has_run(job: Job, progress: TrainingProgress, rules: ProfilingRules) -> bool:
-    return _steady_seconds(job, progress) >= rules.steady_seconds
-
-
 def _next_run(
-    job: Job, measured: Measured, free: Room, rules: ProfilingRules
-) -> Iterator[ProfilingMove]:
+    job: Job, measured: Measured, free: CapacityPlan, config: ProfilingConfig
+) -> ProfilingMove | None:
     """The counts that say most about the job's speed among those that fit; takes their room."""
     progress, history = measured.of(job)
-    allowed = _untried(job, measured, rules)
+    allowed = _untried(job, measured, config)
     while allowed:
         counts = next_sample(progress.samples, allowed, job.mode, job.batch)
         if counts is None:
-            return
+            break
         if free.move(job, counts) is None:
             run = len(history.profiled) + 1
-            yield ProfilingMove(
-                job.key, job.uid, counts, f"run {run} measures its speed at {counts}"
-            )
-            return
-        allowed = [each for each in allowed if not _needs_as_much(each, counts)]
+            return ProfilingMove(job.uid, counts, f"run {run} measures its speed at {counts}")
+        # What asks for at least as much of both finds no room either.
+        allowed = [each for each in allowed if each.ps < counts.ps or each.workers < counts.workers]
+    return None
 
 
-def _untried(job: Job, measured: Measured, rules: ProfilingRules) -> list[Counts]:
-    progress, history = measured.of(job)
+def _untried(job: Job, measured: Measured, config: ProfilingConfig) -> list[Counts]:
+    (progress, history), bounds = measured.of(job), job.bounds
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
-    left = [counts for counts in _within(job, rules.widest) if counts not in tried]
-    return [counts for counts in left if why_excluded(history.placement_failures, counts) is None]
-
-
-def _within(job: Job, widest: int) -> list[Counts]:
-    bounds = job.bounds
-    most = bounds.clamp(Counts(max(widest, bounds.min_ps), max(widest, bounds.min_workers)))
-    return [
+    least, most = bounds.minimum, config.max_replicas
+    largest = bounds.clamp(Counts(max(most, least.ps), max(most, least.workers)))
+    within = (
         Counts(ps, workers)
-        for ps in range(bounds.min_ps, most.ps + 1)
-        for workers in range(bounds.min_workers, most.workers + 1)
-    ]
-
-
-def _needs_as_much(counts: Counts, refused: Counts) -> bool:
-    return counts.ps >= refused.ps and counts.workers >= refused.workers
+        for ps in range(least.ps, largest.ps + 1)
+        for workers in range(least.workers, largest.workers + 1)
+    )
+    failures = history.placement_failures
+    return [each for each in within if each not in tried and why_excluded(failures, each) is None]

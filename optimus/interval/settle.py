@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility
+from optimus.interval.classify import Classified, Eligibility, IntervalConfig
 from optimus.interval.reclaim import Reclaim, Reclaimed
-from optimus.interval.types import IntervalConfig
 from optimus.jobs import Counts
 
 

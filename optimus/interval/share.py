@@ -14,8 +14,7 @@ from typing import Self
 
 from optimus.allocation import AllocationProblem
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.types import IntervalConfig
+from optimus.interval.classify import Classified, Eligibility, IntervalConfig
 from optimus.jobs import Job, NodeConstraints
 from optimus.nodes import Node, refusal
 from optimus.placement.queue_order import WaitingGang, order_key

@@ -7,9 +7,8 @@ from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
-from optimus.interval import IntervalConfig
+from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
-from optimus.interval.profiling import ProfilingRules
 from optimus.kube.profiles import ProfileStatus
 from optimus.models.forecast import forecast_job
 from optimus.placement.theorem1 import Theorem1
@@ -48,7 +47,9 @@ class ControllerHarness:
                 interval=IntervalConfig(
                     rescale_seconds=5,
                     cooldown_seconds=10,
-                    profiling=ProfilingRules(steady_seconds=5, run_limit_seconds=30, widest=6),
+                    profiling=ProfilingConfig(
+                        steady_seconds=5, run_limit_seconds=30, max_replicas=6
+                    ),
                 ),
                 interval_seconds=20,
                 early_interval_seconds=5,

@@ -11,11 +11,12 @@ from optimus.interval import (
     Decision,
     IntervalConfig,
     IntervalInput,
+    ProfilingConfig,
     Strategies,
     plan_interval,
 )
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.profiling import Measured, ProfilingRules, plan_profiling, run_is_over
+from optimus.interval.profiling import Measured, plan_profiling, run_is_over
 from optimus.jobs import Counts, Job, TargetLoss, TrainingMode
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
@@ -27,7 +28,7 @@ STEPS_PER_EPOCH = 3
 TICK_SECONDS = 5.0
 TRUTH = Sync(work=8.0, fixed=0.1, link=0.3, overhead=0.01)
 INTERVAL = IntervalConfig(rescale_seconds=10.0, cooldown_seconds=30.0)
-PROFILING = ProfilingRules(steady_seconds=20.0, trained_limit_seconds=600.0)
+PROFILING = ProfilingConfig(steady_seconds=20.0, trained_limit_seconds=600.0)
 
 
 @dataclass

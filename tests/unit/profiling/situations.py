@@ -1,11 +1,11 @@
 """Jobs on a small cluster, what is known of them, and what is measured next."""
 
 from optimus.allocation import JobHistory, PlacementFailure
+from optimus.interval import ProfilingConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.profiling import (
     Measured,
     ProfilingMove,
-    ProfilingRules,
     plan_profiling,
 )
 from optimus.jobs import Counts, Job
@@ -16,7 +16,7 @@ from tests.unit.interval.cluster import bind, job, nodes
 
 AT = 10_000.0
 
-RULES = ProfilingRules()
+CONFIG = ProfilingConfig()
 
 
 def measured_at(
@@ -51,9 +51,9 @@ def plan(
     snapshot: ClusterSnapshot,
     progress: dict[str, TrainingProgress],
     history: dict[str, JobHistory] | None = None,
-    rules: ProfilingRules = RULES,
+    config: ProfilingConfig = CONFIG,
 ) -> tuple[ProfilingMove, ...]:
-    return plan_profiling(snapshot, measured_of(progress, history), room(snapshot), rules)
+    return plan_profiling(snapshot, measured_of(progress, history), room(snapshot), config)
 
 
 def room(snapshot: ClusterSnapshot) -> CapacityPlan:

@@ -3,6 +3,7 @@
 import pytest
 
 from optimus.allocation import JobHistory
+from optimus.interval import IntervalConfig
 from optimus.interval.profiling import (
     ProfilingMove,
     plan_exploration,
@@ -13,7 +14,6 @@ from tests.unit.profiling.situations import (
     AT,
     FIRST,
     IN_VAIN,
-    RULES,
     YOUNG,
     cluster,
     measured_at,
@@ -27,13 +27,13 @@ def explore(progress: TrainingProgress, history: JobHistory | None = None) -> Pr
         cluster(YOUNG),
         measured_of({"a": progress}, {"a": history or JobHistory()}),
     )
-    return plan_exploration(snapshot, measured, room(snapshot), RULES)
+    return plan_exploration(snapshot, measured, room(snapshot), IntervalConfig())
 
 
 def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
     move = explore(measured_at((1, 2), trained=7000))
     assert move is not None
-    assert move.exploratory
+    assert move.reason.startswith("to learn its speed: ")
     assert move.counts != YOUNG.counts
 
 

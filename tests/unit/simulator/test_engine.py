@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.interval.profiling import ProfilingRules
+from optimus.interval import ProfilingConfig
 from optimus.jobs import CountBounds, Counts, TrainingMode
 from optimus.placement.per_pod import SPREAD
 from optimus.placement.theorem1 import Theorem1
@@ -134,7 +134,7 @@ class TestCoursesByHand:
     def test_profiling_runs_are_restarts_that_are_counted_apart(self) -> None:
         only = job("a", JobParameters(epochs=300, steps_per_epoch=10, speed=Speed(batch=0.5)))
         found = simulate(workload(only, on=nodes(4)), preset("optimus"), seed=1).jobs[0]
-        assert found.profiling_runs == ProfilingRules().runs
+        assert found.profiling_runs == ProfilingConfig().runs
         assert found.restarts > found.profiling_runs
 
     def test_a_job_whose_speeds_are_known_beforehand_is_not_profiled(self) -> None:

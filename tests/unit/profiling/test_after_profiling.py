@@ -6,16 +6,15 @@ import pytest
 
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.errors import NotReady
-from optimus.interval import Action, Decision, IntervalConfig
-from optimus.interval.after_profiling import decide_after_profiling, may_skip_checkpoint
+from optimus.interval import Action, Decision, IntervalConfig, ProfilingConfig
 from optimus.interval.classify import JobView
-from optimus.interval.profiling import ProfilingRules
+from optimus.interval.profiling import decide_after_profiling, may_skip_checkpoint
 from optimus.jobs import CountBounds, Counts, Job, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.progress.types import TrainingProgress
 from tests.unit.interval.cluster import job, steps
 
-AT, CONFIG = 10_000.0, ProfilingRules()
+AT, CONFIG = 10_000.0, ProfilingConfig()
 USER, MEASURED = Counts(1, 2), Counts(2, 3)
 """The user's counts, and those of the last profiling run, where the job is."""
 RUN = JobHistory(profiled=(MEASURED,) * CONFIG.runs, own_counts=USER)
@@ -82,17 +81,17 @@ def test_counts_after_profiling(
     seen: JobView, decided: tuple[()] | tuple[Counts, Action], reason: str
 ) -> None:
     before = decision(*decided)
-    after = decide_after_profiling(seen, before, CONFIG)
+    after = decide_after_profiling(seen, before)
     assert reason in after.reason
     assert after.counts == (before.counts if reason == STAYS else USER)
     assert after.action is (before.action if reason == STAYS else Action.SHRINK)
 
 
 def test_the_forecast_is_awaited_for_one_interval() -> None:
-    first = decide_after_profiling(view(RUN), decision(), CONFIG)
+    first = decide_after_profiling(view(RUN), decision())
     assert first == replace(decision(), awaits_forecast=True)
     second = decide_after_profiling(
-        view(replace(RUN, forecast_awaited=first.awaits_forecast)), decision(), CONFIG
+        view(replace(RUN, forecast_awaited=first.awaits_forecast)), decision()
     )
     assert second.counts == USER
     assert second.awaits_forecast
