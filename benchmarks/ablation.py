@@ -10,19 +10,23 @@ import argparse
 import json
 
 from benchmarks.paper_evaluation import with_dots
-from optimus.simulator.paper.evaluation import (
+from optimus.simulator.paper_evaluation import (
+    ALLOCATION_ONLY,
     CAUSES,
+    EVALUATION,
+    PLACEMENT_ONLY,
     SETTINGS,
+    Ratios,
+    absolute,
     allocation_setups,
     assignment_setups,
     compare,
     evaluation_setups,
+    looking_past_plateaus,
     placement_setups,
+    ratios_to_first,
     with_shared_links,
 )
-from optimus.simulator.paper.published import ALLOCATION_ONLY, EVALUATION, PLACEMENT_ONLY, Ratios
-from optimus.simulator.paper.report import absolute, ratios_to_first
-from optimus.simulator.paper.setups import looking_past_plateaus
 
 _PLACED_BY = {"spread": "drf", "pack": "tetris"}
 

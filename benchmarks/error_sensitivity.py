@@ -11,11 +11,20 @@ from dataclasses import replace
 
 from benchmarks.paper_evaluation import with_dots
 from optimus.policies import POLICIES
-from optimus.simulator.paper.evaluation import JOBS, SETTINGS, Setting, compare, sensitivity_setups
-from optimus.simulator.paper.published import CONVERGENCE_SENSITIVITY, ERRORS, SPEED_SENSITIVITY
-from optimus.simulator.paper.report import absolute, ratio
-from optimus.simulator.paper.setups import Setup
-from optimus.simulator.workload.random_jobs import EPOCH_SECONDS, WorkloadConfig
+from optimus.simulator.paper_evaluation import (
+    CONVERGENCE_SENSITIVITY,
+    ERRORS,
+    JOBS,
+    SETTINGS,
+    SPEED_SENSITIVITY,
+    Setting,
+    Setup,
+    absolute,
+    compare,
+    ratio,
+    sensitivity_setups,
+)
+from optimus.simulator.workload import EPOCH_SECONDS, WorkloadConfig
 
 CROWDED = Setting(config=WorkloadConfig(epoch_seconds=2 * EPOCH_SECONDS), jobs=2 * JOBS)
 

@@ -11,10 +11,16 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
-from optimus.simulator.paper.evaluation import SETTINGS, Task, compare, evaluation_setups
-from optimus.simulator.paper.published import EVALUATION
-from optimus.simulator.paper.report import absolute, ratios_to_first
-from optimus.simulator.paper.setups import PUBLISHED_ERRORS
+from optimus.simulator.paper_evaluation import (
+    EVALUATION,
+    PUBLISHED_ERRORS,
+    SETTINGS,
+    Task,
+    absolute,
+    compare,
+    evaluation_setups,
+    ratios_to_first,
+)
 from optimus.simulator.results import Simulation
 
 FORECASTS: dict[str, ForecastSource] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from optimus.cli.arguments import fractions, number_between, whole_number
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.convergence_evaluation import (
     EvaluatedForecast,
@@ -37,7 +38,7 @@ Evaluated = Sequence[tuple[TrainingLog, EvaluatedForecast]]
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    parts: dict[str, Any] = {"type": _fractions, "metavar": "PART,PART"}
+    parts: dict[str, Any] = {"type": fractions, "metavar": "PART,PART"}
     log = "a log as the trainer prints it, or a CSV epoch,loss"
     add("logs", nargs="+", type=Path, metavar="LOG", help=log)
     at = "predict from these parts of a run, with nothing after them known (default 0.3,0.5)"
@@ -48,9 +49,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "instead of --at: predict from K epochs after each drop of the learning rate, "
         "targets until the next one"
     )
-    add("--after-drop", type=_at_least_one, metavar="K", help=drop)
+    add("--after-drop", type=whole_number(1), metavar="K", help=drop)
     never = "ask also for a target that is never reached: this part of the run's smallest loss"
-    add("--unreachable", type=_fraction, metavar="PART", help=never)
+    add("--unreachable", type=number_between(0, 1), metavar="PART", help=never)
     metric = "name of the training loss in the logs (default: the usual)"
     add("--metric", metavar="NAME", help=metric)
 
@@ -219,26 +220,6 @@ def _plot(evaluated: Evaluated, figure: "Figure") -> None:
 
 def _percent(part: float | None) -> str:
     return "-" if part is None else f"{part:.1%}"
-
-
-def _fractions(text: str) -> tuple[float, ...]:
-    return tuple(_fraction(part) for part in text.split(","))
-
-
-def _fraction(text: str) -> float:
-    try:
-        part = float(text)
-    except ValueError:
-        part = -1.0
-    if not 0 < part < 1:
-        raise argparse.ArgumentTypeError(f"parts between 0 and 1 are expected, not {text!r}")
-    return part
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a number of epochs from 1 on is expected, not {text!r}")
-    return int(text)
 
 
 COMMAND = Command(("evaluate", "convergence"), _SUMMARY, _add_arguments, _run)

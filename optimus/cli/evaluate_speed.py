@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optimus.cli.arguments import whole_number, whole_numbers
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import SpeedTable, SpeedTables, read_speed_tables
@@ -39,9 +40,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("file", type=Path, metavar="FILE.csv", help=speeds)
     samples = "fit to so many samples (default 5,10)"
     add("--samples", type=_sample_numbers, default=(5, 10), metavar="N,N", help=samples)
-    add("--seed", type=_at_least(0), default=0, metavar="N", help="of the draws (default 0)")
+    add("--seed", type=whole_number(0), default=0, metavar="N", help="of the draws (default 0)")
     repeats = "draws of one repeat for each sample (default 20)"
-    add("--repeats", type=_at_least(1), default=20, metavar="R", help=repeats)
+    add("--repeats", type=whole_number(1), default=20, metavar="R", help=repeats)
     forms = [form.value for form in SpeedForm]
     shape = (
         "shape of the PSs' term: the weighted average, one knee, the paper's w/p (default blend)"
@@ -171,33 +172,11 @@ def _plot_panel(panel: "Axes", mode: TrainingMode, draws: Mapping[int, Draw]) ->
 
 
 def _sample_numbers(text: str) -> tuple[int, ...]:
-    try:
-        numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"numbers joined by commas are expected, as in 5,10, not {text!a}"
-        ) from None
+    numbers = whole_numbers(text)
     if min(numbers) < NEEDED_COUNTS:
-        raise argparse.ArgumentTypeError(
-            f"at least {NEEDED_COUNTS} samples are needed for a model, not {min(numbers)}"
-        )
+        needed = f"at least {NEEDED_COUNTS} samples are needed for a model"
+        raise argparse.ArgumentTypeError(f"{needed}, not {min(numbers)}")
     return numbers
-
-
-def _at_least(least: int) -> "partial[int]":
-    return partial(_integer, least)
-
-
-def _integer(least: int, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(
-            f"a whole number of at least {least} is expected, not {text!a}"
-        )
-    return number
 
 
 COMMAND = Command(("evaluate", "speed"), _SUMMARY, _add_arguments, _run)

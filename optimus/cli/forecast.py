@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optimus.cli.arguments import number_between
 from optimus.cli.command import Answer, Command, Progress
 from optimus.cli.training_log import TrainingLog, read_training_log
 from optimus.errors import NotReady
@@ -75,7 +76,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     log = "a log as the trainer prints it, or a CSV epoch,loss"
     add("log", type=Path, metavar="LOG", help=log)
-    add("--target-loss", type=_above_zero, required=True, metavar="X", help="the loss to be met")
+    add(
+        "--target-loss",
+        type=number_between(0, math.inf, "a loss"),
+        required=True,
+        metavar="X",
+        help="the loss to be met",
+    )
     metric = "name of the training loss in the log (default: the usual)"
     add("--metric", metavar="NAME", help=metric)
 
@@ -168,16 +175,6 @@ def _plot(forecast: LogForecast, figure: "Figure") -> None:
     panel.set_xlabel(unit)
     panel.set_ylabel("training loss")
     panel.legend(frameon=False, fontsize=9)
-
-
-def _above_zero(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"a loss above 0 is expected, not {text!r}")
-    return value
 
 
 COMMAND = Command(("forecast",), _SUMMARY, _add_arguments, _run)

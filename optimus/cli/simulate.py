@@ -1,120 +1,251 @@
 """``optimus simulate``: several policies on the same simulated jobs, compared seed by seed."""
 
 import argparse
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from optimus.cli.command import Answer, Command, Progress
+from optimus.cli.arguments import whole_number
+from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.table import table
+from optimus.cli.trace import read_trace
+from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
 from optimus.policies import POLICIES
-from optimus.simulator.workload import WORKLOADS
+from optimus.resources import CPU, MEMORY, PODS, Resources
+from optimus.simulator import plots
+from optimus.simulator.engine import WorkloadError, simulate
+from optimus.simulator.files import results, write
+from optimus.simulator.forecasts import FittedForecasts, TrueForecasts
+from optimus.simulator.jobs import WorkloadMaker
+from optimus.simulator.presets import PreRun, preset, with_pre_run
+from optimus.simulator.results import GPU, Simulation
+from optimus.simulator.streams import Purpose, stream
+from optimus.simulator.summary import Estimate, summarise
+from optimus.simulator.workload import WORKLOADS, TraceWorkload
 
 USUAL_POLICIES: Final = ("optimus", "optimus-paper", "drf", "tetris", "fifo")
-_EPILOG = """
+_JOBS: Final = 60
+_EPILOG: Final = """
 A trace is a CSV file with the columns arrival_seconds,type,mode,threshold[,examples];
 see docs/simulator.md.
 --output writes results.json, jobs.csv, timeline.csv, forecasts.csv and four plots.
 """
+_UNITS: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
+    {"cpu": (CPU, 1000), "memory": (MEMORY, 2**30), "gpu": (GPU, 1), "pods": (PODS, 1)}
+)
+"""Name in ``--nodes`` -> resource and units of one: cores, GiB, GPUs, pods."""
+_PODS: Final = 110
+"""The kubelet's default."""
+_COLUMNS: Final = (
+    ("average JCT s", "average_jct_seconds", "{:.0f}"),
+    ("ratio", "average_jct_seconds", "{:.2f}"),
+    ("median s", "median_jct_seconds", "{:.0f}"),
+    ("p99 s", "p99_jct_seconds", "{:.0f}"),
+    ("makespan s", "makespan_seconds", "{:.0f}"),
+    ("ratio", "makespan_seconds", "{:.2f}"),
+    ("PS CPU", "ps_cpu_share", "{:.0%}"),
+    ("worker CPU", "worker_cpu_share", "{:.0%}"),
+    ("GPU", "gpu_share", "{:.0%}"),
+    ("restarts", "restarts_per_job", "{:.1f}"),
+    ("speed error", "speed_error", "{:.1%}"),
+    ("epochs error", "convergence_error", "{:.1%}"),
+)
+"""Heading, figure and format; averages and makespans have their interval beside them."""
+_WITH_INTERVAL: Final = frozenset({"average_jct_seconds", "makespan_seconds"})
+
+Task = tuple[str, int]
+"""A policy and a seed."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is the same for every policy and seed; ``nodes``: ``None`` for the workload's."""
+
+    maker: WorkloadMaker
+    jobs: int
+    nodes: tuple[Node, ...] | None
+    forecast: str
+    placement: str | None
+    pre_run: bool
+
+    def run(self, task: Task) -> Simulation:
+        """One policy with one seed."""
+        policy, seed = task
+        workload = self.maker(self.jobs, stream(seed, Purpose.WORKLOAD))
+        if self.nodes is not None:
+            workload = replace(workload, nodes=self.nodes)
+        forecasts = TrueForecasts() if self.forecast == "truth" else FittedForecasts()
+        rule = PLACEMENT_RULES[self.placement] if self.placement else None
+        config = preset(policy, forecasts, rule)
+        return simulate(workload, with_pre_run(config, PreRun()) if self.pre_run else config, seed)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
-    usual = ",".join(name for name in USUAL_POLICIES if name in POLICIES)
-    add = parser.add_argument
-    add(
-        "--policies",
-        type=_policies,
-        default=_policies(usual),
-        metavar="NAME,...",
-        help=f"of {', '.join(POLICIES)}; ratios refer to the first (default: {usual})",
-    )
-    add("--jobs", type=_at_least_one, metavar="N", help="jobs (default: 60, or all of a trace)")
-    add(
-        "--seeds",
-        type=_at_least_one,
-        default=3,
-        metavar="N",
-        help="repeat with so many seeds (default: 3)",
-    )
-    add(
-        "--seed", type=_at_least_none, default=1, metavar="N", help="the first of them (default: 1)"
-    )
-    add(
-        "--workload",
-        default="uniform",
-        metavar="NAME|FILE.csv",
-        help=f"{', '.join(WORKLOADS)}, or a trace (default: uniform)",
-    )
-    add(
-        "--nodes",
-        nargs="+",
-        metavar="COUNT:cpu=16,memory=80[,gpu=2]",
-        help="the cluster; memory in GiB (default: the paper's 13 servers)",
-    )
-    add(
-        "--forecast",
-        choices=("fitted", "truth"),
-        default="fitted",
-        help="fitted to what is seen of a job, or the truth (default: fitted)",
-    )
-    add(
-        "--placement",
-        choices=sorted(PLACEMENT_RULES),
-        help="for all policies (default: the one that goes with each)",
-    )
-    add(
-        "--pre-run",
-        action="store_true",
-        help="measure speeds before a job starts, as the paper does, and not by profiling runs",
-    )
+    add, usual = parser.add_argument, ",".join(USUAL_POLICIES)
+    count, known = whole_number(1), ", ".join(POLICIES)
+    policies = f"of {known}; ratios refer to the first (default: {usual})"
+    add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
+    add("--jobs", type=count, metavar="N", help="jobs (default: 60, or all of a trace)")
+    seeds = "repeat with so many seeds (default: 3)"
+    add("--seeds", type=count, default=3, metavar="N", help=seeds)
+    first = "the first of them (default: 1)"
+    add("--seed", type=whole_number(0), default=1, metavar="N", help=first)
+    workload = f"{', '.join(WORKLOADS)}, or a trace (default: uniform)"
+    add("--workload", default="uniform", metavar="NAME|FILE.csv", help=workload)
+    nodes = "the cluster; memory in GiB (default: the paper's 13 servers)"
+    add("--nodes", nargs="+", metavar="COUNT:cpu=16,memory=80[,gpu=2]", help=nodes)
+    forecast = "fitted to what is seen of a job, or the truth (default: fitted)"
+    add("--forecast", choices=("fitted", "truth"), default="fitted", help=forecast)
+    placement = "for all policies (default: the one that goes with each)"
+    add("--placement", choices=sorted(PLACEMENT_RULES), help=placement)
+    pre_run = "measure speeds before a job starts, as the paper does, and not by profiling runs"
+    add("--pre-run", action="store_true", help=pre_run)
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")
-    add(
-        "--processes",
-        type=_at_least_one,
-        default=1,
-        metavar="N",
-        help="so many at a time (default: 1)",
-    )
+    processes = "so many at a time (default: 1)"
+    add("--processes", type=count, default=1, metavar="N", help=processes)
 
 
-def run(options: argparse.Namespace, progress: Progress) -> Answer:
+def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     """Simulate every policy with every seed."""
-    from optimus.cli.simulate_run import (
-        compare,
-    )  # a second of imports that other commands need not wait for
+    compared, folder = _comparison(options), options.output
+    if folder is not None:
+        _prepare_folder(folder)
+    seeds = range(options.seed, options.seed + options.seeds)
+    tasks = [(policy, seed) for policy in options.policies for seed in seeds]
+    processes = min(options.processes, len(tasks))
+    with ProcessPoolExecutor(processes) if processes > 1 else nullcontext() as pool:
+        done = iter((pool.map if pool else map)(compared.run, tasks))
+        try:
+            found = [next(done) for _ in progress(tasks, "simulating")]
+        except WorkloadError as problem:
+            raise BadInput(options.workload, str(problem)) from None
+    if folder is not None:
+        _write(found, folder)
+    text = _text(found) + (f"\n\nwritten to {folder}" if folder else "")
+    return Answer(results(found), text, partial(plots.completion_and_tasks, found=found))
 
-    return compare(options, progress)
+
+def _comparison(options: argparse.Namespace) -> Comparison:
+    name, maker = options.workload, WORKLOADS.get(options.workload)
+    jobs = options.jobs or _JOBS
+    if maker is None:
+        if not name.lower().endswith(".csv"):
+            expected = f"{', '.join(WORKLOADS)} or a file that ends in .csv is expected"
+            raise BadInput("--workload", f"{expected}, not {name!r}")
+        traced = read_trace(Path(name))
+        maker, jobs = TraceWorkload(Path(name).stem, traced), options.jobs or len(traced)
+    nodes = None if options.nodes is None else parse_nodes(options.nodes)
+    return Comparison(maker, jobs, nodes, options.forecast, options.placement, options.pre_run)
+
+
+def _prepare_folder(folder: Path) -> None:
+    """Fails before the work, and not after it, where the results cannot be written."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(folder, "a folder is expected, and this is a file")
+    try:
+        import matplotlib  # noqa: F401 - asked for by --output and --plot alone
+    except ImportError:
+        raise BadInput(folder, "its plots need matplotlib: pip install matplotlib") from None
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _write(found: Sequence[Simulation], folder: Path) -> None:
+    from matplotlib.figure import Figure
+
+    write(found, folder)
+    for name, draw in plots.PLOTS.items():
+        figure = Figure(figsize=(9, 5.5), layout="constrained")
+        draw(figure, found)
+        figure.savefig(folder / f"{name}.png", dpi=150)
+
+
+def _text(found: Sequence[Simulation]) -> str:
+    first, seeds = found[0], len({each.seed for each in found})
+    interval = ", ± is the 95 % confidence interval over them"
+    of_seeds = f"{seeds} seeds{interval}" if seeds > 1 else "1 seed"
+    head = f"{len(first.jobs)} jobs ({first.workload}), {of_seeds}; ratios to {first.policy}"
+    return f"{head}\n\n{summary_table(found)}"
+
+
+def summary_table(found: Sequence[Simulation]) -> str:
+    """The figures as people read them, one line for each policy."""
+    headings = ("policy", *(heading for heading, _, _ in _COLUMNS))
+    rows = (
+        (
+            each.policy,
+            *(
+                _cell((each.ratios if heading == "ratio" else each.figures)[name], name, form)
+                for heading, name, form in _COLUMNS
+            ),
+        )
+        for each in summarise(found)
+    )
+    return table("<" + ">" * len(_COLUMNS), headings, rows)
+
+
+def _cell(estimate: Estimate, name: str, form: str) -> str:
+    if estimate.mean is None:
+        return "-"
+    mean = form.format(estimate.mean)
+    if estimate.high is None or name not in _WITH_INTERVAL:
+        return mean
+    return f"{mean} ± {form.format(estimate.high - estimate.mean)}"
 
 
 def _policies(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names or any(name not in POLICIES for name in names):
-        raise argparse.ArgumentTypeError(
-            f"names among {', '.join(POLICIES)} are expected, not {text!r}"
-        )
+        expected = f"names among {', '.join(POLICIES)} are expected"
+        raise argparse.ArgumentTypeError(f"{expected}, not {text!r}")
     return names
 
 
-def _at_least_one(text: str) -> int:
-    return _whole(text, 1)
-
-
-def _at_least_none(text: str) -> int:
-    return _whole(text, 0)
-
-
-def _whole(text: str, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(
-            f"a whole number of at least {least} is expected, not {text!r}"
+def parse_nodes(texts: Iterable[str]) -> tuple[Node, ...]:
+    """Nodes as in ``7:cpu=16,memory=80 6:cpu=8,memory=48,gpu=2``; raises ``BadInput``."""
+    nodes: list[Node] = []
+    for group, text in enumerate(texts, start=1):
+        try:
+            count, _, amounts = text.partition(":")
+            given = list(_amounts(amounts))
+            if not 1 <= int(count) <= 100_000 or len(dict(given)) < len(given):
+                raise ValueError
+        except (ValueError, KeyError):
+            expected = (
+                f"a count and amounts above 0 of {', '.join(_UNITS)}, each once, are expected"
+            )
+            example = "6:cpu=8,memory=48,gpu=2"
+            raise BadInput("--nodes", f"{expected}, like {example}, not {text!r}") from None
+        name, room = (
+            chr(96 + group) if group <= 26 else group,
+            Resources({PODS: _PODS, **dict(given)}),
         )
-    return int(text)
+        nodes += [Node(f"{name}-{n:04}", room) for n in range(int(count))]
+    return tuple(nodes)
+
+
+def _amounts(text: str) -> Iterator[tuple[str, int]]:
+    """Resources and their amounts; raises ``KeyError`` or ``ValueError``."""
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        resource, units = _UNITS[name.strip()]
+        amount = float(value) * units
+        whole = units > 1 or amount == math.floor(amount)
+        if not 0 < amount < 2**62 or not whole:
+            raise ValueError(part)
+        yield resource, int(amount)
 
 
 COMMAND = Command(
     ("simulate",),
     "compare policies on simulated jobs, before installing anything",
-    add_arguments,
-    run,
+    _add_arguments,
+    _run,
 )

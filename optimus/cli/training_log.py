@@ -1,6 +1,5 @@
 """Training logs as files: any format that is read from pods, or a CSV ``epoch,loss``."""
 
-import csv
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from optimus.cli.command import BadInput
+from optimus.cli.csv_table import Row, split_rows
 from optimus.jobs import Counts, Role, TrainingMode
 from optimus.models.convergence import LossSeries
 from optimus.progress.log import ProgressLog
@@ -17,8 +17,8 @@ from optimus.progress.state import epoch_index
 from optimus.progress.types import LogLine, LossPoint, TrainingProgress
 
 _ALL: Final = 10**9
-_BEYOND: Final = 1e30
-"""Counts as infinite, as in the logs of pods."""
+_LARGEST: Final = math.nextafter(1e30, 0)
+"""More counts as infinite, as in the logs of pods."""
 _RATES: Final = ("learning_rate", "lr")
 _FORMATS: Final = (
     "a log of MXNet, Keras or TensorFlow, lines of name=value, or a CSV epoch,loss is expected"
@@ -54,10 +54,7 @@ def read_training_log(file: Path, metric: str | None = None) -> TrainingLog:
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     if not _is_csv(lines):
         return TrainingLog(file, tuple(_of_log(file, lines, metric)))
-    try:
-        return TrainingLog(file, tuple(_of_csv(file, lines, metric)))
-    except csv.Error as problem:
-        raise BadInput(file, f"a CSV epoch,loss is expected: {problem}") from None
+    return TrainingLog(file, tuple(_of_csv(file, lines, metric)))
 
 
 def _is_csv(lines: Sequence[str]) -> bool:
@@ -75,43 +72,27 @@ def _names(header: str) -> list[str]:
 
 
 def _of_csv(file: Path, lines: Sequence[str], metric: str | None) -> Iterator[LossPoint]:
-    numbered = enumerate(csv.reader(lines), 1)
-    rows = [(number, row) for number, row in numbered if any(cell.strip() for cell in row)]
-    first, header = rows[0][0], _names(",".join(rows[0][1]))
+    name, previous, shift = (metric or "loss").lower(), -math.inf, 0.0
+    rows = list(split_rows(file, lines))
+    header = _names(",".join(rows[0][1]))
     if _is_row(header):
-        rows, header = [(first, []), *rows], ["epoch", "loss"]
-    name = (metric or "loss").lower()
+        rows, header = [rows[0], *rows], ["epoch", "loss"]
     if name not in header:
         expected = f"a column {name!r} beside 'epoch' is expected (--metric names another)"
-        raise BadInput(file, expected, first)
+        raise BadInput(file, expected, rows[0][0])
     if len(rows) == 1:
-        raise BadInput(file, "rows of epoch and loss are expected below the header", first)
-    rate = next((each for each in _RATES if each in header), None)
-    shift, former = 0.0, -math.inf
-    for number, row in rows[1:]:
-        cells = dict(zip(header, row, strict=False))
-        epoch, loss = (_number(file, number, cells, column) for column in ("epoch", name))
-        shift = 1.0 if former == -math.inf and epoch == 0 else shift
-        if epoch < max(former, 0):
-            expected = "epochs from 0 on that do not fall are expected"
-            raise BadInput(file, f"{expected}, found {epoch:g}", number)
-        former = epoch
-        learning_rate = _number(file, number, cells, rate) if rate and cells.get(rate) else None
-        yield LossPoint(loss, epoch + shift, learning_rate=learning_rate)
-
-
-def _number(file: Path, line: int, cells: dict[str, str], column: str) -> float:
-    text = cells.get(column, "").strip()
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not abs(value) < _BEYOND:
-        found = f"found {text[:40]!a} (below {_BEYOND:g})"
-        raise BadInput(file, f"a number is expected as {column}, {found}", line)
-    if value < 0 and column != "epoch":
-        raise BadInput(file, f"a {column} of 0 or more is expected, found {text[:40]!a}", line)
-    return value
+        raise BadInput(file, "rows of epoch and loss are expected below the header", rows[0][0])
+    rate_column = next((each for each in _RATES if each in header), None)
+    for line, cells in rows[1:]:
+        row = Row(file, line, dict(zip(header, cells, strict=False)))
+        epoch, loss = row.number("epoch", -_LARGEST, _LARGEST), row.number(name, 0, _LARGEST)
+        if epoch < max(previous, 0):
+            raise row.error(f"epochs from 0 on that do not fall are expected, found {epoch:g}")
+        shift = 1.0 if previous == -math.inf and epoch == 0 else shift
+        previous, rate = epoch, None
+        if rate_column and row.cells.get(rate_column):
+            rate = row.number(rate_column, 0, _LARGEST)
+        yield LossPoint(loss, epoch + shift, learning_rate=rate)
 
 
 def _of_log(file: Path, lines: Sequence[str], metric: str | None) -> Sequence[LossPoint]:

@@ -8,20 +8,15 @@ numbers has a say: the same seed gives the same results, bit by bit."""
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
-from optimus.allocation import AllocationPolicy
 from optimus.interval import Strategies
 from optimus.jobs import Counts, Job
 from optimus.models.experiment_design import next_sample
-from optimus.placement.gang import PlacementRule
 from optimus.simulator.cluster import JobState, SimulatedCluster
-from optimus.simulator.forecast_log import LoggedForecast
-from optimus.simulator.forecasts import FittedForecasts, ForecastSource, GroundTruth
+from optimus.simulator.forecasts import GroundTruth, LoggedForecast
 from optimus.simulator.jobs import SimulatedJob, Workload
-from optimus.simulator.live_scheduler import LiveConfig
-from optimus.simulator.paper_scheduler import PaperConfig
+from optimus.simulator.presets import PreRun, SchedulerConfig
 from optimus.simulator.results import Simulation, TimelinePoint
 from optimus.simulator.speeds import EmptyCluster
 from optimus.simulator.training import Training
@@ -43,36 +38,6 @@ class Scheduler(Protocol):
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PreRun:
-    """Speeds measured before a job starts (Optimus, section 6.1), on the side: training has to wait
-    for it.
-
-    It takes none of the cluster's room: the paper runs it on a small sample of the data and says
-    nothing of its room."""
-
-    samples: int = 5
-    seconds: float = 30.0
-    """Of each sample: tens of seconds in the paper."""
-
-    widest: int = 8
-    """The most PSs, or workers, of a sample."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerConfig:
-    """One way to run the cluster: a policy, and all that goes with it."""
-
-    name: str
-    policy: AllocationPolicy
-    placement: PlacementRule
-    mode: LiveConfig | PaperConfig
-    forecasts: ForecastSource = field(default_factory=FittedForecasts)
-    pre_run: PreRun | None = None
-    leaving_seconds: float = 10.0
-    """From a suspension to the moment at which the pods have left their room."""
 
 
 Observer = Callable[[SimulatedCluster], None]

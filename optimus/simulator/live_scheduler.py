@@ -23,7 +23,7 @@ from optimus.jobs import Job
 from optimus.nodes import Node
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS, WaitingGang, blocks_others, order_key
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
-from optimus.simulator.forecast_log import LoggedForecast, log_forecasts
+from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
 from optimus.snapshot import ClusterSnapshot
 

@@ -20,7 +20,7 @@ from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, NoWorkLeft
 from optimus.placement.gang import Gang
 from optimus.simulator.cluster import JobState, Move, Phase, SimulatedCluster
-from optimus.simulator.forecast_log import LoggedForecast, log_forecasts
+from optimus.simulator.forecasts import LoggedForecast, log_forecasts
 from optimus.simulator.speeds import EmptyCluster
 
 _Forecasts = Mapping[str, Forecast | NotReady]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus.simulator.forecast_log import LoggedForecast
+from optimus.simulator.forecasts import LoggedForecast
 from optimus.simulator.results import Simulation, TimelinePoint
 
 if TYPE_CHECKING:

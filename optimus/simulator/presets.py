@@ -4,15 +4,46 @@ Ours runs as on a cluster. The others decide as published: every 600 s from scra
 placement that the paper gives them (section 6.1).
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from optimus.allocation import AllocationPolicy
 from optimus.placement import PLACEMENT_RULES
 from optimus.placement.gang import PlacementRule
 from optimus.policies import PLACED_BY, POLICIES
-from optimus.simulator.engine import PreRun, SchedulerConfig
 from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
 from optimus.simulator.live_scheduler import LiveConfig, live_driver
 from optimus.simulator.paper_scheduler import PaperConfig
+
+
+@dataclass(frozen=True, slots=True)
+class PreRun:
+    """Speeds measured before a job starts (Optimus, section 6.1), on the side: training has to wait
+    for it.
+
+    It takes none of the cluster's room: the paper runs it on a small sample of the data and says
+    nothing of its room."""
+
+    samples: int = 5
+    seconds: float = 30.0
+    """Of each sample: tens of seconds in the paper."""
+
+    widest: int = 8
+    """The most PSs, or workers, of a sample."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerConfig:
+    """One way to run the cluster: a policy, and all that goes with it."""
+
+    name: str
+    policy: AllocationPolicy
+    placement: PlacementRule
+    mode: LiveConfig | PaperConfig
+    forecasts: ForecastSource = field(default_factory=FittedForecasts)
+    pre_run: PreRun | None = None
+    leaving_seconds: float = 10.0
+    """From a suspension to the moment at which the pods have left their room."""
+
 
 _WITHOUT_FORECASTS = frozenset({"drf", "fifo"})
 _LIVE = frozenset({"optimus"})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from optimus.jobs import Role
 from optimus.resources import CPU, NONE, Resources, total
 from optimus.simulator.cluster import JobState, Phase, SimulatedCluster
-from optimus.simulator.forecast_log import LoggedForecast
+from optimus.simulator.forecasts import LoggedForecast
 
 GPU = "nvidia.com/gpu"
 

@@ -1,5 +1,4 @@
-"""Which PS holds which part of a model: MXNet's default rule, and the parameter assignment of
-Optimus, section 5.3.
+"""Assignment of parameters to PSs: evenly, MXNet's default, and that of Optimus, section 5.3.
 
 Default: a block of less than a million parameters goes whole to a random PS, a larger one is sliced
 over all. Optimus (PAA): blocks by size descending, avg = all / p. Below 1 % of avg: to the PS with
@@ -9,8 +8,9 @@ shares are slows every step down."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -19,48 +19,41 @@ _SLICED_FROM: Final = 1_000_000
 _TINY: Final = 0.01
 
 
-class ParameterAssignment(Protocol):
-    """How a model's parameters are assigned to PSs."""
+class AssignmentRule(StrEnum):
+    """How a job's parameters are assigned to its PSs."""
+
+    EVEN = "even"
+    """The same share for every PS, as equation 2 assumes."""
+    MXNET = "mxnet"
+    """MXNet's default: large arrays sliced, small ones each to a random PS."""
+    PAA = "paa"
+    """The assignment of Optimus: nearly even wherever arrays are many or large."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterAssignment:
+    """A rule for one model: ``blocks`` are its arrays' sizes, ``seed`` is for the random rule."""
+
+    rule: AssignmentRule
+    blocks: tuple[int, ...] = ()
+    seed: int = 0
 
     def shares(self, ps: int, /) -> tuple[float, ...]:
         """The part of the model that each of so many PSs holds; they sum to 1."""
-        ...
+        match self.rule:
+            case AssignmentRule.EVEN:
+                return (1 / ps,) * ps
+            case AssignmentRule.MXNET:
+                return _mxnet_shares(self.blocks, self.seed, ps)
+            case AssignmentRule.PAA:
+                return _paa_shares(self.blocks, ps)
 
 
-@dataclass(frozen=True, slots=True)
-class Even:
-    """Every PS holds as much, which equation 2 takes for granted."""
-
-    def shares(self, ps: int) -> tuple[float, ...]:
-        """The same part for each."""
-        return (1 / ps,) * ps
-
-
-@dataclass(frozen=True, slots=True)
-class MxnetDefault:
-    """The random rule; ``blocks`` are numbers of parameters, ``seed`` the job's own draw."""
-
-    blocks: tuple[int, ...]
-    seed: int
-
-    def shares(self, ps: int) -> tuple[float, ...]:
-        """The same answer for the same seed and number of PSs."""
-        return _by_chance(self.blocks, self.seed, ps)
-
-
-@dataclass(frozen=True, slots=True)
-class Paa:
-    """The assignment of Optimus."""
-
-    blocks: tuple[int, ...]
-
-    def shares(self, ps: int) -> tuple[float, ...]:
-        """Nearly even wherever blocks are many or large."""
-        return _best_fit(self.blocks, ps)
+EVEN: Final = ParameterAssignment(AssignmentRule.EVEN)
 
 
 @cache
-def _by_chance(blocks: tuple[int, ...], seed: int, ps: int) -> tuple[float, ...]:
+def _mxnet_shares(blocks: tuple[int, ...], seed: int, ps: int) -> tuple[float, ...]:
     rng = np.random.default_rng((seed, ps))
     held = np.zeros(ps)
     for size in blocks:
@@ -72,7 +65,7 @@ def _by_chance(blocks: tuple[int, ...], seed: int, ps: int) -> tuple[float, ...]
 
 
 @cache
-def _best_fit(blocks: tuple[int, ...], ps: int) -> tuple[float, ...]:
+def _paa_shares(blocks: tuple[int, ...], ps: int) -> tuple[float, ...]:
     held, requests = np.zeros(ps), np.zeros(ps, dtype=np.int64)
     average = sum(blocks) / ps
     for size in sorted(blocks, reverse=True):

@@ -1,5 +1,4 @@
-"""How fast a job really trains, from what its containers do in a step ([O] equation 2 and theorem
-1).
+"""The true speed of a job, from what its containers do in a step ([O] equation 2, theorem 1).
 
 A worker computes, packs its gradients, sends each PS its part and gets it back. Only what crosses
 servers takes the network: a PS serves the workers elsewhere one after another, a worker moves the
@@ -19,8 +18,7 @@ from optimus.simulator.ground_truth.testbed import Hardware, ModeCost
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What one step of a job asks for. ``examples`` are those of all workers (sync) or of one
-    (async)."""
+    """One step of a job; ``examples`` are those of all workers (sync) or of one (async)."""
 
     mode: TrainingMode
     examples: float
@@ -42,8 +40,7 @@ class PhysicalSpeed:
     hardware: Hardware
 
     def steps_per_second(self, servers: tuple[Counts, ...], slow: tuple[float, ...] = ()) -> float:
-        """The job's speed where each server holds so many of its PSs and workers; needs one of each
-        at least."""
+        """The job's speed with these PSs and workers on each server, at least one of each."""
         ps, workers = sum(each.ps for each in servers), sum(each.workers for each in servers)
         parts = _parts_by_server(self.assignment.shares(ps), servers)
         served = max(
@@ -67,17 +64,16 @@ class PhysicalSpeed:
         return self.hardware.cost(self.training.mode)
 
     def _served_seconds(self, share: float, elsewhere: int, workers: int) -> float:
-        """How long one PS is busy with its part of the model, for workers of which so many are on
-        other servers."""
+        """Busy time of one PS; ``elsewhere`` of the workers are on other servers."""
         part, cost = share * self.training.model_mb, self._cost
         return part * (2 * elsewhere / cost.ps_mb_per_second + workers * cost.ps_seconds_per_mb)
 
     def _link_seconds(self, share_elsewhere: float) -> float:
-        """How long a worker's own link is busy."""
+        """Busy time of a worker's own link."""
         return 2 * self.training.model_mb * share_elsewhere / self.hardware.mb_per_second
 
     def _own_seconds(self, workers: int) -> float:
-        """What a worker, the slowest one in sync training, spends on arithmetic and packing."""
+        """Computing and packing of a worker; in sync training of the slowest one."""
         seconds = self.training.gflop / self.hardware.gflop_per_second
         if self.training.mode is TrainingMode.SYNC:
             seconds *= (1 + self.hardware.jitter * slowest_of(workers)) / workers

@@ -1,4 +1,4 @@
-"""The 13 servers of the paper ([O] section 6.1) and what their containers do in a second.
+"""The 13 servers of the paper ([O] section 6.1) and the speed of their containers.
 
 [O] table 2 gives the fitted terms of ResNet-50 (25 M parameters, 100 MB) on this testbed; other
 models scale with their bytes and their arithmetic.
@@ -21,7 +21,7 @@ GPU_SERVERS: Final = 6
 
 
 def nodes(machines: int = 1) -> tuple[Node, ...]:
-    """The servers, so many times over: two 8-core CPUs and 80 GB, or 8 cores, 48 GB and 2 GPUs."""
+    """The servers, ``machines`` times over."""
     cpu = Resources({"cpu": 16_000, "memory": 80 * GIB, "pods": 110})
     gpu = Resources({"cpu": 8_000, "memory": 48 * GIB, "pods": 110, GPU: 2})
     plain = [Node(f"cpu-{at:03}", cpu) for at in range(CPU_SERVERS * machines)]
@@ -33,17 +33,13 @@ class ModeCost:
     """What tasks cost beside arithmetic, in one training mode."""
 
     ps_mb_per_second: float
-    """What one PS takes in and gives out over the network, in 10^6 bytes a second."""
-
+    """Throughput of one PS over the network, in 10^6 bytes a second."""
     ps_seconds_per_mb: float
-    """What a PS itself spends on one worker's gradients: seconds for each MB that it holds."""
-
+    """A PS's own work on one worker's gradients: seconds for each MB that it holds."""
     worker_seconds_per_mb: float
-    """What a worker spends on its model once a step, whatever the number of examples, for each MB
-    of it."""
-
+    """A worker's work once a step, whatever the number of examples, for each MB of the model."""
     seconds_per_ps: float
-    """Every step costs so much for each PS that a worker talks to."""
+    """Added to every step for each PS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +47,11 @@ class Hardware:
     """Speeds of the testbed's containers. Within a server nothing takes the network."""
 
     mb_per_second: float
-    """What one worker moves in each direction, in 10^6 bytes a second."""
-
+    """Throughput of one worker in each direction, in 10^6 bytes a second."""
     gflop_per_second: float
     """Arithmetic of one worker, in 10^9 operations a second."""
-
     sync: ModeCost
     async_: ModeCost
-
     jitter: float
     """Relative standard deviation of one worker's time for one step."""
 
@@ -69,13 +62,10 @@ class Hardware:
 
 _RESNET_MB: Final = 100.0
 _RESNET_GFLOP: Final = 24.6
-"""4.1 * 10^9 multiply-adds for an image, twice that in operations, three times that with the
-backward pass."""
+"""4.1 * 10^9 multiply-adds for an image, two operations each, times 3 for the backward pass."""
 _IMAGE_SECONDS: Final = 1.02
 _LINE_MB_PER_SECOND: Final = 125.0 * 1460 / 1538
 """1 Gbit/s less what Ethernet, IP and TCP add to 1460 bytes of payload."""
-
-
 _SYNC_SECONDS: Final = 4.92
 _ASYNC_SECONDS: Final = 3.92
 _LINE_SECONDS: Final = 2 * _RESNET_MB / _LINE_MB_PER_SECOND
@@ -102,11 +92,9 @@ def paper_hardware(network: float = 0.5) -> Hardware:
 
 
 def shared_links(tasks_per_server: float) -> Hardware:
-    """The same, where all that table 2 has beyond line rate comes of tasks that share a server's
-    link.
+    """As table 2 if all time beyond line rate comes from tasks that share a server's link.
 
-    With 2.9 tasks a server it gives table 2's sync term back, with 2.3 its async one.
-    """
+    2.9 tasks a server give table 2's sync term, 2.3 its async one."""
     wire = _cost(_LINE_SECONDS * max(tasks_per_server, 1.0), 0.0)
     return _hardware(wire, wire)
 
@@ -143,6 +131,5 @@ of them by 1 %."""
 
 
 def rescale_seconds(model_mb: float) -> float:
-    """A start, and the model with its momentum to the file system and back; each way takes the wire
-    once."""
+    """A start, and the model with its momentum to the file system and back over the wire."""
     return START_SECONDS + 2 * 2 * model_mb / TESTBED.mb_per_second

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from optimus.cli.main import main
+from optimus.cli.trace import COLUMNS
 from optimus.simulator.files import JOB_COLUMNS
-from optimus.simulator.workload.trace import COLUMNS
 
 SMALL = ["--policies", "drf,fifo", "--jobs", "5", "--seeds", "2"]
 TRACE = ",".join(COLUMNS) + "\n0,ResNet-50,sync,0.03,\n60,Seq2Seq,async,0.02,2000\n"
@@ -137,7 +137,7 @@ class TestComplaints:
     ) -> None:
         trace = tmp_path / "jobs.csv"
         trace.write_text(TRACE + "never,ResNet-50,sync,0.03,\n")
-        assert f"{trace}:4: expected a number as arrival_seconds" in refused(
+        assert f"{trace}:4: a number from 0 to 1e+09 is expected as arrival_seconds" in refused(
             capsys, "--workload", str(trace)
         )
 
@@ -146,7 +146,7 @@ class TestComplaints:
     ) -> None:
         trace = tmp_path / "jobs.csv"
         trace.write_bytes(b"\xff\xfe\x00\x81")
-        assert f"{trace}: a text file in UTF-8 is expected" in refused(
+        assert f"{trace}: a text file (CSV in UTF-8) is expected" in refused(
             capsys, "--workload", str(trace)
         )
 

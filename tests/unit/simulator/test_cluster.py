@@ -78,11 +78,7 @@ class TestAFirstStart:
             state.counters.rescales,
             state.counters.restarts,
             state.history(0.0).rescaling_to,
-        ) == (
-            0,
-            0,
-            None,
-        )
+        ) == (0, 0, None)
 
 
 class TestARescale:

@@ -13,11 +13,11 @@ from optimus.placement.per_pod import SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.simulator.cluster import Phase, SimulatedCluster
-from optimus.simulator.engine import PreRun, SchedulerConfig, WorkloadError, simulate
+from optimus.simulator.engine import WorkloadError, simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.jobs import Straggling, Workload
 from optimus.simulator.paper_scheduler import PaperConfig
-from optimus.simulator.presets import preset, with_pre_run
+from optimus.simulator.presets import PreRun, SchedulerConfig, preset, with_pre_run
 from tests.unit.simulator.workloads import JobParameters, Loss, Speed, job, nodes, workload
 
 ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)

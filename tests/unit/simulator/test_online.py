@@ -11,10 +11,10 @@ from optimus.jobs import CountBounds, Counts
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
 from optimus.simulator.cluster import Phase, SimulatedCluster
-from optimus.simulator.engine import SchedulerConfig, simulate
+from optimus.simulator.engine import simulate
 from optimus.simulator.forecasts import TrueForecasts
 from optimus.simulator.live_scheduler import LiveConfig, live_driver
-from optimus.simulator.presets import preset
+from optimus.simulator.presets import SchedulerConfig, preset
 from optimus.simulator.results import Simulation
 from tests.unit.simulator.workloads import JobParameters, Speed, job, nodes, workload
 

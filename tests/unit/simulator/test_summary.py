@@ -8,16 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
-from optimus.cli.simulate_run import summary_table
+from optimus.cli.simulate import summary_table
 from optimus.resources import Resources
-from optimus.simulator.files import (
-    FORECAST_COLUMNS,
-    JOB_COLUMNS,
-    TIMELINE_COLUMNS,
-    results,
-    write,
-)
-from optimus.simulator.forecast_log import LoggedForecast
+from optimus.simulator.files import FORECAST_COLUMNS, JOB_COLUMNS, TIMELINE_COLUMNS, results, write
+from optimus.simulator.forecasts import LoggedForecast
 from optimus.simulator.plots import PLOTS, completion_and_tasks
 from optimus.simulator.results import GPU, JobResult, Simulation, TimelinePoint
 from optimus.simulator.summary import FIGURES, Estimate, summarise

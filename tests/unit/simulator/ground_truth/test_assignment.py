@@ -5,14 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.simulator.ground_truth.assignment import Even, MxnetDefault, Paa, ParameterAssignment
+from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 
 models = st.lists(st.integers(1, 3_000_000), min_size=1, max_size=40).map(tuple)
 assignments = st.one_of(
-    st.just(Even()),
-    st.builds(Paa, models),
-    st.builds(MxnetDefault, models, st.integers(0, 2**32 - 1)),
+    st.just(EVEN),
+    st.builds(ParameterAssignment, st.just(AssignmentRule.PAA), models),
+    st.builds(
+        ParameterAssignment, st.just(AssignmentRule.MXNET), models, st.integers(0, 2**32 - 1)
+    ),
 )
 
 
@@ -26,8 +28,13 @@ def test_shares_make_a_whole_and_stay_the_same(assignment: ParameterAssignment, 
 
 
 def test_the_default_slices_large_arrays_and_keeps_small_ones_whole() -> None:
-    assert MxnetDefault((2_000_000,), 1).shares(4) == (0.25,) * 4
-    assert sorted(MxnetDefault((999_999,), 1).shares(4)) == [0, 0, 0, 1]
+    assert ParameterAssignment(AssignmentRule.MXNET, (2_000_000,), 1).shares(4) == (0.25,) * 4
+    assert sorted(ParameterAssignment(AssignmentRule.MXNET, (999_999,), 1).shares(4)) == [
+        0,
+        0,
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,7 @@ def test_the_default_slices_large_arrays_and_keeps_small_ones_whole() -> None:
     ],
 )
 def test_the_papers_assignment_by_hand(blocks: tuple[int, ...], ps: int, held: list[float]) -> None:
-    assert sorted(Paa(blocks).shares(ps)) == pytest.approx(
+    assert sorted(ParameterAssignment(AssignmentRule.PAA, blocks).shares(ps)) == pytest.approx(
         sorted(each / sum(blocks) for each in held)
     )
 
@@ -61,4 +68,7 @@ def test_the_papers_assignment_leaves_at_most_an_array_of_average_size_too_many(
     sizes = kind.sizes
     for ps in (2, 5, 10):
         average = sum(sizes) / ps
-        assert max(Paa(sizes).shares(ps)) * sum(sizes) < 2 * average
+        assert (
+            max(ParameterAssignment(AssignmentRule.PAA, sizes).shares(ps)) * sum(sizes)
+            < 2 * average
+        )

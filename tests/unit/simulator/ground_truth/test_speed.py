@@ -1,6 +1,6 @@
 """The true speed: single steps counted by hand, and what must hold whatever the placement."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Counts, TrainingMode
-from optimus.simulator.ground_truth.assignment import Even, MxnetDefault, ParameterAssignment
+from optimus.simulator.ground_truth.assignment import EVEN, AssignmentRule, ParameterAssignment
 from optimus.simulator.ground_truth.job_types import JOB_TYPES, JobType
 from optimus.simulator.ground_truth.speed import PhysicalSpeed, Training, slowest_of
 from optimus.simulator.ground_truth.testbed import (
@@ -30,14 +30,18 @@ SYNC = Training(TrainingMode.SYNC, 5, 2.0, 100.0)
 ASYNC = Training(TrainingMode.ASYNC, 5, 2.0, 100.0)
 
 
-class Fixed:
-    """Shares as they are told."""
+@dataclass(frozen=True)
+class Fixed(ParameterAssignment):
+    """The given shares."""
 
-    def __init__(self, *shares: float) -> None:
-        self._shares = shares
+    fixed: tuple[float, ...] = ()
 
-    def shares(self, ps: int) -> tuple[float, ...]:
-        return self._shares
+    def shares(self, _: int, /) -> tuple[float, ...]:
+        return self.fixed
+
+
+def fixed(*shares: float) -> Fixed:
+    return Fixed(AssignmentRule.EVEN, fixed=shares)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +92,14 @@ class Fixed:
     ],
 )
 def test_a_step_by_hand(training: Training, servers: list[tuple[int, int]], seconds: float) -> None:
-    speed = PhysicalSpeed(training, Even(), PLAIN)
+    speed = PhysicalSpeed(training, EVEN, PLAIN)
     assert 1 / speed.steps_per_second(tuple(Counts(*each) for each in servers)) == pytest.approx(
         seconds
     )
 
 
 def test_async_workers_beside_the_ps_do_not_wait_for_those_apart() -> None:
-    speed = PhysicalSpeed(ASYNC, Even(), replace(PLAIN, async_=ModeCost(100.0, 0.0, 0.005, 0.0)))
+    speed = PhysicalSpeed(ASYNC, EVEN, replace(PLAIN, async_=ModeCost(100.0, 0.0, 0.005, 0.0)))
     # The PS serves the one worker elsewhere for 2 s, which the worker beside it waits for as well;
     # its link is idle.
     together = speed.steps_per_second((Counts(1, 1), Counts(0, 1)))
@@ -108,15 +112,15 @@ def test_async_workers_beside_the_ps_do_not_wait_for_those_apart() -> None:
 
 def test_the_ps_with_most_of_the_model_is_the_last() -> None:
     apart = (Counts(1, 0), Counts(1, 0), Counts(0, 2))
-    even = PhysicalSpeed(SYNC, Fixed(0.5, 0.5), PLAIN).steps_per_second(apart)
-    uneven = PhysicalSpeed(SYNC, Fixed(0.9, 0.1), PLAIN).steps_per_second(apart)
+    even = PhysicalSpeed(SYNC, fixed(0.5, 0.5), PLAIN).steps_per_second(apart)
+    uneven = PhysicalSpeed(SYNC, fixed(0.9, 0.1), PLAIN).steps_per_second(apart)
     assert 1 / even == pytest.approx(5 + 0.5 + 2.3 + 0.02)
     assert 1 / uneven == pytest.approx(5 + 0.5 + 0.9 * 4.6 + 0.02)
 
 
 def test_sync_waits_for_the_slowest_and_async_loses_its_part() -> None:
     servers = (Counts(1, 4),)
-    sync, asynchronous = PhysicalSpeed(SYNC, Even(), PLAIN), PhysicalSpeed(ASYNC, Even(), PLAIN)
+    sync, asynchronous = PhysicalSpeed(SYNC, EVEN, PLAIN), PhysicalSpeed(ASYNC, EVEN, PLAIN)
     assert sync.steps_per_second(servers, (0.5,)) == pytest.approx(
         sync.steps_per_second(servers) / 2
     )
@@ -145,7 +149,7 @@ def of(
 ) -> PhysicalSpeed:
     return PhysicalSpeed(
         Training(mode, kind.batch, kind.gflop_per_example, kind.model_mb),
-        assignment or Even(),
+        assignment or EVEN,
         TESTBED,
     )
 
@@ -172,7 +176,9 @@ def test_uneven_parts_never_speed_up(
     apart = tuple(
         each for ps, workers in servers for each in (Counts(1, 0),) * ps + (Counts(0, 1),) * workers
     )
-    uneven = of(kind, mode, MxnetDefault(kind.sizes, seed)).steps_per_second(apart)
+    uneven = of(
+        kind, mode, ParameterAssignment(AssignmentRule.MXNET, kind.sizes, seed)
+    ).steps_per_second(apart)
     assert uneven <= of(kind, mode).steps_per_second(apart) * (1 + 1e-12)
 
 
@@ -207,7 +213,7 @@ def test_the_testbed_gives_back_the_papers_table_2(
     per_ps: float,
 ) -> None:
     training = Training(mode, images, 24.6, 100.0)
-    speed = PhysicalSpeed(training, Even(), replace(paper_hardware(network), jitter=0.0))
+    speed = PhysicalSpeed(training, EVEN, replace(paper_hardware(network), jitter=0.0))
     for ps, workers in ((1, 1), (1, 4), (4, 4), (6, 4), (3, 8)):
         found = speed.steps_per_second((Counts(1, 0),) * ps + (Counts(0, 1),) * workers)
         sync = mode is TrainingMode.SYNC

@@ -6,32 +6,34 @@ import json
 import pytest
 
 from optimus.simulator.forecasts import TrueForecasts
-from optimus.simulator.paper.evaluation import (
+from optimus.simulator.ground_truth.assignment import AssignmentRule
+from optimus.simulator.paper_evaluation import (
     CAUSES,
+    CONVERGENCE_SENSITIVITY,
+    ERRORS,
+    EVALUATION,
+    REFERENCE,
     SETTINGS,
+    SPEED_SENSITIVITY,
+    Ratios,
     Setting,
+    Setup,
     Task,
+    absolute,
     allocation_setups,
     assignment_setups,
     compare,
     evaluation_setups,
     one_by_one,
     placement_setups,
+    ratio,
+    ratios_to_first,
     sensitivity_setups,
+    setup,
     with_shared_links,
 )
-from optimus.simulator.paper.published import (
-    CONVERGENCE_SENSITIVITY,
-    ERRORS,
-    EVALUATION,
-    SPEED_SENSITIVITY,
-    Ratios,
-)
-from optimus.simulator.paper.report import absolute, ratio, ratios_to_first
-from optimus.simulator.paper.setups import REFERENCE, Setup, setup
 from optimus.simulator.summary import Estimate
-from optimus.simulator.workload.arrivals import at_intervals
-from optimus.simulator.workload.random_jobs import AssignmentRule
+from optimus.simulator.workload import at_intervals
 
 SMALL = Setting(jobs=6)
 

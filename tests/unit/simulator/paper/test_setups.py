@@ -5,14 +5,14 @@ import pytest
 from optimus.placement.gang import PlacementRule
 from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
-from optimus.simulator.paper.setups import (
+from optimus.simulator.ground_truth.assignment import AssignmentRule
+from optimus.simulator.paper_evaluation import (
     PUBLISHED_ERRORS,
     REFERENCE,
     looking_past_plateaus,
     mixed,
     setup,
 )
-from optimus.simulator.workload.random_jobs import AssignmentRule
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,18 @@ import numpy as np
 import pytest
 
 from optimus.jobs import BatchScope, ConvergenceThreshold, Counts, TrainingMode
+from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.ground_truth.job_types import JOB_TYPES
 from optimus.simulator.ground_truth.testbed import shared_links
 from optimus.simulator.jobs import Workload, WorkloadMaker
-from optimus.simulator.workload import WORKLOADS
-from optimus.simulator.workload.arrivals import bursts, poisson, uniform
-from optimus.simulator.workload.random_jobs import AssignmentRule, RandomWorkload, WorkloadConfig
+from optimus.simulator.workload import (
+    WORKLOADS,
+    RandomWorkload,
+    WorkloadConfig,
+    bursts,
+    poisson,
+    uniform,
+)
 
 
 def drawn(config: WorkloadConfig, jobs: int = 200, seed: int = 5) -> Workload:

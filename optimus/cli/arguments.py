@@ -1,0 +1,48 @@
+"""Types of command line arguments; each says in its error what is expected."""
+
+import argparse
+import math
+from collections.abc import Callable
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """A whole number of at least ``least``."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(
+                f"a whole number of at least {least} is expected, not {text!a}"
+            )
+        return int(text)
+
+    return parse
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """Different whole numbers, joined by commas."""
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        expected = "numbers joined by commas are expected, as in 5,10"
+        raise argparse.ArgumentTypeError(f"{expected}, not {text!a}") from None
+
+
+def number_between(low: float, high: float, what: str = "a number") -> Callable[[str], float]:
+    """A number above ``low`` and below ``high``."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low < value < high:
+            bound = f"above {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+            raise argparse.ArgumentTypeError(f"{what} {bound} is expected, not {text!a}")
+        return value
+
+    return parse
+
+
+def fractions(text: str) -> tuple[float, ...]:
+    """Numbers between 0 and 1, joined by commas."""
+    return tuple(map(number_between(0, 1), text.split(",")))

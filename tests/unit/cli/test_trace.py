@@ -1,0 +1,126 @@
+"""Traces of jobs: what is read, and one line about what is wrong."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optimus.cli.command import BadInput
+from optimus.cli.trace import read_trace
+from optimus.jobs import TrainingMode
+from optimus.simulator.workload import TraceWorkload
+
+HEADER = "arrival_seconds,type,mode,threshold,examples"
+Written = Callable[[Sequence[str]], Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    def write(lines: Sequence[str]) -> Path:
+        file = tmp_path / "trace.csv"
+        file.write_text("\n".join(lines), encoding="utf-8")
+        return file
+
+    return write
+
+
+def test_a_trace_is_read_whatever_the_order_of_its_lines_and_columns(written: Written) -> None:
+    lines = [
+        "\ufeff# by hand",
+        "",
+        "type,threshold,mode,arrival_seconds",
+        "ResNet-50,0.02,sync,30",
+        " kaggle,0.05 ,ASYNC, 10",
+    ]
+    traced = read_trace(written(lines))
+    workload = TraceWorkload("mine", traced)(10, np.random.default_rng(1))
+    assert [(job.kind, job.job.created_at, job.job.mode) for job in workload.jobs] == [
+        ("KAGGLE", 10, TrainingMode.ASYNC),
+        ("ResNet-50", 30, TrainingMode.SYNC),
+    ]
+    backwards = TraceWorkload("mine", traced[::-1])(10, np.random.default_rng(1))
+    assert backwards == workload
+    assert len(TraceWorkload("mine", traced)(1, np.random.default_rng(1)).jobs) == 1
+
+
+def test_examples_of_an_epoch_are_stated_or_left_open(written: Written) -> None:
+    traced = read_trace(written([HEADER, "0,DSSM,sync,0.02,5120", "1,DSSM,sync,0.02,"]))
+    stated, left_open = TraceWorkload("mine", traced)(2, np.random.default_rng(1)).jobs
+    assert stated.steps_per_epoch == 10
+    assert left_open.steps_per_epoch > 10
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "expected"),
+    [
+        pytest.param([], None, "with the columns arrival_seconds", id="an empty file"),
+        pytest.param(
+            ["arrival_seconds,type,mode"], 1, "threshold missing", id="a column is missing"
+        ),
+        pytest.param(
+            [HEADER + ",color", "0,DSSM,sync,0.02,,red"], 2, "not 'color'", id="a column is unknown"
+        ),
+        pytest.param([HEADER + ",mode"], 1, "once", id="a column is there twice"),
+        pytest.param([HEADER], None, "at least one job", id="no job"),
+        pytest.param(
+            [HEADER, "", "0,DSSM,sync"],
+            3,
+            "5 values are expected, as in the header, not 3",
+            id="a short line",
+        ),
+        pytest.param([HEADER, "0,VGG,sync,0.02,"], 2, "found 'VGG'", id="an unknown type"),
+        pytest.param(
+            [HEADER, "0,DSSM,both,0.02,"],
+            2,
+            "among sync, async is expected, found 'both'",
+            id="an unknown mode",
+        ),
+        pytest.param(
+            [HEADER, "soon,DSSM,sync,0.02,"], 2, "is expected as arrival_seconds", id="no number"
+        ),
+        pytest.param(
+            [HEADER, "nan,DSSM,sync,0.02,"], 2, "is expected as arrival_seconds", id="not finite"
+        ),
+        pytest.param(
+            [HEADER, "-1,DSSM,sync,0.02,"],
+            2,
+            "from 0 to 1e+09 is expected as arrival_seconds, found '-1'",
+            id="before the beginning",
+        ),
+        pytest.param(
+            [HEADER, "0,DSSM,sync,2,"],
+            2,
+            "from 0 to 1 is expected as threshold, found '2'",
+            id="a threshold in percent",
+        ),
+        pytest.param(
+            [HEADER, "1e300,DSSM,sync,0.02,"],
+            2,
+            "from 0 to 1e+09 is expected as arrival_seconds, found '1e300'",
+            id="after the end",
+        ),
+        pytest.param(
+            [HEADER, "0,DSSM,sync,0.02,1e300"],
+            2,
+            "from 0 to 1e+09 is expected as examples",
+            id="an epoch without an end",
+        ),
+        pytest.param([HEADER, "0,DSSM,sync,0.02,0"], 2, "more than 0 examples", id="no examples"),
+        pytest.param(
+            [HEADER, '0,"DSSM,sync,0.02,'],
+            2,
+            "a CSV file is expected",
+            id="a quote that does not end",
+        ),
+    ],
+)
+def test_an_error_is_one_line_with_the_line_number(
+    written: Written, lines: list[str], line: int | None, expected: str
+) -> None:
+    file = written(lines)
+    with pytest.raises(BadInput) as raised:
+        read_trace(file)
+    assert str(raised.value).startswith(f"{file}: " if line is None else f"{file}:{line}: ")
+    assert expected in str(raised.value)
+    assert "\n" not in str(raised.value)
