@@ -1,8 +1,8 @@
-"""Collections: selectors and pages."""
+"""Lists: selectors and versions."""
 
 import pytest
 
-from tests.conformance.api.conftest import maps, version_of
+from tests.conformance.api.conftest import maps
 from tests.conformance.api_calls import ApiCalls, Json, config_map, pod
 
 
@@ -99,45 +99,3 @@ class TestPages:
         # The real server answers this one from a copy, which may be a moment behind.
         api.wait_until(lambda: len(listed()["items"]) == 2, "both are listed")
         assert not listed()["metadata"].get("continue")
-
-    def test_a_page_of_an_old_version_shows_that_version(
-        self, api: ApiCalls, namespace: str
-    ) -> None:
-        api.core.create_namespaced_config_map(namespace, config_map("a", {"own": "1"}))
-        version = version_of(api, maps(namespace))
-        api.core.create_namespaced_config_map(namespace, config_map("b", {"own": "1"}))
-        for query in ({"limit": "5"}, {"resourceVersionMatch": "Exact"}):
-            found = api.get(
-                maps(namespace), labelSelector="own=1", resourceVersion=version, **query
-            )
-            assert [each["metadata"]["name"] for each in found["items"]] == ["a"]
-
-    def test_pages_together_are_the_list_as_it_was_at_the_first(
-        self, api: ApiCalls, namespace: str
-    ) -> None:
-        for number in range(5):
-            api.core.create_namespaced_config_map(namespace, config_map(f"c{number}", {"own": "1"}))
-        path, query = maps(namespace), {"labelSelector": "own=1", "limit": "2"}
-        first = api.get(path, **query)
-        assert [item["metadata"]["name"] for item in first["items"]] == ["c0", "c1"]
-        api.core.delete_namespaced_config_map("c4", namespace)
-        names, page = [], first
-        while token := page["metadata"].get("continue"):
-            page = api.get(path, **query, **{"continue": token})
-            names += [item["metadata"]["name"] for item in page["items"]]
-            assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-        assert names == ["c2", "c3", "c4"]
-
-    def test_the_last_page_says_that_it_is_the_last(self, api: ApiCalls, namespace: str) -> None:
-        for name in ("a", "b", "c"):
-            api.core.create_namespaced_pod(namespace, pod(name))
-        first = api.core.list_namespaced_pod(namespace, limit=2).metadata
-        assert (bool(first._continue), first.remaining_item_count) == (True, 1)
-        last = api.core.list_namespaced_pod(namespace, limit=2, _continue=first._continue)
-        assert [each.metadata.name for each in last.items] == ["c"]
-        assert not last.metadata._continue
-
-    def test_a_token_that_is_none_is_refused(self, api: ApiCalls, namespace: str) -> None:
-        with api.refused(400, "BadRequest") as refusal:
-            api.core.list_namespaced_config_map(namespace, limit=1, _continue="nonsense")
-        assert "continue key is not valid" in refusal.message

@@ -79,18 +79,6 @@ class TestSuccess:
         )
         assert training.condition("Succeeded") is None
 
-    def test_all_workers_can_be_asked_for(self, tfjob: Job) -> None:
-        tfjob.create({"Worker": replicas("TFJob", 2)}, successPolicy="AllWorkers")
-        tfjob.wait_pods("worker-0", "worker-1")
-        tfjob.run("worker-0", "worker-1")
-        tfjob.end("worker-0")
-        tfjob.api.wait_until(
-            lambda: tfjob.counts("Worker") == {"active": 1, "succeeded": 1}, "its end is counted"
-        )
-        assert tfjob.condition("Succeeded") is None
-        tfjob.end("worker-1")
-        tfjob.wait_condition("Succeeded")
-
     def test_the_chief_decides_where_there_is_one(self, tfjob: Job) -> None:
         tfjob.create({"Chief": replicas("TFJob", 1), "Worker": replicas("TFJob", 1)})
         tfjob.wait_pods("chief-0", "worker-0")
@@ -211,18 +199,6 @@ class TestFailure:
         tfjob.api.core.delete_namespaced_pod("j-worker-0", tfjob.namespace)
         tfjob.wait_condition("Failed")
 
-    def test_dynamic_workers_may_fail(self, tfjob: Job) -> None:
-        tfjob.create(
-            {"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)}, enableDynamicWorker=True
-        )
-        tfjob.wait_pods("ps-0", "worker-0", "worker-1")
-        tfjob.run("ps-0", "worker-0", "worker-1")
-        tfjob.end("worker-1", 1)
-        tfjob.api.wait_until(
-            lambda: tfjob.counts("Worker") == {"active": 1, "failed": 1}, "its end is counted"
-        )
-        assert tfjob.condition("Failed") is None
-
     def test_a_job_whose_container_has_another_name_is_invalid(self, tfjob: Job) -> None:
         spec = replicas("TFJob", 1)
         spec["template"]["spec"]["containers"][0]["name"] = "main"
@@ -242,7 +218,6 @@ class TestRestarting:
         [
             pytest.param("OnFailure", 1, id="on failure"),
             pytest.param("Always", 1, id="always"),
-            pytest.param("ExitCode", 137, id="by exit code, of a killed container"),
         ],
     )
     def test_a_failed_pod_is_replaced(self, tfjob: Job, policy: str, exit_code: int) -> None:
@@ -259,72 +234,3 @@ class TestRestarting:
         tfjob.run("worker-0")
         tfjob.wait_condition("Running")
         assert (tfjob.condition("Restarting"), tfjob.condition("Failed")) == (None, None)
-
-    def test_an_exit_code_below_128_is_the_programs_own_and_fails_the_job(self, tfjob: Job) -> None:
-        tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 1, "ExitCode")})
-        tfjob.wait_pods("ps-0", "worker-0")
-        tfjob.run("ps-0", "worker-0")
-        tfjob.end("worker-0", 1)
-        tfjob.wait_condition("Failed")
-        assert tfjob.condition("Restarting") is None
-
-    def test_an_mxjob_by_exit_code_never_fails(self, mxjob: Job) -> None:
-        mxjob.create(mxnet(1, 1, "ExitCode"))
-        mxjob.wait_pods("scheduler-0", "server-0", "worker-0")
-        mxjob.run("scheduler-0", "server-0", "worker-0")
-        mxjob.wait_condition("Running")
-        mxjob.end("worker-0", 1)
-        sentence = "mxjob m is restarting because 1 Worker replica(s) failed."
-        expected = ("Warning", "MXJobRestarting", sentence)
-        mxjob.api.wait_until(lambda: expected in mxjob.events(), "an Event says that it restarts")
-        mxjob.api.wait_until(
-            lambda: mxjob.counts("Worker") == {"failed": 1}, "its status counts the replica"
-        )
-        assert mxjob.condition("Failed") is None
-
-    def test_containers_that_restart_too_often_fail_the_job(self, tfjob: Job) -> None:
-        specs = {
-            "PS": replicas("TFJob", 1, "OnFailure"),
-            "Worker": replicas("TFJob", 1, "OnFailure"),
-        }
-        tfjob.create(specs, {"backoffLimit": 3, "cleanPodPolicy": "None"})
-        tfjob.wait_pods("ps-0", "worker-0")
-        tfjob.run("ps-0", "worker-0")
-        tfjob.restarted("ps-0", 2)
-        tfjob.wait_condition("Running")
-        tfjob.restarted("worker-0", 1)
-        _, message = tfjob.wait_condition("Failed")
-        assert message == "Job j has failed because it has reached the specified backoff limit"
-        tfjob.api.wait_until(
-            lambda: tfjob.leaving("ps-0") and tfjob.leaving("worker-0"), "its pods are told to go"
-        )
-
-    def test_where_no_restart_is_allowed_the_first_fails_the_job(self, tfjob: Job) -> None:
-        specs = {
-            "PS": replicas("TFJob", 1, "OnFailure"),
-            "Worker": replicas("TFJob", 1, "OnFailure"),
-        }
-        tfjob.create(specs, {"backoffLimit": 0})
-        tfjob.wait_pods("ps-0", "worker-0")
-        tfjob.run("ps-0", "worker-0")
-        tfjob.wait_condition("Running")
-        tfjob.restarted("worker-0", 1)
-        _, message = tfjob.wait_condition("Failed")
-        assert message == "Job j has failed because it has reached the specified backoff limit"
-
-    def test_a_job_that_is_active_for_too_long_fails_when_something_of_it_changes(
-        self, tfjob: Job
-    ) -> None:
-        specs = {
-            "PS": replicas("TFJob", 1, "OnFailure"),
-            "Worker": replicas("TFJob", 1, "OnFailure"),
-        }
-        tfjob.create(specs, {"activeDeadlineSeconds": 2})
-        tfjob.wait_pods("ps-0", "worker-0")
-        tfjob.api.holds(
-            lambda: tfjob.condition("Failed") is None, "nothing wakes the operator", 3.0
-        )
-        tfjob.run("ps-0")
-        _, message = tfjob.wait_condition("Failed")
-        assert message == "Job j has failed because it was active longer than specified deadline"
-        tfjob.api.wait_until(lambda: "worker-0" not in tfjob.pods(), "its pods are deleted")

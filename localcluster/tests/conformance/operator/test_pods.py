@@ -112,7 +112,7 @@ class TestTemplates:
     def test_the_roles_restart_policy_is_the_pods(self, tfjob: Job) -> None:
         specs = {
             "PS": replicas("TFJob", 1, "OnFailure"),
-            "Worker": replicas("TFJob", 1, "ExitCode"),
+            "Worker": replicas("TFJob", 1, "Never"),
             "Evaluator": replicas("TFJob", 1, restartPolicy="Always"),
         }
         tfjob.create(specs)
@@ -169,18 +169,6 @@ class TestTensorFlow:
         tfjob.create({"Worker": replicas("TFJob", 1)})
         tfjob.wait_pods("worker-0")
         assert tfjob.environment("worker-0") == {}
-
-    def test_with_dynamic_workers_a_worker_knows_itself_and_every_ps(self, tfjob: Job) -> None:
-        specs = {"PS": replicas("TFJob", 2), "Worker": replicas("TFJob", 2)}
-        tfjob.create(specs, enableDynamicWorker=True)
-        tfjob.wait_pods("ps-0", "ps-1", "worker-0", "worker-1")
-        domain = f"{tfjob.namespace}.svc:2222"
-        ps = [f"j-ps-0.{domain}", f"j-ps-1.{domain}"]
-        assert json.loads(tfjob.environment("worker-1")["TF_CONFIG"]) == {
-            "cluster": {"worker": {"1": f"j-worker-1.{domain}"}, "ps": ps},
-            "task": {"type": "worker", "index": 1},
-        }
-        assert tfjob.cluster("ps-1") == {"worker": {}, "ps": [ps[1]]}
 
 
 class TestMxnet:

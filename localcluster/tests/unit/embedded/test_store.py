@@ -39,16 +39,6 @@ def values(found: list[Stored]) -> dict[tuple[str, str], int]:
     return {each.name: each.body["value"] for each in found}
 
 
-@given(STEPS)
-def test_every_past_version_can_be_shown(steps: list[tuple[str, str, str]]) -> None:
-    store = Store()
-    for version, objects in play(store, steps):
-        assert values(store.at("things", version)) == objects
-        assert values(store.at("things", version, "x")) == {
-            key: v for key, v in objects.items() if key[0] == "x"
-        }
-
-
 @given(STEPS, st.integers(0, 30))
 def test_the_changes_since_a_version_lead_from_there_to_now(
     steps: list[tuple[str, str, str]], start: int

@@ -21,7 +21,7 @@ from localcluster.embedded.apiserver.errors import (
 )
 from localcluster.embedded.apiserver.journal import JournalError
 from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json
-from localcluster.embedded.apiserver.lists import encoded_list, page, parse_list
+from localcluster.embedded.apiserver.lists import encoded_list, listed
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
 from localcluster.embedded.apiserver.objects import Objects, check_identity, check_replaces
 from localcluster.embedded.apiserver.patches import json_patch, merge_patch, strategic_merge
@@ -121,11 +121,11 @@ def _list(objects: Objects, target: Target, request: Request) -> Outcome:
     selection = parse_selection(resource, request.query, target.namespace)
     if flag(request.query, "watch"):
         return WatchRequest(resource, selection, parse_watch(request.query))
-    body = page(objects.store, resource, selection, parse_list(request.query))
+    body = listed(objects.store, resource, selection, request.query)
     if ACCEPTED not in request.accept:
         return Response(200, body)
-    listed = msgspec.json.decode(body)
-    return respond(table(resource, listed["items"], listed["metadata"], objects.clock()))
+    found = msgspec.json.decode(body)
+    return respond(table(resource, found["items"], found["metadata"], objects.clock()))
 
 
 def _get(objects: Objects, target: Target, request: Request) -> Response:

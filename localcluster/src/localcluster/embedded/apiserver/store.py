@@ -2,7 +2,6 @@
 
     put, remove      give the next version to a change and append it to the log of its kind
     since(version)   the changes after a version, or `Expired` where the log does not reach back
-    at(version)      the objects as they were, found by undoing the changes since
     compact()        drops the log: only later changes can be watched
 
 Objects are encoded once, when they are stored; lists and watches share these bytes."""
@@ -145,16 +144,6 @@ class Store:
         log = self._logs.get(kind, [])
         return log[bisect_right(log, version, key=_version_of) :]
 
-    def at(self, kind: str, version: int, namespace: str = "") -> list[Stored]:
-        """Return the objects of a kind as they were at a version, by name. Raises Expired."""
-        objects = dict(self._objects.get(kind, {}))
-        for change in reversed(self.since(kind, version)):
-            if change.before is None:
-                objects.pop(change.name, None)
-            else:
-                objects[change.name] = change.before
-        return _ordered(objects, namespace)
-
     def compact(self) -> None:
         """Drop every change so far; the objects stay."""
         self._compacted = self.version
@@ -202,6 +191,6 @@ def _version_of(change: Change) -> int:
 
 
 def _ordered(objects: dict[Name, Stored], namespace: str) -> list[Stored]:
-    # Sorted by their keys in etcd, which is how the pages of a list are counted.
+    # In the order of their keys in etcd.
     names = sorted(objects, key="/".join)
     return [objects[name] for name in names if not namespace or name[0] == namespace]

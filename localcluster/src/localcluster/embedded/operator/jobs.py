@@ -80,16 +80,6 @@ class Job:
         policy: Json = self.body["spec"].get("runPolicy") or {}
         return policy
 
-    @property
-    def dynamic_workers(self) -> bool:
-        """Whether its workers may come and go."""
-        return bool(self.body["spec"].get("enableDynamicWorker"))
-
-    @property
-    def all_workers_must_succeed(self) -> bool:
-        """Whether worker 0 alone does not complete it."""
-        return bool(self.body["spec"].get("successPolicy") == "AllWorkers")
-
     def has_chief(self) -> bool:
         """Whether a chief or master decides its outcome."""
         return "Chief" in self.roles or "Master" in self.roles

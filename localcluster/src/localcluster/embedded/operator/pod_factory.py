@@ -33,7 +33,7 @@ def make_pod(job: Job, role: Role, index: int) -> Json:
     labels = {**(metadata.get("labels") or {}), **selecting_labels(job, role, index)}
     if _is_master(job, role, index):
         labels[f"{LABELS}/job-role"] = "master"
-    spec["restartPolicy"] = "Never" if role.restart_policy == "ExitCode" else role.restart_policy
+    spec["restartPolicy"] = role.restart_policy
     variables = _tensorflow(job, role, index) if job.kind is TFJOB else _mxnet(job, role, index)
     for container in spec["containers"]:
         if variables and (
@@ -132,22 +132,12 @@ def _tensorflow(job: Job, role: Role, index: int) -> list[Json]:
     }
     task = {"type": role.label, "index": index}
     config: Json = {"cluster": cluster, "task": task, "environment": "cloud"}
-    if job.dynamic_workers:
-        config = {"cluster": _sparse(cluster, role, index), "task": task}
     return [{"name": "TF_CONFIG", "value": _compact(config)}]
 
 
 def _addresses(job: Job, role: Role) -> list[str]:
     domain, port = f"{job.namespace}.svc", _port(job, role)
     return [f"{child_name(job, role, index)}.{domain}:{port}" for index in range(role.replicas)]
-
-
-def _sparse(cluster: dict[str, list[str]], role: Role, index: int) -> Json:
-    """With dynamic workers, a worker knows itself and every PS, a PS itself alone, any other role
-    nobody."""
-    if role.name == "Worker":
-        return {"worker": {str(index): cluster["worker"][index]}, "ps": cluster.get("ps")}
-    return {"worker": {}, "ps": [cluster["ps"][index]] if role.name == "PS" else []}
 
 
 # --- MXNet

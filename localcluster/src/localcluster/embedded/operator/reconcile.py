@@ -1,13 +1,12 @@
 """Reconciles one job as the training operator v1.7 does: what to create, delete and write.
 
-A job that has ended is cleaned up; a suspended one is emptied before any other rule is asked; then
-the limits; then each role's slots are filled, its pods counted, and the counts judged. Pods that
-are being deleted while they run count as failed: the reason why a running job must never be edited.
+A job that has ended is cleaned up; a suspended one is emptied. Of any other, each role's slots are
+filled, its pods counted, and the conditions derived from the counts. Pods that are deleted while
+they run count as failed: the reason why a running job must never be edited.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TypeAlias
 
 from localcluster.embedded.operator.jobs import Job, Json, Role
@@ -15,14 +14,13 @@ from localcluster.embedded.operator.pod_factory import LABELS, child_name, make_
 from localcluster.embedded.operator.status_rules import (
     conditions_of,
     counted_as,
-    exit_code,
     find,
     is_finished,
     is_true,
     with_condition,
 )
 
-_RESTARTED = ("OnFailure", "Always", "ExitCode")
+_RESTARTED = ("OnFailure", "Always")
 _OVERWRITTEN = (
     "Restart policy in pod template will be overwritten by restart policy in replica spec"
 )
@@ -115,9 +113,8 @@ def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str
         _suspend(run)
     else:
         _resume(run)
-        if not _is_past_limits(run):
-            _fill(run)
-            _update_conditions(run)
+        _fill(run)
+        _update_conditions(run)
     if run.status != stored:
         run.actions.append(WriteStatus({"replicaStatuses": {}, **run.status}))
     return run.actions
@@ -185,61 +182,6 @@ def _delete(run: _Reconciliation, pods: Iterable[Json]) -> None:
             run.actions.append(DeleteService(name))
 
 
-# --- limits
-
-
-def _is_past_limits(run: _Reconciliation) -> bool:
-    """Whether the job has failed by a limit of its run policy; then that is planned."""
-    said = ""
-    if _is_past_backoff(run):
-        said = "it has reached the specified backoff limit"
-    elif _is_past_deadline(run):
-        said = "it was active longer than specified deadline"
-    if not said:
-        return False
-    message = f"Job {run.job.name} has failed because {said}"
-    run.status = {"completionTime": run.now, **run.status}
-    _delete(run, run.pods)
-    run.emit("Failed", message)
-    run.set("Failed", message)
-    return True
-
-
-def _is_past_backoff(run: _Reconciliation) -> bool:
-    limit = run.job.policy.get("backoffLimit")
-    if limit is None:
-        return False
-    counted = [role for role in run.job.roles.values() if role.restart_policy in _RESTARTED]
-    restarts = sum(
-        _restarts(pod)
-        for role in counted
-        for pod in _of(role, run.pods)
-        if _phase(pod) == "Running"
-    )
-    return bool(restarts >= max(1, limit)) or (limit == 0 and _failed_anew(run))
-
-
-def _failed_anew(run: _Reconciliation) -> bool:
-    # The operator counts tries in a queue that always answers 0, so that this rule speaks only
-    # where the limit is 0.
-    known = sum(
-        each.get("failed", 0) for each in (run.status.get("replicaStatuses") or {}).values()
-    )
-    failed = sum(_phase(pod) == "Failed" for pod in run.pods)
-    active = sum(
-        _phase(pod) not in ("Succeeded", "Failed") and not _terminating(pod) for pod in run.pods
-    )
-    return failed > known and active != sum(role.replicas for role in run.job.roles.values())
-
-
-def _is_past_deadline(run: _Reconciliation) -> bool:
-    limit, started = run.job.policy.get("activeDeadlineSeconds"), run.status.get("startTime")
-    if limit is None or started is None:
-        return False
-    active = datetime.fromisoformat(run.now) - datetime.fromisoformat(started)
-    return active.total_seconds() >= int(limit)
-
-
 # --- pods and services
 
 
@@ -270,7 +212,7 @@ def _fill_pods(run: _Reconciliation, role: Role) -> None:
 
 
 def _check_pod(run: _Reconciliation, role: Role, index: int, pod: Json) -> None:
-    retried = _phase(pod) == "Failed" and _is_retried(role, exit_code(run.job, pod))
+    retried = _phase(pod) == "Failed" and role.restart_policy in _RESTARTED
     if (index >= role.replicas or retried) and not _terminating(pod):
         run.actions.append(DeletePod(pod["metadata"]["name"], pod["metadata"]["uid"]))
     if retried:
@@ -278,13 +220,6 @@ def _check_pod(run: _Reconciliation, role: Role, index: int, pod: Json) -> None:
         if not is_true(run.status, "Restarting"):
             run.emit("Restarting", message, "Warning")
         run.set("Restarting", message)
-
-
-def _is_retried(role: Role, exit_code: int | None) -> bool:
-    if role.restart_policy == "ExitCode":
-        # Without an exit code the operator goes by a number of its own, which is large.
-        return exit_code is None or exit_code >= 128
-    return role.restart_policy in ("OnFailure", "Always")
 
 
 def _fill_services(run: _Reconciliation, role: Role) -> None:
@@ -320,15 +255,6 @@ def _phase(pod: Json) -> str:
 
 def _terminating(each: Json) -> bool:
     return each["metadata"].get("deletionTimestamp") is not None
-
-
-def _restarts(pod: Json) -> int:
-    status = pod.get("status") or {}
-    states = [
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-    ]
-    return sum(state.get("restartCount", 0) for state in states)
 
 
 # --- conditions

@@ -68,7 +68,7 @@ def _of_tfjob(
             continue
         if restarting is not None:
             yield NewCondition("Restarting", restarting)
-        elif not (job.dynamic_workers and role.name == "Worker"):
+        else:
             yield NewCondition(
                 "Failed",
                 f"{named} has failed because {failed} {role.name} replica(s) failed.",
@@ -86,7 +86,7 @@ def _tfjob_role(job: Job, role: Role, count: Json, pods: Sequence[Json]) -> Iter
         if role.name in ("Chief", "Master"):
             yield from [running] * runs + [succeeded] * done
     elif role.name == "Worker":
-        if done or (_worker_0_is_done(job, pods) and not job.all_workers_must_succeed):
+        if done or _worker_0_is_done(job, pods):
             yield succeeded
         elif runs:
             yield running
@@ -112,10 +112,7 @@ def _of_mxjob(job: Job, counts: Mapping[str, Json]) -> Iterator[NewCondition]:
                 )
                 return
         failed = count.get("failed", 0)
-        if failed and role.restart_policy == "ExitCode":
-            why = f"mxjob {job.name} is restarting because {failed} {role.name} replica(s) failed."
-            yield NewCondition("Restarting", why, "Warning")
-        elif failed:
+        if failed:
             yield NewCondition(
                 "Failed",
                 f"mxjob {job.name} is failed because {failed} {role.name} replica(s) failed.",
