@@ -79,44 +79,6 @@ class TestQuestions:
         assert scene.wait_bound("p") == nodes[1]
         assert [call.verb for call in extender.calls] == ["filter"]
 
-    def test_whole_nodes_are_sent_to_an_extender_without_a_cache(
-        self, scene: Scene, extender: Extender, scheduling: Scheduling
-    ) -> None:
-        def by_label(body: Json) -> Answer:
-            kept = [
-                node
-                for node in body["Nodes"]["items"]
-                if node["metadata"]["labels"].get("zone") == "b"
-            ]
-            return {"Nodes": {"metadata": {}, "items": kept}, "NodeNames": None}
-
-        scene.node(labels={"zone": "a"})
-        wanted = scene.node(labels={"zone": "b"})
-        extender.filter = by_label
-        with scheduling(urlPrefix=extender.url, **{**STANDARD, "nodeCacheCapable": False}) as name:
-            scene.pod("p", schedulerName=name)
-            assert scene.wait_bound("p") == wanted
-        body = extender.calls[0].body
-        assert (body["NodeNames"], body["Nodes"]["metadata"]) == (None, {})
-        assert {"metadata", "spec", "status"} <= set(body["Nodes"]["items"][0])
-        assert body["Nodes"]["items"][0]["status"]["allocatable"]["cpu"] == "4"
-
-    def test_an_extender_of_some_resources_is_asked_about_pods_that_want_them(
-        self, scene: Scene, extender: Extender, scheduling: Scheduling
-    ) -> None:
-        name = scene.node()
-        more = {"capacity": {"test.io/mark": "5"}, "allocatable": {"test.io/mark": "5"}}
-        scene.api.core.patch_node_status(name, {"status": more})
-        managed = [{"name": "test.io/mark", "ignoredByScheduler": False}]
-        with scheduling(urlPrefix=extender.url, managedResources=managed, **STANDARD) as scheduler:
-            scene.pod("plain", schedulerName=scheduler)
-            scene.pod(
-                "marked", schedulerName=scheduler, resources={"limits": {"test.io/mark": "1"}}
-            )
-            scene.wait_bound("plain")
-            scene.wait_bound("marked")
-        assert {call.pod for call in extender.calls} == {"marked"}
-
 
 class TestScores:
     def test_one_step_of_the_extenders_score_outweighs_the_schedulers_own(

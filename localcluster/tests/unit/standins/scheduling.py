@@ -45,7 +45,6 @@ class FakeExtender:
     keeps: Sequence[str] | None = ()
     scores: Mapping[str, int] | None = None
     ignorable: bool = False
-    interested: bool = True
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
 
     @property
@@ -55,9 +54,6 @@ class FakeExtender:
     @configuration.setter
     def configuration(self, _: ExtenderConfiguration) -> None:
         raise AssertionError
-
-    def is_interested(self, pod: Json) -> bool:
-        return self.interested
 
     def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
         self.asked.append(("filter", sorted(nodes)))

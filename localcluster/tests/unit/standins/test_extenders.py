@@ -19,15 +19,14 @@ from localcluster.embedded.scheduler.extenders import (
 )
 
 WIRE = Path(__file__).resolve().parents[4] / "tests" / "data" / "wire"
-NAMES_ONLY = ExtenderConfiguration("http://x", filter_verb="filter", names_only=True)
-WHOLE = ExtenderConfiguration("http://x", filter_verb="filter")
+EXTENDER = ExtenderConfiguration("http://x", filter_verb="filter")
 
 
 def recorded() -> list[Path]:
     return [
         path
         for path in sorted(WIRE.glob("*.request.json"))
-        if "NodeNames" in json.loads(path.read_text())
+        if json.loads(path.read_text()).get("NodeNames")
     ]
 
 
@@ -36,44 +35,29 @@ def test_the_question_is_the_one_that_was_recorded(path: Path) -> None:
     sent = json.loads(path.read_text())
     stored = {**sent["Pod"], "kind": "Pod", "apiVersion": "v1"}
     stored["metadata"] = {**stored["metadata"], "managedFields": [{"manager": "somebody"}]}
-    whole = (sent["Nodes"] or {}).get("items") or ()
-    nodes = {node["metadata"]["name"]: {**node, "kind": "Node"} for node in whole}
-    nodes = nodes or {name: {} for name in sent["NodeNames"]}
     pod = raw_objects("", "v1", "pods", "Pod").decode(json.dumps(stored).encode()).body
-    assert ask(pod, nodes, names_only=sent["Nodes"] is None) == sent
+    assert ask(pod, {name: {} for name in sent["NodeNames"]}) == sent
 
 
 OFFERED: dict[str, Any] = {"a": {}, "b": {}}
 
 
 @pytest.mark.parametrize(
-    ("answer", "configuration", "expected"),
+    ("answer", "expected"),
     [
-        pytest.param({"NodeNames": ["b"]}, NAMES_ONLY, Filtered(("b",)), id="names"),
-        pytest.param({"nodenames": ["b"]}, NAMES_ONLY, Filtered(("b",)), id="in any case"),
-        pytest.param({}, NAMES_ONLY, Filtered(()), id="nothing"),
-        pytest.param({"NodeNames": None}, NAMES_ONLY, Filtered(()), id="null"),
-        pytest.param(
-            {"Nodes": {"items": [{"metadata": {"name": "a"}}]}},
-            WHOLE,
-            Filtered(("a",)),
-            id="whole nodes",
-        ),
-        pytest.param(
-            {"NodeNames": ["a"]}, WHOLE, Filtered(()), id="names where whole nodes were sent"
-        ),
+        pytest.param({"NodeNames": ["b"]}, Filtered(("b",)), id="names"),
+        pytest.param({"nodenames": ["b"]}, Filtered(("b",)), id="in any case"),
+        pytest.param({}, Filtered(()), id="nothing"),
+        pytest.param({"NodeNames": None}, Filtered(()), id="null"),
         pytest.param(
             {"NodeNames": [], "FailedNodes": {"a": "x"}, "FailedAndUnresolvableNodes": {"b": "y"}},
-            NAMES_ONLY,
             Filtered((), {"a": "x"}, {"b": "y"}),
             id="reasons",
         ),
     ],
 )
-def test_filters_answer_is_read(
-    answer: Any, configuration: ExtenderConfiguration, expected: Filtered
-) -> None:
-    assert read_filtered(answer, OFFERED, configuration) == expected
+def test_filters_answer_is_read(answer: Any, expected: Filtered) -> None:
+    assert read_filtered(answer, OFFERED, EXTENDER) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,7 +74,7 @@ def test_filters_answer_is_read(
 )
 def test_an_answer_that_cannot_be_used_says_why(answer: Any, why: str) -> None:
     with pytest.raises(ExtenderFailed, match=why):
-        read_filtered(answer, OFFERED, NAMES_ONLY)
+        read_filtered(answer, OFFERED, EXTENDER)
 
 
 def test_scores_are_weighed_against_the_schedulers_own() -> None:
@@ -103,23 +87,6 @@ def test_scores_are_weighed_against_the_schedulers_own() -> None:
 def test_scores_of_another_form_are_refused(answer: Any) -> None:
     with pytest.raises(ExtenderFailed):
         read_scores(answer, 1)
-
-
-@pytest.mark.parametrize(
-    ("resources", "interested"),
-    [
-        pytest.param({"requests": {"test.io/mark": "1"}}, True, id="requested"),
-        pytest.param({"limits": {"test.io/mark": "1"}}, True, id="limited"),
-        pytest.param({"requests": {"cpu": "1"}}, False, id="not at all"),
-    ],
-)
-def test_managed_resources_decide_about_whom_it_is_asked(resources: Any, interested: bool) -> None:
-    extender = HttpExtender(
-        ExtenderConfiguration("http://x", managed_resources=frozenset({"test.io/mark"}))
-    )
-    for field in ("containers", "initContainers"):
-        pod = {"spec": {"containers": [], field: [{"resources": resources}]}}
-        assert extender.is_interested(pod) is interested
 
 
 def test_an_extender_that_does_not_filter_keeps_every_node() -> None:

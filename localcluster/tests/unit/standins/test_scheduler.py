@@ -92,11 +92,6 @@ class TestAttempt:
         assert outcome.by_extender
         assert second.asked == []
 
-    def test_one_that_is_not_interested_is_not_asked(self) -> None:
-        extender = FakeExtender(None, interested=False)
-        assert attempt(pod("p"), snapshot(node("a")), tools(extender)) == Placed("a")
-        assert extender.asked == []
-
     def test_the_highest_sum_of_scores_wins(self) -> None:
         extender = FakeExtender(["a", "b", "c"], {"b": 1210, "c": 12100, "stranger": 10**9})
         assert attempt(

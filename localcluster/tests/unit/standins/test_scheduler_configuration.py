@@ -28,7 +28,6 @@ class TestConfiguration:
             "prioritize",
             121,
             5.0,
-            True,
             advisory,
         )
         assert read == Configuration(
@@ -56,7 +55,9 @@ class TestConfiguration:
                     {
                         "apiVersion": "kubescheduler.config.k8s.io/v1",
                         "kind": "KubeSchedulerConfiguration",
-                        "extenders": [{"urlPrefix": "http://x", "prioritizeVerb": "p"}],
+                        "extenders": [
+                            {"urlPrefix": "x", "prioritizeVerb": "p", "nodeCacheCapable": True}
+                        ],
                     }
                 ),
                 "must have a positive weight",
@@ -70,7 +71,7 @@ class TestConfiguration:
                         "extenders": [{"urlPrefix": "http://x", "bindVerb": "b"}],
                     }
                 ),
-                "names a bindVerb",
+                "names bindVerb",
                 id="what is not called here",
             ),
         ],

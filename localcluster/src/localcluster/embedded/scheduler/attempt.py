@@ -26,10 +26,6 @@ class Extender(Protocol):
 
     configuration: ExtenderConfiguration
 
-    def is_interested(self, pod: Json) -> bool:
-        """Whether it is asked about a pod at all."""
-        ...
-
     def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
         """Which of the nodes the pod may go to. Raises ExtenderFailed."""
         ...
@@ -123,7 +119,7 @@ def _survivors(pod: Json, nodes: Mapping[str, NodeState], tools: Tools) -> _Surv
     fitting = {name: state for name, state in nodes.items() if name not in refusals}
     kept: Mapping[str, NodeState] = fitting
     for extender in tools.extenders:
-        if kept and extender.is_interested(pod):
+        if kept:
             kept = _after_extender(extender, pod, kept, refusals)
     return _Survivors(kept, refusals, len(kept) != len(fitting))
 
@@ -145,10 +141,9 @@ def _after_extender(
 def _best(pod: Json, nodes: Mapping[str, NodeState], tools: Tools) -> str:
     scores = {name: score(pod, state, tools.requests) for name, state in nodes.items()}
     for extender in tools.extenders:
-        if extender.is_interested(pod):
-            for name, added in _extra(extender, pod, nodes).items():
-                if name in scores:
-                    scores[name] += added
+        for name, added in _extra(extender, pod, nodes).items():
+            if name in scores:
+                scores[name] += added
     best = max(scores.values())
     return tools.random.choice([name for name, reached in scores.items() if reached == best])
 

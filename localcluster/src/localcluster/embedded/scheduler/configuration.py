@@ -29,9 +29,7 @@ class ExtenderConfiguration:
     prioritize_verb: str = ""
     weight: int = 0
     timeout_seconds: float = 5.0
-    names_only: bool = False
     ignorable: bool = False
-    managed_resources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,11 @@ def read_configuration(text: str) -> Configuration:
 
 
 def _extender(body: Json) -> ExtenderConfiguration:
-    unknown = [verb for verb in ("bindVerb", "preemptVerb") if body.get(verb)]
+    unknown = [key for key in ("bindVerb", "preemptVerb", "managedResources") if body.get(key)]
     if unknown:
-        raise BadConfiguration(f"an extender names a {unknown[0]}, which is not called here")
+        raise BadConfiguration(f"an extender names {unknown[0]}, which is not supported here")
+    if not body.get("nodeCacheCapable"):
+        raise BadConfiguration("an extender without nodeCacheCapable: true is not supported here")
     weight = body.get("weight", 0)
     if body.get("prioritizeVerb") and weight <= 0:
         raise BadConfiguration(
@@ -92,9 +92,7 @@ def _extender(body: Json) -> ExtenderConfiguration:
         prioritize_verb=body.get("prioritizeVerb", ""),
         weight=weight,
         timeout_seconds=_seconds(body.get("httpTimeout")) or 5.0,
-        names_only=body.get("nodeCacheCapable", False),
         ignorable=body.get("ignorable", False),
-        managed_resources=frozenset(each["name"] for each in body.get("managedResources") or ()),
     )
 
 

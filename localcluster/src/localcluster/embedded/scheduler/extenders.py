@@ -4,7 +4,7 @@ Keys are Go's field names. Only 200 is success; an answer without a list of node
 node; a node that was not offered spoils the whole answer."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -36,35 +36,19 @@ class HttpExtender:
         self.configuration = configuration
         self._pool = urllib3.PoolManager(retries=False, timeout=configuration.timeout_seconds)
 
-    def is_interested(self, pod: Json) -> bool:
-        """Whether the pod asks for a resource that the extender manages; one that names none
-        manages all pods."""
-        managed = self.configuration.managed_resources
-        return not managed or bool(managed & set(_resources(pod)))
-
     def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
-        """Ask which of the nodes the pod may go to.
-
-        Raises:
-            ExtenderFailed: no usable answer."""
+        """Ask which of the nodes the pod may go to. Raises ExtenderFailed."""
         if not self.configuration.filter_verb:
             return Filtered(tuple(nodes))
-        question = ask(pod, nodes, names_only=self.configuration.names_only)
-        return read_filtered(
-            self._post(self.configuration.filter_verb, question), nodes, self.configuration
-        )
+        answer = self._post(self.configuration.filter_verb, ask(pod, nodes))
+        return read_filtered(answer, nodes, self.configuration)
 
     def prioritize(self, pod: Json, nodes: Mapping[str, Json]) -> dict[str, int]:
-        """Ask for scores; they are added to the scheduler's own, which end at 100 each.
-
-        Raises:
-            ExtenderFailed: no usable answer."""
+        """Ask for scores to add to the scheduler's own (0 to 100). Raises ExtenderFailed."""
         if not self.configuration.prioritize_verb:
             return {}
-        question = ask(pod, nodes, names_only=self.configuration.names_only)
-        return read_scores(
-            self._post(self.configuration.prioritize_verb, question), self.configuration.weight
-        )
+        answer = self._post(self.configuration.prioritize_verb, ask(pod, nodes))
+        return read_scores(answer, self.configuration.weight)
 
     def _post(self, verb: str, body: Json) -> Any:
         url = f"{self.configuration.url}/{verb}"
@@ -76,9 +60,7 @@ class HttpExtender:
         text = json.dumps(body, separators=(",", ":")).encode()
         try:
             answer = self._pool.request("POST", url, body=text, headers=headers)
-        except (
-            urllib3.exceptions.NewConnectionError
-        ) as error:  # which the library counts among the time-outs
+        except urllib3.exceptions.NewConnectionError as error:  # a TimeoutError to the library
             raise ExtenderFailed(f'Post "{url}": {_refused(url, error)}') from error
         except urllib3.exceptions.TimeoutError as error:
             why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
@@ -93,16 +75,10 @@ class HttpExtender:
             raise ExtenderFailed(f"the answer of {url} is no JSON: {error}") from error
 
 
-def ask(pod: Json, nodes: Mapping[str, Json], *, names_only: bool) -> Json:
-    """The body of filter and prioritize; the form of nodes that is not used is null."""
+def ask(pod: Json, nodes: Mapping[str, Json]) -> Json:
+    """The body of filter and prioritize for an extender that has a cache of nodes."""
     shown = {key: pod[key] for key in ("metadata", "spec", "status")}
-    if names_only:
-        return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
-    items = [
-        {key: node[key] for key in ("metadata", "spec", "status") if key in node}
-        for node in nodes.values()
-    ]
-    return {"Pod": shown, "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+    return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
 
 
 def read_filtered(
@@ -115,13 +91,11 @@ def read_filtered(
     read = _keyed(answer)
     if read.get("error"):
         raise ExtenderFailed(str(read["error"]))
-    names = read.get("nodenames") if configuration.names_only else None
-    if names is None:
-        names = [node["metadata"]["name"] for node in (read.get("nodes") or {}).get("items") or ()]
-    elif any(name not in nodes for name in names):
-        stranger = next(name for name in names if name not in nodes)
-        said = f'extender "{configuration.url}" claims a filtered node "{stranger}"'
-        raise ExtenderFailed(f"{said} which is not found in the input node list")
+    names = read.get("nodenames") or ()
+    for name in names:
+        if name not in nodes:
+            why = f'extender "{configuration.url}" claims a filtered node "{name}"'
+            raise ExtenderFailed(f"{why} which is not found in the input node list")
     return Filtered(
         tuple(names), read.get("failednodes") or {}, read.get("failedandunresolvablenodes") or {}
     )
@@ -152,13 +126,3 @@ def _keyed(answer: Any) -> Json:
     if not isinstance(answer, dict):
         raise ExtenderFailed("the answer is no object")
     return {key.lower(): value for key, value in answer.items()}
-
-
-def _resources(pod: Json) -> Iterable[str]:
-    for container in (
-        *pod["spec"].get("containers", ()),
-        *(pod["spec"].get("initContainers") or ()),
-    ):
-        resources = container.get("resources") or {}
-        for part in ("requests", "limits"):
-            yield from resources.get(part) or ()
