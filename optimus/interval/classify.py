@@ -178,6 +178,13 @@ class Classified:
         """Forecast remaining seconds at these counts."""
         return self.candidate.forecast.at(counts) if self.candidate else None
 
+    def saving(self, counts: Counts) -> float:
+        """Forecast seconds that these counts save; 0 without a forecast."""
+        if counts == self.job.counts:
+            return 0.0
+        now, after = self.seconds(self.job.counts), self.seconds(counts)
+        return 0.0 if now is None or after is None or now == after else now - after
+
     def why_excluded(self, counts: Counts) -> str | None:
         """Why the job may not go to these counts: its pods found no place there."""
         if not self.placement_failures or counts == self.job.counts:

@@ -3,14 +3,20 @@
 1. Classify every job: fixed, suspended, waiting, or resizable with a forecast.
 2. Share: in each pool of nodes that the same jobs may go to, fixed jobs and the minimum of waiting
    jobs come off the room; the policy allocates the rest.
-3. Fit the allocation on the nodes, jobs whose counts do not change keeping their pods, and
-4. settle for what is worth its restarts.
+3. Fit the allocation on the nodes, jobs whose counts do not change keeping their pods. What does
+   not fit is trimmed task by task: the policy knows the sum of the room, only a try on the nodes
+   tells what its pieces hold.
+4. Settle for what is worth its restarts. A shrink waits until another job takes the room: a restart
+   for room that stays idle is a loss. For a waiting job others always shrink, for a growing one
+   only where the growth saves more than all restarts and slower jobs cost.
 5. Jobs without pods share out the pieces of room that are left.
 6. Jobs whose profiling is over without a forecast return to their user's counts.
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -26,10 +32,8 @@ from optimus.interval.classify import (
     classify,
 )
 from optimus.interval.profiling import decide_after_profiling
-from optimus.interval.settle import Settlement, most_to_gain_first, placed_reason
-from optimus.interval.share import Share, in_queue_order, pools_of, share_pool
-from optimus.interval.starting import StartingJobs
-from optimus.jobs import Job
+from optimus.interval.share import StartingJobs, in_queue_order, pools_of, share_pool
+from optimus.jobs import Counts, Job
 from optimus.models.forecast import ForecastFn, forecast_job
 from optimus.placement.gang import PlacementRule
 from optimus.progress.types import NOTHING, TrainingProgress
@@ -37,16 +41,12 @@ from optimus.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalPlan:
-    """All decisions of one interval, what frees room before what takes it.
+class IntervalInput:
+    """What an interval is planned on; progress and history by job UID, none without an entry."""
 
-    ``at`` is the snapshot's instant; ``capacity_plan`` shows where the jobs were placed on trial.
-    """
-
-    interval_id: str
-    at: float
-    decisions: tuple[Decision, ...]
-    capacity_plan: CapacityPlan = field(repr=False, compare=False)
+    snapshot: ClusterSnapshot
+    progress: Mapping[str, TrainingProgress] = field(default_factory=lambda: MappingProxyType({}))
+    history: Mapping[str, JobHistory] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,16 @@ class Strategies:
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalInput:
-    """What an interval is planned on; progress and history by job UID, none without an entry."""
+class IntervalPlan:
+    """All decisions of one interval, what frees room before what takes it.
 
-    snapshot: ClusterSnapshot
-    progress: Mapping[str, TrainingProgress] = field(default_factory=lambda: MappingProxyType({}))
-    history: Mapping[str, JobHistory] = field(default_factory=lambda: MappingProxyType({}))
+    ``at`` is the snapshot's instant; ``capacity_plan`` shows where the jobs were placed on trial.
+    """
+
+    interval_id: str
+    at: float
+    decisions: tuple[Decision, ...]
+    capacity_plan: CapacityPlan = field(repr=False, compare=False)
 
 
 _ORDER = {action: number for number, action in enumerate(Action)}
@@ -76,31 +80,27 @@ _ORDER = {action: number for number, action in enumerate(Action)}
 
 
 def plan_interval(
-    interval_id: str, given: IntervalInput, strategies: Strategies, config: IntervalConfig
+    interval_id: str, inputs: IntervalInput, strategies: Strategies, config: IntervalConfig
 ) -> IntervalPlan:
     """Counts for every job that asks for management; nothing is changed anywhere."""
-    at, policy = given.snapshot.at, strategies.policy
-    plan = CapacityPlan.of(given.snapshot, strategies.placement)
+    at, policy = inputs.snapshot.at, strategies.policy
+    plan = CapacityPlan.of(inputs.snapshot, strategies.placement)
     # 1. Classify
-    views = _views(given, strategies, config, plan)
+    views = _views(inputs, strategies, config, plan)
     jobs = [classify(view) for view in views]
     _charge_fixed(jobs, plan)
     # 2. Share
     shares = [share_pool(pool, plan, config, at) for pool in pools_of(jobs, plan.nodes)]
     allocations = [policy.allocate(share.problem) for share in shares]
-    allocation = _joined(allocations)
     # 3. and 4. Fit and settle, waiting jobs first
-    settlement = Settlement(plan, config, allocation.counts, allocation.reasons)
-    settlement.find_donors(jobs)
+    settlement = Settlement.of(plan, config, allocations, jobs)
     starting = [StartingJobs(share, plan, config.max_attempts) for share in shares]
-    for share, each, allocated in zip(shares, starting, allocations, strict=True):
-        _settle_waiting(share, each, allocated, settlement, at)
-    for job in most_to_gain_first(jobs, allocation.counts):
-        if job.job.uid not in settlement.counts:
-            settlement.place(job) if job.forced else settlement.resize(job)
+    for each, allocated in zip(starting, allocations, strict=True):
+        _settle_waiting(each, allocated, settlement, at)
+    settlement.resize_running(jobs)
     # 5. The pieces that are left
-    for share, each in zip(shares, starting, strict=True):
-        _share_remainder(share, each, settlement, strategies)
+    for each in starting:
+        _share_remainder(each, settlement, strategies)
     # 6. After profiling
     decisions = [
         (view, _decision(job, settlement))
@@ -109,28 +109,32 @@ def plan_interval(
     ]
     # A return keeps the position of the decision that it replaces.
     decisions.sort(key=lambda each: (_ORDER[each[1].action], each[1].uid))
-    decided = [decide_after_profiling(*each) for each in decisions]
-    return IntervalPlan(interval_id, at, tuple(decided), plan)
+    decided = tuple(decide_after_profiling(*each) for each in decisions)
+    return IntervalPlan(interval_id, at, decided, plan)
 
 
 def _views(
-    given: IntervalInput, strategies: Strategies, config: IntervalConfig, plan: CapacityPlan
+    inputs: IntervalInput, strategies: Strategies, config: IntervalConfig, plan: CapacityPlan
 ) -> list[JobView]:
     """All that is known of every job; one with some pods bound takes room for the rest."""
-
-    def view(job: Job) -> JobView:
-        progress = given.progress.get(job.uid, NOTHING)
-        history = given.history.get(job.uid, NO_HISTORY)
-        forecast = strategies.forecast(job, progress)
-        is_placed, at = plan.is_placed(job.uid), given.snapshot.at
-        return JobView(
-            job, is_placed, forecast, history, progress, config, at, job.uid in incomplete
-        )
-
-    jobs = sorted(given.snapshot.jobs, key=lambda job: job.uid)
+    jobs = sorted(inputs.snapshot.jobs, key=lambda job: job.uid)
     incomplete = {
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
     }
+
+    def view(job: Job) -> JobView:
+        progress = inputs.progress.get(job.uid, NOTHING)
+        return JobView(
+            job,
+            plan.is_placed(job.uid),
+            strategies.forecast(job, progress),
+            inputs.history.get(job.uid, NO_HISTORY),
+            progress,
+            config,
+            inputs.snapshot.at,
+            job.uid in incomplete,
+        )
+
     return [view(job) for job in jobs]
 
 
@@ -145,17 +149,10 @@ def _charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
             plan.release(each.job.uid)
 
 
-def _joined(allocations: Sequence[Allocation]) -> Allocation:
-    if len(allocations) == 1:
-        return allocations[0]
-    counts = {uid: counts for each in allocations for uid, counts in each.counts.items()}
-    reasons = {uid: reason for each in allocations for uid, reason in each.reasons.items()}
-    return Allocation(counts, reasons)
-
-
 def _settle_waiting(
-    share: Share, starting: StartingJobs, allocation: Allocation, settlement: Settlement, at: float
+    starting: StartingJobs, allocation: Allocation, settlement: "Settlement", at: float
 ) -> None:
+    share = starting.share
     for job in share.placed:
         settlement.decide(job, job.counts, f"there is room for its {job.counts}")
     for job, refusal in share.rejected:
@@ -169,7 +166,7 @@ def _settle_waiting(
         if counts is None:
             unplaced.append(job)
         else:
-            settlement.decide(job, counts, placed_reason(job, counts))
+            settlement.decide(job, counts, _placed_reason(job, counts))
     for job in in_queue_order(unplaced, share.problem.capacity, settlement.config, at):
         settlement.place(job)
         starting.join(job.job.uid)
@@ -179,7 +176,7 @@ def _settle_waiting(
 
 
 def _share_remainder(
-    share: Share, starting: StartingJobs, settlement: Settlement, strategies: Strategies
+    starting: StartingJobs, settlement: "Settlement", strategies: Strategies
 ) -> None:
     """Hand out what whole jobs left over; comes last, as no room can be reclaimed after it."""
     if not starting.counts:
@@ -188,14 +185,14 @@ def _share_remainder(
     for _ in range(settlement.config.remainder_rounds):
         if not starting.share_remainder(policy):
             break
-    for job in share.starting:
+    for job in starting.share.starting:
         counts = starting.counts.get(job.job.uid)
         if counts is not None and counts != settlement.counts[job.job.uid]:
             settlement.counts[job.job.uid] = counts
-            settlement.reasons[job.job.uid] = placed_reason(job, counts)
+            settlement.reasons[job.job.uid] = _placed_reason(job, counts)
 
 
-def _decision(job: Classified, settlement: Settlement) -> Decision:
+def _decision(job: Classified, settlement: "Settlement") -> Decision:
     of = job.job
     counts = settlement.counts.get(of.uid, of.counts)
     now, after = job.seconds(of.counts), job.seconds(counts)
@@ -208,3 +205,283 @@ def _decision(job: Classified, settlement: Settlement) -> Decision:
     elif action is Action.KEEP and job.eligibility is Eligibility.WAITING:
         action = Action.WAIT
     return Decision(of.key, of.uid, of.counts, counts, action, reason, now, after)
+
+
+@dataclass(slots=True)
+class Settlement:
+    """The decisions so far: counts and reasons by job UID, tried on ``plan``."""
+
+    plan: CapacityPlan
+    config: IntervalConfig
+    allocated: Mapping[str, Counts]
+    policy_reasons: Mapping[str, str]
+    counts: dict[str, Counts]
+    reclaim: "Reclaim"
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        plan: CapacityPlan,
+        config: IntervalConfig,
+        allocations: Iterable[Allocation],
+        jobs: Iterable[Classified],
+    ) -> "Settlement":
+        """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster."""
+        allocated, reasons, decided = dict[str, Counts](), dict[str, str](), dict[str, Counts]()
+        for allocation in allocations:
+            allocated |= allocation.counts
+            reasons |= allocation.reasons
+        jobs = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
+        for each in jobs:
+            current = each.job.counts
+            if each.candidate is not None:
+                wanted = allocated.get(each.job.uid, current)
+                each.candidate.forecast.prefetch(current, wanted)
+        donors = [
+            (each, _cost_of_shrinking(each, allocated[each.job.uid], config))
+            for each in jobs
+            if _is_donor(each, allocated.get(each.job.uid, each.job.counts))
+        ]
+        # Those first that lose least.
+        donors.sort(key=lambda donor: (donor[0].capped, donor[1], donor[0].job.uid))
+        reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
+        return cls(plan, config, allocated, reasons, decided, reclaim)
+
+    def decide(self, job: Classified, counts: Counts, reason: str) -> None:
+        """Fix one job's counts; what its classification says comes before the reason."""
+        uid = job.job.uid
+        self.counts[uid] = counts
+        if self.plan.is_placed(uid):
+            self.reclaim.moved(job, counts)
+        self.reasons[uid] = "; ".join(part for part in (job.reason, reason) if part)
+
+    def place(self, job: Classified) -> None:
+        """Room for a job that waits, or has to change its counts; for its minimum others shrink."""
+        allocated, minimum = self.allocated.get(job.job.uid), job.minimum
+        wanted = [minimum]
+        if allocated is not None and allocated != minimum:
+            wanted = [allocated, *_trims(job, allocated, minimum), minimum]
+        options = [each for each in wanted if job.why_excluded(each) is None]
+        if job.forced and not options:
+            options = wanted  # its back-off is over: what its user's bounds ask for is tried again
+        refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
+        if refusal is not None:
+            why = None if allocated else self.policy_reasons.get(job.job.uid)
+            self.decide(job, job.job.counts, why or refusal)
+
+    def _place_first(self, job: Classified, options: Sequence[Counts]) -> str | None:
+        """Place the first of these counts that fits, each asking for less than the one before."""
+        first = bisect_left(options, True, key=lambda counts: self.plan.fits(job.job, counts))
+        if first < len(options) and self.plan.move(job.job, options[first]) is None:
+            self.decide(job, options[first], _placed_reason(job, options[first]))
+            return None
+        minimum = options[-1]
+        found = self.reclaim.find(self.plan, lambda plan: plan.move(job.job, minimum))
+        if isinstance(found, str):
+            return found
+        self._accept(found, f"gives room to {job.job.key}, which waits for {minimum}")
+        self.decide(job, minimum, _placed_reason(job, minimum))
+        return None
+
+    def make_room_to_measure(self, job: Classified, counts: Counts) -> None:
+        """Keep room around a job to measure its speed at other counts; others shrink for it."""
+        if self.plan.complete(job.job, counts) is None:
+            self.reclaim.all_shrunk = None
+            return
+        found = self.reclaim.find(self.plan, lambda plan: plan.complete(job.job, counts))
+        if isinstance(found, Reclaimed):
+            self._accept(found, f"gives room to {job.job.key}, whose speed is to be measured")
+            self.reclaim.all_shrunk = None
+
+    def resize_running(self, jobs: Iterable[Classified]) -> None:
+        """Running jobs that are not decided yet: forced ones first, then by seconds saved."""
+
+        def key(job: Classified) -> tuple[bool, float, str]:
+            wanted = self.allocated.get(job.job.uid, job.job.counts)
+            return not job.forced, -job.saving(wanted), job.job.uid
+
+        resizable = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
+        for job in sorted(resizable, key=key):
+            if job.job.uid not in self.counts:
+                self.place(job) if job.forced else self._resize(job)
+
+    def _resize(self, job: Classified) -> None:
+        """Carry out a running job's allocation, as far as it fits and is worth the restart."""
+        uid, current = job.job.uid, job.job.counts
+        wanted = self.allocated.get(uid, current)
+        policy_reason = self.policy_reasons.get(uid, "")
+        if wanted == current:
+            self.decide(job, current, policy_reason)
+        elif job.why_excluded(wanted) is not None:
+            self._resize_trimmed(job, wanted, "are not tried, since pods of it found no place")
+        elif self._net_saving(job, wanted) <= 0:
+            self.decide(job, current, self._why_not_worth_it(job, wanted))
+        elif self.plan.move(job.job, wanted) is None or self._reclaim_for_growth(job, wanted):
+            self.decide(job, wanted, policy_reason)
+        else:
+            self._resize_trimmed(job, wanted, "do not fit beside what the others keep")
+
+    def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
+        """Shrink others for this job's growth where all of it together pays."""
+        place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
+        found = self.reclaim.find(self.plan, place, max_cost)
+        if isinstance(found, Reclaimed):
+            self._accept(found, f"gives room to {job.job.key}, which gains more by it")
+        return isinstance(found, Reclaimed)
+
+    def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
+        for counts in _trims(job, wanted, job.job.counts):
+            if job.why_excluded(counts) is not None:
+                continue
+            if self._net_saving(job, counts) <= 0:
+                break
+            if self.plan.move(job.job, counts) is None:
+                self.decide(job, counts, f"trimmed from {wanted}, which {why_not}")
+                return
+        reason = f"{wanted} {why_not}, and nothing less is worth a restart"
+        self.decide(job, job.job.counts, reason)
+
+    def _accept(self, found: "Reclaimed", reason: str) -> None:
+        self.plan.adopt(found.plan)
+        for donor in found.donors:
+            self.decide(donor, self.allocated[donor.job.uid], reason)
+
+    def _net_saving(self, job: Classified, counts: Counts) -> float:
+        """Seconds saved beyond the restart and the hysteresis.
+
+        Without the hysteresis two jobs of like gain would take each other's room in turn, on the
+        noise of their forecasts, and pay a restart each time."""
+        saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
+        if saving == math.inf:
+            return saving
+        return saving - self.config.rescale_seconds - self.config.hysteresis_fraction * now
+
+    def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
+        saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
+        if saving <= 0:
+            return f"no other job needs the room that {wanted} would free"
+        cost = f"not worth a restart of {self.config.rescale_seconds:.0f} s"
+        return f"{wanted} would save {saving:.0f} s of {now:.0f} s, {cost}"
+
+
+def _is_donor(job: Classified, wanted: Counts) -> bool:
+    now = job.job.counts
+    if job.forced or wanted == now:
+        return False
+    # Fewer of both give room also where the job is a little faster with them: too little to restart
+    # for.
+    is_less = wanted.ps <= now.ps and wanted.workers <= now.workers
+    return (is_less or job.saving(wanted) <= 0) and job.why_excluded(wanted) is None
+
+
+def _cost_of_shrinking(donor: Classified, wanted: Counts, config: IntervalConfig) -> float:
+    """Seconds that it costs the donor; a job at its goal has nothing left to lose."""
+    if donor.capped:
+        return math.inf
+    if donor.candidate is not None and not donor.candidate.may_grow:
+        return 0.0
+    return config.rescale_seconds - donor.saving(wanted)
+
+
+def _placed_reason(job: Classified, counts: Counts) -> str:
+    """Why a waiting job gets these counts."""
+    if counts == job.job.counts:
+        return f"room is made for its {counts}"
+    return f"there is room for {counts}" + ("" if job.forced else f", not for its {job.job.counts}")
+
+
+def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
+    """The counts between wanted and end, one task at a time, the least useful first."""
+    counts = wanted
+    while True:
+        nearer = []
+        if counts.ps != end.ps:
+            nearer.append(Counts(counts.ps + (1 if end.ps > counts.ps else -1), counts.workers))
+        if counts.workers != end.workers:
+            step = 1 if end.workers > counts.workers else -1
+            nearer.append(Counts(counts.ps, counts.workers + step))
+        counts = min(nearer, key=lambda each: (job.seconds(each), each))
+        if counts == end:
+            return
+        yield counts
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """A capacity plan in which these donors have shrunk and what is wanted has its place."""
+
+    plan: CapacityPlan
+    donors: tuple[Classified, ...]
+
+
+_Place = Callable[[CapacityPlan], str | None]
+"""Takes the room that is wanted of a capacity plan, or says why there is none, changing nothing."""
+
+
+@dataclass(slots=True)
+class Reclaim:
+    """Reclaims capacity for a job by shrinking others; a bounded greedy search.
+
+    ``donors`` shrink in this order, each at its cost, until the job fits; ``decided`` ones do not.
+    1. Whether it fits with all of them shrunk is asked first, of one capacity plan that is kept for
+       the whole interval: most of what cannot be had is refused there, at the price of one attempt.
+    2. Then they shrink on a single trial.
+    3. Attempts are bounded. On a full cluster with thousands of waiting jobs the search would
+       otherwise take minutes, and all other decisions wait for it; who is left over waits for the
+       next interval.
+    """
+
+    donors: tuple[tuple[Classified, float], ...]
+    allocated: Mapping[str, Counts]
+    decided: Mapping[str, Counts]
+    attempts_left: int
+    all_shrunk: CapacityPlan | None = None
+    """The plan in which every donor has shrunk, while it is known."""
+    shrunk: set[str] = field(default_factory=set)
+    """UIDs of the donors that have shrunk in it."""
+
+    def find(
+        self, plan: CapacityPlan, place: _Place, max_cost: float = math.inf
+    ) -> Reclaimed | str:
+        """Room for what is wanted, for less than this cost; or why there is none."""
+        if self.attempts_left <= 0:
+            return "the room that others could give is looked through in the next interval"
+        if self.all_shrunk is None:
+            self.all_shrunk = plan.copy()
+            self.shrunk = {
+                donor.job.uid for donor, _ in self.donors if self._shrink(self.all_shrunk, donor)
+            }
+        self.attempts_left -= 1
+        refusal = place(self.all_shrunk.copy())
+        if refusal is not None:
+            return refusal
+        trial, donors = plan.copy(), list[Classified]()
+        for donor, cost in self.donors:
+            if max_cost - cost <= 0 or self.attempts_left <= 0:
+                break
+            if not self._shrink(trial, donor):
+                continue
+            max_cost -= cost
+            donors.append(donor)
+            self.attempts_left -= 1
+            refusal = place(trial)
+            if refusal is None:
+                return Reclaimed(trial, tuple(donors))
+        return refusal or "no other job can shrink"
+
+    def moved(self, job: Classified, counts: Counts) -> None:
+        """Follow the decision on a job that has a place now."""
+        uid, known = job.job.uid, self.all_shrunk
+        stays = counts == job.job.counts and uid not in self.shrunk
+        if known is None or (stays and known.is_placed(uid)):
+            return
+        if known.move(job.job, counts) is not None:
+            self.all_shrunk = None
+
+    def _shrink(self, plan: CapacityPlan, donor: Classified) -> bool:
+        uid = donor.job.uid
+        if uid in self.decided:
+            return False
+        self.attempts_left -= 1
+        return plan.move(donor.job, self.allocated[uid]) is None

@@ -1,10 +1,18 @@
-"""Share: divides the nodes into pools and states the policy's problem in each.
+"""Share: divides the nodes into pools, states the policy's problem in each, places starting jobs.
 
 Taints, selectors and cordons keep replicas from nodes; room there is no room for them, however much
 there is. 1. Jobs that compete for room are grouped by the constraints of their roles. 2. A node
 belongs to the pool of the groups of which it admits a replica; groups that share a node are one
 pool. 3. Within a pool, what is fixed and the minimum of waiting jobs come off the room before
 anybody grows.
+
+Starting jobs wait with a forecast. They have no pods yet: nothing is restarted for their counts.
+1. Every job is placed whole, smaller ones first (Optimus, section 4.2). One that does not fit is
+   placed at its minimum and grows from there; one of which not even that fits gets the place of
+   another starting job, which is trimmed or moved.
+2. Whole jobs leave pieces that hold no whole job. The policy shares out what is left, every job
+   keeping what it has; further tasks are placed one by one, large ones first, beside their job's.
+Step 2 is repeated while it finds a place for anything.
 """
 
 from collections import Counter
@@ -12,13 +20,17 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from optimus.allocation import AllocationProblem
-from optimus.interval.capacity_plan import CapacityPlan
+import numpy as np
+
+from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
+from optimus.interval.capacity_plan import Assigned, CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, IntervalConfig
-from optimus.jobs import Job, NodeConstraints
+from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
+from optimus.placement.capacity import Capacity
+from optimus.placement.incremental import IncrementalPlacement, TightestFit
 from optimus.placement.queue_order import WaitingGang, order_key
-from optimus.resources import NONE, Resources, total
+from optimus.resources import Resources, total
 
 
 @dataclass(slots=True)
@@ -85,30 +97,25 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     holders = [each.job.uid for each in running]
     room, servers = pool.room(plan, holders)
     spare = room - total(each.job.demand(each.job.bounds.minimum) for each in running)
-    admitted, rejected, to_measure = list[Classified](), list[tuple[Classified, str]](), []
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
-    for each in [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]:
-        demand = each.job.demand(each.minimum) - plan.usage(each.job.uid)
+    asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
+    wanted = [(each, each.minimum) for each in asked]
+    wanted += [(each, each.measure_at) for each in pool.jobs if each.measure_at is not None]
+    admitted, to_measure = list[Classified](), list[Classified]()
+    rejected = list[tuple[Classified, str]]()
+    for number, (each, counts) in enumerate(wanted):
+        demand = each.job.demand(counts) - plan.usage(each.job.uid)
         if demand.fits_in(spare):
             room, spare = room - demand, spare - demand
-            admitted.append(each)
-        else:
+            (admitted if number < len(asked) else to_measure).append(each)
+        elif number < len(asked):
             rejected.append((each, _why_rejected(each, demand, spare)))
-    for each in (each for each in pool.jobs if each.measure_at is not None):
-        demand = each.job.demand(each.measure_at) - plan.usage(each.job.uid)
-        if demand.fits_in(spare):
-            room, spare = room - demand, spare - demand
-            to_measure.append(each)
     # Whole jobs leave pieces that no whole job fits. Part of the room is held back so that those
     # pieces can be shared out task by task; running jobs would have to be restarted for them.
-    reserve = NONE if running else scaled(room, config.reserve_fraction)
+    part = 0.0 if running else config.reserve_fraction
+    reserve = Resources({name: int(max(each, 0) * part) for name, each in room.items()})
     problem = AllocationProblem(room, capacity, candidates, servers, reserve)
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
-
-
-def scaled(amount: Resources, fraction: float) -> Resources:
-    """A part of an amount, rounded down; nothing of what is below zero."""
-    return Resources({name: int(max(each, 0) * fraction) for name, each in amount.items()})
 
 
 def in_queue_order(
@@ -125,11 +132,8 @@ def in_queue_order(
 
 
 def _why_rejected(each: Classified, demand: Resources, spare: Resources) -> str:
-    lacking = ", ".join(demand.lacking_in(spare))
-    return (
-        f"{each.minimum} do not fit even with every job that may be resized now at its minimum: "
-        f"too little {lacking}"
-    )
+    even_so = "do not fit even with every job that may be resized now at its minimum"
+    return f"{each.minimum} {even_so}: too little {', '.join(demand.lacking_in(spare))}"
 
 
 _Constraints = frozenset[NodeConstraints]
@@ -172,7 +176,7 @@ def _constraints(job: Job) -> _Constraints:
 
 @dataclass(frozen=True, slots=True)
 class _Admission:
-    """Which groups of jobs a node admits, asked once of nodes that differ in nothing relevant."""
+    """Which groups of jobs a node admits, worked out once for nodes that are alike."""
 
     groups: Sequence[_Constraints]
     labels: tuple[str, ...]
@@ -205,3 +209,201 @@ def _root(leader: Sequence[int], group: int) -> int:
     while leader[group] != group:
         group = leader[group]
     return group
+
+
+_MAX_VICTIMS = 32
+"""So many jobs are tried to make way for one that fits nowhere: the first few do, if any does."""
+
+
+@dataclass(slots=True)
+class StartingJobs:
+    """The starting jobs of one pool: the counts of those that are placed in ``plan``, by UID."""
+
+    share: Share
+    plan: CapacityPlan
+    max_attempts: int
+    counts: dict[str, Counts] = field(default_factory=dict)
+    _jobs: dict[str, Candidate] = field(init=False)
+    _tightest: TightestFit | None = None
+
+    def __post_init__(self) -> None:
+        """Jobs that found no place a while ago are left to the search that knows where."""
+        self._jobs = {
+            each.job.uid: each.candidate
+            for each in sorted(self.share.starting, key=lambda each: each.job.uid)
+            if each.candidate is not None and not each.placement_failures
+        }
+
+    def place_whole(self, allocation: Allocation) -> None:
+        """Step 1."""
+        wanted = {uid: allocation.counts[uid] for uid in self._jobs if uid in allocation.counts}
+        capacity = self.plan.capacity
+        shares = {uid: capacity.share(self._jobs[uid].job, wanted[uid]) for uid in wanted}
+        for uid in sorted(wanted, key=lambda uid: (shares[uid], uid)):
+            self._place(uid, wanted[uid])
+        unplaced = [uid for uid in wanted if uid not in self.counts]
+        if unplaced:
+            victims = _Victims(self._jobs, self.counts, self.plan.capacity)
+            for uid in unplaced:
+                self._make_way(uid, victims)
+
+    def join(self, uid: str) -> None:
+        """A job that found its place otherwise may grow with the others."""
+        assigned = self.plan.assigned.get(uid)
+        if uid in self._jobs and assigned is not None:
+            self.counts[uid] = assigned.assignment.counts
+
+    def share_remainder(self, policy: AllocationPolicy) -> bool:
+        """Step 2, once; whether anything found a place."""
+        self._tightest = None  # it knows the free room as it was before others were settled
+        allocated = policy.allocate(self._remainder()).counts
+        found = False
+        for uid in self._jobs:
+            if uid in allocated and uid not in self.counts:
+                self._place(uid, allocated[uid])
+                found |= uid in self.counts
+        growing, grown = dict[str, IncrementalPlacement](), dict[str, Counts]()
+        for uid, spec, column, count in self._further_tasks(allocated):
+            if uid not in growing:
+                growing[uid], grown[uid] = self._incremental(uid), self.counts[uid]
+            added = growing[uid].add(spec, column, count)
+            ps, workers = grown[uid]
+            grown[uid] = Counts(ps + added, workers) if column == 0 else Counts(ps, workers + added)
+        for uid, counts in grown.items():
+            if counts != self.counts[uid]:
+                found |= self._accept(uid, counts, growing[uid], counts == allocated[uid])
+        return found
+
+    def _remainder(self) -> AllocationProblem:
+        """What these jobs may share now: they keep what they have."""
+        jobs = tuple(
+            Candidate(each.job, each.forecast, running=True, holds=self.counts[uid])
+            if uid in self.counts
+            else each
+            for uid, each in self._jobs.items()
+        )
+        # Thousands of jobs ask for few different amounts: multiplied once for each of those.
+        held: Counter[Resources] = Counter()
+        for uid, counts in self.counts.items():
+            job = self._jobs[uid].job
+            held[job.ps.resources] += counts.ps
+            held[job.worker.resources] += counts.workers
+            for role in job.fixed:
+                held[role.spec.resources] += role.count
+        free, servers = self.share.pool.room(self.plan)
+        room = free + total(amount * count for amount, count in held.items())
+        return AllocationProblem(room, self.share.problem.capacity, jobs, servers)
+
+    def _place(self, uid: str, wanted: Counts) -> None:
+        if self.plan.assign(self._jobs[uid].job, wanted, evenly=True) is None:
+            self.counts[uid] = wanted
+        else:
+            self._place_task_by_task(uid, wanted)
+
+    def _place_task_by_task(self, uid: str, wanted: Counts) -> bool:
+        """Place a job at its minimum and grow it towards what was wanted as far as it fits."""
+        job = self._jobs[uid].job
+        minimum = job.bounds.minimum
+        if self.plan.assign(job, minimum) is not None:
+            return False
+        self.counts[uid] = minimum
+        growing = self._incremental(uid)
+        ps = minimum.ps + growing.add(job.ps, 0, wanted.ps - minimum.ps)
+        workers = minimum.workers + growing.add(job.worker, 1, wanted.workers - minimum.workers)
+        self._accept(uid, Counts(ps, workers), growing, (ps, workers) == wanted)
+        return True
+
+    def _incremental(self, uid: str) -> IncrementalPlacement:
+        self._tightest = self._tightest or TightestFit(self.plan.capacity)
+        assignment = self.plan.assigned[uid].assignment
+        return IncrementalPlacement(assignment, self.plan.capacity, self._tightest)
+
+    def _accept(
+        self, uid: str, counts: Counts, growing: IncrementalPlacement, is_whole: bool
+    ) -> bool:
+        """Keep what was added, unless only a part found a place that makes the job no faster."""
+        candidate, before = self._jobs[uid], self.plan.assigned[uid]
+        job, seconds = candidate.job, candidate.forecast.at
+        self.plan.assigned[uid] = Assigned(job, growing.assignment)
+        if is_whole or seconds(counts) < seconds(self.counts[uid]):
+            self.counts[uid] = counts
+            return True
+        self.plan.release(uid)
+        # Where it was: placed anew it might find no place beside what others have added since.
+        before.assignment.take_from(self.plan.capacity, job)
+        self.plan.assigned[uid] = before
+        return False
+
+    def _further_tasks(
+        self, allocated: Mapping[str, Counts]
+    ) -> Iterator[tuple[str, ReplicaSpec, int, int]]:
+        """The further tasks of each job and role, large ones first: small ones fill the gaps."""
+        tasks: list[tuple[float, str, int, ReplicaSpec, int]] = []
+        whole, sizes = self.share.problem.capacity, dict[int, float]()
+        for uid, counts in self.counts.items():
+            if allocated.get(uid, counts) == counts:
+                continue
+            job = self._jobs[uid].job
+            for column, spec in enumerate((job.ps, job.worker)):
+                count = allocated[uid][column] - counts[column]
+                if count > 0:
+                    if id(spec.resources) not in sizes:
+                        sizes[id(spec.resources)] = spec.resources.dominant(whole)[1]
+                    tasks.append((-sizes[id(spec.resources)], uid, column, spec, count))
+        for _, uid, column, spec, count in sorted(tasks, key=lambda task: task[:3]):
+            yield uid, spec, column, count
+
+    def _make_way(self, uid: str, victims: "_Victims") -> None:
+        """Trim or move another starting job, so that this one gets its minimum."""
+        job = self._jobs[uid].job
+        minimum = job.bounds.minimum
+        for victim in victims.of(job.demand(minimum)):
+            if self.max_attempts <= 0:
+                return
+            self.max_attempts -= 1
+            room, before = self.plan.room_of(victim), self.counts.pop(victim)
+            self.plan.release(victim)
+            if self.plan.assign(job, minimum) is None:
+                if self._place_task_by_task(victim, before):
+                    self.counts[uid] = minimum
+                    victims.update(victim, self.counts[victim])
+                    victims.update(uid, minimum)
+                    return
+                self.plan.assigned.pop(uid)
+            self.counts[victim] = before
+            self.plan.undo(victim, room)
+
+
+class _Victims:
+    """Placed jobs by what they could spare; kept as matrices, since every job is a victim."""
+
+    def __init__(
+        self, jobs: Mapping[str, Candidate], counts: Mapping[str, Counts], capacity: Capacity
+    ) -> None:
+        self._jobs, self._capacity, self._uids = jobs, capacity, list(jobs)
+        self._row = {uid: row for row, uid in enumerate(self._uids)}
+        self._spare = np.zeros((len(jobs), len(capacity.resources)), dtype=np.int64)
+        self._is_placed = np.zeros(len(jobs), dtype=np.bool_)
+        for uid, each in counts.items():
+            self.update(uid, each)
+
+    def update(self, uid: str, counts: Counts) -> None:
+        """A job is placed at these counts now."""
+        job, row = self._jobs[uid].job, self._row[uid]
+        minimum, vector = job.bounds.minimum, self._capacity.vector
+        ps = np.array(vector(job.ps.resources) or 0, dtype=np.int64)
+        worker = np.array(vector(job.worker.resources) or 0, dtype=np.int64)
+        more = counts.ps - minimum.ps, counts.workers - minimum.workers
+        self._spare[row], self._is_placed[row] = ps * more[0] + worker * more[1], True
+
+    def of(self, needed: Resources) -> list[str]:
+        """The first few to try: those first that could spare all that is needed."""
+        vector = self._capacity.vector(needed)
+        if vector is None:
+            return []
+        whole = self._capacity.vector(self._capacity.allocatable) or ()
+        spares_all = (self._spare >= np.array(vector)).all(axis=1)
+        shares = (self._spare / np.maximum(np.array(whole), 1)).max(axis=1, initial=0.0)
+        order = np.lexsort((-shares, ~spares_all))
+        rows = order[self._is_placed[order]][:_MAX_VICTIMS]
+        return [self._uids[row] for row in rows.tolist()]

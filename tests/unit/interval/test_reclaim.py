@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.reclaim import Reclaim, Reclaimed
+from optimus.interval.plan import Reclaim, Reclaimed
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
