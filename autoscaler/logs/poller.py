@@ -19,7 +19,7 @@ from optimus.jobs import Counts, Role
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
-from optimus.models.speed.samples import mixed_kind
+from optimus.models.speed.curve import mixed_kind
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
 

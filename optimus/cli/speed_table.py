@@ -15,7 +15,7 @@ from typing import Final
 from optimus.cli.command import BadInput
 from optimus.cli.csv_table import Row, read_lines, read_table, split_rows
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.speed.samples import SPEEDS
+from optimus.models.speed.curve import SPEEDS
 
 FEWEST_COUNTS: Final = 4
 """Three to fit a model to, and one to compare it with."""

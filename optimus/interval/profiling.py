@@ -24,8 +24,8 @@ from optimus.interval.classify import Action, Decision, IntervalConfig, JobView,
 from optimus.jobs import Counts, Job, RescaleRule
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import goal_is_met
+from optimus.models.speed.curve import Measured as SpeedMeasured
 from optimus.models.speed.model import needed_counts, why_not_ready
-from optimus.models.speed.samples import Measured as SpeedMeasured
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 

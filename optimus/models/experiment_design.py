@@ -13,9 +13,8 @@ import numpy as np
 
 from optimus.jobs import Batch, Counts, TrainingMode
 from optimus.models import Vector
-from optimus.models.speed.curve import SpeedForm, SpeedTerms, StepTimeCurve
+from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms, StepTimeCurve
 from optimus.models.speed.model import Deviation, NodeFactors
-from optimus.models.speed.samples import Measured
 from optimus.progress.types import SpeedSample
 
 _RIDGE: Final = 1e-3

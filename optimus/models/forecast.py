@@ -24,9 +24,8 @@ from optimus.models.convergence import (
     PublishedCurve,
     TimeToGoal,
 )
-from optimus.models.speed.curve import SpeedForm, SpeedTerms
+from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
-from optimus.models.speed.samples import Measured
 from optimus.progress.state import epoch_index
 from optimus.progress.types import LossPoint, TrainingProgress
 

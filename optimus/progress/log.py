@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final, Self
 
 from optimus.jobs import Counts, Role
-from optimus.progress import speed_estimate
 from optimus.progress.formats import parse_line
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
@@ -22,6 +21,11 @@ from optimus.progress.state import (
     add_epoch_mean,
     add_loss,
     drop_undone_losses,
+    job_rate,
+    keep_epoch_length,
+    step_unit,
+    steps_give_epochs,
+    steps_per_epoch,
     thin_losses,
 )
 from optimus.progress.types import LogLine, LossPoint, PodRun, SpeedSample, TrainingProgress
@@ -107,7 +111,7 @@ class ProgressLog:
             losses=tuple(state.losses),
             epoch=state.epoch,
             step=state.step,
-            steps_per_epoch=speed_estimate.steps_per_epoch(state, self.options),
+            steps_per_epoch=steps_per_epoch(state, self.options),
             samples=tuple(replace(sample, at=min(sample.at, now)) for sample in samples),
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
@@ -122,7 +126,7 @@ class ProgressLog:
         if sample is not None:
             state.samples = [*state.samples, sample][-MAX_SAMPLES:]
         state.trained_seconds += self._run_seconds()
-        speed_estimate.keep_epoch_length(state, self.options, counts.workers)
+        keep_epoch_length(state, self.options, counts.workers)
         state.former_run, state.run = state.run, run
         state.ps, state.workers = counts
         state.pods, state.lead = [], None
@@ -199,7 +203,7 @@ class ProgressLog:
         state = self._state
         if move.step is not None and move.epoch is not None:
             state.clock.tick(move.epoch, move.step)
-        per_epoch = speed_estimate.steps_per_epoch(state, self.options)
+        per_epoch = steps_per_epoch(state, self.options)
         state.steps_per_epoch = per_epoch
         if move.step is None:
             state.epoch, state.step = move.done, None
@@ -207,7 +211,7 @@ class ProgressLog:
                 state.step = round(move.done * per_epoch)
             return
         state.step = move.step
-        if per_epoch and speed_estimate.steps_give_epochs(state, self.options):
+        if per_epoch and steps_give_epochs(state, self.options):
             state.epoch = move.step / per_epoch
         else:
             state.epoch = None if move.epoch is None else move.epoch + 0.5
@@ -262,7 +266,7 @@ class ProgressLog:
             # The number where it can be the step itself, else the last step on a line.
             is_step = abs(saved.epochs - pod.step) <= max(10, pod.step // 10)
             return saved.epochs if is_step else pod.step
-        per_epoch = speed_estimate.steps_per_epoch(state, self.options)
+        per_epoch = steps_per_epoch(state, self.options)
         if per_epoch and pod.epoch is not None and saved.epochs <= pod.epoch + 1:
             return round(saved.epochs * per_epoch)
         # A number beyond the running epoch counts something else: it is of the current position.
@@ -270,8 +274,8 @@ class ProgressLog:
 
     def _sample(self) -> SpeedSample | None:
         state = self._state
-        rate = speed_estimate.job_rate(state, self.options)
-        unit = speed_estimate.step_unit(state, self.options)
+        rate = job_rate(state, self.options)
+        unit = step_unit(state, self.options)
         ends = [pod.read_until for pod in state.pods if pod.read_until is not None]
         if rate is None or unit is None or not ends:
             return None

@@ -1,6 +1,6 @@
 """The speed model: steps per second by counts of PSs and workers (Optimus, section 3.2).
 
-1. Samples are weighted and repeats merged (``samples``).
+1. Samples are weighted and repeats merged (``curve``).
 2. A factor for each class of nodes and a curve of the time per step (``curve``) are fitted in
    turns: the curve to speeds divided by the factors, then each factor as the mean of measured /
    curve, shrunk towards 1 by a prior (its log has a standard deviation of 0.3).
@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
 from optimus.models import Matrix, Vector
-from optimus.models.speed.curve import SpeedForm, SpeedTerms, StepTimeCurve, fit_relative
-from optimus.models.speed.samples import Measured
+from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms, StepTimeCurve, fit_relative
 from optimus.progress.types import SpeedSample
 
 NEEDED_COUNTS: Final = 3

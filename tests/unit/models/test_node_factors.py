@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
-from optimus.models.speed.curve import SpeedForm
+from optimus.models.speed.curve import SpeedForm, mixed_kind
 from optimus.models.speed.model import NodeFactors, SpeedModel
-from optimus.models.speed.samples import mixed_kind
 from optimus.progress.types import SpeedSample
 
 GRID = [Counts(ps, workers) for ps in range(1, 6) for workers in range(1, 6)]

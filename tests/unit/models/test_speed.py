@@ -11,9 +11,8 @@ from scipy.optimize import lsq_linear
 from optimus.errors import NotReady
 from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.curve import SpeedForm, SpeedTerms, fit_relative
+from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms, fit_relative
 from optimus.models.speed.model import SpeedModel, needed_counts
-from optimus.models.speed.samples import Measured
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
 from tests.unit.models.truths import (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Counts
-from optimus.models.speed.samples import Measured
+from optimus.models.speed.curve import Measured
 from optimus.progress.types import SpeedSample
 
 HERE, THERE = Counts(1, 2), Counts(2, 2)
