@@ -1,4 +1,4 @@
-# The two commands a newcomer needs: `make demo` and `make test`. `make check` is the quick part of the second.
+# Start with `make demo` and `make test`. `make check` is the quick part of `make test`.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -9,12 +9,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 CLUSTER ?= embedded
-# Folders of tests, several at a time: the slow ones mostly wait for training. A folder stays in one process, with its cluster.
+# Test folders run in parallel, since slow tests mostly wait for training. A folder stays in one process, with its cluster.
 BY_FOLDER := --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test check format requirements clean
 
-help: ## what there is to make
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 define MAKE_VENV
@@ -29,15 +29,15 @@ $(READY): requirements/dev.txt pyproject.toml localcluster/pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster # the commands and their packages
 	@touch $@
 
-$(DEMO_READY): requirements/demo.txt # a part of dev.txt, in the same versions: a newcomer need not wait for the rest
+$(DEMO_READY): requirements/demo.txt # a subset of dev.txt, for a quick start
 	$(MAKE_VENV)
 	$(INSTALL) --require-hashes --no-deps --no-compile -r requirements/demo.txt # the demo compiles what it imports
 	@touch $@
 
-demo: $(DEMO_READY) ## two jobs train under Optimus on this machine; CLUSTER=real: on a real control plane
+demo: $(DEMO_READY) ## train two jobs under Optimus on this machine; CLUSTER=real: on a real control plane
 	PYTHONPATH=localcluster/src $(BIN)/python -m examples.demo --cluster $(CLUSTER)
 
-check: $(READY) ## format, lint, types, import contracts, unit tests, both processes on the embedded control plane
+check: $(READY) ## format, lint, types, import contracts, dependencies, unit tests, both processes on the embedded control plane
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -47,18 +47,18 @@ check: $(READY) ## format, lint, types, import contracts, unit tests, both proce
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) -m "not e2e and not slow" tests/unit tests/scenarios
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/unit
 
-test: check ## everything: the checks, then integration, conformance and end-to-end tests on a real control plane
+test: check ## all checks, then integration, conformance and end-to-end tests on a real control plane
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
 
-format: $(READY) ## rewrite the code as the formatter wants it
+format: $(READY) ## format the code and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
-requirements: $(READY) ## pin every requirement anew, with hashes
+requirements: $(READY) ## update the pinned requirements and their hashes
 	cd requirements && for name in dev mxnet tensorflow; do ../$(PIN) $$name.in -o $$name.txt; done
-	cd requirements && for name in runtime demo; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # what the tests ran
+	cd requirements && for name in runtime demo; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
 
-clean: ## remove what was built here (binaries and environments stay in the user's cache)
+clean: ## remove build results of this folder (binaries and environments stay in the user's cache)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -94,13 +94,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--learning-rate", type=float, default=0.01)
     add("--seed", type=int, default=1)
-    add("--example-seconds", type=float, default=0.0, help="stated compute time of one example")
-    add("--step-seconds", type=float, default=0.0, help="stated constant time of a worker's step")
+    add("--example-seconds", type=float, default=0.0, help="simulated compute time of one example")
     add(
-        "--link-mbit", type=float, default=0.0, help="stated rate of each task's link; 0: unlimited"
+        "--step-seconds", type=float, default=0.0, help="simulated constant time of a worker's step"
     )
-    add("--message-seconds", type=float, default=0.0, help="stated time to handle a message")
-    add("--model-mbytes", type=float, default=0.0, help="stated size of the model that is moved")
+    add(
+        "--link-mbit",
+        type=float,
+        default=0.0,
+        help="simulated rate of each task's link; 0: unlimited",
+    )
+    add("--message-seconds", type=float, default=0.0, help="simulated time to handle a message")
+    add("--model-mbytes", type=float, default=0.0, help="simulated size of the model")
     add("--checkpoint-dir", type=Path, default=None)
     add("--checkpoint-steps", type=int, default=0)
     add("--checkpoint-seconds", type=float, default=0.0)

@@ -80,7 +80,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--step-seconds",
         type=float,
         default=0.0,
-        help="stated time of one whole batch on one worker, slept",
+        help="simulated time of one whole batch on one worker, slept",
     )
     settings = parser.parse_args(arguments)
     if (batch := max(settings.global_batch, settings.worker_batch)) > settings.examples:

@@ -67,7 +67,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--step-seconds",
         type=float,
         default=0.0,
-        help="stated time of one step on one worker, slept",
+        help="simulated time of one step on one worker, slept",
     )
     add(
         "--startup-seconds",
