@@ -26,9 +26,7 @@ def test_a_picture_can_be_read(path: object) -> None:
 
 def test_the_speeds_in_the_picture_are_those_measured_of_the_light_example() -> None:
     rows = [
-        row
-        for row in page("examples/light/README.md").rows("Time of a step")
-        if row[0].isdigit()
+        row for row in page("examples/light/README.md").rows("Time of a step") if row[0].isdigit()
     ]
     measured = [speed for row in rows for speed in row[1:]]
     shown = re.findall(r">(\d\.\d\d)</text>", (_IMAGES / "idea-light.svg").read_text())
