@@ -1,4 +1,4 @@
-"""The brain: models, allocation and placement as pure functions of frozen input.
+"""Models, allocation and placement as pure functions of frozen input.
 
 Nothing here performs I/O, reads a clock or draws randomness of its own, which is what lets the
 simulator run the very same decisions as the cluster. Layers, top to bottom, held by import-linter:
