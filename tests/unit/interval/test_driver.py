@@ -1,0 +1,405 @@
+"""What the driver begins, and when, on clusters of one or two jobs."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from optimus.allocation import NO_HISTORY, Allocation, AllocationProblem, JobHistory
+from optimus.interval import IntervalConfig, Strategies
+from optimus.interval.capacity_plan import Claim
+from optimus.interval.driver import (
+    BeginRescale,
+    DriverConfig,
+    EndProfilingRun,
+    Instruction,
+    IntervalDecided,
+    IntervalDriver,
+    RescalePurpose,
+    why_unwanted,
+)
+from optimus.jobs import NO_COUNTS, AtTarget, CountBounds, Counts, Job, RescaleRule, TargetLoss
+from optimus.models.forecast import Forecast
+from optimus.nodes import Node
+from optimus.placement.theorem1 import Theorem1
+from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
+from optimus.snapshot import ClusterSnapshot
+from tests.unit.interval.cluster import Oracle, bind, done, job, nodes, steps
+
+AT = 10_000.0
+NO_MEASURING = DriverConfig(measures=False)
+RUN_LIMIT = IntervalConfig().profiling.run_limit_seconds
+
+
+@dataclass
+class FakeManagedJob:
+    job: Job
+    known: TrainingProgress = NOTHING
+    record: JobHistory = NO_HISTORY
+
+    def progress(self, at: float, /) -> TrainingProgress:
+        del at
+        return self.known
+
+    def history(self, at: float, /) -> JobHistory:
+        del at
+        return self.record
+
+
+@dataclass
+class FakeManagedCluster:
+    """One node; every job has all its pods there."""
+
+    managed: dict[str, FakeManagedJob]
+    nodes: tuple[Node, ...]
+    at: float = AT
+    claimed: list[Claim] = field(default_factory=list)
+
+    @property
+    def submitted(self) -> list[Job]:
+        return [each.job for each in self.managed.values()]
+
+    def snapshot(self) -> ClusterSnapshot:
+        pods = [
+            pod for each in self.submitted for pod in bind(each, ["node-00"] * sum(each.counts))
+        ]
+        return ClusterSnapshot.of(self.at, self.submitted, self.nodes, pods)
+
+    def claims(self, snapshot: ClusterSnapshot, /) -> Iterable[Claim]:
+        del snapshot
+        return self.claimed
+
+    def carry_out(self, instruction: Instruction) -> None:
+        if isinstance(instruction, BeginRescale):
+            self.update(
+                instruction.uid,
+                rescaling_to=instruction.counts,
+                measures=instruction.purpose.measures,
+                own_counts=instruction.own_counts,
+            )
+        elif isinstance(instruction, EndProfilingRun):
+            self.update(instruction.uid, profiling_since=None)
+
+    def update(self, uid: str, **changes: object) -> None:
+        each = self.managed[uid]
+        each.record = replace(each.record, **changes)  # type: ignore[arg-type]  # of a test table
+
+    def finish_rescale(self, uid: str) -> None:
+        each = self.managed[uid]
+        assert each.record.rescaling_to is not None
+        each.job = replace(each.job, counts=each.record.rescaling_to)
+        self.update(uid, rescaling_to=None, last_rescaled_at=self.at)
+
+
+@dataclass(frozen=True)
+class FixedPolicy:
+    """Allocates what the test says, by job name."""
+
+    counts: Mapping[str, Counts]
+    name: str = "fixed"
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        names = {each.job.uid: each.job.key.name for each in problem.candidates}
+        return Allocation(
+            {uid: self.counts[name] for uid, name in names.items() if name in self.counts}
+        )
+
+
+def cluster_of(*jobs: FakeManagedJob, cores: int = 16) -> FakeManagedCluster:
+    return FakeManagedCluster({each.job.uid: each for each in jobs}, tuple(nodes(1, cores)))
+
+
+def driver_of(
+    config: DriverConfig = NO_MEASURING,
+    forecasts: dict[str, Forecast] | None = None,
+    counts: Mapping[str, Counts] | None = None,
+) -> IntervalDriver:
+    policy = FixedPolicy(counts or {})
+    return IntervalDriver(Strategies(policy, Theorem1(), Oracle(forecasts or {})), config)
+
+
+def step(
+    driver: IntervalDriver, cluster: FakeManagedCluster, timer: float, *, decides: bool = True
+) -> list[Instruction]:
+    instructions = []
+    for instruction in driver.step(cluster, timer, decides=decides):
+        cluster.carry_out(instruction)
+        instructions.append(instruction)
+    return instructions
+
+
+def kinds(instructions: Iterable[Instruction]) -> list[type]:
+    return [type(each) for each in instructions]
+
+
+def measured(*counts: tuple[int, int], trained: float = 100.0) -> TrainingProgress:
+    samples = tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts)
+    return TrainingProgress(samples=samples, trained_seconds=trained)
+
+
+# When an interval is due
+
+
+def test_an_interval_is_due_at_the_first_step_and_after_the_interval_seconds() -> None:
+    driver, cluster = driver_of(), cluster_of(FakeManagedJob(job("a")))
+    decided = [timer for timer in range(0, 1300, 10) if step(driver, cluster, float(timer))]
+    assert decided == [0, 600, 1200]
+    assert driver.state.intervals == 3
+
+
+def add_job(cluster: FakeManagedCluster) -> None:
+    cluster.managed["uid-b"] = FakeManagedJob(job("b"))
+
+
+def add_node(cluster: FakeManagedCluster) -> None:
+    cluster.nodes = tuple(nodes(2, 16))
+
+
+def change_job(**changes: object) -> Callable[[FakeManagedCluster], None]:
+    def change(cluster: FakeManagedCluster) -> None:
+        cluster.managed["uid-a"].job = job("a", **changes)  # type: ignore[arg-type]  # of a table
+
+    return change
+
+
+def change_history(**changes: object) -> Callable[[FakeManagedCluster], None]:
+    return lambda cluster: cluster.update("uid-a", **changes)
+
+
+def train(cluster: FakeManagedCluster) -> None:
+    cluster.managed["uid-a"].known = measured((1, 1))
+
+
+EARLY = [
+    ("a new job", add_job, True),
+    ("a new node", add_node, True),
+    ("an ended job", lambda cluster: cluster.managed.clear(), True),
+    ("bounds that moved", change_job(bounds=CountBounds(max_workers=3)), True),
+    ("a goal that changed", change_job(goal=TargetLoss(0.2)), True),
+    ("a job that its user suspends", change_job(suspended=True), True),
+    ("the end of the last profiling run", change_history(profiled=(Counts(1, 1),)), True),
+    ("a checkpoint that is awaited", change_history(awaits_checkpoint=True), True),
+    ("a rescale that suspends a job", change_history(rescaling_to=Counts(1, 2)), False),
+    ("training that goes on", train, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "early"), [each[1:] for each in EARLY], ids=[each[0] for each in EARLY]
+)
+def test_a_change_brings_the_interval_forward_once_its_least_distance_has_passed(
+    change: Callable[[FakeManagedCluster], None], early: bool
+) -> None:
+    driver, cluster = driver_of(), cluster_of(FakeManagedJob(job("a")))
+    step(driver, cluster, 0.0)
+    assert not driver.has_changed(cluster)
+    change(cluster)
+    assert driver.has_changed(cluster) is early
+    assert step(driver, cluster, 59.0) == []
+    assert kinds(step(driver, cluster, 60.0)) == ([IntervalDecided] if early else [])
+    assert step(driver, cluster, 599.0) == []
+
+
+# Pending rescales
+
+
+def shrink_and_grow() -> tuple[IntervalDriver, FakeManagedCluster]:
+    """``a`` gives its room to ``b``, which would gain far more by it; the node is full."""
+    long, short = FakeManagedJob(job("b", (1, 1))), FakeManagedJob(job("a", (1, 4)))
+    driver = driver_of(
+        forecasts={"a": steps(10), "b": steps(1e6)},
+        counts={"a": Counts(1, 1), "b": Counts(1, 4)},
+    )
+    return driver, cluster_of(short, long, cores=7)
+
+
+def test_a_growing_job_waits_until_the_other_has_shrunk() -> None:
+    driver, cluster = shrink_and_grow()
+    decided, shrinks = step(driver, cluster, 0.0)
+    assert isinstance(decided, IntervalDecided)
+    assert isinstance(shrinks, BeginRescale)
+    assert (shrinks.uid, shrinks.counts, shrinks.id) == ("uid-a", Counts(1, 1), "10000-1")
+    assert step(driver, cluster, 2.0) == []
+    cluster.finish_rescale("uid-a")
+    # A step that does not decide still begins what was decided before.
+    (grows,) = step(driver, cluster, 4.0, decides=False)
+    assert isinstance(grows, BeginRescale)
+    assert (grows.uid, grows.counts) == ("uid-b", Counts(1, 4))
+    assert grows.purpose is RescalePurpose.INTERVAL
+    assert grows.placement is not None
+    assert len(grows.placement) == 5
+    assert step(driver, cluster, 6.0) == []
+
+
+def test_a_growing_job_waits_for_room_that_is_kept_for_another_rescale() -> None:
+    driver, cluster = shrink_and_grow()
+    step(driver, cluster, 0.0)
+    cluster.finish_rescale("uid-a")
+    cluster.claimed = [Claim(cluster.managed["uid-a"].job, Counts(1, 2), keeps_pods=True)]
+    assert step(driver, cluster, 2.0) == []
+    cluster.claimed = []
+    assert kinds(step(driver, cluster, 4.0)) == [BeginRescale]
+
+
+def change_b(**changes: object) -> Callable[[FakeManagedCluster], None]:
+    def change(cluster: FakeManagedCluster) -> None:
+        each = cluster.managed["uid-b"]
+        each.job = replace(each.job, **changes)  # type: ignore[arg-type]  # of a table
+
+    return change
+
+
+STALE = [
+    ("the job has ended", lambda cluster: cluster.managed.pop("uid-b")),
+    ("its counts were changed", change_b(counts=Counts(1, 2))),
+    ("its bounds do not allow the counts", change_b(bounds=CountBounds(max_workers=3))),
+    ("its annotation says never", change_b(rescale=RescaleRule.NEVER)),
+    ("its management has ended", change_b(goal=None)),
+    ("another rescale is under way", lambda each: each.update("uid-b", rescaling_to=Counts(1, 2))),
+    ("it awaits a checkpoint", lambda each: each.update("uid-b", awaits_checkpoint=True)),
+]
+
+
+@pytest.mark.parametrize("change", [each[1] for each in STALE], ids=[each[0] for each in STALE])
+def test_a_decision_is_dropped_once_it_is_stale(
+    change: Callable[[FakeManagedCluster], None],
+) -> None:
+    driver, cluster = shrink_and_grow()
+    step(driver, cluster, 0.0)
+    assert list(driver.state.pending) == ["uid-b"]
+    cluster.finish_rescale("uid-a")
+    change(cluster)
+    assert step(driver, cluster, 2.0, decides=False) == []
+    assert driver.state.pending == {}
+
+
+def test_a_job_at_its_goal_is_suspended_without_room() -> None:
+    cluster = cluster_of(FakeManagedJob(job("a", at_target=AtTarget.SUSPEND)))
+    _, begun = step(driver_of(forecasts={"a": done()}), cluster, 0.0)
+    assert isinstance(begun, BeginRescale)
+    assert begun.counts == NO_COUNTS
+    assert begun.placement is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts", "goal_changed", "reason"),
+    [
+        pytest.param({}, Counts(2, 2), True, None, id="a goal that changed does not stop a resize"),
+        pytest.param({"goal": None}, Counts(2, 2), False, "its user has ended", id="no goal"),
+        pytest.param({"left_alone": "MXTune"}, Counts(2, 2), False, "MXTune", id="left alone"),
+        pytest.param(
+            {"rescale": RescaleRule.NEVER}, Counts(2, 2), False, "says never", id="rescale never"
+        ),
+        pytest.param(
+            {"bounds": CountBounds(max_ps=1)},
+            Counts(2, 2),
+            False,
+            "bounds do not allow",
+            id="bounds",
+        ),
+        pytest.param({}, NO_COUNTS, False, "changed its goal", id="at-target is continue"),
+        pytest.param(
+            {"at_target": AtTarget.SUSPEND}, NO_COUNTS, True, "changed its goal", id="another goal"
+        ),
+        pytest.param({"at_target": AtTarget.SUSPEND}, NO_COUNTS, False, None, id="its goal is met"),
+    ],
+)
+def test_why_counts_are_unwanted(
+    changes: dict[str, object], counts: Counts, goal_changed: bool, reason: str | None
+) -> None:
+    found = why_unwanted(
+        job("a", **changes),  # type: ignore[arg-type]  # settings of a test table, of any type
+        counts,
+        goal_changed=goal_changed,
+    )
+    assert found is reason if reason is None else reason in (found or "")
+
+
+# Profiling runs and exploration
+
+
+def test_a_profiling_run_begins_and_ends() -> None:
+    cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), measured((1, 2))))
+    driver = driver_of(DriverConfig())
+    _, begun = step(driver, cluster, 0.0)
+    assert isinstance(begun, BeginRescale)
+    assert begun.purpose is RescalePurpose.PROFILING
+    assert begun.id == "profiling-10000-1"
+    assert begun.own_counts == Counts(1, 2)
+    assert step(driver, cluster, 2.0) == [], "nothing follows while the job is rescaled"
+    cluster.finish_rescale("uid-a")
+    at = cluster.managed["uid-a"].job.counts
+    cluster.update("uid-a", measures=False, profiled=(at,), profiling_since=AT)
+    assert step(driver, cluster, 4.0) == [], "the run goes on"
+    cluster.managed["uid-a"].known = measured((1, 2), (at.ps, at.workers))
+    ended, again = step(driver, cluster, 6.0)
+    assert ended == EndProfilingRun("uid-a", f"60 s of steady training at {at}")
+    assert isinstance(again, BeginRescale)
+    assert again.id == "profiling-10000-2"
+    assert again.own_counts == Counts(1, 2), "the user's counts are remembered through all runs"
+
+
+def test_a_profiling_run_that_measures_nothing_ends_at_its_limit() -> None:
+    record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT)
+    cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
+    driver = driver_of(DriverConfig())
+    assert kinds(step(driver, cluster, 0.0)) == [IntervalDecided]
+    cluster.at = AT + RUN_LIMIT + 1
+    assert kinds(step(driver, cluster, 2.0)) == [EndProfilingRun]
+
+
+@pytest.mark.parametrize("each_run", [False, True], ids=["its last run", "each run"])
+def test_the_end_of_a_run_comes_before_the_interval_that_it_brings_forward(each_run: bool) -> None:
+    record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT)
+    cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
+    driver = driver_of(DriverConfig(early_after_each_run=each_run))
+    step(driver, cluster, 0.0)
+    cluster.at = AT + RUN_LIMIT + 1
+    found = kinds(step(driver, cluster, 60.0))
+    assert found[:2] == ([EndProfilingRun, IntervalDecided] if each_run else [EndProfilingRun])
+
+
+def test_a_step_that_does_not_decide_neither_measures_nor_plans() -> None:
+    cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), measured((1, 2))))
+    assert step(driver_of(DriverConfig()), cluster, 0.0, decides=False) == []
+
+
+def test_an_old_job_makes_one_exploratory_move_in_an_interval() -> None:
+    old = [FakeManagedJob(job(name), measured((1, 1), trained=7000)) for name in "ab"]
+    cluster, driver = cluster_of(*old), driver_of(DriverConfig())
+    decided, begun = step(driver, cluster, 0.0)
+    assert isinstance(decided, IntervalDecided)
+    assert isinstance(begun, BeginRescale)
+    assert begun.purpose is RescalePurpose.EXPLORATION
+    assert begun.id == "exploration-10000-1"
+    assert begun.own_counts == Counts(1, 1)
+    assert step(driver, cluster, 300.0) == []
+
+
+def test_a_job_that_the_interval_moves_makes_no_exploratory_move() -> None:
+    cluster = cluster_of(FakeManagedJob(job("a"), measured((1, 1), trained=7000)))
+    driver = driver_of(DriverConfig(), {"a": steps(1e6)}, {"a": Counts(2, 4)})
+    _, begun = step(driver, cluster, 0.0)
+    assert isinstance(begun, BeginRescale)
+    assert begun.purpose is RescalePurpose.INTERVAL
+
+
+def test_a_job_without_checkpoints_returns_after_profiling_without_one() -> None:
+    moved = Counts(1, 3)
+    record = JobHistory(profiled=(moved,) * 4, own_counts=Counts(1, 1), measured_at=AT - 100)
+    cluster = cluster_of(FakeManagedJob(job("a", (1, 3)), measured((1, 3)), record))
+    _, begun = step(driver_of(DriverConfig()), cluster, 0.0)
+    assert isinstance(begun, BeginRescale)
+    assert begun.counts == Counts(1, 1)
+    assert begun.purpose is RescalePurpose.AFTER_PROFILING
+
+
+def test_room_is_kept_in_which_a_measured_job_may_return() -> None:
+    """``b`` may not be measured where ``a``, at fewer tasks than its user's, would return to."""
+    record = JobHistory(profiled=(Counts(1, 1),), own_counts=Counts(1, 4), profiling_since=AT)
+    small = FakeManagedJob(job("a", (1, 1)), NOTHING, record)
+    young = FakeManagedJob(job("b", (1, 1), created_at=1.0), measured((1, 1)))
+    for cores, begun in ((7, []), (9, ["uid-b"])):
+        cluster = cluster_of(replace(small), replace(young), cores=cores)
+        found = step(driver_of(DriverConfig()), cluster, 0.0)
+        assert [each.uid for each in found if isinstance(each, BeginRescale)] == begun
