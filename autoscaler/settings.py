@@ -31,16 +31,16 @@ class Settings:
     """Only jobs whose pods name this scheduler are managed."""
 
     node_selector: str = ""
-    """Label selector (key=value,...) of the nodes whose capacity is given out. Default: every
+    """Label selector (key=value,...) of the nodes whose capacity is allocated. Default: every
     node."""
 
     node_kind_label: str = "node.kubernetes.io/instance-type"
-    """The label that tells kinds of nodes apart: a job may train faster on one kind than on
+    """The node label that distinguishes kinds of nodes: a job may train faster on one kind than on
     another. Nodes without it are of one kind."""
 
     operator_version: str = "1.7.0"
-    """The training-operator's version, which decides what it can do: before 1.8.1 it never finishes
-    suspending a job with ttlSecondsAfterFinished, and such a job is left alone."""
+    """The training-operator's version: before 1.8.1 it never finishes suspending a job with
+    ttlSecondsAfterFinished, and such a job is not managed."""
 
     policy: str = "optimus"
     """The allocation policy."""
@@ -49,7 +49,7 @@ class Settings:
     """Decide and print, but change no job and write no profile."""
 
     once: bool = False
-    """Decide once, print the decisions, carry them to their end and exit."""
+    """Plan one interval, print the decisions, carry them out and exit."""
 
     interval_seconds: float = 600.0
     """Seconds between two decisions about all counts (Optimus, section 5: 10 minutes)."""
@@ -58,13 +58,13 @@ class Settings:
     """Least seconds between two decisions when a job arrives or ends or nodes change."""
 
     tick_seconds: float = 2.0
-    """Seconds between two looks at rescales in progress, profiling runs and logs."""
+    """Seconds between two ticks, which advance rescales and profiling runs and read logs."""
 
     log_poll_seconds: float = 10.0
     """Seconds between two reads of one pod's log."""
 
     log_readers: int = 8
-    """Logs that are read at the same time, over all jobs."""
+    """Maximum number of logs read at the same time, over all jobs."""
 
     profiling_seconds: float = 60.0
     """Seconds of steady training that one profiling run measures."""
@@ -73,23 +73,25 @@ class Settings:
     """Configurations measured before a job's speed model is used (Optimus, section 6.1: 5)."""
 
     profiling_lifetime_seconds: float = 600.0
-    """A job that has trained longer is not profiled any more: this bounds what profiling can
-    lose."""
+    """A job that has trained longer is not profiled any more, which bounds the training lost by
+    profiling."""
 
     rescale_cost_seconds: float = 60.0
-    """What a rescale is taken to cost a job, until its own rescales have shown it."""
+    """Assumed cost of a rescale, until it is measured on the job's own rescales."""
 
     least_gain_percent: float = 5.0
-    """A rescale must shorten a job's remaining time by more than this, its cost counted."""
+    """A rescale must shorten a job's remaining time by more than this, including the cost of the
+    rescale."""
 
     rescale_spacing_seconds: float = 300.0
-    """Least seconds between two rescales of one job; in between it neither grows nor gives room."""
+    """Least seconds between two rescales of one job (cooldown); in between it neither grows nor
+    shrinks."""
 
     start_timeout_seconds: float = 600.0
-    """A rescaled job whose pods do not all run after this goes back to its earlier counts."""
+    """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
     report_seconds: float = 30.0
-    """Least seconds between two writes of a profile that says nothing new but figures."""
+    """Least seconds between two writes of a profile in which only figures have changed."""
 
     log_level: str = "info"
     """debug, info, warning or error."""

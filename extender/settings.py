@@ -23,7 +23,8 @@ class Settings:
     """Path of a kubeconfig. Default: the pod's own service account."""
 
     listen: str = "127.0.0.1:8888"
-    """Address and port of /filter and /prioritize; loopback: whoever reaches it reserves room."""
+    """Address and port of /filter and /prioritize; loopback, since any client of it can reserve
+    room."""
 
     health_listen: str = ""
     """A second address and port for /healthz, /readyz and /metrics alone; in a pod, its own."""
@@ -42,24 +43,26 @@ class Settings:
     this process leads. Empty: it is the only one."""
 
     leader_identity: str = ""
-    """How the Lease's holder begins where it is the kube-scheduler here. Default: the host name."""
+    """Prefix of the Lease holder's identity that means this kube-scheduler. Default: the host
+    name."""
 
     reservation_seconds: float = 60.0
-    """How long room is reserved for planned pods that are not bound; every pod of the gang that is
-    bound starts it anew."""
+    """How long room is reserved for planned pods that are not bound; each bound pod of the gang
+    restarts the time."""
 
     exclusion_seconds: float = 60.0
-    """How long at most a node that kube-scheduler ruled out is excluded for a replica: a second the
-    first time, then twice as long each time, until the node changes."""
+    """Longest time that a node ruled out by kube-scheduler is excluded for a replica: a second at
+    first, then twice as long each time, until the node changes."""
 
     rescale_hold_seconds: float = 600.0
-    """How long room is reserved at most for a job that is being rescaled."""
+    """Longest time that room is reserved for a job that is being rescaled."""
 
     age_limit_seconds: float = 600.0
     """A gang that has waited longer goes first, and blocks the nodes that it could use."""
 
     threads: int = 8
-    """Requests served at once; kube-scheduler sends one, the others are for health and metrics."""
+    """Requests served at the same time; kube-scheduler sends one, the others are for health and
+    metrics."""
 
     max_body_bytes: int = 33_554_432
     """Largest request body. 5,000 node names are 160 kB; whole nodes are about 14 kB each."""

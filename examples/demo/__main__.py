@@ -28,9 +28,8 @@ from localcluster.specs import Backend
 from optimus.kube.contract import Phase
 
 _WHAT = (
-    "Two jobs train under Optimus on a cluster of this machine, and a table shows what becomes of "
-    "them: measured, "
-    "forecast, grown and shrunk, until both have reached their goals."
+    "Two jobs train under Optimus on a cluster of this machine. A table shows their runs, "
+    "forecasts and rescales until both have reached their goals."
 )
 _LOOK_SECONDS = 0.5
 _SECOND_JOB_SECONDS = 25.0
@@ -39,8 +38,7 @@ _PLAIN_COLUMNS = 140
 
 @dataclass(frozen=True)
 class Play:
-    """The job that comes first, the one that comes once that has grown, and for how long both are
-    shown at most."""
+    """The first job, the second job, submitted once the first has grown, and a time limit."""
 
     first: DemoJob
     second: DemoJob
@@ -122,7 +120,7 @@ def _perform(play: Play, console: Console, backend: Backend, folder: Path) -> in
 
 
 def _act(play: Play, console: Console, cluster: LocalCluster, folder: Path) -> bool:
-    """Install, show what happens, sum up; tells whether both jobs reached their goals."""
+    """Install, run and summarise; return whether both jobs reached their goals."""
     with cluster.progress.step("installing Optimus from manifests/"):
         scenario.install(cluster, folder)
     with (

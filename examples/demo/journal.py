@@ -1,5 +1,4 @@
-"""What is told of the demo's jobs: rows of the table, a journal of what happened, a story of each
-job. No I/O."""
+"""The demo's data without I/O: rows of the table, a journal of events, a story of each job."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -55,7 +54,7 @@ class Journal:
         self._note(at, name, "submitted")
 
     def follow(self, rows: Iterable[Row], at: float) -> None:
-        """Note what these rows, of submitted jobs, tell that was not known before."""
+        """Note what is new in these rows of submitted jobs."""
         for row in rows:
             story = self.stories[row.name]
             self._follow_rescale(row, story, at)

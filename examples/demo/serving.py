@@ -1,9 +1,8 @@
-"""What a user would look at while the demo runs, each at an address on loopback: the profiles and
-both /metrics.
+"""Serves the profiles on loopback while the demo runs, and finds the addresses of both /metrics.
 
 The page of profiles is what ``kubectl get trainingprofiles`` prints: the table that the API server
-makes of them, asked for anew at each request. The metrics are served by the two processes
-themselves; where, their pods tell."""
+makes of them, requested again for each visit. The two processes serve their metrics; an annotation
+of their pods has the ports."""
 
 import json
 import threading
@@ -44,10 +43,10 @@ def profiles_table(client: api.ApiClient) -> Table:
 
 
 def metrics_addresses(pods: Sequence[api.V1Pod]) -> dict[str, str]:
-    """Where each process serves its metrics, as its pod among these tells.
+    """The address of each process's metrics, from its pod.
 
     Raises:
-        ClusterError: a process has no pod that says so."""
+        ClusterError: a process has no pod with the port."""
     return {
         name: _address(name, pods, deployment, port)
         for name, (deployment, port) in _METRICS.items()
@@ -90,7 +89,7 @@ class ProfilePage:
                 try:
                     status, text = 200, listing(ask())
                 except (api.ApiException, urllib3.exceptions.HTTPError) as error:
-                    status, text = 503, f"the API server did not tell: {error}\n"
+                    status, text = 503, f"the API server did not answer: {error}\n"
                 body = text.encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "text/plain; charset=utf-8")

@@ -1,4 +1,4 @@
-"""What Optimus decided, and why: printed at the demo's end."""
+"""The summary at the demo's end: decisions with reasons, and the error of each first forecast."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ def print_summary(console: Console, rows: Sequence[Row], stories: Mapping[str, S
 
 def _ending(story: Story) -> str:
     if story.reached_at is None:
-        return "did not reach its goal in the time of this demo"
+        return "did not reach its goal within the demo's time limit"
     return f"reached its goal {story.reached_at - story.submitted_at:.0f} s after it was submitted"
 
 
@@ -34,7 +34,6 @@ def _forecast(story: Story) -> str:
     at, remaining_seconds = story.first_forecast
     took = story.reached_at - at
     return (
-        f"its first forecast, {at - story.submitted_at:.0f} s after it was submitted, was "
-        f"{remaining_seconds} s more "
-        f"at the counts it had then; it took {took:.0f} s"
+        f"first forecast, {at - story.submitted_at:.0f} s after submission: {remaining_seconds} s "
+        f"remaining at its counts then; actual: {took:.0f} s"
     )

@@ -41,7 +41,7 @@ class Task:
     ps_count: int
     trainer_count: int
     ps_addresses: tuple[Address, ...] = ()
-    """Known beforehand in a TFJob; in an MXJob the scheduler tells them."""
+    """Known beforehand in a TFJob; in an MXJob the scheduler sends them."""
     scheduler: Address | None = None
     node_host: str = ""
     """DMLC_NODE_HOST: the address on which this task is to be reached."""

@@ -44,8 +44,7 @@ class Kind(IntEnum):
     """Shards disagree: drop your values, so that trainer 0 starts again from the checkpoint.
     Answered by STATE."""
     OVER = 9
-    """Training has ended: told by trainer 0 (answered by STATE), then the answer to everyone
-    else."""
+    """Training has ended: sent by trainer 0 (answered by STATE), then the answer to all others."""
     REGISTER = 10
     """Server or worker to scheduler. Answered by ADDRESSES once all servers are known."""
     ADDRESSES = 11

@@ -179,7 +179,7 @@ class PsGroup:
         self._ask_all([Frame(Kind.FORGET, run=frame.run) for frame in seen])
 
     def end(self, run: int) -> None:
-        """Tell the PSs that the training is over."""
+        """Notify the PSs that the training is over."""
         self._ask_all([Frame(Kind.OVER, run=run)] * len(self))
 
     def _ask_all(self, frames: Sequence[Frame]) -> list[Frame]:

@@ -49,7 +49,7 @@ class Scheduler:
             writer.close()
 
     async def release_servers(self) -> None:
-        """Tell the servers that all workers have ended."""
+        """Notify the servers that all workers have ended."""
         for writer in tuple(self._servers):
             writer.write(Frame(Kind.SHUTDOWN).encode())
             await writer.drain()
@@ -160,7 +160,7 @@ def find_servers(scheduler: Address, silence_seconds: float) -> list[Address]:
 
 
 def report_end(scheduler: Address, worker: int, silence_seconds: float) -> None:
-    """Tell the scheduler that this worker has ended; PeerLost where it does not hear."""
+    """Report the end of this worker to the scheduler; PeerLost without an answer."""
     connection = Connection(scheduler, silence_seconds)
     try:
         connection.ask(Frame(Kind.FINISHED, sender=worker))

@@ -38,7 +38,7 @@ class Shard:
         self.initialise(0, 0, np.zeros(0))
 
     def accepts(self, run: int, step: int, size: int) -> bool:
-        """Tell whether a push of that run, step and number of values belongs here now."""
+        """Return whether a push of that run, step and number of values is accepted now."""
         in_step = step == self.step or not self.synchronous
         return run != 0 and run == self.run and in_step and size == self.values.size
 

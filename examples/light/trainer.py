@@ -51,8 +51,7 @@ def agree(frames: Sequence[Frame], synchronous: bool) -> Position | None:
 
 
 class Trainer:
-    """One of `count` trainers; `find_ps` tells where the PSs are (PeerLost where that is not known
-    now)."""
+    """One of `count` trainers; `find_ps` returns the PSs' addresses (PeerLost if unknown)."""
 
     def __init__(
         self, index: int, count: int, settings: Settings, find_ps: FindPs, write: Print = print_line
@@ -157,7 +156,7 @@ class Trainer:
         return None
 
     def _share(self, step: int) -> tuple[int, int]:
-        """Tell the first example and the number of examples of this trainer's next batch."""
+        """Return the first example and the number of examples of this trainer's next batch."""
         batch = self._settings.batch_size
         if self._synchronous:
             share = even_slices(batch, self._count)[self._index]

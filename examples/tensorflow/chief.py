@@ -41,7 +41,7 @@ class StallWatch:
         threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
 
     def progressed(self, waiting_for: str) -> None:
-        """Tell that the last thing has been done and what is waited for now."""
+        """Record progress, and what is waited for now."""
         self._doing, self._since, self._seconds = waiting_for, time.monotonic(), self._stall_seconds
 
     def _watch(self) -> None:

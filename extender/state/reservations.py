@@ -52,7 +52,7 @@ class Reservations:
     def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""
         free, leaving = self.free(), leaving or {}
-        # Before a copy is made: its nodes need not be told apart again for the next gang.
+        # Before a copy is made, so that the next gang need not distinguish the nodes again.
         free.distinguish(*{member.spec.constraints for member in gang.members})
         own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
         kept = self._of_placed(gang)

@@ -30,7 +30,7 @@ def requested(amounts: Mapping[str, Amount] | None) -> Resources:
 
 
 def offered(amounts: Mapping[str, Amount] | None) -> Resources:
-    """What a node has: fractions are rounded down, so that nothing is promised that is not there.
+    """What a node has: fractions are rounded down, so that capacity is not overstated.
 
     Raises:
         Malformed: an amount is no quantity, negative or beyond 63 bits.

@@ -3,7 +3,7 @@
 Each field is a flag of the same name with dashes (``interval_seconds`` is ``--interval-seconds``)
 and an environment variable behind the program's prefix (``OPTIMUS_INTERVAL_SECONDS``); a flag wins.
 The docstring under a field is its help text, so that the code and ``--help`` cannot disagree. All
-problems are told in one message."""
+problems are reported in one message."""
 
 import argparse
 import ast

@@ -98,7 +98,7 @@ class JobState:
 
     @property
     def has_room(self) -> bool:
-        """Whether it holds room or is promised some."""
+        """Whether it holds room or has room reserved."""
         return bool(self.pods or self.coming)
 
 

@@ -152,7 +152,7 @@ class LoggedForecast:
     """One job's forecast at the instant ``at``, for the counts decided then, beside the truth.
 
     ``progress`` is the true part of its epochs that was done. ``total_epochs`` and
-    ``steps_per_second`` are foretold, the ``true_`` ones are what is; the true speed is that of its
+    ``steps_per_second`` are predicted, the ``true_`` ones are actual; the true speed is that of its
     present run, at other counts that of the job alone on the cluster.
     """
 

@@ -98,8 +98,7 @@ def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
 
 
 def forecasts(figure: "Figure", found: Sequence[Simulation]) -> None:
-    """Left: remaining times as foretold against those that came. Right: errors, as the jobs
-    progress."""
+    """Left: predicted against actual remaining times. Right: errors over the jobs' progress."""
     left, right = figure.subplots(1, 2)
     groups = {
         policy: those
@@ -114,7 +113,7 @@ def forecasts(figure: "Figure", found: Sequence[Simulation]) -> None:
     for number, (policy, those) in enumerate(groups.items()):
         _foretold(left, policy, those, number)
         _errors(right, policy, those, number)
-    _finish_foretold(left)
+    _finish_predicted(left)
     right.axhline(0, color="0.4", linewidth=0.8)
     right.set(
         xlabel="part of the job's epochs that is done",
@@ -173,8 +172,10 @@ def _remaining(found: Simulation) -> list[tuple[float, float]]:
     return [pair for pair in pairs if min(pair) > _LEAST_MINUTES * 60 and max(pair) < np.inf]
 
 
-def _finish_foretold(axes: "Axes") -> None:
-    axes.set(xscale="log", yscale="log", xlabel="minutes that were left", ylabel="minutes foretold")
+def _finish_predicted(axes: "Axes") -> None:
+    axes.set(
+        xscale="log", yscale="log", xlabel="actual minutes left", ylabel="predicted minutes left"
+    )
     low = _LEAST_MINUTES
     high = max(axes.get_xlim()[1], axes.get_ylim()[1])
     axes.plot([low, high], [low, high], color="0.4", linewidth=0.8, zorder=0)

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_it_cleanly_however_often_it_is_pressed(
 def test_it_gives_up_at_its_limit_and_says_so(tmp_path: Path) -> None:
     with playing(tmp_path, "--limit-seconds=1") as demo:
         assert (demo.wait_ended(), demo.left()) == (1, []), demo.said
-    assert "light-tf: did not reach its goal in the time of this demo" in demo.said
+    assert "light-tf: did not reach its goal within the demo's time limit" in demo.said
     assert demo.said.endswith("not every job reached its goal\n")
 
 
