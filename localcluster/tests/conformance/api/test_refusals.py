@@ -6,7 +6,6 @@ A mistake that a stand-in lets pass is found by the first real cluster.
 import pytest
 
 from tests.conformance.api.conftest import refusal_message
-from tests.conformance.api.test_refused_pods import KEY
 from tests.conformance.api_calls import APPLY, JSON_PATCH, MERGE, ApiCalls, Json, config_map
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
@@ -16,21 +15,6 @@ MAPS = "/api/v1/namespaces/{ns}/configmaps"
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        pytest.param(
-            {"labels": {"-a": "x"}},
-            f'metadata.labels: Invalid value: "-a": {KEY}',
-            id="a label's key",
-        ),
-        pytest.param(
-            {"labels": {"a": "x" * 64}},
-            f'metadata.labels: Invalid value: "{"x" * 64}": must be no more than 63 bytes',
-            id="a label's length",
-        ),
-        pytest.param(
-            {"annotations": {"A b": "x"}},
-            f'metadata.annotations: Invalid value: "A b": {KEY}',
-            id="an annotation's key",
-        ),
         pytest.param(
             {"deletionTimestamp": "2026-01-01T00:00:00Z"},
             'metadata.deletionTimestamp: Invalid value: "2026-01-01T00:00:00Z": field is immutable',

@@ -53,6 +53,7 @@ DIFFERENT: Final[Mapping[str, str]] = {
     "path /api": "another address",
     "path /apis/coordination.k8s.io/v1": "no hash of the stored version",
     "discovery": "no hash of the stored version",
+    **dict.fromkeys(("pod bad name", "pod bad label", "cr bad name"), "names are not checked"),
     "pod spec immutable": "it gives the rule, not the difference",
     "label selector bad": "the words of another parser",
     "label selector bad2": "the words of another parser",

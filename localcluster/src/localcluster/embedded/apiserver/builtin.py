@@ -8,7 +8,6 @@ from typing import Final
 from localcluster.embedded.apiserver import definitions, pods
 from localcluster.embedded.apiserver.errors import FieldError, StatusError, invalid_value, required
 from localcluster.embedded.apiserver.kinds import Json, Resource
-from localcluster.embedded.apiserver.metadata import name_errors
 
 NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _MICRO_TIME: Final = re.compile(r"[-\d]{10}T[:\d]{8}\.\d{6}(Z|[+-]\d\d:\d\d)")
@@ -58,8 +57,6 @@ def with_defaults(resource: Resource, body: Json) -> Json:
 
 def field_errors(resource: Resource, body: Json, old: Json | None) -> Iterator[FieldError]:
     """Yield what is wrong with an object of any kind."""
-    if old is None:
-        yield from name_errors(resource, body["metadata"]["name"])
     check = None if resource.custom else _CHECKS.get(resource.plural)
     if check:
         yield from check(body, old)

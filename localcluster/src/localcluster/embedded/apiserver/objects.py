@@ -78,7 +78,7 @@ class Objects:
         name = body["metadata"]["name"]
         self._check_namespace(resource, target.namespace, name)
         body = self._with_defaults(resource, body)
-        errors = [*metadata_errors(body), *_field_errors(resource, body, None)]
+        errors = list(_field_errors(resource, body, None))
         if errors:
             raise invalid(resource, name, errors)
         if self.store.find(resource.store_key, (target.namespace, name)) is not None:

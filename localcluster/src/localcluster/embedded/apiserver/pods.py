@@ -4,7 +4,6 @@ The defaults and admission plugins (ServiceAccount, Priority, DefaultTolerationS
 server as far as a scheduler, an operator or a node agent sees them. Validation covers what the
 template of a job gets wrong easily: such a template must not run here either."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -19,7 +18,6 @@ from localcluster.embedded.apiserver.errors import (
     unsupported,
 )
 from localcluster.embedded.apiserver.kinds import PODS, Json
-from localcluster.embedded.apiserver.metadata import LABEL, LABEL_RULE, label_errors
 from optimus.kube.quantity import parse_quantity
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, not a secret
@@ -183,14 +181,11 @@ def spec_errors(spec: Json, field: str) -> Iterator[FieldError]:
     policy = spec.get("restartPolicy")
     if policy and policy not in _RESTART_POLICIES:
         yield unsupported(f"{field}.restartPolicy", policy, _RESTART_POLICIES)
-    yield from label_errors(spec.get("nodeSelector") or {}, f"{field}.nodeSelector")
 
 
 def _name_errors(name: str | None, field: str, names: set[Any]) -> Iterator[FieldError]:
     if not name:
         yield required(field)
-    elif not re.fullmatch(LABEL, name):
-        yield invalid_value(field, name, LABEL_RULE)
     elif name in names:
         yield duplicate(field, name)
     names.add(name)

@@ -1,4 +1,4 @@
-"""Tables for `kubectl get`: pods, nodes, Deployments, Events, custom resources.
+"""Tables for `kubectl get`: pods, nodes, custom resources.
 
 Other kinds show their name and age. A column is a heading, a priority (1 for what only `-o wide`
 shows) and a function of an object and the present time."""
@@ -14,7 +14,6 @@ from localcluster.embedded.apiserver.pods import is_ready
 
 ACCEPTED: Final = b"as=Table"
 """Stands in the Accept header of whoever wants a table."""
-_ROLE: Final = "node-role.kubernetes.io/"
 
 Cell: TypeAlias = Callable[[Json, datetime], Any]
 Column: TypeAlias = tuple[str, str, int, Cell]
@@ -123,25 +122,6 @@ def _node_status(body: Json, _now: datetime) -> Any:
     return f"{'Ready' if is_ready(body) else 'NotReady'}{cordoned}"
 
 
-def _node_roles(body: Json, _now: datetime) -> Any:
-    labels = sorted(body["metadata"].get("labels") or {})
-    roles = (key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE))
-    return ",".join(roles) or "<none>"
-
-
-def _last_seen(body: Json, now: datetime) -> Any:
-    return age(body.get("lastTimestamp") or body.get("eventTime"), now)
-
-
-def _event_object(body: Json, _now: datetime) -> Any:
-    about = body.get("involvedObject") or {}
-    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
-
-
-def _deployment_ready(body: Json, _now: datetime) -> Any:
-    return f"{at_path(body, 'status.readyReplicas') or 0}/{at_path(body, 'spec.replicas') or 0}"
-
-
 _NAME: Final[Column] = ("Name", "string", 0, lambda body, _now: body["metadata"].get("name", ""))
 _AGE: Final[Column] = (
     *("Age", "string", 0),
@@ -153,27 +133,11 @@ _BUILT_IN: Final[Mapping[str, tuple[Column, ...]]] = {
         ("Status", "string", 0, _pod_status),
         ("Restarts", "string", 0, _pod_restarts),
         _AGE,
-        ("IP", "string", 1, _field("status.podIP")),
         ("Node", "string", 1, _field("spec.nodeName")),
-        ("Nominated Node", "string", 1, _field("status.nominatedNodeName")),
     ),
     "nodes": (
         ("Status", "string", 0, _node_status),
-        ("Roles", "string", 0, _node_roles),
         _AGE,
         ("Version", "string", 0, _field("status.nodeInfo.kubeletVersion", "")),
-    ),
-    "deployments": (
-        ("Ready", "string", 0, _deployment_ready),
-        ("Up-to-date", "string", 0, _field("status.updatedReplicas", 0)),
-        ("Available", "string", 0, _field("status.availableReplicas", 0)),
-        _AGE,
-    ),
-    "events": (
-        ("Last Seen", "string", 0, _last_seen),
-        ("Type", "string", 0, _field("type", "")),
-        ("Reason", "string", 0, _field("reason", "")),
-        ("Object", "string", 0, _event_object),
-        ("Message", "string", 0, _field("message", "")),
     ),
 }
