@@ -22,19 +22,15 @@ class Calls(Protocol):
 
     def get(self, path: str) -> dict[str, Any]:
         """Read one object."""
-        ...
 
     def create(self, path: str, body: Json) -> dict[str, Any]:
         """Create an object in the collection `path`."""
-        ...
 
     def patch(self, path: str, body: Json, content_type: str = MERGE_PATCH) -> dict[str, Any]:
         """Change an object."""
-        ...
 
     def delete(self, path: str, options: Json) -> dict[str, Any]:
         """Delete an object."""
-        ...
 
 
 class ApiCalls:
@@ -45,7 +41,6 @@ class ApiCalls:
         self._api: ApiClient = client.core.api_client
 
     def get(self, path: str) -> dict[str, Any]:
-        """Read one object."""
         return self._send("GET", path)
 
     def create(self, path: str, body: Json) -> dict[str, Any]:
@@ -61,7 +56,6 @@ class ApiCalls:
         return self._send("PUT", path, body, "application/json")
 
     def delete(self, path: str, options: Json) -> dict[str, Any]:
-        """Delete an object with these DeleteOptions."""
         return self._send("DELETE", path, options, "application/json")
 
     def _send(

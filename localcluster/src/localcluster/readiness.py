@@ -56,7 +56,6 @@ class LogLineProbe:
     line: str
 
     def ready(self, log_offset: int) -> bool:
-        """Look through what was written since the start."""
         try:
             with self.log.open("rb") as stream:
                 stream.seek(log_offset)
@@ -72,7 +71,6 @@ class AllProbe:
     probes: tuple[Probe, ...]
 
     def ready(self, log_offset: int) -> bool:
-        """Ask until one says no."""
         return all(probe.ready(log_offset) for probe in self.probes)
 
 
@@ -81,7 +79,6 @@ class RunningProbe:
     """Ready as soon as it runs."""
 
     def ready(self, log_offset: int) -> bool:
-        """Say yes."""
         del log_offset
         return True
 

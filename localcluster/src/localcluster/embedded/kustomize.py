@@ -35,7 +35,6 @@ class Item:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Kind, namespace and name."""
         metadata = self.body["metadata"]
         return self.body["kind"], metadata.get("namespace", ""), metadata["name"]
 

@@ -20,12 +20,10 @@ class RawObject:
 
     @property
     def kind(self) -> str:
-        """Its kind."""
         return str(self.body["kind"])
 
     @property
     def name(self) -> str:
-        """Its name."""
         return str(self.body["metadata"]["name"])
 
     @property
@@ -35,7 +33,6 @@ class RawObject:
 
     @property
     def uid(self) -> str:
-        """Its UID."""
         return str(self.body["metadata"]["uid"])
 
 

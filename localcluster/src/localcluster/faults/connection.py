@@ -10,19 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from localcluster.faults.faults import (
-    Call,
-    Compact,
-    Cut,
-    Drop,
-    EndStream,
-    ErrorResponse,
-    Fault,
-    Freeze,
-    Hang,
-    Restart,
-    Stall,
-)
+from localcluster.faults import faults
 from localcluster.faults.streams import changed, error_status
 from localcluster.faults.traffic import Traffic
 from localcluster.kubeconfig import Credentials
@@ -42,7 +30,9 @@ class Upstream:
     A caller with a bearer token is passed on as itself; any other is whom the proxy's kubeconfig
     names. A client certificate would outrank a token, so it is shown only where there is none."""
 
-    def __init__(self, credentials: Credentials, call: Call, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, credentials: Credentials, call: faults.Call, headers: Mapping[str, str]
+    ) -> None:
         """Send the call. Raises OSError or http.client.HTTPException where that fails."""
         passed = {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
         has_token = any(name.lower() == "authorization" for name in passed)
@@ -58,7 +48,6 @@ class Upstream:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the length of the response is not known yet."""
         return self.response.length is None
 
     @property
@@ -74,7 +63,6 @@ class Upstream:
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connection."""
         self.response.close()
         self._connection.close()
 
@@ -102,7 +90,7 @@ class ClientConnection(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         # No client here sends a body in chunks.
         length = int(self.headers.get("Content-Length") or 0)
-        call = Call(self.command, self.path, self.rfile.read(length) if length else b"")
+        call = faults.Call(self.command, self.path, self.rfile.read(length) if length else b"")
         self._before(call, self.traffic.meet(call))
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - http.server's names
@@ -110,31 +98,30 @@ class ClientConnection(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
         """Print nothing: the proxy records the calls."""
 
-    def _before(self, call: Call, fault: Fault | None) -> None:
-        """Apply a fault that happens on the way to the server."""
+    def _before(self, call: faults.Call, fault: faults.Fault | None) -> None:
         traffic = self.traffic
         match fault.effect if fault else None:
-            case ErrorResponse(after_effect=False) as error:
+            case faults.ErrorResponse(after_effect=False) as error:
                 self._refuse(call, fault, error, 0)
-            case Cut(after_effect=False):
+            case faults.Cut(after_effect=False):
                 self._cut(call, fault, 0)
-            case Hang(seconds=seconds):
+            case faults.Hang(seconds=seconds):
                 traffic.pause(seconds)
                 self._cut(call, fault, 0)
-            case Restart():
+            case faults.Restart():
                 traffic.server.restart()
                 self._cut(call, fault, 0)
-            case Compact(after_seconds=seconds):
+            case faults.Compact(after_seconds=seconds):
                 traffic.pause(seconds)
                 traffic.server.compact()
                 self._pass(call, fault)
-            case Freeze(seconds=seconds):
+            case faults.Freeze(seconds=seconds):
                 traffic.freeze(seconds)
                 self._pass(call, fault)
             case _:
                 self._pass(call, fault)
 
-    def _pass(self, call: Call, fault: Fault | None) -> None:
+    def _pass(self, call: faults.Call, fault: faults.Fault | None) -> None:
         self.traffic.wait_thawed()
         try:
             upstream = Upstream(self.traffic.credentials, call, dict(self.headers.items()))
@@ -148,13 +135,13 @@ class ClientConnection(BaseHTTPRequestHandler):
         finally:
             upstream.close()
 
-    def _respond(self, call: Call, fault: Fault | None, upstream: Upstream) -> None:
+    def _respond(self, call: faults.Call, fault: faults.Fault | None, upstream: Upstream) -> None:
         code = upstream.response.status
         match fault.effect if fault else None:
             # The response has begun, so the call is carried out; a watch's body would never end.
-            case Cut():
+            case faults.Cut():
                 self._cut(call, fault, code)
-            case ErrorResponse() as error:
+            case faults.ErrorResponse() as error:
                 self._refuse(call, fault, error, code)
             case _ if upstream.is_stream:
                 self._stream(call, fault, upstream)
@@ -164,7 +151,9 @@ class ClientConnection(BaseHTTPRequestHandler):
                 self.traffic.record(call, fault, code)
                 self._send(code, upstream.headers, body)
 
-    def _refuse(self, call: Call, fault: Fault | None, error: ErrorResponse, code: int) -> None:
+    def _refuse(
+        self, call: faults.Call, fault: faults.Fault | None, error: faults.ErrorResponse, code: int
+    ) -> None:
         self.traffic.record(call, fault, code)
         headers = [("Content-Type", "application/json")]
         if error.retry_after_seconds is not None:
@@ -181,7 +170,7 @@ class ClientConnection(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
 
-    def _cut(self, call: Call, fault: Fault | None, code: int) -> None:
+    def _cut(self, call: faults.Call, fault: faults.Fault | None, code: int) -> None:
         self.traffic.record(call, fault, code)
         self._disconnect()
 
@@ -190,7 +179,7 @@ class ClientConnection(BaseHTTPRequestHandler):
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
-    def _stream(self, call: Call, fault: Fault | None, upstream: Upstream) -> None:
+    def _stream(self, call: faults.Call, fault: faults.Fault | None, upstream: Upstream) -> None:
         def cut() -> None:
             upstream.interrupt()
             self._disconnect()
@@ -201,12 +190,12 @@ class ClientConnection(BaseHTTPRequestHandler):
             self._send_head(response.status, [*upstream.headers, ("Transfer-Encoding", "chunked")])
             pieces: Iterator[bytes] = iter(lambda: response.read1(_PIECE_BYTES), b"")
             effect = fault.effect if fault else None
-            if isinstance(effect, Stall | Drop | EndStream):
+            if isinstance(effect, faults.Stall | faults.Drop | faults.EndStream):
                 pieces = changed(pieces, effect, traffic.pause)
             for piece in pieces:
                 traffic.wait_thawed()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-            if isinstance(effect, EndStream) and effect.code is None:
+            if isinstance(effect, faults.EndStream) and effect.code is None:
                 self._disconnect()
             else:
                 self.wfile.write(b"0\r\n\r\n")

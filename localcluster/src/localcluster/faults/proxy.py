@@ -22,7 +22,6 @@ class FaultProxy(Traffic):
     """Listens from entering to leaving the `with` block. Safe to use from several threads."""
 
     def __init__(self, credentials: Credentials, server: Server) -> None:
-        """Stand before the server that the credentials name."""
         super().__init__(credentials, server)
         handler = type("_Connection", (ClientConnection,), {"traffic": self})
         self._listener = _Listener(("127.0.0.1", 0), handler)
@@ -31,12 +30,10 @@ class FaultProxy(Traffic):
         )
 
     def __enter__(self) -> Self:
-        """Begin to listen."""
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End every stream, and stop to listen."""
         self.close()
         self._listener.shutdown()
         self._listener.server_close()
@@ -45,7 +42,6 @@ class FaultProxy(Traffic):
 
     @property
     def url(self) -> str:
-        """The address of the proxy."""
         return f"http://127.0.0.1:{self._listener.server_port}"
 
     def write_kubeconfig(self, path: Path) -> None:
@@ -61,7 +57,6 @@ class _Listener(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Report errors, but for connections that are gone."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came in
 

@@ -30,7 +30,6 @@ class LogSource(Protocol):
         self, namespace: str, pod: str, container: str, *, previous: bool
     ) -> tuple[Path, LogFile | None] | str:
         """Return a log's file and its live writer, or a sentence why there is none."""
-        ...
 
 
 class LogServer:
@@ -53,7 +52,6 @@ class LogServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=5.0)

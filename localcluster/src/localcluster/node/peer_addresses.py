@@ -21,11 +21,9 @@ class Ports(Protocol):
 
     def allocate(self) -> int:
         """A port that nobody else has."""
-        ...
 
     def release(self, port: int) -> None:
         """Take a port back."""
-        ...
 
 
 class PeerAddresses:
@@ -38,7 +36,6 @@ class PeerAddresses:
         self._mutex = threading.Lock()
 
     def pod_seen(self, pod: Json) -> None:
-        """Note a pod that exists."""
         if is_training_replica(pod):
             with self._mutex:
                 self._pods.setdefault(_run_key(pod), set()).add(pod["metadata"]["uid"])

@@ -35,7 +35,6 @@ class Failure:
 
     @staticmethod
     def read(status: StatusJson) -> "Failure | None":
-        """Read it back from a written status."""
         reason = status.get("reason")
         refused = not status.get("startTime")
         return Failure(str(reason), str(status.get("message") or ""), refused) if reason else None
@@ -49,7 +48,6 @@ class Conditions:
 
     @staticmethod
     def read(status: StatusJson) -> "Conditions":
-        """Read back the conditions that an earlier agent wrote."""
         written = status.get("conditions") or ()
         return Conditions({each["type"]: each for each in written if each["type"] in _CONDITIONS})
 
@@ -62,7 +60,6 @@ class Conditions:
         prepared: bool,
         now: float,
     ) -> None:
-        """Set all conditions from the containers' states."""
         ended = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase)
         missing = " ".join(each.spec.name for each in init if not _initialized(each))
         sidecars = [each for each in init if each.spec.kind is ContainerKind.SIDECAR]
@@ -101,7 +98,6 @@ class Pod(Protocol):
     @property
     def started_at(self) -> float:
         """When the pod was admitted."""
-        ...
 
 
 def phase_of(

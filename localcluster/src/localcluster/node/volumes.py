@@ -25,15 +25,12 @@ class Objects(Protocol):
 
     def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         """The keys of a config map; None when there is none."""
-        ...
 
     def volume_of_claim(self, namespace: str, name: str) -> Json:
         """The PersistentVolume of a claim. Raises Unresolved."""
-        ...
 
     def token(self, pod: Json, lifetime_seconds: int = 3600) -> str:
         """A token of the pod's ServiceAccount. Raises Unresolved."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,6 @@ class PodVolumes:
             self._open = False
 
     def folders(self, container: Json) -> dict[str, str]:
-        """The local folder or file of each mount path of a container."""
         return {
             mount["mountPath"]: str(self._folders[mount["name"]])
             for mount in container.get("volumeMounts") or ()

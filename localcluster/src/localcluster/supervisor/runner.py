@@ -9,7 +9,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,7 +127,6 @@ class Supervisor:
             raise PortTakenError(f"{name} lost its port to another program")
 
     def _turn(self) -> None:
-        """Wait for the next thing to happen, and act on it."""
         for key, _ in self._selector.select(self._wait_seconds()):
             key.data()
         now = time.monotonic()
@@ -156,7 +155,7 @@ class Supervisor:
         child.life = child.life.started(now)
         launch = Launch(
             component.command,
-            _environ(component.environ),
+            {**base_environ(), **component.environ},
             component.cwd or self._paths.root,
             log,
             component.death_signal,
@@ -218,7 +217,6 @@ class Supervisor:
         self._records.component(name, child.life, child.process_id)
 
     def _written(self, child: _Child) -> bytes:
-        """Return what the component wrote since its last start."""
         log: Path = self._paths.log(child.component.name)
         try:
             return log.read_bytes()[child.log_offset :]
@@ -228,7 +226,3 @@ class Supervisor:
     def _tail(self, child: _Child) -> str:
         lines = self._written(child).decode(errors="replace").splitlines()
         return "\n".join(lines[-_TAIL_LINES:]) or "(it wrote nothing)"
-
-
-def _environ(own: Mapping[str, str]) -> dict[str, str]:
-    return {**base_environ(), **own}

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from tests.conformance.api.test_refused_pods import KEY
 from tests.conformance.api_calls import Json
 from tests.conformance.operator.jobs import LABELS, Job, replicas
 
@@ -247,11 +246,6 @@ class TestTelling:
     @pytest.mark.parametrize(
         ("spec", "why"),
         [
-            pytest.param(
-                {"nodeSelector": {"a b": "c"}},
-                f'spec.nodeSelector: Invalid value: "a b": {KEY}',
-                id="a label of nodes that none can have",
-            ),
             pytest.param(
                 {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "v", "emptyDir": {}}]},
                 'spec.volumes[1].name: Duplicate value: "v"',

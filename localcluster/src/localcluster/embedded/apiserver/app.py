@@ -41,7 +41,6 @@ class App:
         self._watches.close()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             return
         try:

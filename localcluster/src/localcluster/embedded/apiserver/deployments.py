@@ -41,7 +41,6 @@ class ReplicaSets(KindController):
                 self.enqueue(each.name)
 
     def reconcile_object(self, found: Stored) -> None:
-        """Create and delete pods, and count them."""
         if is_terminating(found.body):
             return
         wanted, present = found.body["spec"]["replicas"], self._live_pods(found)
@@ -60,7 +59,6 @@ class ReplicaSets(KindController):
         _write_status(self._objects, found, self.key, status)
 
     def _live_pods(self, found: Stored) -> list[Stored]:
-        """Return the pods that count: neither ended nor being deleted."""
         return [
             each
             for each in _pods_of(self._objects, found)
@@ -85,7 +83,6 @@ class Deployments(KindController):
                 self.enqueue(each.name)
 
     def reconcile_object(self, found: Stored) -> None:
-        """Create, grow and shrink ReplicaSets, and count their pods."""
         if not is_terminating(found.body):
             self._roll(found)
             self._update_status(found)

@@ -24,7 +24,6 @@ class FileJournal:
     """Appends changes to a file. They survive the process, not a crash of the machine."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it."""
         self._file = path.open("ab", buffering=0)
         self._size = path.stat().st_size
 
@@ -44,7 +43,6 @@ class FileJournal:
         self._size += len(line)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

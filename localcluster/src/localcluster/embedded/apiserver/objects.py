@@ -13,13 +13,7 @@ from random import Random
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from localcluster.embedded.apiserver import builtin, pods, schema
-from localcluster.embedded.apiserver.deletion import (
-    check_preconditions,
-    deletion_result,
-    is_removable,
-    marked_deleted,
-)
+from localcluster.embedded.apiserver import builtin, deletion, pods, schema
 from localcluster.embedded.apiserver.errors import (
     FieldError,
     StatusError,
@@ -98,7 +92,7 @@ class Objects:
             raise invalid(resource, target.name, errors)
         if new == old.body:
             return old
-        if is_removable(new):
+        if deletion.is_removable(new):
             self.store.remove(resource.store_key, old.name)
             return encoded(new, old.version)
         return self.store.put(resource.store_key, new)
@@ -108,16 +102,16 @@ class Objects:
 
         Returns the object where it stays for now and for some kinds, else a Status."""
         resource, old = target.resource, self.get(target)
-        check_preconditions(resource, old, options)
+        deletion.check_preconditions(resource, old, options)
         if resource is NAMESPACES and target.name in _PERMANENT:
             raise forbidden(NAMESPACES, target.name, "this namespace may not be deleted")
-        marked = marked_deleted(resource, old.body, options, self.clock())
-        if not is_removable(marked):
+        marked = deletion.marked_deleted(resource, old.body, options, self.clock())
+        if not deletion.is_removable(marked):
             return old if marked == old.body else self.store.put(resource.store_key, marked)
         if resource is PODS:
             # Watchers are told first that a pod is deleted, then that it is gone.
             self.store.put(PODS.store_key, marked)
-        return deletion_result(resource, self.store.remove(resource.store_key, old.name))
+        return deletion.deletion_result(resource, self.store.remove(resource.store_key, old.name))
 
     def bind(self, target: Target, binding: Json) -> None:
         """Bind a pod to a node. Raises StatusError."""
@@ -127,7 +121,6 @@ class Objects:
         self.store.put(PODS.store_key, pods.bound(self.get(target).body, binding, self.now()))
 
     def now(self) -> str:
-        """Return the time of day as objects hold it."""
         return timestamp(self.clock())
 
     def _suffix(self) -> str:

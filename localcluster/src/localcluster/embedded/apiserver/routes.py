@@ -9,16 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from localcluster.embedded.apiserver import discovery
+from localcluster.embedded.apiserver import discovery, errors, wire
 from localcluster.embedded.apiserver.auth import Authenticator
-from localcluster.embedded.apiserver.errors import (
-    StatusError,
-    bad_request,
-    no_route,
-    not_allowed,
-    not_found,
-    version_in_future,
-)
 from localcluster.embedded.apiserver.journal import JournalError
 from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json
 from localcluster.embedded.apiserver.lists import encoded_list, listed
@@ -28,23 +20,6 @@ from localcluster.embedded.apiserver.patches import json_patch, merge_patch, str
 from localcluster.embedded.apiserver.selectors import parse_selection
 from localcluster.embedded.apiserver.tables import ACCEPTED, table
 from localcluster.embedded.apiserver.watches import WatchRequest, parse_watch
-from localcluster.embedded.apiserver.wire import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    Request,
-    Response,
-    Target,
-    body_of,
-    check_kind,
-    delete_options,
-    flag,
-    object_of,
-    patch_of,
-    refuse_dry_run,
-    respond,
-    target_of,
-)
 
 _LOG = logging.getLogger(__name__)
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -55,7 +30,7 @@ _SUCCESS: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status
 COMPACT: Final = "/localcluster/compact"
 """A POST here drops the server's history, as etcd's compaction does. No real server has it."""
 
-Outcome: TypeAlias = Response | WatchRequest | LogRequest
+Outcome: TypeAlias = wire.Response | WatchRequest | LogRequest
 
 
 class Routes:
@@ -68,153 +43,158 @@ class Routes:
         self._address = address
         self._authenticator = authenticator or Authenticator()
 
-    def handle(self, request: Request) -> Outcome:
-        """Do what a request asks for. Errors become Status objects."""
+    def handle(self, request: wire.Request) -> Outcome:
         if request.path in discovery.HEALTH:
-            return Response(200, b"ok", _TEXT)
+            return wire.Response(200, b"ok", _TEXT)
         try:
             if not self._authenticator.admits(request.authorization, self._objects.clock()):
-                raise StatusError(401, "Unauthorized", "Unauthorized")
-            target = target_of(self._objects.kinds, request.path)
+                raise errors.StatusError(401, "Unauthorized", "Unauthorized")
+            target = wire.target_of(self._objects.kinds, request.path)
             return self._without_target(request) if target is None else self._on(target, request)
-        except StatusError as error:
-            return respond(error.status, error.code)
+        except errors.StatusError as error:
+            return wire.respond(error.status, error.code)
         except JournalError as error:
             _LOG.error("%s %s was refused: %s", request.method, request.path, error)
-            failed = StatusError(500, "InternalError", f"Internal error occurred: {error}")
-            return respond(failed.status, failed.code)
+            failed = errors.StatusError(500, "InternalError", f"Internal error occurred: {error}")
+            return wire.respond(failed.status, failed.code)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             # The body has not the form of its kind, which the real server's Go types would find.
             _LOG.info("%s %s cannot be read", request.method, request.path, exc_info=True)
-            unread = bad_request(f"the request cannot be read: {error!r}")
-            return respond(unread.status, unread.code)
+            unread = errors.bad_request(f"the request cannot be read: {error!r}")
+            return wire.respond(unread.status, unread.code)
 
-    def _without_target(self, request: Request) -> Response:
+    def _without_target(self, request: wire.Request) -> wire.Response:
         if request.path == COMPACT and request.method == "POST":
             self._objects.store.compact()
-            return respond({"version": self._objects.store.version})
+            return wire.respond({"version": self._objects.store.version})
         found = discovery.document(self._objects.kinds, request.path, self._address)
         if found is not None:
-            return respond(found)
+            return wire.respond(found)
         parts = request.path.strip("/").split("/")
         known = {each.group for each in self._objects.kinds.all() if not each.custom}
         if parts[0] == "api" or (parts[0] == "apis" and len(parts) > 2 and parts[1] in known):
-            raise no_route()
-        return Response(404, b"404 page not found\n", _TEXT)
+            raise errors.no_route()
+        return wire.Response(404, b"404 page not found\n", _TEXT)
 
-    def _on(self, target: Target, request: Request) -> Outcome:
+    def _on(self, target: wire.Target, request: wire.Request) -> Outcome:
         if (target.subresource, request.method) == ("token", "POST"):
             account = self._objects.get(target)
             now = self._objects.clock()
-            return respond(
-                self._authenticator.token_for(account.body, body_of(request), now), code=201
+            return wire.respond(
+                self._authenticator.token_for(account.body, wire.body_of(request), now), code=201
             )
         level = target.subresource or ("object" if target.name else "collection")
         route = _ROUTES.get((level, request.method))
         if route is None:
-            raise not_allowed()
+            raise errors.not_allowed()
         return route(self._objects, target, request)
 
 
-def _list(objects: Objects, target: Target, request: Request) -> Outcome:
+def _list(objects: Objects, target: wire.Target, request: wire.Request) -> Outcome:
     resource = target.resource
     selection = parse_selection(resource, request.query, target.namespace)
-    if flag(request.query, "watch"):
+    if wire.flag(request.query, "watch"):
         return WatchRequest(resource, selection, parse_watch(request.query))
     body = listed(objects.store, resource, selection, request.query)
     if ACCEPTED not in request.accept:
-        return Response(200, body)
+        return wire.Response(200, body)
     found = msgspec.json.decode(body)
-    return respond(table(resource, found["items"], found["metadata"], objects.clock()))
+    return wire.respond(table(resource, found["items"], found["metadata"], objects.clock()))
 
 
-def _get(objects: Objects, target: Target, request: Request) -> Response:
+def _get(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
     asked = request.query.get("resourceVersion", "")
     if asked.isdecimal() and int(asked) > objects.store.version:
-        raise version_in_future(int(asked), objects.store.version)
+        raise errors.version_in_future(int(asked), objects.store.version)
     found = objects.get(target)
     if ACCEPTED not in request.accept:
-        return respond(found)
+        return wire.respond(found)
     version = {"resourceVersion": str(found.version)}
-    return respond(table(target.resource, [found.body], version, objects.clock()))
+    return wire.respond(table(target.resource, [found.body], version, objects.clock()))
 
 
-def _create(objects: Objects, target: Target, request: Request) -> Response:
-    refuse_dry_run(request.query)
+def _create(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
+    wire.refuse_dry_run(request.query)
     if target.resource.namespaced and not target.namespace:
-        raise not_allowed()
-    return respond(objects.create(target, object_of(request, target.resource)), 201)
+        raise errors.not_allowed()
+    return wire.respond(objects.create(target, wire.object_of(request, target.resource)), 201)
 
 
-def _replace(objects: Objects, target: Target, request: Request) -> Response:
-    refuse_dry_run(request.query)
-    body = object_of(request, target.resource)
+def _replace(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
+    wire.refuse_dry_run(request.query)
+    body = wire.object_of(request, target.resource)
     check_identity(target, body, named=True)
     if objects.find(target) is None:
         if target.resource.plural not in _MADE_BY_PUT:
-            raise not_found(target.resource, target.name)
+            raise errors.not_found(target.resource, target.name)
         metadata = {k: each for k, each in body["metadata"].items() if k != "resourceVersion"}
-        return respond(objects.create(target, {**body, "metadata": metadata}), 201)
+        return wire.respond(objects.create(target, {**body, "metadata": metadata}), 201)
     check_replaces(target, body)
-    return respond(objects.change(target, lambda _: body))
+    return wire.respond(objects.change(target, lambda _: body))
 
 
-def _patch(objects: Objects, target: Target, request: Request) -> Response:
-    refuse_dry_run(request.query)
-    resource, patch = target.resource, patch_of(request, target.resource)
-    applies = request.content_type == APPLY_PATCH
+def _patch(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
+    wire.refuse_dry_run(request.query)
+    resource, patch = target.resource, wire.patch_of(request, target.resource)
+    applies = request.content_type == wire.APPLY_PATCH
     if applies:
-        check_kind(patch, resource)
+        wire.check_kind(patch, resource)
         check_identity(target, patch, named=True)
         if objects.find(target) is None:
-            return respond(objects.create(target, patch), 201)
+            return wire.respond(objects.create(target, patch), 201)
     merge: Callable[[Any, Any], Any] = strategic_merge
-    if request.content_type == JSON_PATCH:
+    if request.content_type == wire.JSON_PATCH:
         merge = json_patch
-    elif request.content_type == MERGE_PATCH or resource.custom:
+    elif request.content_type == wire.MERGE_PATCH or resource.custom:
         merge = merge_patch
 
     def change(old: Json) -> Json:
         new: Json = merge(old, patch)
-        check_kind(new, resource)
+        wire.check_kind(new, resource)
         return new
 
-    return respond(objects.change(target, change))
+    return wire.respond(objects.change(target, change))
 
 
-def _delete(objects: Objects, target: Target, request: Request) -> Response:
-    return respond(objects.delete(target, delete_options(request)))
+def _delete(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
+    return wire.respond(objects.delete(target, wire.delete_options(request)))
 
 
-def _delete_collection(objects: Objects, target: Target, request: Request) -> Response:
-    resource, options = target.resource, delete_options(request)
+def _delete_collection(
+    objects: Objects, target: wire.Target, request: wire.Request
+) -> wire.Response:
+    resource, options = target.resource, wire.delete_options(request)
     if resource is NAMESPACES or (resource.namespaced and not target.namespace):
-        raise not_allowed()
+        raise errors.not_allowed()
     selection = parse_selection(resource, request.query, target.namespace)
     version = objects.store.version
     there: Iterable[Any] = objects.store.items(resource.store_key, target.namespace)
     found = [each for each in there if selection.matches(each.body)]
     for each in found:
-        objects.delete(Target(resource, *each.name), options)
-    return Response(200, encoded_list(resource, {"resourceVersion": str(version)}, found))
+        objects.delete(wire.Target(resource, *each.name), options)
+    return wire.Response(200, encoded_list(resource, {"resourceVersion": str(version)}, found))
 
 
-def _bind(objects: Objects, target: Target, request: Request) -> Response:
-    refuse_dry_run(request.query)
-    binding = body_of(request)
+def _bind(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
+    wire.refuse_dry_run(request.query)
+    binding = wire.body_of(request)
     name = (binding.get("metadata") or {}).get("name") or ""
     if not name or target.name not in {"", name}:
-        raise bad_request("name in URL does not match name in Binding object")
-    objects.bind(Target(PODS, target.namespace, name), binding)
-    return respond({**_SUCCESS, "code": 201}, 201)
+        raise errors.bad_request("name in URL does not match name in Binding object")
+    objects.bind(wire.Target(PODS, target.namespace, name), binding)
+    return wire.respond({**_SUCCESS, "code": 201}, 201)
 
 
-def _log(objects: Objects, target: Target, request: Request) -> LogRequest | Response:
+def _log(
+    objects: Objects, target: wire.Target, request: wire.Request
+) -> LogRequest | wire.Response:
     found = log_request(objects, target, request.query)
-    return Response(204, b"", "text/plain") if found is None else found
+    return wire.Response(204, b"", "text/plain") if found is None else found
 
 
-_ROUTES: Final[Mapping[tuple[str, str], Callable[[Objects, Target, Request], Outcome]]] = {
+_ROUTES: Final[
+    Mapping[tuple[str, str], Callable[[Objects, wire.Target, wire.Request], Outcome]]
+] = {
     ("collection", "GET"): _list,
     ("collection", "POST"): _create,
     ("collection", "DELETE"): _delete_collection,

@@ -9,16 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from localcluster.embedded.operator import status_rules
 from localcluster.embedded.operator.jobs import Job, Json, Role
 from localcluster.embedded.operator.pod_factory import LABELS, child_name, make_pod, make_service
-from localcluster.embedded.operator.status_rules import (
-    conditions_of,
-    counted_as,
-    find,
-    is_finished,
-    is_true,
-    with_condition,
-)
 
 _RESTARTED = ("OnFailure", "Always")
 _OVERWRITTEN = (
@@ -90,7 +83,9 @@ class _Reconciliation:
 
     def set(self, kind: str, message: str, *, word: str = "", true: bool = True) -> None:
         reason = f"{self.job.kind.kind.name}{word or kind}"
-        self.status = with_condition(self.status, self.now, kind, reason, message, true=true)
+        self.status = status_rules.with_condition(
+            self.status, self.now, kind, reason, message, true=true
+        )
 
     def emit(self, word: str, message: str, kind: str = "Normal") -> None:
         self.actions.append(EmitEvent(kind, f"{self.job.kind.kind.name}{word}", message))
@@ -107,7 +102,7 @@ def reconcile(job: Job, pods: Sequence[Json], services: Sequence[Json], now: str
     stored: Json = job.body.get("status") or {}
     run = _Reconciliation(job, pods, services, now, stored)
     run.set("Created", f"{job.kind.kind.name} {job.name} is created.")
-    if is_finished(run.status):
+    if status_rules.is_finished(run.status):
         _clean_up(run)
     elif job.policy.get("suspend"):
         _suspend(run)
@@ -132,7 +127,7 @@ def _clean_up(run: _Reconciliation) -> None:
             else ("Running", "Pending", "Succeeded", "Failed", "Unknown")
         )
         _delete(run, [pod for pod in run.pods if _phase(pod) in phases])
-    if is_true(run.status, "Succeeded"):
+    if status_rules.is_true(run.status, "Succeeded"):
         counts = run.status.get("replicaStatuses") or {}
         run.status = {
             **run.status,
@@ -156,15 +151,15 @@ def _suspend(run: _Reconciliation) -> None:
         }
         run.status = {**run.status, "replicaStatuses": idle}
     message = f"{run.job.kind.kind.name} {run.job.name} is suspended."
-    if is_true(run.status, "Running"):
+    if status_rules.is_true(run.status, "Running"):
         run.set("Running", message, word="Suspended", true=False)
-    if not is_true(run.status, "Suspended"):
+    if not status_rules.is_true(run.status, "Suspended"):
         run.set("Suspended", message)
         run.emit("Suspended", message)
 
 
 def _resume(run: _Reconciliation) -> None:
-    if is_true(run.status, "Suspended"):
+    if status_rules.is_true(run.status, "Suspended"):
         message = f"{run.job.kind.kind.name} {run.job.name} is resumed."
         run.set("Suspended", message, word="Resumed", true=False)
         run.status = {**run.status, "startTime": run.now}
@@ -204,7 +199,7 @@ def _fill_pods(run: _Reconciliation, role: Role) -> None:
             run.actions.append(CreatePod(make_pod(run.job, role, index)))
         elif len(there) == 1:
             _check_pod(run, role, index, there[0])
-            counted = counted_as(there[0])
+            counted = status_rules.counted_as(there[0])
             counts[counted] = counts.get(counted, 0) + 1
     shown = {key: counts[key] for key in ("active", "succeeded", "failed") if counts.get(key)}
     roles = {**(run.status.get("replicaStatuses") or {}), role.name: shown}
@@ -217,7 +212,7 @@ def _check_pod(run: _Reconciliation, role: Role, index: int, pod: Json) -> None:
         run.actions.append(DeletePod(pod["metadata"]["name"], pod["metadata"]["uid"]))
     if retried:
         message = f"job {run.job.name} is restarting because {role.name} replica(s) failed."
-        if not is_true(run.status, "Restarting"):
+        if not status_rules.is_true(run.status, "Restarting"):
             run.emit("Restarting", message, "Warning")
         run.set("Restarting", message)
 
@@ -233,20 +228,16 @@ def _fill_services(run: _Reconciliation, role: Role) -> None:
 def _slots(role: Role, objects: Sequence[Json]) -> list[tuple[int, list[Json]]]:
     """The role's objects by index, up to the highest index or the count."""
     found: dict[int, list[Json]] = {}
-    for each in _of(role, objects):
+    for each in [
+        each
+        for each in objects
+        if each["metadata"]["labels"].get(f"{LABELS}/replica-type") == role.label
+    ]:
         index = each["metadata"]["labels"].get(f"{LABELS}/replica-index", "")
         if index.isdecimal():
             found.setdefault(int(index), []).append(each)
     count = max(role.replicas, max(found, default=0) + 1)
     return [(index, found.get(index, [])) for index in range(count)]
-
-
-def _of(role: Role, objects: Sequence[Json]) -> list[Json]:
-    return [
-        each
-        for each in objects
-        if each["metadata"]["labels"].get(f"{LABELS}/replica-type") == role.label
-    ]
 
 
 def _phase(pod: Json) -> str:
@@ -263,11 +254,11 @@ def _terminating(each: Json) -> bool:
 def _update_conditions(run: _Reconciliation) -> None:
     run.status = {"startTime": run.now, **run.status}
     counts: Mapping[str, Json] = run.status["replicaStatuses"]
-    restarting = find(run.status, "Restarting")
+    restarting = status_rules.find(run.status, "Restarting")
     message = None if restarting is None else str(restarting["message"])
-    for new in conditions_of(run.job, counts, run.pods, message):
+    for new in status_rules.conditions_of(run.job, counts, run.pods, message):
         if new.kind in ("Succeeded", "Failed"):
             run.status = {"completionTime": run.now, **run.status}
-        if new.event and not is_true(run.status, new.kind):
+        if new.event and not status_rules.is_true(run.status, new.kind):
             run.emit(new.kind, new.message, new.event)
         run.set(new.kind, new.message)

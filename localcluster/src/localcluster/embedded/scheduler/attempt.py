@@ -28,11 +28,9 @@ class Extender(Protocol):
 
     def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
         """Which of the nodes the pod may go to. Raises ExtenderFailed."""
-        ...
 
     def prioritize(self, pod: Json, nodes: Mapping[str, Json]) -> dict[str, int]:
         """Scores of nodes. Raises ExtenderFailed."""
-        ...
 
 
 @dataclass(frozen=True)
