@@ -29,6 +29,7 @@ from optimus.allocation.problem import (
 from optimus.jobs import Counts
 
 Gains = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 NO_STEP = -np.inf
 
@@ -49,7 +50,7 @@ class GrowingJobs:
     workers: Counted
     max_ps: Counted
     max_workers: Counted
-    may_grow: NDArray[np.bool_]
+    may_grow: Mask
     rank: Counted
 
 
@@ -65,20 +66,18 @@ class GrowthState:
     known: dict[tuple[str, int, int], NDArray[Any]] = field(default_factory=dict)
     """Room and shares worked out in this round for all jobs: the same at every step."""
 
-    def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
+    def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
         """Whether so many more (broadcast against the rows) lie within bounds and room."""
         return self.within_bounds(more_ps, more_workers) & self.has_room(more_ps, more_workers)
 
-    def within_bounds(
-        self, more_ps: int | Counted, more_workers: int | Counted
-    ) -> NDArray[np.bool_]:
+    def within_bounds(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
         """Whether so many more lie within the users' bounds; a role at its bound may stay there."""
         ps, workers = np.asarray(more_ps), np.asarray(more_workers)
         ps_ok = (self.ps + ps <= self.jobs.max_ps[self.rows]) | (ps == 0)
         workers_ok = self.workers + workers <= self.jobs.max_workers[self.rows]
         return np.asarray(ps_ok & (workers_ok | (workers == 0)))
 
-    def has_room(self, more_ps: int | Counted, more_workers: int | Counted) -> NDArray[np.bool_]:
+    def has_room(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
         """Whether the room holds so many more of each job's tasks."""
         if isinstance(more_ps, int) and isinstance(more_workers, int):
             return self._once("room", more_ps, more_workers)
@@ -126,7 +125,6 @@ class StepRule(Protocol):
 
     def next_steps(self, state: GrowthState) -> Steps:
         """The best step of each row among those that ``state`` allows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,9 +201,8 @@ def _round(
     at, stride = 0, _FIRST_STRIDE
     while True:
         for _ in range(stride):
-            rows, part = _step(
-                GrowthState(jobs, rows, ps[rows], workers[rows], room, known), rule, least, at
-            )
+            state = GrowthState(jobs, rows, ps[rows], workers[rows], room, known)
+            rows, part = _step(state, rule, least, at)
             parts.append(part)
             ps[rows] += part.more_ps
             workers[rows] += part.more_workers
@@ -291,9 +288,7 @@ Order = Callable[[AllocationProblem, Demands], NDArray[np.float64]]
 """A key by candidate; smaller ones are admitted first."""
 
 
-def start_at_minimum(
-    problem: AllocationProblem, key: Order | None = None, max_per_role: int = MAX_PER_ROLE
-) -> Baseline:
+def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Baseline:
     """Admit candidates at their minimum: running jobs first, then by demand or another key."""
     demands, candidates = Demands.of(problem), problem.candidates
     least = np.array([each.least for each in candidates], dtype=np.int64).reshape(-1, 2)
@@ -311,16 +306,17 @@ def start_at_minimum(
         demands.rows(rows),
         ps[rows],
         workers[rows],
-        np.array([_bounded(each.max_ps, max_per_role) for each in bounds], dtype=np.int64),
-        np.array([_bounded(each.max_workers, max_per_role) for each in bounds], dtype=np.int64),
+        _largest([each.max_ps for each in bounds]),
+        _largest([each.max_workers for each in bounds]),
         np.array([each.may_grow for each in admitted], dtype=np.bool_),
         np.arange(len(admitted), dtype=np.int64),
     )
     return Baseline(tuple(admitted), jobs, room, reasons)
 
 
-def _bounded(bound: int | None, max_per_role: int) -> int:
-    return max_per_role if bound is None else min(bound, max_per_role)
+def _largest(bounds: Sequence[int | None]) -> Counted:
+    limits = [MAX_PER_ROLE if each is None else min(each, MAX_PER_ROLE) for each in bounds]
+    return np.array(limits, dtype=np.int64)
 
 
 def _admit(
@@ -340,11 +336,8 @@ def _admit(
             room = room - demand
             admitted.append(row)
         else:
-            lacking = demands.lacking(demand, room)
-            reasons[job.uid] = (
-                f"its minimum of {problem.candidates[row].least} does not fit: too little "
-                f"{lacking} is left"
-            )
+            minimum = f"its minimum of {problem.candidates[row].least} does not fit"
+            reasons[job.uid] = f"{minimum}: too little {demands.lacking(demand, room)} is left"
     return np.array(admitted, dtype=np.int64), room, reasons
 
 
@@ -352,20 +345,15 @@ def _admit(
 class SequentialGrowth:
     """Step rule: all steps of a job come before those of one with a lower score, shape (jobs,).
 
-    With ``stops_without_gain`` a job stops growing where a step makes it no faster; otherwise only
-    the room stops it."""
+    A job stops growing where a step makes it no faster."""
 
     seconds: RemainingSeconds
     score: Gains
-    stops_without_gain: bool
 
     def next_steps(self, state: GrowthState) -> Steps:
         """One PS and one worker; one alone where the other is at its bound."""
         more_ps, more_workers = state.pair()
         going = (more_ps + more_workers > 0) & state.has_room(more_ps, more_workers)
-        if self.stops_without_gain:
-            now = self.seconds(state.rows, state.ps, state.workers)
-            going &= (
-                self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers) < now
-            )
+        after = self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers)
+        going &= after < self.seconds(state.rows, state.ps, state.workers)
         return Steps(np.where(going, self.score[state.rows], NO_STEP), more_ps, more_workers)

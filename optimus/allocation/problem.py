@@ -178,11 +178,9 @@ class AllocationPolicy(Protocol):
     @property
     def name(self) -> str:
         """Its name in the literature, which is the value of ``--policy``."""
-        ...
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Choose counts within each job's bounds, together within ``problem.room``."""
-        ...
 
 
 Amounts = NDArray[np.int64]
@@ -318,7 +316,6 @@ class RemainingSeconds(Protocol):
 
     def __call__(self, rows: Counted, ps: Counted, workers: Counted, /) -> Seconds:
         """The seconds, in the broadcast shape."""
-        ...
 
 
 @runtime_checkable
@@ -328,7 +325,6 @@ class Stackable(Protocol):
     @classmethod
     def stacked(cls, forecasts: Sequence[Any]) -> RemainingSeconds:
         """The same answers as ``remaining_seconds`` of each, all of this class, to the last bit."""
-        ...
 
 
 def remaining_seconds(

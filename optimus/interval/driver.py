@@ -109,15 +109,12 @@ class ManagedJob(Protocol):
     @property
     def job(self) -> Job:
         """The job as it is now."""
-        ...
 
     def progress(self, at: float, /) -> TrainingProgress:
         """What its log tells of the training so far."""
-        ...
 
     def history(self, at: float, /) -> JobHistory:
         """What was done to it so far, instructions of this step included."""
-        ...
 
 
 class ManagedCluster(Protocol):
@@ -126,30 +123,24 @@ class ManagedCluster(Protocol):
     @property
     def at(self) -> float:
         """The instant, in seconds."""
-        ...
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """All nodes."""
-        ...
 
     @property
     def submitted(self) -> Iterable[Job]:
         """All jobs, managed or not."""
-        ...
 
     @property
     def managed(self) -> Mapping[str, ManagedJob]:
         """The managed jobs, by UID."""
-        ...
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is."""
-        ...
 
     def claims(self, snapshot: ClusterSnapshot, /) -> Iterable[Claim]:
         """The room that is kept for rescales under way, beyond that of their pods."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

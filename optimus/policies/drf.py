@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.allocation.greedy import MAX_PER_ROLE, NO_STEP, GrowthState, Steps, start_at_minimum
+from optimus.allocation.greedy import NO_STEP, GrowthState, Steps, start_at_minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,9 @@ class DrfPolicy:
 
     name: ClassVar[str] = "drf"
 
-    max_per_role: int = MAX_PER_ROLE
-    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
-
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
-        baseline = start_at_minimum(problem, max_per_role=self.max_per_role)
+        baseline = start_at_minimum(problem)
         growth = baseline.grow(_SmallestShareFirst(), baseline.order())
         counts = baseline.counts_at(growth)
         reasons = {

@@ -12,24 +12,24 @@ less than a small fraction of the remaining time is not taken.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimus.allocation import Allocation, AllocationProblem, Candidate
 from optimus.allocation.greedy import (
-    MAX_PER_ROLE,
     NO_STEP,
     Baseline,
     Gains,
     Growth,
     GrowthState,
+    Mask,
     Steps,
     start_at_minimum,
 )
 from optimus.allocation.problem import LEAST_SHARE, Counted, RemainingSeconds, Seconds, fits
-from optimus.jobs import CountBounds, Counts
+from optimus.jobs import Counts
 
 # Ties go to the worker: it is what computes.
 _NEAREST = ((0, 1), (1, 0), (1, 1))
@@ -53,12 +53,9 @@ class OptimusPolicy:
     the block that saves most per share is one step. Default: wider than any plateau seen in
     measured speeds; 0 looks no further than the next tasks."""
 
-    max_per_role: int = MAX_PER_ROLE
-    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
-
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits, whatever the candidates' order."""
-        baseline = start_at_minimum(problem, max_per_role=self.max_per_role)
+        baseline = start_at_minimum(problem)
         rule = _GainPerShare(baseline.seconds(), self.min_gain_fraction, _blocks(self.look_ahead))
         growth = baseline.grow(rule)
         return Allocation(baseline.counts_at(growth), _Reasons(baseline, growth, rule))
@@ -66,15 +63,9 @@ class OptimusPolicy:
 
 def _blocks(look_ahead: int) -> Counted:
     """Every further block of PSs and workers to look at, the smallest first; shape (blocks, 2)."""
-    sides = range(look_ahead + 1)
-    blocks = [
-        (ps, workers)
-        for ps in sides
-        for workers in sides
-        if (ps, workers) not in {(0, 0), *_NEAREST}
-    ]
-    blocks.sort(key=lambda block: (max(block), sum(block), block))
-    return np.array(blocks, dtype=np.int64).reshape(-1, 2)
+    blocks = {*product(range(look_ahead + 1), repeat=2)} - {(0, 0), *_NEAREST}
+    in_order = sorted(blocks, key=lambda block: (max(block), sum(block), block))
+    return np.array(in_order, dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,18 +89,15 @@ class _GainPerShare:
             self._look_ahead(state, now, stuck, steps)
         return steps
 
-    def worthwhile(
-        self, now: Seconds, saved: Seconds, steps: int | Counted = 1
-    ) -> NDArray[np.bool_]:
+    def worthwhile(self, now: Seconds, saved: Seconds, steps: int | Counted = 1) -> Mask:
         """Whether the saving is more than noise, by the step."""
         least = self.min_gain_fraction * np.minimum(now, _MANY_SECONDS) * steps
         return np.asarray((saved > least) | (saved == np.inf))
 
     def saved(self, state: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Seconds:
         """Seconds saved by so many more."""
-        return _difference(
-            now, self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers)
-        )
+        after = self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers)
+        return _difference(now, after)
 
     def _gain(self, state: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Gains:
         saved = self.saved(state, now, more_ps, more_workers)
@@ -137,20 +125,14 @@ class _GainPerShare:
 
     def _further(
         self, state: GrowthState, now: Seconds, stuck: Counted
-    ) -> tuple[GrowthState, Seconds, NDArray[np.bool_]]:
+    ) -> tuple[GrowthState, Seconds, Mask]:
         """What each block saves each of these rows, and whether it is worth it but for room."""
-        wide = GrowthState(
-            state.jobs,
-            state.rows[stuck, None],
-            state.ps[stuck, None],
-            state.workers[stuck, None],
-            state.room,
-        )
+        rows, ps, workers = (each[stuck, None] for each in (state.rows, state.ps, state.workers))
+        wide = GrowthState(state.jobs, rows, ps, workers, state.room)
         more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
         at = now[stuck, None]
-        saved = _difference(
-            at, self.seconds(wide.rows, wide.ps + more_ps, wide.workers + more_workers)
-        )
+        after = self.seconds(rows, ps + more_ps, workers + more_workers)
+        saved = _difference(at, after)
         good = self.worthwhile(at, saved, np.maximum(more_ps, more_workers))
         return wide, saved, good & wide.within_bounds(more_ps, more_workers)
 
@@ -196,8 +178,9 @@ class _Reasons(Mapping[str, str]):
         if not candidate.may_grow:
             return f"its goal is met: {counts} is its minimum"
         if is_bounded:
-            bounds = _bounds_named(candidate.job.bounds)
-            return f"{counts} is the most its bounds allow: {bounds}"
+            bounds = candidate.job.bounds
+            most = f"max-ps {bounds.max_ps or 'none'}, max-workers {bounds.max_workers or 'none'}"
+            return f"{counts} is the most its bounds allow: {most}"
         if blocked >= 0:
             more_ps, more_workers = _NEAREST[blocked]
             demands = self.baseline.jobs.demands
@@ -208,7 +191,3 @@ class _Reasons(Mapping[str, str]):
             return f"{' with '.join(names)} does not fit: too little {lacking} is left"
         least = self.rule.min_gain_fraction
         return f"more than {counts} would save less than {least:.1%} of its remaining time"
-
-
-def _bounds_named(bounds: CountBounds) -> str:
-    return f"max-ps {bounds.max_ps or 'none'}, max-workers {bounds.max_workers or 'none'}"

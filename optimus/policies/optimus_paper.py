@@ -13,11 +13,9 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimus.allocation import Allocation, AllocationProblem
 from optimus.allocation.greedy import (
-    MAX_PER_ROLE,
     NO_STEP,
     Baseline,
     Gains,
@@ -68,27 +66,17 @@ class OptimusPaperPolicy:
     job that is not running yet: the paper gives no bound, and it is before any training that least
     is known of a job."""
 
-    max_per_role: int = MAX_PER_ROLE
-    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
-
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
-        baseline = start_at_minimum(problem, max_per_role=self.max_per_role)
-        by_arrival = sorted(range(len(baseline.admitted)), key=lambda row: _arrival(baseline, row))
-        rule = _GainPerAmount(
-            baseline.seconds(),
-            *_amounts(baseline, problem.capacity),
-            self._factors(baseline),
-            self.tie,
-            self.stop,
-        )
+        baseline = start_at_minimum(problem)
+        jobs = [each.job for each in baseline.admitted]
+        by_arrival = sorted(range(len(jobs)), key=lambda row: (jobs[row].created_at, jobs[row].uid))
+        amounts = _amounts(baseline, problem.capacity)
+        factors = self._factors(baseline)
+        rule = _GainPerAmount(baseline.seconds(), *amounts, factors, self.tie, self.stop)
         growth = baseline.grow(rule, by_arrival, stop_at_misfit=self.stop is StopRule.LOOP)
-        ending = (
-            f"ended when {growth.lacking} was used up"
-            if growth.lacking
-            else "ended when no task saved time"
-        )
-        reason = f"gain per amount of its dominant resource; {ending}"
+        ending = f"{growth.lacking} was used up" if growth.lacking else "no task saved time"
+        reason = f"gain per amount of its dominant resource; ended when {ending}"
         counts = baseline.counts_at(growth)
         return Allocation(counts, {**baseline.reasons, **dict.fromkeys(counts, reason)})
 
@@ -97,11 +85,6 @@ class OptimusPaperPolicy:
             self.beginning.get(each.job.uid, not each.running) for each in baseline.admitted
         ]
         return np.where(np.array(beginning, dtype=np.bool_), self.priority_factor, 1.0)
-
-
-def _arrival(baseline: Baseline, row: int) -> tuple[float, str]:
-    job = baseline.admitted[row].job
-    return job.created_at, job.uid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,18 +118,10 @@ class _GainPerAmount:
 
 
 def _amounts(baseline: Baseline, capacity: Resources) -> tuple[Gains, Gains]:
-    known: dict[Resources, float] = {}
-
-    def of(cost: Resources) -> float:
-        if cost not in known:
-            known[cost] = amount(cost, capacity)
-        return known[cost]
-
-    def array(costs: list[Resources]) -> NDArray[np.float64]:
-        return np.array([of(cost) for cost in costs], dtype=np.float64)
-
-    jobs = [each.job for each in baseline.admitted]
-    return array([job.ps.resources for job in jobs]), array([job.worker.resources for job in jobs])
+    costs = [(each.job.ps.resources, each.job.worker.resources) for each in baseline.admitted]
+    known = {cost: amount(cost, capacity) for pair in costs for cost in pair}
+    ps, workers = ([known[pair[role]] for pair in costs] for role in (0, 1))
+    return np.array(ps, dtype=np.float64), np.array(workers, dtype=np.float64)
 
 
 def amount(cost: Resources, capacity: Resources) -> float:

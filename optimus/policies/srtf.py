@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.allocation.greedy import MAX_PER_ROLE, SequentialGrowth, start_at_minimum
+from optimus.allocation.greedy import SequentialGrowth, start_at_minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,25 +20,17 @@ class SrtfPolicy:
 
     name: ClassVar[str] = "srtf"
 
-    stops_without_gain: bool = True
-    """A job stops growing where one PS and one worker more make it no faster; otherwise only the
-    room stops it."""
-
-    max_per_role: int = MAX_PER_ROLE
-    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
-
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
         shortest = {each.job.uid: each.forecast.at(each.least) for each in problem.candidates}
         baseline = start_at_minimum(
             problem,
             lambda given, _: np.array([shortest[each.job.uid] for each in given.candidates]),
-            self.max_per_role,
         )
         order = baseline.order(np.array([shortest[each.job.uid] for each in baseline.admitted]))
         rank = np.empty(len(order))
         rank[np.array(order, dtype=np.int64)] = np.arange(len(order))
-        rule = SequentialGrowth(baseline.seconds(), -rank, self.stops_without_gain)
+        rule = SequentialGrowth(baseline.seconds(), -rank)
         growth = baseline.grow(rule, order)
         counts = baseline.counts_at(growth)
         reasons = {

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from optimus.allocation import Allocation, AllocationProblem
-from optimus.allocation.greedy import MAX_PER_ROLE, Gains, SequentialGrowth, start_at_minimum
+from optimus.allocation.greedy import Gains, SequentialGrowth, start_at_minimum
 from optimus.allocation.problem import Demands
 
 
@@ -28,30 +28,19 @@ class TetrisPolicy:
     """How much the remaining work counts beside the alignment, both scaled to the same mean. Unit:
     none. Tetris' default; 0 packs without regard to time."""
 
-    stops_without_gain: bool = True
-    """A job stops growing where one PS and one worker more make it no faster; otherwise only the
-    room stops it."""
-
-    max_per_role: int = MAX_PER_ROLE
-    """The most PSs, or workers, of one job where its user names no maximum and the room none."""
-
     def allocate(self, problem: AllocationProblem) -> Allocation:
         """Counts for every candidate whose minimum fits."""
         scores: dict[str, float] = {}
 
         def key(given: AllocationProblem, demands: Demands) -> Gains:
             values = self._scores(given, demands)
-            scores.update(
-                {
-                    each.job.uid: float(value)
-                    for each, value in zip(given.candidates, values, strict=True)
-                }
-            )
+            uids = [each.job.uid for each in given.candidates]
+            scores.update(zip(uids, values.tolist(), strict=True))
             return -values
 
-        baseline = start_at_minimum(problem, key, self.max_per_role)
+        baseline = start_at_minimum(problem, key)
         score = np.array([scores[each.job.uid] for each in baseline.admitted])
-        rule = SequentialGrowth(baseline.seconds(), score, self.stops_without_gain)
+        rule = SequentialGrowth(baseline.seconds(), score)
         growth = baseline.grow(rule, baseline.order(-score))
         counts = baseline.counts_at(growth)
         reasons = {
