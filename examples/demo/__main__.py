@@ -21,7 +21,7 @@ from examples.demo.scenario import DemoJob
 from examples.demo.serving import ProfilePage, metrics_addresses, profiles_table, system_pods
 from examples.demo.summary import print_summary
 from examples.demo.view import View
-from examples.demo.watching import Watching
+from examples.demo.watching import JobWatcher
 from localcluster.cluster import LocalCluster
 from localcluster.errors import LocalClusterError
 from localcluster.specs import Backend
@@ -37,7 +37,7 @@ _PLAIN_COLUMNS = 140
 
 
 @dataclass(frozen=True)
-class Play:
+class DemoJobs:
     """The first job, the second job, submitted once the first has grown, and a time limit."""
 
     first: DemoJob
@@ -46,7 +46,7 @@ class Play:
 
 
 def main() -> int:
-    """Play the demo; returns 0 when both jobs reached their goals, 130 when it was interrupted."""
+    """Run the demo; returns 0 when both jobs reached their goals, 130 when it was interrupted."""
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=_WHAT)
     parser.add_argument(
         "--cluster",
@@ -71,7 +71,7 @@ def main() -> int:
     first, second = (
         job.aiming_at(arguments.target_loss) for job in (scenario.FIRST, scenario.SECOND)
     )
-    play = Play(first, second, arguments.limit_seconds)
+    jobs = DemoJobs(first, second, arguments.limit_seconds)
     logging.getLogger().addHandler(logging.NullHandler())  # the screen belongs to the table
     # A pipe or a file has no width of its own.
     console = Console(width=None if sys.stdout.isatty() else _PLAIN_COLUMNS)
@@ -79,7 +79,7 @@ def main() -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _interrupt)
         with tempfile.TemporaryDirectory(prefix="optimus-demo-") as folder:
-            return _perform(play, console, arguments.cluster, Path(folder))
+            return _run_on_cluster(jobs, console, arguments.cluster, Path(folder))
     except KeyboardInterrupt:
         console.print("stopped; everything is cleaned up")
         return 130
@@ -106,10 +106,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _perform(play: Play, console: Console, backend: Backend, folder: Path) -> int:
+def _run_on_cluster(jobs: DemoJobs, console: Console, backend: Backend, folder: Path) -> int:
     with LocalCluster("demo", scenario.nodes(), backend=backend) as cluster:
         try:
-            done = _act(play, console, cluster, folder)
+            done = _run_demo(jobs, console, cluster, folder)
         except KeyboardInterrupt:
             console.print("\nstopping ...")
             raise
@@ -119,25 +119,25 @@ def _perform(play: Play, console: Console, backend: Backend, folder: Path) -> in
     return 0 if done else 1
 
 
-def _act(play: Play, console: Console, cluster: LocalCluster, folder: Path) -> bool:
+def _run_demo(jobs: DemoJobs, console: Console, cluster: LocalCluster, folder: Path) -> bool:
     """Install, run and summarise; return whether both jobs reached their goals."""
     with cluster.progress.step("installing Optimus from manifests/"):
         scenario.install(cluster, folder)
     with (
         cluster.api_client() as client,
         ProfilePage(partial(profiles_table, client)) as page,
-        Watching(cluster.kubeconfig) as watching,
+        JobWatcher(cluster.kubeconfig) as watcher,
     ):
-        _say_where(console, cluster, page.address, metrics_addresses(system_pods(client)))
+        _print_addresses(console, cluster, page.address, metrics_addresses(system_pods(client)))
         with View(console) as view:
-            rows = _watch(play, cluster, folder, watching, view)
-        print_summary(console, rows, watching.stories)
+            rows = _watch(jobs, cluster, folder, watcher, view)
+        print_summary(console, rows, watcher.histories)
     return len(rows) == 2 and all(
-        story.reached_at is not None for story in watching.stories.values()
+        history.reached_at is not None for history in watcher.histories.values()
     )
 
 
-def _say_where(
+def _print_addresses(
     console: Console, cluster: LocalCluster, page: str, metrics: Mapping[str, str]
 ) -> None:
     console.print("to look for yourself, while it runs:")
@@ -151,23 +151,23 @@ def _say_where(
 
 
 def _watch(
-    play: Play, cluster: LocalCluster, folder: Path, watching: Watching, view: View
+    jobs: DemoJobs, cluster: LocalCluster, folder: Path, watcher: JobWatcher, view: View
 ) -> list[Row]:
     """Submit the first job, the second once the first has grown, and follow both to their goals."""
-    scenario.submit(cluster, play.first, folder)
-    watching.submitted(play.first.name)
+    scenario.submit(cluster, jobs.first, folder)
+    watcher.submitted(jobs.first.name)
     while True:
-        rows = watching.look()
-        view.show(rows, watching.journal)
-        has_second = play.second.name in watching.stories
+        rows = watcher.look()
+        view.show(rows, watcher.journal)
+        has_second = jobs.second.name in watcher.histories
         if not has_second and (
-            watching.elapsed_seconds > _SECOND_JOB_SECONDS or any(map(_has_grown, rows))
+            watcher.elapsed_seconds > _SECOND_JOB_SECONDS or any(map(_has_grown, rows))
         ):
-            scenario.submit(cluster, play.second, folder)
-            watching.submitted(play.second.name)
+            scenario.submit(cluster, jobs.second, folder)
+            watcher.submitted(jobs.second.name)
         if any(row.status.phase is Phase.FAILED for row in rows):
             return rows
-        if watching.elapsed_seconds > play.limit_seconds or (
+        if watcher.elapsed_seconds > jobs.limit_seconds or (
             has_second and len(rows) == 2 and all(map(reached, rows))
         ):
             return rows

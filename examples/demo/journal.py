@@ -1,4 +1,4 @@
-"""The demo's data without I/O: rows of the table, a journal of events, a story of each job."""
+"""The demo's data without I/O: rows of the table, a journal of events, a history of each job."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Story:
+class JobHistory:
     """What is remembered of one job, for the summary. Instants as in ``Entry``."""
 
     submitted_at: float
@@ -45,52 +45,56 @@ class Journal:
     """Notes what is new in the rows that it is shown, each thing once."""
 
     def __init__(self) -> None:
-        self.stories: dict[str, Story] = {}
+        self.histories: dict[str, JobHistory] = {}
         self.entries: list[Entry] = []
 
     def submitted(self, name: str, at: float) -> None:
         """Note that a job was submitted."""
-        self.stories[name] = Story(at)
+        self.histories[name] = JobHistory(at)
         self._note(at, name, "submitted")
 
     def follow(self, rows: Iterable[Row], at: float) -> None:
         """Note what is new in these rows of submitted jobs."""
         for row in rows:
-            story = self.stories[row.name]
-            self._follow_rescale(row, story, at)
-            self._follow_decision(row, story, at)
-            self._follow_placement(row, story, at)
-            self._follow_goal(row, story, at)
+            history = self.histories[row.name]
+            self._follow_rescale(row, history, at)
+            self._follow_decision(row, history, at)
+            self._follow_placement(row, history, at)
+            self._follow_goal(row, history, at)
 
-    def _follow_rescale(self, row: Row, story: Story, at: float) -> None:
+    def _follow_rescale(self, row: Row, history: JobHistory, at: float) -> None:
         rescale = row.status.rescale
-        if rescale is not None and rescale.id != story.rescale_id and row.status.phase in RESCALING:
-            story.rescale_id = rescale.id
+        if (
+            rescale is not None
+            and rescale.id != history.rescale_id
+            and row.status.phase in RESCALING
+        ):
+            history.rescale_id = rescale.id
             target = "suspended" if rescale.target == (0, 0) else str(rescale.target)
-            story.rescales.append(
+            history.rescales.append(
                 Entry(at, row.name, f"{rescale.origin} -> {target}: {rescale.why}")
             )
-            self._note(at, row.name, story.rescales[-1].text)
+            self._note(at, row.name, history.rescales[-1].text)
 
-    def _follow_decision(self, row: Row, story: Story, at: float) -> None:
+    def _follow_decision(self, row: Row, history: JobHistory, at: float) -> None:
         status = row.status
         if status.rescale is not None:
-            story.interval_id = status.interval_id  # that a job goes on with its rescale is no news
-        elif status.interval_id != story.interval_id and status.phase is Phase.TRAINING:
-            story.interval_id = status.interval_id
+            history.interval_id = status.interval_id  # a continued rescale is no news
+        elif status.interval_id != history.interval_id and status.phase is Phase.TRAINING:
+            history.interval_id = status.interval_id
             self._note(at, row.name, f"stays at {row.counts}: {status.reason}")
 
-    def _follow_placement(self, row: Row, story: Story, at: float) -> None:
-        if row.placement and row.placement != story.placement:
-            story.placement = row.placement
+    def _follow_placement(self, row: Row, history: JobHistory, at: float) -> None:
+        if row.placement and row.placement != history.placement:
+            history.placement = row.placement
             self._note(at, row.name, f"placed on {row.placement}")
 
-    def _follow_goal(self, row: Row, story: Story, at: float) -> None:
-        if row.status.remaining_seconds and story.first_forecast is None:
-            story.first_forecast = (at, row.status.remaining_seconds)
-        if story.reached_at is None and reached(row):
-            story.reached_at = at
-            seconds = at - story.submitted_at
+    def _follow_goal(self, row: Row, history: JobHistory, at: float) -> None:
+        if row.status.remaining_seconds and history.first_forecast is None:
+            history.first_forecast = (at, row.status.remaining_seconds)
+        if history.reached_at is None and reached(row):
+            history.reached_at = at
+            seconds = at - history.submitted_at
             self._note(
                 at,
                 row.name,

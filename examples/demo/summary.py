@@ -4,36 +4,40 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from examples.demo.journal import Row, Story
+from examples.demo.journal import JobHistory, Row
 from examples.demo.view import line, table
 
 
-def print_summary(console: Console, rows: Sequence[Row], stories: Mapping[str, Story]) -> None:
+def print_summary(
+    console: Console, rows: Sequence[Row], histories: Mapping[str, JobHistory]
+) -> None:
     """The last table, then each job's decisions and how good its first forecast was."""
     console.print()
     console.print(table(rows, console.width))
-    for name, story in stories.items():
+    for name, history in histories.items():
         console.print()
-        console.print(f"[bold]{name}[/bold]: {_ending(story)}")
-        for entry in story.rescales:
+        console.print(f"[bold]{name}[/bold]: {_ending(history)}")
+        for entry in history.rescales:
             console.print(line(entry), soft_wrap=True)
-        forecast = _forecast(story)
+        forecast = _forecast(history)
         if forecast:
             console.print(forecast)
 
 
-def _ending(story: Story) -> str:
-    if story.reached_at is None:
+def _ending(history: JobHistory) -> str:
+    if history.reached_at is None:
         return "did not reach its goal within the demo's time limit"
-    return f"reached its goal {story.reached_at - story.submitted_at:.0f} s after it was submitted"
-
-
-def _forecast(story: Story) -> str:
-    if story.first_forecast is None or story.reached_at is None:
-        return ""
-    at, remaining_seconds = story.first_forecast
-    took = story.reached_at - at
     return (
-        f"first forecast, {at - story.submitted_at:.0f} s after submission: {remaining_seconds} s "
-        f"remaining at its counts then; actual: {took:.0f} s"
+        f"reached its goal {history.reached_at - history.submitted_at:.0f} s after it was submitted"
+    )
+
+
+def _forecast(history: JobHistory) -> str:
+    if history.first_forecast is None or history.reached_at is None:
+        return ""
+    at, remaining_seconds = history.first_forecast
+    took = history.reached_at - at
+    return (
+        f"first forecast, {at - history.submitted_at:.0f} s after submission: "
+        f"{remaining_seconds} s remaining at its counts then; actual: {took:.0f} s"
     )

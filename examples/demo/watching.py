@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from examples.demo.journal import Entry, Journal, Row, Story
+from examples.demo.journal import Entry, JobHistory, Journal, Row
 from optimus.jobs import Counts, Role
 from optimus.kube.client import connect
 from optimus.kube.eligibility import EligibilityConfig
@@ -18,7 +18,7 @@ from optimus.kube.reflector import Reflector
 from optimus.kube.training_jobs import watched_training_jobs
 
 
-class Watching:
+class JobWatcher:
     """Follows the jobs through copies that are kept fresh; ``look`` is to be called about once a
     second."""
 
@@ -57,9 +57,9 @@ class Watching:
         return time.monotonic() - self._began
 
     @property
-    def stories(self) -> Mapping[str, Story]:
+    def histories(self) -> Mapping[str, JobHistory]:
         """What is remembered of each submitted job, by its name."""
-        return self._journal.stories
+        return self._journal.histories
 
     @property
     def journal(self) -> Sequence[Entry]:
@@ -72,7 +72,7 @@ class Watching:
 
     def look(self) -> list[Row]:
         """The table's rows of now; what is new goes to the journal."""
-        rows = sorted(self._rows(), key=lambda row: list(self.stories).index(row.name))
+        rows = sorted(self._rows(), key=lambda row: list(self.histories).index(row.name))
         self._journal.follow(rows, self.elapsed_seconds)
         return rows
 
@@ -80,7 +80,7 @@ class Watching:
         statuses = {profile.name: profile.status for profile in self._profiles.items()}
         for cache in self._jobs:
             for seen in cache.items():
-                if seen.name in self.stories and seen.job is not None:
+                if seen.name in self.histories and seen.job is not None:
                     status = statuses.get(seen.name, ProfileStatus())
                     yield Row(
                         seen.name,

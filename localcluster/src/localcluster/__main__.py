@@ -181,8 +181,8 @@ def _status(options: argparse.Namespace) -> int:
     paths = _paths(options)
     status = read_status(paths)
     if status is None:
-        said = f"no cluster in {paths.root}; `python -m localcluster up` starts one"
-        print(json.dumps({"phase": "absent"}) if options.json else said)
+        text = f"no cluster in {paths.root}; `python -m localcluster up` starts one"
+        print(json.dumps({"phase": "absent"}) if options.json else text)
         return _NOT_RUNNING
     running = status.phase == "running" and status.supervised
     if options.json:
@@ -202,12 +202,12 @@ def _as_json(paths: ClusterPaths, status: ClusterStatus) -> dict[str, object]:
 
 def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
     lost = status.phase in {"starting", "running", "stopping"} and not status.supervised
-    said = (
+    text = (
         f"{status.phase}, but its supervisor is gone: run `down`, then `up`"
         if lost
         else status.phase
     )
-    print(f"cluster:    {said}{': ' if status.reason else ''}{status.reason}")
+    print(f"cluster:    {text}{': ' if status.reason else ''}{status.reason}")
     plan = read_json(paths.plan)
     if plan is not None:
         print(f"back end:   {plan.get('backend')}, {len(plan.get('nodes') or ())} nodes")

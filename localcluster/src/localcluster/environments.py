@@ -48,19 +48,19 @@ def ensure_environment(
 
     `python` names an interpreter (`python3.11`) to be found on PATH; None means the one that runs
     this. Raises BuildError with a sentence where that interpreter or a package cannot be had."""
-    said = progress or Lines()
+    shown = progress or Lines()
     interpreter = _find_python(python)
     key = environment_key(requirements, _version(interpreter))
     root = cache or cache_root() / "environments"
     root.mkdir(parents=True, exist_ok=True)
 
     def fill(work: Path) -> None:
-        with said.step(f"installing {requirements.name} into an environment of its own"):
+        with shown.step(f"installing {requirements.name} into an environment of its own"):
             _install(interpreter, requirements, work)
             _lend(work)
             _relocate(work, root / key)
 
-    return publish(root / key, fill, said)
+    return publish(root / key, fill, shown)
 
 
 def environment_key(requirements: Path, version: str) -> str:

@@ -57,7 +57,7 @@ def write_identities(paths: ClusterPaths, api_port: int) -> None:
     _write(paths.pki / "etcd-ca.crt", store_authority.cert_pem)
     _write(
         paths.pki / "front-proxy-ca.crt", trustme.CA().cert_pem
-    )  # its key is dropped: nobody may be a proxy
+    )  # its key is dropped: no client may be a proxy
     _write_pair(paths.pki, "serving", authority.issue_cert(*_LOOPBACK_NAMES))
     _write_pair(paths.pki, "etcd", store_authority.issue_cert(*_LOOPBACK_NAMES))
     _write_pair(paths.pki, "etcd-client", _client_cert(store_authority, Identity("kube-apiserver")))

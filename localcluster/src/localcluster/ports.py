@@ -58,7 +58,7 @@ class PortAllocator:
         self._mutex = threading.Lock()
 
     def allocate(self) -> int:
-        """A port that nobody listens on and no agent has handed out. Raises NoPortLeft."""
+        """A port that is free and that no agent has handed out. Raises NoPortLeft."""
         with self._mutex:
             now = self._clock()
             self._resting = {port: until for port, until in self._resting.items() if until > now}

@@ -1,4 +1,4 @@
-"""How the supervisor tells that a component is ready: one short look, answered with yes or no."""
+"""Readiness probes of the supervisor: one short check, answered with yes or no."""
 
 import contextlib
 import http.client

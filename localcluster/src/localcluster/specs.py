@@ -1,4 +1,4 @@
-"""What a node of the local cluster is said to have: the values that users and tests write down.
+"""The capacity, labels and taints of a node, as users and tests write them.
 
 A node here is an entry in the API server whose pods are local processes, so its capacity is a
 statement, not a measurement: eight "GPUs" can be stated on a machine that has none."""

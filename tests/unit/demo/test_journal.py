@@ -59,10 +59,10 @@ def test_a_rescale_is_noted_when_it_begins_and_is_part_of_the_story() -> None:
     journal = Journal()
     journal.submitted("job", 0.0)
     journal.follow([decided], 1.0)
-    assert not journal.stories["job"].rescales
+    assert not journal.histories["job"].rescales
     journal.follow([begun], 2.0)
     journal.follow([begun], 3.0)
-    assert [entry.at for entry in journal.stories["job"].rescales] == [2.0]
+    assert [entry.at for entry in journal.histories["job"].rescales] == [2.0]
 
 
 def test_a_job_that_is_stopped_at_its_goal_goes_to_no_counts() -> None:

@@ -58,8 +58,8 @@ def _copy_manifests(module: GoModule, tools: Toolchain, work: Path) -> None:
     if not module.manifests:
         return
     command = [str(tools.go), "mod", "download", "-json", module.main]
-    told = run(command, _DOWNLOAD_SECONDS, module.folder, tools.full_environ())
-    source = Path(json.loads(told)["Dir"])
+    output = run(command, _DOWNLOAD_SECONDS, module.folder, tools.full_environ())
+    source = Path(json.loads(output)["Dir"])
     target = work / "manifests"
     for folder in module.manifests:
         files = sorted((source / folder).glob("*.yaml"))

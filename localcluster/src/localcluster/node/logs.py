@@ -44,7 +44,7 @@ class LogFile:
             self._store(stream, b"F", lines)
 
     def close(self) -> None:
-        """Store what has no line end yet and tell readers that nothing more comes."""
+        """Store what has no line end yet; readers see that the log is complete."""
         for stream, rest in self._partial.items():
             if rest:
                 self._store(stream, b"F", [rest])

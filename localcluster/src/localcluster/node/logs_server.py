@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._stream(read_log(path, query, live, self._left))
         except (OSError, ssl.SSLError) as error:
-            # The reader went away, or the pod and its log did: there is nobody left to tell.
+            # The reader went away, or the pod and its log did: no reader is left.
             _LOG.debug("a log stream ended: %s", error)
             self.close_connection = True
 

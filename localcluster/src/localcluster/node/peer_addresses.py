@@ -20,7 +20,7 @@ class Ports(Protocol):
     """Where ports come from."""
 
     def allocate(self) -> int:
-        """A port that nobody else has."""
+        """A free port."""
 
     def release(self, port: int) -> None:
         """Take a port back."""

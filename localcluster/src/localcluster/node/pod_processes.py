@@ -93,7 +93,7 @@ class PodProcesses:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _keep_logs(self) -> None:
-        """Keep the logs of the last forty pods under `ended/`, for whoever looks into a failure."""
+        """Keep the logs of the last forty pods under `ended/`, for diagnosis."""
         ended = self._machine.pods_dir.with_name("ended")
         target = ended / f"{self._spec.namespace}_{self._spec.name}_{self._spec.uid}"
         with contextlib.suppress(OSError):

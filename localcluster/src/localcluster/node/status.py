@@ -27,7 +27,7 @@ _AGENT_ENDED: Final = (
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a pod as a whole failed, where the containers do not tell (admission)."""
+    """Why a pod as a whole failed, where no container shows it (admission)."""
 
     reason: str
     message: str

@@ -141,7 +141,7 @@ def stop(paths: ClusterPaths, supervisor: ProcessId | None) -> None:
 def _why(paths: ClusterPaths, status: ClusterStatus | None) -> str:
     if status is not None and status.reason:
         return status.reason
-    return tail(paths.log("supervisor"), 5) or "its supervisor said nothing"
+    return tail(paths.log("supervisor"), 5) or "its supervisor wrote no log"
 
 
 def tail(log: Path, lines: int) -> str:

@@ -1,7 +1,7 @@
 """The supervising process of one cluster: `supervisor.main --state DIR [--owner-fd N]`.
 
 It reads `cluster.json` from the state folder, ends what an earlier run may have left, starts
-everything, and stays until it is told to stop or its owner ends. `localcluster.cluster` starts it;
+everything, and stays until it is asked to stop or its owner ends. `localcluster.cluster` starts it;
 it is not run by hand."""
 
 import argparse
@@ -78,7 +78,7 @@ def _supervise(paths: ClusterPaths, interrupts: Interrupts) -> int:
         for folder in (paths.data, paths.pki):
             shutil.rmtree(folder, ignore_errors=True)
         if plan.get("ephemeral") and interrupts.owner_ended:
-            shutil.rmtree(paths.root, ignore_errors=True)  # nobody is left to do it
+            shutil.rmtree(paths.root, ignore_errors=True)  # its owner cannot do it
 
 
 def with_other_ports(attempt: Callable[[], str], report: Callable[[str], None]) -> str:

@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by the folder they live in, so that nobody has to remember to."""
+    """Mark tests by their folder."""
     for item in items:
         for kind in ("integration", "e2e"):
             if kind in item.path.parts:

@@ -9,7 +9,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
 
 def moment(seconds: float) -> Moment:
-    """Return the instant that lies this many seconds after the start of a test's story."""
+    """Return the instant that lies this many seconds after the start of a test's harness."""
     return Moment(START + seconds, seconds)
 
 

@@ -8,88 +8,88 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localcluster.node import lifecycle as life
+from tests.unit.node.machine_harness import SIDECAR, MachineHarness
 from tests.unit.node.pods import container, pod
-from tests.unit.node.story import SIDECAR, Story
 
 
 def test_sidecars_end_in_reverse_order_after_the_main_container_and_do_not_count() -> None:
     sides = (container("first", **SIDECAR), container("second", **SIDECAR))
-    story = Story(pod(init=sides, restartPolicy="Never")).begin()
-    story.heard()
-    story.exit("main", 0)
-    assert story.heard() == [life.EndProbes("main"), life.Signal("second", kill=False)]
-    assert story.phase == "Running"
-    story.exit("second", 143)
-    assert story.heard() == [life.EndProbes("second"), life.Signal("first", kill=False)]
-    story.exit("first", 137)
-    assert story.phase == "Succeeded"
+    harness = MachineHarness(pod(init=sides, restartPolicy="Never")).begin()
+    harness.heard()
+    harness.exit("main", 0)
+    assert harness.heard() == [life.EndProbes("main"), life.Signal("second", kill=False)]
+    assert harness.phase == "Running"
+    harness.exit("second", 143)
+    assert harness.heard() == [life.EndProbes("second"), life.Signal("first", kill=False)]
+    harness.exit("first", 137)
+    assert harness.phase == "Succeeded"
 
 
 def test_a_deleted_pod_gets_its_grace_a_last_phase_and_then_goes() -> None:
-    story = Story(pod()).begin()
-    story.heard()
-    story.tell(life.DeletionRequested(5), at=100)
-    assert story.heard() == [life.Signal("main", kill=False)]
-    assert story.machine.next_wake() == 105
-    story.tell(life.Tick(), at=104.9)
-    assert story.heard() == []
-    story.tell(life.Tick(), at=105)
-    assert story.heard() == [life.Signal("main", kill=True)]
-    story.exit("main", 137)
-    assert story.heard() == [life.EndProbes("main"), life.Discard()]
-    assert story.phase == "Failed"
+    harness = MachineHarness(pod()).begin()
+    harness.heard()
+    harness.send(life.DeletionRequested(5), at=100)
+    assert harness.heard() == [life.Signal("main", kill=False)]
+    assert harness.machine.next_wake() == 105
+    harness.send(life.Tick(), at=104.9)
+    assert harness.heard() == []
+    harness.send(life.Tick(), at=105)
+    assert harness.heard() == [life.Signal("main", kill=True)]
+    harness.exit("main", 137)
+    assert harness.heard() == [life.EndProbes("main"), life.Discard()]
+    assert harness.phase == "Failed"
 
 
 def test_a_deleted_pod_whose_container_ends_well_has_succeeded() -> None:
-    story = Story(pod()).begin().tell(life.DeletionRequested(5)).exit("main", 0)
-    assert story.phase == "Succeeded"
+    harness = MachineHarness(pod()).begin().send(life.DeletionRequested(5)).exit("main", 0)
+    assert harness.phase == "Succeeded"
 
 
 def test_sidecars_of_a_deleted_pod_wait_for_its_main_containers() -> None:
-    story = Story(pod(init=(container("side", **SIDECAR),))).begin()
-    story.heard()
-    story.tell(life.DeletionRequested(30), at=10)
-    assert story.heard() == [life.Signal("main", kill=False)]
-    story.exit("main", 0, at=20)
-    assert story.heard() == [life.EndProbes("main"), life.Signal("side", kill=False)]
-    assert story.machine.next_wake() == 40
+    harness = MachineHarness(pod(init=(container("side", **SIDECAR),))).begin()
+    harness.heard()
+    harness.send(life.DeletionRequested(30), at=10)
+    assert harness.heard() == [life.Signal("main", kill=False)]
+    harness.exit("main", 0, at=20)
+    assert harness.heard() == [life.EndProbes("main"), life.Signal("side", kill=False)]
+    assert harness.machine.next_wake() == 40
 
 
 def test_a_second_deletion_can_only_shorten_the_grace() -> None:
-    story = (
-        Story(pod())
+    harness = (
+        MachineHarness(pod())
         .begin()
-        .tell(life.DeletionRequested(30), at=0)
-        .tell(life.DeletionRequested(2), at=1)
+        .send(life.DeletionRequested(30), at=0)
+        .send(life.DeletionRequested(2), at=1)
     )
-    assert story.machine.next_wake() == 3
-    story.tell(life.DeletionRequested(500), at=2)
-    assert story.machine.next_wake() == 3
+    assert harness.machine.next_wake() == 3
+    harness.send(life.DeletionRequested(500), at=2)
+    assert harness.machine.next_wake() == 3
 
 
 def test_a_grace_of_zero_kills_at_once() -> None:
-    story = Story(pod()).begin()
-    story.heard()
-    story.tell(life.DeletionRequested(0))
-    assert story.heard() == [life.Signal("main", kill=True)]
+    harness = MachineHarness(pod()).begin()
+    harness.heard()
+    harness.send(life.DeletionRequested(0))
+    assert harness.heard() == [life.Signal("main", kill=True)]
 
 
 def test_a_pod_whose_object_vanished_is_killed_and_forgotten() -> None:
-    story = Story(pod()).begin()
-    story.heard()
-    story.tell(life.Vanished())
-    assert story.heard() == [life.Signal("main", kill=True)]
-    assert story.machine.next_wake() is None
-    story.exit("main", 137)
-    assert story.heard() == [life.EndProbes("main"), life.Forget()]
+    harness = MachineHarness(pod()).begin()
+    harness.heard()
+    harness.send(life.Vanished())
+    assert harness.heard() == [life.Signal("main", kill=True)]
+    assert harness.machine.next_wake() is None
+    harness.exit("main", 137)
+    assert harness.heard() == [life.EndProbes("main"), life.Forget()]
 
 
 def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -> None:
-    story = Story(pod())
-    story.machine.reject("OutOfcpu", "too much")
-    assert story.begin().heard() == []
-    assert story.status == {"phase": "Failed", "reason": "OutOfcpu", "message": "too much"}
-    assert story.tell(life.DeletionRequested(30)).heard() == [life.Discard()]
+    harness = MachineHarness(pod())
+    harness.machine.reject("OutOfcpu", "too much")
+    assert harness.begin().heard() == []
+    assert harness.status == {"phase": "Failed", "reason": "OutOfcpu", "message": "too much"}
+    assert harness.send(life.DeletionRequested(30)).heard() == [life.Discard()]
 
 
 @pytest.mark.parametrize(
@@ -115,18 +115,18 @@ def test_what_ran_under_an_earlier_agent_has_ended_with_it(
             }
         ],
     }
-    story = Story(pod(restartPolicy=policy), written).begin()
-    status = story.status["containerStatuses"][0]
-    assert (story.phase, status["restartCount"]) == (phase, restarts)
+    harness = MachineHarness(pod(restartPolicy=policy), written).begin()
+    status = harness.status["containerStatuses"][0]
+    assert (harness.phase, status["restartCount"]) == (phase, restarts)
     ended = (status["state"] if phase == "Failed" else status["lastState"])["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
     assert "node agent" in ended["message"]
-    assert story.status["startTime"] == "2025-12-31T23:00:00Z"
+    assert harness.status["startTime"] == "2025-12-31T23:00:00Z"
 
 
 def test_a_pod_that_had_ended_stays_as_it_was() -> None:
-    first = Story(pod(restartPolicy="Never")).begin().exit("main", 4)
-    second = Story(pod(restartPolicy="Never"), first.status).begin()
+    first = MachineHarness(pod(restartPolicy="Never")).begin().exit("main", 4)
+    second = MachineHarness(pod(restartPolicy="Never"), first.status).begin()
     assert (second.heard(), second.phase, second.machine.finished) == ([], "Failed", True)
     assert second.state()["terminated"]["exitCode"] == 4
 
@@ -151,35 +151,37 @@ def test_whatever_happens_phases_are_final_starts_are_never_doubled_and_a_delete
     history: tuple[dict[str, Any], list[tuple[str, int, float]]],
 ) -> None:
     raw, steps = history
-    story = Story(raw).begin()
+    harness = MachineHarness(raw).begin()
     final: str | None = None
     deleted = False
     for what, number, later in steps:
-        now = story.now + later
-        names = sorted(story.running)
+        now = harness.now + later
+        names = sorted(harness.running)
         if what == "exit" and names:
-            story.exit(names[number % len(names)], number, at=now)
+            harness.exit(names[number % len(names)], number, at=now)
         elif what == "wake":
-            story.tell(life.Tick(), at=max(now, story.machine.next_wake() or 0))
+            harness.send(life.Tick(), at=max(now, harness.machine.next_wake() or 0))
         elif what == "delete":
             deleted = True
-            story.tell(life.DeletionRequested(number), at=now)
+            harness.send(life.DeletionRequested(number), at=now)
         elif what == "unhealthy" and names:
             name = names[number % len(names)]
-            story.tell(
-                life.ProbeReport(name, story.running[name], "liveness", healthy=False), at=now
+            harness.send(
+                life.ProbeReport(name, harness.running[name], "liveness", healthy=False), at=now
             )
         else:
-            story.tell(life.Tick(), at=now)
-        assert final is None or story.phase == final
-        final = story.phase if story.machine.finished else None
+            harness.send(life.Tick(), at=now)
+        assert final is None or harness.phase == final
+        final = harness.phase if harness.machine.finished else None
         starts = [
-            (each.container, each.attempt) for each in story.said if isinstance(each, life.Start)
+            (each.container, each.attempt)
+            for each in harness.instructions
+            if isinstance(each, life.Start)
         ]
         assert len(starts) == len(set(starts))
-        assert not (story.machine.finished and story.running)
-    while deleted and story.running:
-        story.exit(min(story.running), 143)
+        assert not (harness.machine.finished and harness.running)
+    while deleted and harness.running:
+        harness.exit(min(harness.running), 143)
     if deleted:
-        assert story.said.count(life.Discard()) == 1
-        assert story.phase in {"Succeeded", "Failed"}
+        assert harness.instructions.count(life.Discard()) == 1
+        assert harness.phase in {"Succeeded", "Failed"}

@@ -6,8 +6,8 @@ import pytest
 from localcluster.node import lifecycle as life
 from localcluster.node.pod_spec import parse_pod
 from localcluster.node.state_machine import PodMachine
+from tests.unit.node.machine_harness import BACK_OFF, SIDECAR, MachineHarness
 from tests.unit.node.pods import container, moment, pod
-from tests.unit.node.story import BACK_OFF, SIDECAR, Story
 
 
 @pytest.mark.parametrize(
@@ -32,60 +32,60 @@ from tests.unit.node.story import BACK_OFF, SIDECAR, Story
     ],
 )
 def test_restart_policy(policy: str, code: int, phase: str, runs_again: bool) -> None:
-    story = Story(pod(restartPolicy=policy)).begin()
-    assert story.phase == "Running"
-    story.exit("main", code, at=5)
-    assert (story.phase, "main" in story.running) == (phase, runs_again)
-    assert story.status["containerStatuses"][0]["restartCount"] == int(runs_again)
+    harness = MachineHarness(pod(restartPolicy=policy)).begin()
+    assert harness.phase == "Running"
+    harness.exit("main", code, at=5)
+    assert (harness.phase, "main" in harness.running) == (phase, runs_again)
+    assert harness.status["containerStatuses"][0]["restartCount"] == int(runs_again)
 
 
 def test_the_first_restart_is_immediate_then_delays_double_up_to_the_cap() -> None:
-    story = Story(pod(restartPolicy="Always")).begin()
+    harness = MachineHarness(pod(restartPolicy="Always")).begin()
     at, delays = 0.0, []
     for _ in range(8):
         at += 1
-        story.exit("main", 1, at=at)
-        wake = story.machine.next_wake()
+        harness.exit("main", 1, at=at)
+        wake = harness.machine.next_wake()
         if wake is None:
             delays.append(0.0)
             continue
-        assert story.state()["waiting"]["reason"] == "CrashLoopBackOff"
-        assert "back-off" in story.state()["waiting"]["message"]
+        assert harness.state()["waiting"]["reason"] == "CrashLoopBackOff"
+        assert "back-off" in harness.state()["waiting"]["message"]
         delays.append(wake - at)
         at = wake
-        story.tell(life.Tick(), at=at)
+        harness.send(life.Tick(), at=at)
     assert delays == [0, 10, 20, 40, 80, 160, 300, 300]
 
 
 def test_a_long_run_starts_the_back_off_anew() -> None:
-    story = Story(pod(restartPolicy="Always")).begin()
-    story.exit("main", 1, at=1).exit("main", 1, at=2)
-    assert "waiting" in story.state()
-    story.tell(life.Tick(), at=12)
-    story.exit("main", 1, at=12 + 600)
-    assert "running" in story.state()
+    harness = MachineHarness(pod(restartPolicy="Always")).begin()
+    harness.exit("main", 1, at=1).exit("main", 1, at=2)
+    assert "waiting" in harness.state()
+    harness.send(life.Tick(), at=12)
+    harness.exit("main", 1, at=12 + 600)
+    assert "running" in harness.state()
 
 
 def test_a_container_in_back_off_counts_as_running_and_shows_its_last_end() -> None:
-    story = Story(pod(restartPolicy="Always")).begin()
-    story.exit("main", 1, at=1).exit("main", 7, at=2)
-    status = story.status["containerStatuses"][0]
-    assert story.phase == "Running"
+    harness = MachineHarness(pod(restartPolicy="Always")).begin()
+    harness.exit("main", 1, at=1).exit("main", 7, at=2)
+    status = harness.status["containerStatuses"][0]
+    assert harness.phase == "Running"
     assert status["lastState"]["terminated"]["exitCode"] == 7
     assert not status["ready"]
 
 
 def test_init_containers_run_one_after_another_before_the_rest() -> None:
-    story = Story(pod(init=(container("one"), container("two")))).begin()
-    assert (list(story.running), story.phase, story.condition("Initialized")) == (
+    harness = MachineHarness(pod(init=(container("one"), container("two")))).begin()
+    assert (list(harness.running), harness.phase, harness.condition("Initialized")) == (
         ["one"],
         "Pending",
         "False",
     )
-    story.exit("one", 0)
-    assert list(story.running) == ["two"]
-    story.exit("two", 0)
-    assert (list(story.running), story.phase, story.condition("Initialized")) == (
+    harness.exit("one", 0)
+    assert list(harness.running) == ["two"]
+    harness.exit("two", 0)
+    assert (list(harness.running), harness.phase, harness.condition("Initialized")) == (
         ["main"],
         "Running",
         "True",
@@ -93,59 +93,65 @@ def test_init_containers_run_one_after_another_before_the_rest() -> None:
 
 
 def test_an_init_container_that_fails_fails_a_pod_that_never_restarts() -> None:
-    story = Story(pod(init=(container("one"),), restartPolicy="Never")).begin().exit("one", 1)
-    assert (story.running, story.phase) == ({}, "Failed")
+    harness = (
+        MachineHarness(pod(init=(container("one"),), restartPolicy="Never")).begin().exit("one", 1)
+    )
+    assert (harness.running, harness.phase) == ({}, "Failed")
 
 
 def test_an_init_container_that_fails_is_run_again_otherwise() -> None:
-    story = Story(pod(init=(container("one"),), restartPolicy="Always")).begin().exit("one", 1)
-    assert (list(story.running), story.phase) == (["one"], "Pending")
+    harness = (
+        MachineHarness(pod(init=(container("one"),), restartPolicy="Always")).begin().exit("one", 1)
+    )
+    assert (list(harness.running), harness.phase) == (["one"], "Pending")
 
 
 def test_the_startup_probe_of_a_sidecar_gates_what_comes_after_it() -> None:
     sidecar = container("side", startupProbe={"httpGet": {"port": 1}}, **SIDECAR)
-    story = Story(pod(init=(sidecar, container("one")))).begin()
-    assert list(story.running) == ["side"]
-    story.tell(life.ProbeReport("side", 0, "startup", healthy=True))
-    assert list(story.running) == ["side", "one"]
-    story.exit("one", 0)
-    assert list(story.running) == ["side", "main"]
+    harness = MachineHarness(pod(init=(sidecar, container("one")))).begin()
+    assert list(harness.running) == ["side"]
+    harness.send(life.ProbeReport("side", 0, "startup", healthy=True))
+    assert list(harness.running) == ["side", "one"]
+    harness.exit("one", 0)
+    assert list(harness.running) == ["side", "main"]
 
 
 def test_a_sidecar_that_ends_is_run_again_beside_the_main_container() -> None:
-    story = Story(pod(init=(container("side", **SIDECAR),), restartPolicy="Never")).begin()
-    story.exit("side", 0, at=3)
-    assert (set(story.running), story.phase) == ({"side", "main"}, "Running")
+    harness = MachineHarness(
+        pod(init=(container("side", **SIDECAR),), restartPolicy="Never")
+    ).begin()
+    harness.exit("side", 0, at=3)
+    assert (set(harness.running), harness.phase) == ({"side", "main"}, "Running")
 
 
 def test_a_failed_liveness_probe_ends_the_container_and_the_policy_runs_it_again() -> None:
     raw = pod(container(livenessProbe={"httpGet": {"port": 1}}), restartPolicy="Always")
     raw["spec"]["terminationGracePeriodSeconds"] = 3
-    story = Story(raw).begin()
-    story.heard()
-    story.tell(life.ProbeReport("main", 0, "liveness", healthy=False, message="refused"), at=10)
-    assert story.heard() == [life.Signal("main", kill=False)]
-    assert story.machine.next_wake() == 13
-    story.exit("main", 143, at=11)
-    assert story.running == {"main": 1}
+    harness = MachineHarness(raw).begin()
+    harness.heard()
+    harness.send(life.ProbeReport("main", 0, "liveness", healthy=False, message="refused"), at=10)
+    assert harness.heard() == [life.Signal("main", kill=False)]
+    assert harness.machine.next_wake() == 13
+    harness.exit("main", 143, at=11)
+    assert harness.running == {"main": 1}
 
 
 def test_readiness_follows_the_probe_and_ends_with_the_run() -> None:
-    story = Story(pod(container(readinessProbe={"httpGet": {"port": 1}}))).begin()
-    assert story.condition("Ready") == "False"
-    story.tell(life.ProbeReport("main", 0, "readiness", healthy=True))
-    assert (story.condition("Ready"), story.condition("ContainersReady")) == ("True", "True")
-    story.tell(life.ProbeReport("main", 0, "readiness", healthy=False))
-    assert story.condition("Ready") == "False"
+    harness = MachineHarness(pod(container(readinessProbe={"httpGet": {"port": 1}}))).begin()
+    assert harness.condition("Ready") == "False"
+    harness.send(life.ProbeReport("main", 0, "readiness", healthy=True))
+    assert (harness.condition("Ready"), harness.condition("ContainersReady")) == ("True", "True")
+    harness.send(life.ProbeReport("main", 0, "readiness", healthy=False))
+    assert harness.condition("Ready") == "False"
 
 
 def test_news_of_an_earlier_run_changes_nothing() -> None:
-    story = Story(pod(restartPolicy="Always")).begin().exit("main", 1)
-    before = story.status
-    story.tell(life.Exited("main", 0, 9)).tell(
+    harness = MachineHarness(pod(restartPolicy="Always")).begin().exit("main", 1)
+    before = harness.status
+    harness.send(life.Exited("main", 0, 9)).send(
         life.ProbeReport("main", 0, "liveness", healthy=False)
     )
-    assert story.status == before
+    assert harness.status == before
 
 
 def test_preparation_that_fails_is_tried_again_and_says_why() -> None:

@@ -54,14 +54,14 @@ def job_of(kind: OperatorKind, body: Json) -> Job:
 
 
 @dataclass
-class World:
+class OperatorHarness:
     """A job with the pods and services that follow from what is decided of it."""
 
     kind: OperatorKind
     body: Json
     pods: dict[str, Json] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
-    told: list[tuple[str, str, str]] = field(default_factory=list)
+    events: list[tuple[str, str, str]] = field(default_factory=list)
     made: int = 0
 
     @property
@@ -113,7 +113,7 @@ class World:
             case WriteStatus(status):
                 self.body["status"] = status
             case EmitEvent(kind, reason, message):
-                self.told.append((kind, reason, message))
+                self.events.append((kind, reason, message))
 
     def _delete(self, name: str) -> None:
         """As the API server does: a pod that runs is told to go first."""
@@ -143,10 +143,10 @@ class World:
         return {each["type"]: each["status"] for each in self.status.get("conditions") or ()}
 
 
-def running(body: Json, kind: OperatorKind = TFJOB) -> World:
+def running(body: Json, kind: OperatorKind = TFJOB) -> OperatorHarness:
     """A job of which every pod runs."""
-    world = World(kind, body)
-    world.settle()
-    world.run()
-    world.settle()
-    return world
+    harness = OperatorHarness(kind, body)
+    harness.settle()
+    harness.run()
+    harness.settle()
+    return harness

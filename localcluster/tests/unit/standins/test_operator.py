@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Json, read_job
 from localcluster.embedded.operator.reconcile import CreatePod, WriteStatus
 from localcluster.embedded.operator.status_rules import with_condition
-from tests.unit.standins.jobs import NOW, World, job_of, mxjob, running, tfjob
+from tests.unit.standins.jobs import NOW, OperatorHarness, job_of, mxjob, running, tfjob
 
 LATER = "2026-01-01T00:01:00Z"
 
@@ -119,91 +119,91 @@ class TestConditions:
 
 class TestCourse:
     def test_a_new_job_gets_its_pods_services_and_status(self) -> None:
-        world = World(TFJOB, tfjob({"PS": 1, "Worker": 2}))
-        world.settle()
-        assert set(world.pods) == set(world.services) == {"j-ps-0", "j-worker-0", "j-worker-1"}
-        assert world.conditions() == {"Created": "True"}
-        assert world.status["replicaStatuses"] == {"PS": {}, "Worker": {}}
-        assert world.status["startTime"] == NOW
+        harness = OperatorHarness(TFJOB, tfjob({"PS": 1, "Worker": 2}))
+        harness.settle()
+        assert set(harness.pods) == set(harness.services) == {"j-ps-0", "j-worker-0", "j-worker-1"}
+        assert harness.conditions() == {"Created": "True"}
+        assert harness.status["replicaStatuses"] == {"PS": {}, "Worker": {}}
+        assert harness.status["startTime"] == NOW
 
     def test_nothing_is_done_where_nothing_has_changed(self) -> None:
-        world = running(tfjob({"PS": 1, "Worker": 2}))
-        assert world.look(LATER) == []
+        harness = running(tfjob({"PS": 1, "Worker": 2}))
+        assert harness.look(LATER) == []
 
     def test_success_cleans_up_as_asked(self) -> None:
-        world = running(tfjob({"PS": 1, "Worker": 2}, runPolicy={"cleanPodPolicy": "Running"}))
-        world.end("j-worker-0")
-        world.settle()
-        world.gone()
-        assert world.conditions() == {"Created": "True", "Running": "False", "Succeeded": "True"}
-        assert (set(world.pods), set(world.services)) == ({"j-worker-0"}, {"j-worker-0"})
-        assert world.status["replicaStatuses"] == {
+        harness = running(tfjob({"PS": 1, "Worker": 2}, runPolicy={"cleanPodPolicy": "Running"}))
+        harness.end("j-worker-0")
+        harness.settle()
+        harness.gone()
+        assert harness.conditions() == {"Created": "True", "Running": "False", "Succeeded": "True"}
+        assert (set(harness.pods), set(harness.services)) == ({"j-worker-0"}, {"j-worker-0"})
+        assert harness.status["replicaStatuses"] == {
             "PS": {"succeeded": 1},
             "Worker": {"succeeded": 2},
         }
 
     def test_an_event_is_told_once(self) -> None:
-        world = running(tfjob({"Worker": 2}))
-        world.end("j-worker-1", 1)
-        world.settle()
-        assert [reason for _, reason, _ in world.told] == ["TFJobFailed"]
+        harness = running(tfjob({"Worker": 2}))
+        harness.end("j-worker-1", 1)
+        harness.settle()
+        assert [reason for _, reason, _ in harness.events] == ["TFJobFailed"]
 
     def test_suspension_comes_before_failure(self) -> None:
-        world = running(tfjob({"PS": 1, "Worker": 1}))
-        world.body["spec"]["runPolicy"] = {"suspend": True}
-        world.end("j-ps-0", 1)
-        world.settle()
-        assert world.conditions() == {"Created": "True", "Running": "False", "Suspended": "True"}
-        assert all("active" not in counts for counts in world.status["replicaStatuses"].values())
+        harness = running(tfjob({"PS": 1, "Worker": 1}))
+        harness.body["spec"]["runPolicy"] = {"suspend": True}
+        harness.end("j-ps-0", 1)
+        harness.settle()
+        assert harness.conditions() == {"Created": "True", "Running": "False", "Suspended": "True"}
+        assert all("active" not in counts for counts in harness.status["replicaStatuses"].values())
 
     def test_a_job_is_resized_while_it_is_suspended(self) -> None:
-        world = running(tfjob({"PS": 1, "Worker": 2}))
-        world.body["spec"]["runPolicy"] = {"suspend": True}
-        world.settle()
-        world.gone()
-        world.body["spec"]["runPolicy"] = {"suspend": False}
-        world.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 1
-        world.settle(LATER)
-        assert set(world.pods) == {"j-ps-0", "j-worker-0"}
-        assert world.status["startTime"] == LATER
-        told = json.loads(world.pods["j-ps-0"]["spec"]["containers"][0]["env"][0]["value"])
+        harness = running(tfjob({"PS": 1, "Worker": 2}))
+        harness.body["spec"]["runPolicy"] = {"suspend": True}
+        harness.settle()
+        harness.gone()
+        harness.body["spec"]["runPolicy"] = {"suspend": False}
+        harness.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 1
+        harness.settle(LATER)
+        assert set(harness.pods) == {"j-ps-0", "j-worker-0"}
+        assert harness.status["startTime"] == LATER
+        told = json.loads(harness.pods["j-ps-0"]["spec"]["containers"][0]["env"][0]["value"])
         assert {role: len(hosts) for role, hosts in told["cluster"].items()} == {
             "ps": 1,
             "worker": 1,
         }
 
     def test_fewer_replicas_of_a_running_job_fail_it(self) -> None:
-        world = running(tfjob({"PS": 1, "Worker": 3}))
-        world.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
-        world.settle()
-        assert world.conditions()["Failed"] == "True"
-        assert "deletionTimestamp" in world.pods["j-worker-2"]["metadata"]
+        harness = running(tfjob({"PS": 1, "Worker": 3}))
+        harness.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
+        harness.settle()
+        assert harness.conditions()["Failed"] == "True"
+        assert "deletionTimestamp" in harness.pods["j-worker-2"]["metadata"]
 
     def test_an_empty_slot_below_a_pod_beyond_the_count_is_filled(self) -> None:
-        world = World(TFJOB, tfjob({"Worker": 4}))
-        world.settle()
-        world.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 1
-        del world.pods["j-worker-1"]
+        harness = OperatorHarness(TFJOB, tfjob({"Worker": 4}))
+        harness.settle()
+        harness.body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 1
+        del harness.pods["j-worker-1"]
         made = [
             action.body["metadata"]["name"]
-            for action in world.look()
+            for action in harness.look()
             if isinstance(action, CreatePod)
         ]
         assert made == ["j-worker-1"]
 
     def test_a_single_mxnet_worker_is_the_whole_job(self) -> None:
-        world = running(mxjob({"Worker": 1}), MXJOB)
-        assert world.conditions()["Running"] == "True"
-        world.end("j-worker-0")
-        world.settle()
-        assert world.conditions()["Succeeded"] == "True"
+        harness = running(mxjob({"Worker": 1}), MXJOB)
+        assert harness.conditions()["Running"] == "True"
+        harness.end("j-worker-0")
+        harness.settle()
+        assert harness.conditions()["Succeeded"] == "True"
 
     def test_a_pod_of_an_index_that_is_none_is_passed_over(self) -> None:
-        world = running(tfjob({"Worker": 1}))
-        stray = copy.deepcopy(world.pods["j-worker-0"])
+        harness = running(tfjob({"Worker": 1}))
+        stray = copy.deepcopy(harness.pods["j-worker-0"])
         stray["metadata"]["labels"]["training.kubeflow.org/replica-index"] = "x"
-        world.pods["stray"] = stray
-        assert world.look() == []
+        harness.pods["stray"] = stray
+        assert harness.look() == []
 
 
 ROLES = st.dictionaries(
@@ -222,41 +222,41 @@ EVENTS = st.lists(
 def test_whatever_happens_a_job_comes_to_rest_and_a_failed_one_stays_so(
     counts: dict[str, int], restart: str, events: list[tuple[str, int]]
 ) -> None:
-    world = World(TFJOB, tfjob(counts, restart))
-    world.settle()
+    harness = OperatorHarness(TFJOB, tfjob(counts, restart))
+    harness.settle()
     ended: Json = {}
     for event, number in events:
-        happen(world, event, number)
-        world.settle()
-        if world.conditions().get("Failed") == "True":
-            ended = ended or world.status["conditions"]
-            assert world.status["conditions"] == ended
+        happen(harness, event, number)
+        harness.settle()
+        if harness.conditions().get("Failed") == "True":
+            ended = ended or harness.status["conditions"]
+            assert harness.status["conditions"] == ended
         # Of a suspended job, and of one that has ended, the counts outlive the pods.
         if "True" not in {
-            world.conditions().get(kind) for kind in ("Suspended", "Succeeded", "Failed")
+            harness.conditions().get(kind) for kind in ("Suspended", "Succeeded", "Failed")
         }:
-            total = sum(sum(each.values()) for each in world.status["replicaStatuses"].values())
-            assert total <= len(world.pods)
+            total = sum(sum(each.values()) for each in harness.status["replicaStatuses"].values())
+            assert total <= len(harness.pods)
 
 
-def happen(world: World, event: str, number: int) -> None:
-    names = sorted(world.pods)
+def happen(harness: OperatorHarness, event: str, number: int) -> None:
+    names = sorted(harness.pods)
     name = names[number % len(names)] if names else ""
-    stays = bool(name) and "deletionTimestamp" not in world.pods[name]["metadata"]
-    if event == "run" and stays and world.pods[name]["status"]["phase"] == "Pending":
-        world.run(name)
+    stays = bool(name) and "deletionTimestamp" not in harness.pods[name]["metadata"]
+    if event == "run" and stays and harness.pods[name]["status"]["phase"] == "Pending":
+        harness.run(name)
     elif event in ("end well", "fail") and name:
-        world.end(name, 0 if event == "end well" else 137)
+        harness.end(name, 0 if event == "end well" else 137)
     elif event == "gone":
-        world.gone()
+        harness.gone()
     elif event in ("suspend", "resume"):
-        world.body["spec"]["runPolicy"] = {"suspend": event == "suspend"}
+        harness.body["spec"]["runPolicy"] = {"suspend": event == "suspend"}
     elif event == "resize":
-        role = min(world.body["spec"]["tfReplicaSpecs"])
-        world.body["spec"]["tfReplicaSpecs"][role]["replicas"] = 1 + number % 4
+        role = min(harness.body["spec"]["tfReplicaSpecs"])
+        harness.body["spec"]["tfReplicaSpecs"][role]["replicas"] = 1 + number % 4
 
 
 def test_a_status_is_written_only_where_it_has_changed() -> None:
-    world = World(TFJOB, tfjob({"Worker": 2}))
-    assert any(isinstance(action, WriteStatus) for action in world.look())
-    assert not any(isinstance(action, WriteStatus) for action in world.look(LATER))
+    harness = OperatorHarness(TFJOB, tfjob({"Worker": 2}))
+    assert any(isinstance(action, WriteStatus) for action in harness.look())
+    assert not any(isinstance(action, WriteStatus) for action in harness.look(LATER))

@@ -1,6 +1,6 @@
 """What a control plane does on its own after a change: one controller for each concern.
 
-A controller is told of every change (`observe`) and notes which objects to look at. Later it looks
+A controller sees every change (`observe`) and notes which objects to look at. Later it looks
 at them as they are then and writes what is missing (`reconcile`). So it may act late, but never on
 outdated objects."""
 

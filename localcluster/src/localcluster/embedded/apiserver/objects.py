@@ -46,7 +46,7 @@ Change: TypeAlias = Callable[[Json], Json]
 
 @dataclass
 class Objects:
-    """All objects of a server. `clock` tells the time of day; `random` makes identities."""
+    """All objects of a server. `clock` returns the time of day; `random` makes identities."""
 
     store: Store
     kinds: Kinds
@@ -109,7 +109,7 @@ class Objects:
         if not deletion.is_removable(marked):
             return old if marked == old.body else self.store.put(resource.store_key, marked)
         if resource is PODS:
-            # Watchers are told first that a pod is deleted, then that it is gone.
+            # Watchers first see a pod marked as deleted, then removed.
             self.store.put(PODS.store_key, marked)
         return deletion.deletion_result(resource, self.store.remove(resource.store_key, old.name))
 

@@ -94,7 +94,7 @@ def _merged_list(old: Sequence[Any], new: Sequence[Json], key: str) -> list[Any]
 def json_patch(target: Any, operations: Sequence[Json]) -> Any:
     """Return `target` with a JSON patch applied, whole or not at all. Raises StatusError.
 
-    `copy` and `move` are refused: nobody here sends them."""
+    `copy` and `move` are refused: no client here sends them."""
     document = copy.deepcopy(target)
     try:
         for operation in operations:

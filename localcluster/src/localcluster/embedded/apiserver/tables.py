@@ -13,7 +13,7 @@ from localcluster.embedded.apiserver.metadata import is_terminating
 from localcluster.embedded.apiserver.pods import is_ready
 
 ACCEPTED: Final = b"as=Table"
-"""Stands in the Accept header of whoever wants a table."""
+"""Part of the Accept header of a request for a table."""
 
 Cell: TypeAlias = Callable[[Json, datetime], Any]
 Column: TypeAlias = tuple[str, str, int, Cell]

@@ -45,7 +45,7 @@ class ElectionConfiguration:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a scheduler is told. ``election`` is None where it schedules without a Lease."""
+    """What the file configures. ``election`` is None where it schedules without a Lease."""
 
     scheduler_names: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
     extenders: tuple[ExtenderConfiguration, ...] = ()

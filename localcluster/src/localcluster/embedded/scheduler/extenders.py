@@ -22,7 +22,7 @@ class ExtenderFailed(Exception):
 
 @dataclass(frozen=True)
 class Filtered:
-    """The nodes that are left, and why others are not: for good, or until somebody is evicted."""
+    """The nodes that are left, and why others are not: for good, or until a pod is evicted."""
 
     kept: Sequence[str]
     refused: Mapping[str, str] = field(default_factory=dict)

@@ -1,5 +1,4 @@
-"""A pod's state machine told as a story: events in order, on a machine where every start goes
-well."""
+"""A pod's state machine under test: events in order, on a machine where every start succeeds."""
 
 from typing import Any
 
@@ -13,23 +12,22 @@ BACK_OFF = BackOff(base_seconds=10, cap_seconds=300, reset_seconds=600)
 SIDECAR = {"restartPolicy": "Always"}
 
 
-class Story:
-    """A machine that is told events; it starts processes without being asked twice and keeps what
-    else it says."""
+class MachineHarness:
+    """A pod machine whose prepare and start instructions are carried out; all are recorded."""
 
     def __init__(self, raw: dict[str, Any], recovered: dict[str, Any] | None = None) -> None:
         self.machine = PodMachine(parse_pod(raw), BACK_OFF, moment(0), recovered)
         self.now = 0.0
         self.running: dict[str, int] = {}
-        self.said: list[Instruction] = []
+        self.instructions: list[Instruction] = []
 
-    def tell(self, event: Event, at: float | None = None) -> "Story":
-        """Tell an event and act on prepare and start as a machine on which all goes well."""
+    def send(self, event: Event, at: float | None = None) -> "MachineHarness":
+        """Handle an event and carry out prepare and start at once."""
         self.now = self.now if at is None else at
         pending: list[Event] = [event]
         while pending:
             for each in self.machine.handle(pending.pop(0), moment(self.now)):
-                self.said.append(each)
+                self.instructions.append(each)
                 if isinstance(each, life.Prepare):
                     pending.append(life.Prepared())
                 elif isinstance(each, life.Start):
@@ -37,21 +35,21 @@ class Story:
                     pending.append(life.Started(each.container, each.attempt))
         return self
 
-    def begin(self) -> "Story":
+    def begin(self) -> "MachineHarness":
         """Let the first instant pass."""
-        return self.tell(life.Tick())
+        return self.send(life.Tick())
 
-    def exit(self, name: str, code: int, at: float | None = None) -> "Story":
+    def exit(self, name: str, code: int, at: float | None = None) -> "MachineHarness":
         """Let a running container end."""
-        return self.tell(life.Exited(name, self.running.pop(name), code), at)
+        return self.send(life.Exited(name, self.running.pop(name), code), at)
 
     def heard(self) -> list[Instruction]:
-        """Return what was said since the last call, without Events for the user."""
-        said: list[Instruction] = [
-            each for each in self.said if not isinstance(each, life.EmitEvent)
+        """Return the instructions since the last call, without Events for the user."""
+        found: list[Instruction] = [
+            each for each in self.instructions if not isinstance(each, life.EmitEvent)
         ]
-        self.said = []
-        return said
+        self.instructions = []
+        return found
 
     @property
     def status(self) -> dict[str, Any]:
