@@ -8,7 +8,7 @@ counts."""
 
 import csv
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimus.allocation import Candidate
+from optimus.allocation.problem import Counted, RemainingSeconds, Seconds
 from optimus.cli.command import BadInput
 from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, TargetLoss
 from optimus.models.forecast import Forecast
@@ -29,7 +30,7 @@ COLUMNS: Final = (
 )
 UNITS: Final[Mapping[str, int]] = {"cpu": 1000, "memory": 2**30, "bandwidth": 1000, "gpu": 1}
 """Resource -> units of the product in one unit of the table: millicores, bytes, Mbit/s, GPUs."""
-_MOST: Final = 1e12
+_MAX_VALUE: Final = 1e12
 _GOAL: Final[Goal] = TargetLoss(0.0)
 """Jobs of a table are managed; what is left to do of them is stated."""
 
@@ -55,9 +56,8 @@ class TableForecast(Forecast):
         """Remaining seconds at each pair of counts (arrays broadcast)."""
         p, w = np.asarray(ps, dtype=np.float64), np.asarray(workers, dtype=np.float64)
         shared, fixed, link, worker, server = self.speed.terms
-        return np.asarray(
-            self.remaining_steps * (shared / w + fixed + link * w / p + worker * w + server * p)
-        )
+        step = shared / w + fixed + link * w / p + worker * w + server * p
+        return np.asarray(self.remaining_steps * step)
 
     def at(self, counts: Counts) -> float:
         """Remaining seconds at these counts."""
@@ -66,26 +66,15 @@ class TableForecast(Forecast):
         return self.remaining_steps * (shared / w + fixed + link * w / p + worker * w + server * p)
 
     @classmethod
-    def stacked(
-        cls, forecasts: Sequence["TableForecast"]
-    ) -> Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]:
+    def stacked(cls, forecasts: Sequence["TableForecast"]) -> RemainingSeconds:
         """The same for many jobs at once, each by its row (``optimus.allocation.problem``)."""
         steps = np.array([each.remaining_steps for each in forecasts], dtype=np.float64)
-        shared, fixed, link, worker, server = np.array(
-            [each.speed.terms for each in forecasts], dtype=np.float64
-        ).T.copy()
+        terms = np.array([each.speed.terms for each in forecasts], dtype=np.float64).T.copy()
 
-        def evaluate(
-            rows: NDArray[np.int64], ps: NDArray[np.int64], workers: NDArray[np.int64]
-        ) -> NDArray[np.float64]:
+        def evaluate(rows: Counted, ps: Counted, workers: Counted) -> Seconds:
             p, w = ps.astype(np.float64), workers.astype(np.float64)
-            step = (
-                shared[rows] / w
-                + fixed[rows]
-                + link[rows] * w / p
-                + worker[rows] * w
-                + server[rows] * p
-            )
+            shared, fixed, link, worker, server = (term[rows] for term in terms)
+            step = shared / w + fixed + link * w / p + worker * w + server * p
             return np.asarray(steps[rows] * step)
 
         return evaluate
@@ -100,21 +89,14 @@ def read_job_table(file: Path, node: Resources) -> tuple[Candidate, ...]:
         candidate = _job(file, line, cells, known)
         uid = candidate.job.uid
         if uid in lines:
-            raise BadInput(
-                file, f"job {uid} is in line {lines[uid]} already; every id once is expected", line
-            )
+            twice = f"job {uid} is in line {lines[uid]} already; every id once is expected"
+            raise BadInput(file, twice, line)
         lines[uid] = line
         for role, spec in (("PS", candidate.job.ps), ("worker", candidate.job.worker)):
-            lacking = spec.resources.lacking_in(node)
-            if lacking:
-                name = lacking[0]
-                raise BadInput(
-                    file,
-                    f"a {role} of job {uid} asks for {in_units(name, spec.resources[name])} "
-                    f"{name}, and a node has "
-                    f"{in_units(name, node[name])}; tasks that fit on one node are expected",
-                    line,
-                )
+            for name in spec.resources.lacking_in(node):
+                asked, has = in_units(name, spec.resources[name]), in_units(name, node[name])
+                problem = f"a {role} of job {uid} asks for {asked} {name}, and a node has {has}"
+                raise BadInput(file, f"{problem}; tasks that fit on one node are expected", line)
         jobs.append(candidate)
     if not jobs:
         raise BadInput(file, "at least one job is expected")
@@ -181,29 +163,19 @@ def _job(
         raise BadInput(file, f"M, the batch, is {cells[3]}; more than 0 is expected", line)
     terms = (value["t0"] * value["M"], value["t1"], value["t2"], value["t3"], value["t4"])
     if not any(terms):
-        raise BadInput(
-            file, "t0 to t4 are all 0, an infinite speed; at least one above 0 is expected", line
-        )
+        problem = "t0 to t4 are all 0, an infinite speed"
+        raise BadInput(file, f"{problem}; at least one above 0 is expected", line)
     specs = []
     for role in ("ps", "worker"):
         asked = amounts({name: value.get(f"{role}_{name}", 0.0) for name in UNITS})
         if not asked:
-            raise BadInput(
-                file,
-                f"a {role} that asks for nothing; at least one amount above 0 is expected",
-                line,
-            )
+            problem = f"a {role} that asks for nothing"
+            raise BadInput(file, f"{problem}; at least one amount above 0 is expected", line)
         specs.append(ReplicaSpec(known.setdefault(asked, asked)))
     job = Job(
-        key=JobKey("table", uid),
-        uid=uid,
-        kind="table",
-        created_at=value["arrival"],
-        counts=Counts(1, 1),
-        ps=specs[0],
-        worker=specs[1],
-        goal=_GOAL,
-    )
+        key=JobKey("table", uid), uid=uid, kind="table", created_at=value["arrival"],
+        counts=Counts(1, 1), ps=specs[0], worker=specs[1], goal=_GOAL,
+    )  # fmt: skip
     return Candidate(job, TableForecast(TableSpeed(terms), value["Q"]))
 
 
@@ -212,15 +184,9 @@ def _number(file: Path, line: int, name: str, cell: str) -> float:
         value = float(cell)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= _MOST:
-        raise BadInput(
-            file,
-            (
-                f"{name} is {repr(cell) if cell else 'empty'}; a number from 0 to {_MOST:.0e} is "
-                "expected"
-            ),
-            line,
-        )
+    if not 0 <= value <= _MAX_VALUE:
+        problem = f"{name} is {repr(cell) if cell else 'empty'}"
+        raise BadInput(file, f"{problem}; a number from 0 to {_MAX_VALUE:.0e} is expected", line)
     if name == "worker_gpu" and value != int(value):
         raise BadInput(file, f"{name} is {cell}; a whole number is expected", line)
     return value

@@ -20,7 +20,7 @@ from optimus.cli.job_table import UNITS, amounts, read_job_table
 from optimus.cli.plan_plot import draw_plan
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig, IntervalInput, IntervalPlan, Strategies, plan_interval
-from optimus.jobs import Counts, Job
+from optimus.jobs import NO_COUNTS, Counts, Job
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement import PLACEMENT_RULES
@@ -35,7 +35,7 @@ UNPLACED_SECONDS = 1e9
 """What a job without a place adds to the objective."""
 
 _DEFAULT_NODE = "cpu=16,memory=48,bandwidth=10,gpu=2"
-_MOST_NODES = 1_000_000
+_MAX_NODES = 1_000_000
 _SHOWN = 10
 
 
@@ -94,17 +94,16 @@ def plan(
     candidates: Sequence[Candidate], nodes: Sequence[Node], policy: AllocationPolicy, placement: str
 ) -> Plan:
     """Plan an interval of the jobs; the clock runs from the snapshot to the decisions."""
-    # The published rule ends with its first misfit, and in what is left over that comes at once.
-    goes_on = (
-        replace(policy, stop=StopRule.TASK) if isinstance(policy, OptimusPaperPolicy) else policy
-    )
-    timed, rest = _Timed(policy), _Timed(goes_on)
+    timed = remainder = _Timed(policy)
+    if isinstance(policy, OptimusPaperPolicy):
+        # The published rule ends with its first misfit, and in the remainder that comes at once.
+        remainder = _Timed(replace(policy, stop=StopRule.TASK))
     forecasts = {each.job.uid: each.forecast for each in candidates}
 
     def forecast(job: Job, _: TrainingProgress) -> Forecast | NotReady:
         return forecasts[job.uid]
 
-    strategies = Strategies(timed, PLACEMENT_RULES[placement], forecast, rest)
+    strategies = Strategies(timed, PLACEMENT_RULES[placement], forecast, remainder)
     snapshot = ClusterSnapshot.of(0.0, [each.job for each in candidates], nodes, ())
     with _no_collection():
         begin = time.process_time()
@@ -112,7 +111,7 @@ def plan(
         seconds = time.process_time() - begin
     placed = interval.capacity_plan.assigned
     counts = {each.uid: each.counts for each in interval.decisions if each.uid in placed}
-    allocating = timed.seconds + rest.seconds
+    allocating = timed.seconds + (remainder.seconds if remainder is not timed else 0.0)
     return Plan(candidates, interval, counts, allocating, seconds - allocating)
 
 
@@ -141,28 +140,16 @@ def equal_nodes(count: int, room: Resources) -> list[Node]:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jobs",
-        type=Path,
-        required=True,
-        metavar="JOBS.csv",
-        help="16 columns; see the documentation",
-    )
-    parser.add_argument(
-        "--nodes", required=True, metavar="N", help="how many nodes there are, all alike"
-    )
-    parser.add_argument(
-        "--node", default=_DEFAULT_NODE, metavar="NAME=AMOUNT,...",
-        help=f"what one node has: cores, GiB, Gbit/s, GPUs (default {_DEFAULT_NODE})",
-    )  # fmt: skip
-    parser.add_argument(
-        "--policy", choices=sorted(POLICIES), default=OptimusPolicy.name, help="default optimus"
-    )
-    parser.add_argument(
-        "--placement",
-        choices=sorted(PLACEMENT_RULES),
-        help="default: the one that goes with the policy in the paper",
-    )
+    add = parser.add_argument
+    columns = "16 columns; see the documentation"
+    add("--jobs", type=Path, required=True, metavar="JOBS.csv", help=columns)
+    add("--nodes", required=True, metavar="N", help="how many nodes there are, all alike")
+    room = f"what one node has: cores, GiB, Gbit/s, GPUs (default {_DEFAULT_NODE})"
+    add("--node", default=_DEFAULT_NODE, metavar="NAME=AMOUNT,...", help=room)
+    policy = OptimusPolicy.name
+    add("--policy", choices=sorted(POLICIES), default=policy, help="default optimus")
+    placed_by = "default: the one that goes with the policy in the paper"
+    add("--placement", choices=sorted(PLACEMENT_RULES), help=placed_by)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
@@ -173,19 +160,15 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     placement = options.placement or PLACED_BY[options.policy]
     found = plan(candidates, nodes, policy_for_tables(options.policy), placement)
     heading = f"{options.policy}, placed by {placement}"
-    return Answer(
-        _value(found),
-        _text(found, heading),
-        partial(draw_plan, plan=found, room=room, heading=heading),
-    )
+    picture = partial(draw_plan, plan=found, room=room, heading=heading)
+    return Answer(_value(found), _text(found, heading), picture)
 
 
 def _value(found: Plan) -> object:
     jobs = {}
-    for each in found.candidates:
-        uid = each.job.uid
-        counts = found.counts.get(uid, Counts(0, 0))
-        jobs[uid] = {"ps": counts.ps, "workers": counts.workers, "nodes": found.nodes(uid)}
+    for uid in (each.job.uid for each in found.candidates):
+        ps, workers = found.counts.get(uid, NO_COUNTS)
+        jobs[uid] = {"ps": ps, "workers": workers, "nodes": found.nodes(uid)}
     return {
         "jobs": jobs,
         "objective": found.objective,
@@ -200,10 +183,8 @@ def _text(found: Plan, heading: str) -> str:
     counts = found.counts
     reasons = {each.uid: each.reason for each in found.interval.decisions}
     placed = f"{len(counts)} of {len(found.candidates)} jobs, {found.tasks} tasks"
-    took = (
-        f"allocated in {found.allocation_seconds:.2f} s, placed in "
-        f"{found.placement_seconds:.2f} s of CPU time"
-    )
+    took = f"allocated in {found.allocation_seconds:.2f} s"
+    took += f", placed in {found.placement_seconds:.2f} s of CPU time"
     lines = [
         f"{heading}: {placed}, on {len(found.interval.capacity_plan.nodes)} nodes",
         f"sum of remaining times {found.objective:,.1f} s; {took}",
@@ -213,30 +194,22 @@ def _text(found: Plan, heading: str) -> str:
     for each in found.candidates[:_SHOWN]:
         uid = each.job.uid
         if uid in counts:
-            seconds = each.forecast.at(counts[uid])
-            numbers = (
-                f"{counts[uid].ps:>5}  {counts[uid].workers:>7}  {len(found.nodes(uid)):>7} "
-                f" {seconds:>11,.1f}"
-            )
-            lines.append(f"{uid:<16.16}  {numbers}")
+            (ps, workers), seconds = counts[uid], each.forecast.at(counts[uid])
+            servers = len(found.nodes(uid))
+            lines.append(f"{uid:<16.16}  {ps:>5}  {workers:>7}  {servers:>7}  {seconds:>11,.1f}")
         else:
             lines.append(f"{uid:<16.16}  {reasons[uid]}")
     left_out = len(found.candidates) - _SHOWN
-    return "\n".join(
-        [*lines, *([f"... and {left_out} more (--json for all)"] if left_out > 0 else [])]
-    )
+    if left_out > 0:
+        lines.append(f"... and {left_out} more (--json for all)")
+    return "\n".join(lines)
 
 
 def _count(given: str) -> int:
-    if (
-        not given.isascii()
-        or not given.isdigit()
-        or not 1 <= int(given[:9]) <= _MOST_NODES
-        or len(given) > 9
-    ):
-        raise BadInput(
-            "--nodes", f"{given!r}; a whole number from 1 to {_MOST_NODES:,} is expected"
-        )
+    is_number = given.isascii() and given.isdigit() and len(given) <= 9
+    if not is_number or not 1 <= int(given) <= _MAX_NODES:
+        expected = f"a whole number from 1 to {_MAX_NODES:,} is expected"
+        raise BadInput("--nodes", f"{given!r}; {expected}")
     return int(given)
 
 
@@ -245,9 +218,8 @@ def _node(given: str) -> Resources:
     for part in given.split(","):
         name, _, amount = (piece.strip() for piece in part.partition("="))
         if name not in UNITS or name in room:
-            raise BadInput(
-                "--node", f"{part.strip()!r}; each of {', '.join(UNITS)} at most once is expected"
-            )
+            expected = f"each of {', '.join(UNITS)} at most once is expected"
+            raise BadInput("--node", f"{part.strip()!r}; {expected}")
         room[name] = _amount(part.strip(), amount)
     whole = amounts(room)
     if not whole:
@@ -261,9 +233,8 @@ def _amount(part: str, amount: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1e6:
-        raise BadInput(
-            "--node", f"{part!r}; NAME=AMOUNT with an amount from 0 to a million is expected"
-        )
+        expected = "NAME=AMOUNT with an amount from 0 to a million is expected"
+        raise BadInput("--node", f"{part!r}; {expected}")
     return value
 
 

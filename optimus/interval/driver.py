@@ -357,10 +357,9 @@ class IntervalDriver:
         for uid, history in list(histories.items()):
             if history.profiling_since is None or history.rescaling_to is not None:
                 continue
-            managed = cluster.managed[uid]
+            managed, config = cluster.managed[uid], self._config.interval.profiling
             measured = Measured({uid: managed.progress(cluster.at)}, histories)
-            profiling = self._config.interval.profiling
-            reason = run_is_over(managed.job, cluster.at, measured, profiling)
+            reason = run_is_over(managed.job, cluster.at, measured, config)
             if reason is not None:
                 yield EndProfilingRun(uid, reason)
 
