@@ -84,8 +84,8 @@ class Settings:
     rescale."""
 
     rescale_spacing_seconds: float = 300.0
-    """Least seconds between two rescales of one job (cooldown); in between it neither grows nor
-    shrinks."""
+    """Least seconds between two rescales of one job (cooldown); in between it
+    neither grows nor releases room."""
 
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
