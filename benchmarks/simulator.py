@@ -4,7 +4,7 @@ JSON.
 Five policies, three seeds, 60 jobs of the paper's workload, one after the other in this process;
 seconds are CPU seconds. The named reference is ``drf`` in the same run: it asks for no forecast, so
 that what the others take more is models and searches. Run twice, the results must be the same
-bytes: ``sha256`` tells them."""
+bytes, of which ``sha256`` is the digest."""
 
 import argparse
 import hashlib

@@ -1,6 +1,6 @@
-"""Errors of the speed model: ``python -m benchmarks.speed_model [FILE.csv ..] [--worlds 12]``.
+"""Errors of the speed model: ``python -m benchmarks.speed_model [FILE.csv ..] [--clusters 12]``.
 
-On synthetic clusters (``benchmarks.speed_worlds``) and on tables of measured speeds, as by
+On synthetic clusters (``benchmarks.synthetic_clusters``) and on tables of measured speeds, as by
 ``optimus evaluate speed``: samples chosen one by one, one repeat drawn for each, the model compared
 with all other counts. Three models side by side, on the same tables: ours; one knee; and, as the
 reference of the ratios, the paper's form (Optimus, section 3.2), with samples chosen for it by the
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.speed_worlds import KINDS, World, draw_world
+from benchmarks.synthetic_clusters import KINDS, SyntheticCluster, draw_cluster
 from optimus.cli.speed_evaluation import Draw, Score, evaluate
 from optimus.cli.speed_table import SpeedTable, read_speed_tables
 from optimus.errors import NotReady
@@ -55,21 +55,21 @@ class Case:
 
     table: SpeedTable
     seed: tuple[int, ...]
-    world: World | None = None
+    cluster: SyntheticCluster | None = None
 
 
 def main() -> None:
     """Evaluate all suites and files and write the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="tables mode,ps,workers,speed[,batch]")
-    parser.add_argument("--worlds", type=int, default=12, help="of each kind in a suite")
+    parser.add_argument("--clusters", type=int, default=12, help="of each kind in a suite")
     parser.add_argument("--seed", type=int, default=7, help="of the clusters")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     found: dict[str, object] = {"fits": time_fits()}
     clusters: dict[str, Report] = {}
     tables: dict[str, Report] = {}
-    for name, cases in suites(options.worlds, options.seed):
+    for name, cases in suites(options.clusters, options.seed):
         clusters[name] = report(cases)
         print(f"{name}: done", file=sys.stderr)
     for file in options.files:
@@ -83,13 +83,13 @@ def main() -> None:
 
 
 def suites(
-    worlds: int, seed: int, only: Sequence[str] = tuple(SUITES)
+    clusters: int, seed: int, only: Sequence[str] = tuple(SUITES)
 ) -> Iterator[tuple[str, list[Case]]]:
     """The suites by name and kind of job."""
     for number, (suite, fixed) in enumerate(SUITES.items()):
         if suite not in only:
             continue
-        count = max(worlds // 3, 2) if fixed.get("side") else worlds
+        count = max(clusters // 3, 2) if fixed.get("side") else clusters
         for which, kind in enumerate(KINDS):
             seeds = [(seed, number, which, index) for index in range(count)]
             yield f"{suite}: {kind}", [_case(kind, fixed, each) for each in seeds]
@@ -97,8 +97,8 @@ def suites(
 
 def _case(kind: str, fixed: Mapping[str, object], seed: tuple[int, ...]) -> Case:
     generator = np.random.default_rng(seed)
-    world = draw_world(kind, generator, **fixed)  # type: ignore[arg-type]  # the suites name World's own fields
-    return Case(SpeedTable(world.mode, world.table(generator), world.batch), seed, world)
+    cluster = draw_cluster(kind, generator, **fixed)  # type: ignore[arg-type]  # the suites name SyntheticCluster's own fields
+    return Case(SpeedTable(cluster.mode, cluster.table(generator), cluster.batch), seed, cluster)
 
 
 def report(cases: Sequence[Case]) -> Report:
@@ -114,7 +114,7 @@ def report(cases: Sequence[Case]) -> Report:
         for reference in ("paper", RANDOM):
             ratio = scores["ours"]["mean"] / scores[reference]["mean"]
             entry[f"ours / {reference}"] = round(ratio, 3)
-        known = [case for case in cases if case.world is not None]
+        known = [case for case in cases if case.cluster is not None]
         if known:
             entry["chosen, knowing the truth"] = _mean((_best_choice(case) for case in known), 3)
             entry |= _coverage(known, budget)
@@ -181,9 +181,9 @@ def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
 
 def _best_choice(case: Case) -> float:
     """Measured speed at the truly fastest counts / best measured speed: the limit by noise."""
-    assert case.world is not None
+    assert case.cluster is not None
     measured = {counts: float(np.mean(runs)) for counts, runs in case.table.repeats.items()}
-    return measured[max(measured, key=case.world.speed)] / max(measured.values())
+    return measured[max(measured, key=case.cluster.speed)] / max(measured.values())
 
 
 def _coverage(cases: Sequence[Case], budget: int) -> dict[str, float]:
@@ -196,7 +196,7 @@ def _coverage(cases: Sequence[Case], budget: int) -> dict[str, float]:
 
 
 def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
-    assert case.world is not None
+    assert case.cluster is not None
     draw = _evaluated(case, SpeedForm.BLEND, budget)
     generator = np.random.default_rng([1, *case.seed])
     drawn = {counts: float(generator.choice(runs)) for counts, runs in case.table.repeats.items()}
@@ -205,7 +205,7 @@ def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
     assert isinstance(model, SpeedModel)
     hidden = [each for each, known in zip(draw.counts, draw.sampled, strict=True) if not known]
     ps, workers = np.array(hidden).T
-    true = np.array([case.world.speed(counts) for counts in hidden])
+    true = np.array([case.cluster.speed(counts) for counts in hidden])
     logs = np.log(model.steps_per_second(ps, workers) / true)
     return np.asarray(logs / model.uncertainty(ps, workers))
 
@@ -217,10 +217,10 @@ def _sample(counts: Counts, speed: float) -> SpeedSample:
 def time_fits(jobs: int = 4000, samples: int = 20) -> dict[str, float]:
     """CPU seconds of fitting every job once, and of predicting 8 x 8 pairs of counts each."""
     generator = np.random.default_rng(0)
-    worlds = [draw_world("sync", generator, repeats=1) for _ in range(40)]
+    clusters = [draw_cluster("sync", generator, repeats=1) for _ in range(40)]
     sets = []
-    for world in worlds:
-        table = world.table(generator)
+    for cluster in clusters:
+        table = cluster.table(generator)
         chosen = generator.permutation(len(table))[:samples]
         counts = list(table)
         sets.append([_sample(counts[index], table[counts[index]][0]) for index in chosen])

@@ -43,7 +43,7 @@ class Answer:
 class Command:
     """One command; ``run`` may raise ``BadInput``."""
 
-    words: tuple[str, ...]
+    path: tuple[str, ...]
     """How it is called: ``("evaluate", "speed")``."""
     summary: str
     add_arguments: Callable[[argparse.ArgumentParser], None]

@@ -29,8 +29,7 @@ class Question:
     run: int
     target: float
     at: float | None
-    """The part of the run (of the segment after a drop) whose smallest loss the target is; ``None``
-    for one that the run never reaches."""
+    """The target is the smallest loss of this part of the run; ``None``: it is never reached."""
     true: int | None
     """The epoch that met the target; ``None``: never."""
 
@@ -106,17 +105,17 @@ def predict(points: Sequence[LossPoint], question: Question) -> EvaluatedForecas
     """Forecasts of both models, which see nothing after the epochs seen, nor the run's length."""
     seen, goal = points[: question.seen], TargetLoss(question.target)
     curve, paper = LossCurve.fit(seen), PublishedCurve.fit(seen)
-    answer = curve if isinstance(curve, NotReady) else curve.until(goal)
-    any_time = None if isinstance(curve, NotReady) else curve.time_to_goal(goal)
-    published = paper if isinstance(paper, NotReady) else paper.until(goal)
-    time_to_goal = None if isinstance(answer, NotReady) else answer
-    return EvaluatedForecast(
-        question,
-        time_to_goal,
-        0.0 if any_time is None else any_time.probability_by(question.run),
-        _error(None if time_to_goal is None else time_to_goal.point, question),
-        _error(None if isinstance(published, NotReady) else published.point, question),
+    found, any_time = (
+        (None, None)
+        if isinstance(curve, NotReady)
+        else (curve.until(goal), curve.time_to_goal(goal))
     )
+    time_to_goal = None if isinstance(found, NotReady) else found
+    published = paper if isinstance(paper, NotReady) else paper.until(goal)
+    probability = any_time.probability_by(question.run) if any_time else 0.0
+    error = _error(time_to_goal.point if time_to_goal else None, question)
+    paper_error = _error(None if isinstance(published, NotReady) else published.point, question)
+    return EvaluatedForecast(question, time_to_goal, probability, error, paper_error)
 
 
 def roc_auc(evaluated: Sequence[EvaluatedForecast]) -> float | None:

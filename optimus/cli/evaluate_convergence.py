@@ -24,10 +24,7 @@ from optimus.cli.training_log import TrainingLog, read_training_log
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUMMARY = (
-    "how well the convergence model predicts when logs of past training met a loss, from "
-    "their beginnings"
-)
+_SUMMARY = "how well the convergence model predicts when past training met a loss"
 _LEAST_EPOCHS: Final = 10
 _DIGITS: Final = 6
 _TOP: Final = 2.0
@@ -65,15 +62,12 @@ def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     if not asked:
         expected = "runs with a target in their hidden part are expected"
         if options.after_drop is not None:
-            expected = (
-                f"a drop of the learning rate with more than {options.after_drop} epochs "
-                "after it is expected"
-            )
+            after = f"more than {options.after_drop} epochs after it"
+            expected = f"a drop of the learning rate with {after} is expected"
         raise BadInput(options.logs[0], expected)
     means = {log.file: log.epoch_means() for log, _ in asked}
-    evaluated = [
-        (log, predict(means[log.file], question)) for log, question in progress(asked, "Predicting")
-    ]
+    work = progress(asked, "Predicting")
+    evaluated = [(log, predict(means[log.file], question)) for log, question in work]
     values = [_value(*each) for each in evaluated]
     return Answer(values, _text(evaluated), partial(_plot, evaluated))
 
@@ -109,9 +103,9 @@ def _value(log: TrainingLog, evaluated: EvaluatedForecast) -> dict[str, object]:
         "target_at": question.at,
         "target_loss": question.target,
         "true_epoch": question.true,
-        "predicted_epoch": _rounded(None if time_to_goal is None else time_to_goal.point),
-        "low": _rounded(None if time_to_goal is None else time_to_goal.low),
-        "high": _rounded(None if time_to_goal is None else time_to_goal.high),
+        "predicted_epoch": time_to_goal and _rounded(time_to_goal.point),
+        "low": time_to_goal and _rounded(time_to_goal.low),
+        "high": time_to_goal and _rounded(time_to_goal.high),
         "probability": _rounded(evaluated.probability),
         "error": _rounded(evaluated.error),
         "paper_error": _rounded(evaluated.paper_error),
@@ -124,18 +118,17 @@ def _rounded(number: float | None) -> float | None:
 
 def _text(evaluated: Evaluated) -> str:
     headings = ("log", "origin", "seen", "run", "target at", "true", "predicted", "80 % interval")
-    predictions = table(
-        "<<>>>>><>>", (*headings, "error", "paper's"), (_row(*each) for each in evaluated)
-    )
+    rows = (_row(*each) for each in evaluated)
+    predictions = table("<<>>>>><>>", (*headings, "error", "paper's"), rows)
     measures = ("error", "paper's", "2 x seen", "coverage", "width", "not reachable")
     by_origin: dict[str, list[EvaluatedForecast]] = {}
     for _, each in evaluated:
         by_origin.setdefault(each.question.origin, []).append(each)
-    summary = table(
-        "<>>>>>>>>",
-        ("from", "targets", *measures, "reached above never"),
-        (_summary_row(origin, each) for origin, each in by_origin.items()),
+    headings, rows = (
+        ("from", "targets", *measures),
+        (_summary_row(*each) for each in by_origin.items()),
     )
+    summary = table("<>>>>>>>>", (*headings, "reached above never"), rows)
     return (
         f"{predictions}\n\n{summary}\n"
         "Errors and widths are means, as parts of the run; an answer of not reachable counts as "
@@ -146,10 +139,7 @@ def _text(evaluated: Evaluated) -> str:
 def _row(log: TrainingLog, each: EvaluatedForecast) -> Sequence[object]:
     question, found = each.question, each.time_to_goal
     return (
-        log.file.name,
-        question.origin,
-        question.seen,
-        question.run,
+        *(log.file.name, question.origin, question.seen, question.run),
         "-" if question.at is None else f"{question.at:g}",
         "never" if question.true is None else question.true,
         "not reachable" if found is None else f"{found.point:.1f}",
@@ -176,38 +166,28 @@ def _summary_row(origin: str, evaluated: Sequence[EvaluatedForecast]) -> Sequenc
 
 def _plot(evaluated: Evaluated, figure: "Figure") -> None:
     """Predicted over true epoch, both as parts of the run, one panel for each origin."""
-    known = [(log, each) for log, each in evaluated if each.question.true is not None]
+    known = [(log.file, each) for log, each in evaluated if each.question.true is not None]
     origins = list(dict.fromkeys(each.question.origin for _, each in known))
-    files = list(dict.fromkeys(log.file for log, _ in known))
+    files = list(dict.fromkeys(file for file, _ in known))
     figure.set_size_inches(4.6 * max(len(origins), 1.5), 5.2)
     panels = figure.subplots(1, len(origins), squeeze=False, sharey=True)[0]
     for panel, origin in zip(panels, origins, strict=True):
         panel.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
         for index, file in enumerate(files):
-            of_file = [
-                each for log, each in known if log.file == file and each.question.origin == origin
-            ]
-            colour = _COLOURS[index % len(_COLOURS)]
+            of_file = [each for of, each in known if (of, each.question.origin) == (file, origin)]
+            style: dict[str, Any] = {"color": _COLOURS[index % len(_COLOURS)], "label": file.name}
             for n, each in enumerate(of_file):
                 run, found = each.question.run, each.time_to_goal
-                true, label = (each.question.true or 0) / run, file.name if n == 0 else None
+                true = (each.question.true or 0) / run
                 if found is None or found.point > _TOP * run:
-                    mark = "x" if found is None else "^"
-                    panel.plot(true, 0.97 * _TOP, mark, color=colour, label=label)
-                    continue
-                below, above = found.point - found.low, max(found.high - found.point, 0)
-                # Targets of one run may be met at the same epoch: they are drawn side by side.
-                panel.errorbar(
-                    true + 0.006 * (n - 1),
-                    found.point / run,
-                    yerr=[[below / run], [above / run]],
-                    fmt="o",
-                    color=colour,
-                    elinewidth=1,
-                    capsize=2,
-                    markersize=5,
-                    label=label,
-                )
+                    panel.plot(true, 0.97 * _TOP, "x" if found is None else "^", **style)
+                else:
+                    # Targets of one run may be met at the same epoch: they are drawn side by side.
+                    x, y = true + 0.006 * (n - 1), found.point / run
+                    errors = [[y - found.low / run], [max(found.high / run - y, 0)]]
+                    sizes = {"elinewidth": 1, "capsize": 2, "markersize": 5}
+                    panel.errorbar(x, y, yerr=errors, fmt="o", **sizes, **style)
+                style["label"] = None
         panel.set_xlim(0, 1)
         panel.set_ylim(0, _TOP)
         unit = "of the run" if origin[0].isdigit() else "epochs"

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,10 +28,7 @@ Scores = Mapping[TrainingMode, Mapping[int, Score]]
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 _MARKERS = "osD^v"
 
-_SUMMARY = (
-    "how well the speed model predicts the speeds that it was not shown, of a CSV "
-    "mode,ps,workers,speed[,batch]"
-)
+_SUMMARY = "how well the speed model predicts measured speeds that it was not fitted to"
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,19 +41,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     repeats = "draws of one repeat for each sample (default 20)"
     add("--repeats", type=whole_number(1), default=20, metavar="R", help=repeats)
     forms = [form.value for form in SpeedForm]
-    shape = (
-        "shape of the PSs' term: the weighted average, one knee, the paper's w/p (default blend)"
-    )
+    shape = "PSs' term: the weighted average, one knee, the paper's w/p (default blend)"
     add("--form", choices=forms, default=SpeedForm.BLEND.value, help=shape)
 
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     read = read_speed_tables(options.file)
-    work = [
-        (each, number)
-        for each in read.tables
-        for number in range(distinct_draws(each, options.repeats))
-    ]
+    draws_of = {each.mode: distinct_draws(each, options.repeats) for each in read.tables}
+    work = [(each, number) for each in read.tables for number in range(draws_of[each.mode])]
     draws: dict[TrainingMode, dict[int, list[Draw]]] = {
         each.mode: {samples: [] for samples in options.samples} for each in read.tables
     }
@@ -96,9 +88,8 @@ def _table(draws: Draws, scores: Scores) -> str:
     rows = []
     for mode, by_samples in scores.items():
         for number, score in by_samples.items():
-            measured = " ".join(
-                f"{counts.ps}+{counts.workers}" for counts in draws[mode][number][0].samples
-            )
+            samples = draws[mode][number][0].samples
+            measured = " ".join(f"{counts.ps}+{counts.workers}" for counts in samples)
             errors = _percent(score.mean), _percent(score.p90)
             rows.append((mode.value, number, *errors, f"{score.chosen_ratio:.3f}", measured))
     return table("<>>>><", (*headings, "measured (PS+workers; first draw)"), rows)
@@ -140,34 +131,25 @@ def _plot(draws: Draws, figure: "Figure") -> None:
     panels = figure.subplots(1, len(draws), squeeze=False)[0]
     for panel, (mode, by_samples) in zip(panels, draws.items(), strict=True):
         _plot_panel(panel, mode, {number: each[0] for number, each in by_samples.items()})
-    figure.suptitle(
-        "Speed at counts that were not measured for the model (line: exact, band: ±10 %)",
-        fontsize=11,
-    )
+    title = "Speed at counts that were not measured for the model (line: exact, band: ±10 %)"
+    figure.suptitle(title, fontsize=11)
 
 
 def _plot_panel(panel: "Axes", mode: TrainingMode, draws: Mapping[int, Draw]) -> None:
-    every = np.concatenate(
-        [np.concatenate([each.predicted, each.measured]) for each in draws.values()]
-    )
+    every = np.concatenate([np.r_[each.predicted, each.measured] for each in draws.values()])
     ends = np.array([every.min() / 1.12, every.max() * 1.12])
     panel.fill_between(ends, ends * 0.9, ends * 1.1, color="0.92", linewidth=0, zorder=0)
     panel.plot(ends, ends, color="0.55", linewidth=1, zorder=1)
     for index, (number, draw) in enumerate(draws.items()):
         hidden = ~np.array(draw.sampled)
         error = f", mean error {draw.errors.mean():.1%}" if hidden.any() else ""
-        colour, marker = _COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)]
+        style: dict[str, Any] = {"s": 26, "alpha": 0.75, "linewidths": 0}
+        style |= {"color": _COLOURS[index % len(_COLOURS)], "label": f"{number} samples{error}"}
         points = draw.measured[hidden], draw.predicted[hidden]
-        label = f"{number} samples{error}"
-        panel.scatter(
-            *points, s=26, alpha=0.75, linewidths=0, color=colour, marker=marker, label=label
-        )
-    panel.set_xlim(*ends)
-    panel.set_ylim(*ends)
-    panel.set_aspect("equal")
+        panel.scatter(*points, marker=_MARKERS[index % len(_MARKERS)], **style)
+    panel.set(xlim=ends, ylim=ends, aspect="equal")
+    panel.set(xlabel="measured, steps per second", ylabel="predicted, steps per second")
     panel.set_title(mode.value, fontsize=10)
-    panel.set_xlabel("measured, steps per second")
-    panel.set_ylabel("predicted, steps per second")
     panel.legend(loc="upper left", fontsize=8, frameon=False)
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SUMMARY = "when a training run will meet a target loss, with an interval, from its log so far"
-
-
 _BLUE, _RED = "#0072b2", "#d55e00"
 
 
@@ -123,11 +121,15 @@ def _lines(forecast: LogForecast) -> Sequence[str]:
         lines.append(str(found))
     else:
         lines.append(
-            f"the target {forecast.target:g} is met after {found.point:.4g} {unit}, with 80 % "
-            f"between {found.low:.4g} and {found.high:.4g}; by {2 * seen:g} {unit} with "
-            f"{found.probability_by(2 * seen):.0%}"
+            f"the target {forecast.target:g} is met {_interval(found, unit)}; "
+            f"by {2 * seen:g} {unit} with {found.probability_by(2 * seen):.0%}"
         )
     return lines
+
+
+def _interval(found: TimeToGoal, unit: str) -> str:
+    between = f"between {found.low:.4g} and {found.high:.4g}"
+    return f"after {found.point:.4g} {unit}, with 80 % {between}"
 
 
 def _plot(forecast: LogForecast, figure: "Figure") -> None:
@@ -155,25 +157,15 @@ def _plot(forecast: LogForecast, figure: "Figure") -> None:
         title = f"met after {forecast.met:g} {unit}"
         panel.plot([forecast.met], [forecast.target], "o", color=_RED)
     elif isinstance(found, TimeToGoal):
-        title = (
-            f"met after {found.point:.4g} {unit}, with 80 % between {found.low:.4g} and "
-            f"{found.high:.4g}"
-        )
+        title = f"met {_interval(found, unit)}"
+        errors = [[found.point - found.low], [found.high - found.point]]
         panel.errorbar(
-            [found.point],
-            [forecast.target],
-            xerr=[[found.point - found.low], [found.high - found.point]],
-            fmt="o",
-            color=_RED,
-            capsize=4,
+            [found.point], [forecast.target], xerr=errors, fmt="o", color=_RED, capsize=4
         )
     else:
         title = "no forecast yet" if isinstance(curve, NotReady) else "not reachable at this rate"
     panel.set_title(f"{forecast.log.file.name}: {forecast.target:g} {title}", fontsize=11)
-    panel.set_yscale("log")
-    panel.set_xlim(0, end)
-    panel.set_xlabel(unit)
-    panel.set_ylabel("training loss")
+    panel.set(yscale="log", xlim=(0, end), xlabel=unit, ylabel="training loss")
     panel.legend(frameon=False, fontsize=9)
 
 

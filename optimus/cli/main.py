@@ -18,10 +18,7 @@ from optimus.cli.simulate import COMMAND as SIMULATE
 
 COMMANDS: tuple[Command, ...] = (SIMULATE, EVALUATE_SPEED, EVALUATE_CONVERGENCE, FORECAST, PLAN)
 """In the order in which ``optimus --help`` lists them."""
-DESCRIPTION = (
-    "Optimus on Kubernetes: evaluate its models, policies and plans on your own history, "
-    "with no cluster."
-)
+DESCRIPTION = "Optimus on Kubernetes: its models, policies and plans on your own history."
 GROUPS = {"evaluate": "how well a model predicts what you have measured"}
 
 
@@ -55,8 +52,7 @@ def _fail(sentence: str) -> int:
 
 def _visible(text: str) -> str:
     """Control characters escaped: names come from files that anybody may have written."""
-    shown = (each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
-    return "".join(shown)
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
@@ -64,7 +60,7 @@ def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
     top = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {}
     for command in commands:
-        *group, name = command.words
+        *group, name = command.path
         level = top
         for word in group:
             if word not in groups:

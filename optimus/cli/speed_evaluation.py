@@ -1,9 +1,8 @@
 """Evaluates the speed model on a measured table of which it sees some counts.
 
-The experiment design chooses the counts to measure one after another among those of the table, from
-the smallest on; of each one measured repeat is drawn. The model fitted to the first n of them is
-compared with the mean of the repeats at all other counts. This is repeated for every draw, and
-averaged."""
+The experiment design chooses counts of the table one after another, from the smallest on; of each
+one measured repeat is drawn. The model fitted to the first n of them is compared with the mean of
+the repeats at all other counts, averaged over draws."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,7 @@
 """The simulated cluster: jobs that arrive, hold room, train and are moved.
 
-A move is what a rescale is on the real cluster: training stops, the pods leave, the new ones are
-bound, training goes on. Room that pods are still leaving is not free, and no node ever holds more
-than it has.
-"""
+A move is a rescale: training stops, the pods leave, the new ones are bound, training continues.
+Room that pods are still leaving is not free, and no node ever holds more than it has."""
 
 import heapq
 import math
@@ -25,8 +23,7 @@ from optimus.snapshot import BoundPod, ClusterSnapshot
 
 
 class Phase(StrEnum):
-    """The phase of a job. CLEARING: pods are still leaving the room of its next pods. STARTING: its
-    pods are bound and do not train yet."""
+    """CLEARING: the room of its next pods is not free yet. STARTING: bound, does not train yet."""
 
     WAITING = "waiting"
     CLEARING = "clearing"
@@ -37,8 +34,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCounters:
-    """What was done to one job so far. ``restarts`` are all moves of a job that had trained, for
-    whatever reason; ``profiled`` are the counts to which it was moved to be measured."""
+    """Counters of one job: ``restarts`` are all its moves after it had trained."""
 
     rescales: int = 0
     restarts: int = 0
@@ -51,11 +47,10 @@ class JobCounters:
 
 @dataclass(slots=True)
 class JobState:
-    """One job on the cluster: ``job`` is its present spec, ``visible_at`` when the scheduler learns
-    of it.
+    """One job on the cluster, with its present spec.
 
-    ``pods`` hold room now, ``coming`` are those of a move under way, whose room is kept.
-    ``moving_to`` are the counts of a rescale until its pods train, ``purpose`` is its purpose."""
+    ``visible_at`` is when the scheduler learns of it. ``pods`` hold room now, ``coming`` are those
+    of a move in progress. ``moving_to`` are the counts of a rescale until its pods train."""
 
     truth: SimulatedJob
     job: Job
@@ -74,21 +69,20 @@ class JobState:
     version: int = 0
 
     def progress(self, _: float, /) -> TrainingProgress:
-        """What its log tells of the training so far."""
+        """The progress that its log shows."""
         return self.training.progress()
 
     def history(self, _: float, /) -> JobHistory:
-        """What was done to the job so far."""
+        """Its rescales and profiling runs so far."""
+        counters = self.counters
         return JobHistory(
-            rescales=self.counters.rescales,
-            last_rescaled_at=self.counters.last_rescaled_at,
+            rescales=counters.rescales,
+            last_rescaled_at=counters.last_rescaled_at,
             rescaling_to=self.moving_to,
             measures=self.moving_to is not None and self.purpose is RescalePurpose.PROFILING,
-            profiling_since=self.counters.profiling_since,
-            profiled=self.counters.profiled,
-            own_counts=self.counters.own_counts
-            if self.job.counts in self.counters.profiled
-            else None,
+            profiling_since=counters.profiling_since,
+            profiled=counters.profiled,
+            own_counts=counters.own_counts if self.job.counts in counters.profiled else None,
         )
 
     @property
@@ -98,13 +92,13 @@ class JobState:
 
     @property
     def has_room(self) -> bool:
-        """Whether it holds room or has room reserved."""
+        """Whether it holds room or some is reserved for it."""
         return bool(self.pods or self.coming)
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Where the replicas of a job go; the pods that are there now have left by ``free_at``."""
+    """The nodes of a job's replicas, free from ``free_at`` on."""
 
     counts: Counts
     placement: tuple[Held, ...]
@@ -143,7 +137,7 @@ class SimulatedCluster:
         self._schedule(state)
 
     def advance(self, to: float) -> bool:
-        """Let time pass; whether anything happened that a scheduler would see."""
+        """Advance the clock; returns whether a scheduler would see a change."""
         changed = False
         while self.next_at <= to:
             at, uid, _ = heapq.heappop(self._events)
@@ -153,26 +147,22 @@ class SimulatedCluster:
         return changed
 
     def catch_up(self) -> None:
-        """Bring every job's training to the present instant, so that its progress is of now."""
+        """Advance every job's training to the present instant."""
         for state in self.states.values():
             state.training.advance(self.now)
 
     def snapshot(self) -> ClusterSnapshot:
-        """What the scheduler sees: pods that leave, and those to come in their place."""
+        """What the scheduler sees, leaving and coming pods included."""
         states = self.visible
         pods = (pod for state in states for pod in (*state.pods, *state.coming))
         return ClusterSnapshot.of(self.now, (state.job for state in states), self.nodes, pods)
 
     def room(self, rule: PlacementRule) -> CapacityPlan:
-        """The room that is free now: leaving pods still take theirs, coming ones take theirs
-        already."""
+        """The room that is free now: leaving and coming pods both hold theirs."""
         return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
 
     def move(self, state: JobState, move: Move) -> None:
-        """Stop a job and start it at other counts and in other room, once that has been left.
-
-        Its present pods leave in ``leaving_seconds``; ``move.free_at`` may be later.
-        """
+        """Stop a job and start it at other counts and nodes, once these are free."""
         assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
         at = self.now
         state.training.stop(at)
@@ -227,14 +217,11 @@ class SimulatedCluster:
         truth = state.truth
         if not trained:
             return truth.start_seconds
-        return (
-            truth.rescale_seconds
-            if had_room
-            else max(truth.rescale_seconds - self.leaving_seconds, 0.0)
-        )
+        leaving = 0.0 if had_room else self.leaving_seconds
+        return max(truth.rescale_seconds - leaving, 0.0)
 
     def _process(self, state: JobState, at: float) -> bool:
-        """Whatever is due for one job by itself."""
+        """Process one job's event; returns whether a scheduler would see a change."""
         state.training.advance(at)
         if state.phase is Phase.TRAINING and state.training.is_finished:
             self._end(state, at)
@@ -246,35 +233,32 @@ class SimulatedCluster:
         return due
 
     def _end_phase(self, state: JobState, at: float) -> None:
-        """The job's phase is over."""
         state.phase_ends_at = math.inf
         if state.phase is Phase.CLEARING:
             self._bind(state)
         elif state.phase is Phase.STARTING:
             state.phase = Phase.TRAINING
             state.training.begin(at, _servers(state.pods))
-            self._arrive(state, at)
+            self._complete_rescale(state, at)
 
     def _bind(self, state: JobState) -> None:
-        """The room is clear: the coming pods are there."""
+        """The coming pods take the room."""
         state.pods, state.coming = state.coming, ()
         state.phase, state.phase_ends_at = Phase.WAITING, math.inf
         if state.pods:
             state.placed_at = self.now if state.placed_at is None else state.placed_at
             state.phase, state.phase_ends_at = Phase.STARTING, max(state.ready_at, self.now)
 
-    def _arrive(self, state: JobState, at: float) -> None:
-        """A rescale has reached its counts."""
-        moved, state.moving_to = state.moving_to, None
-        if moved is None:
-            return
-        counters = state.counters
-        if state.purpose is RescalePurpose.PROFILING:
+    def _complete_rescale(self, state: JobState, at: float) -> None:
+        moved, counters = state.moving_to, state.counters
+        state.moving_to = None
+        if moved is not None and state.purpose is RescalePurpose.PROFILING:
             state.counters = replace(counters, profiling_since=at)
-            return
-        state.counters = replace(
-            counters, rescales=counters.rescales + 1, last_rescaled_at=at, own_counts=None
-        )
+        elif moved is not None:
+            rescales = counters.rescales + 1
+            state.counters = replace(
+                counters, rescales=rescales, last_rescaled_at=at, own_counts=None
+            )
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at
@@ -283,7 +267,7 @@ class SimulatedCluster:
         self.ended.append(self.states.pop(state.job.uid))
 
     def _schedule(self, state: JobState) -> None:
-        """Put down when the job's next event is; an older note of it no longer counts."""
+        """Schedule the job's next event; older entries become invalid."""
         state.version += 1
         if state.next_at < math.inf:
             heapq.heappush(self._events, (state.next_at, state.job.uid, state.version))

@@ -1,10 +1,9 @@
-"""The simulator's loop: go to the next instant at which something happens, let it happen, let the
-scheduler act.
+"""The simulator's loop: discrete events on a virtual clock, after each of which the scheduler acts.
 
-Discrete events on a virtual clock: arrivals, the steps of every move, stragglers, ends, and the
-instants at which the scheduler looks by itself. Between them nothing changes, and training is
-integrated in closed form. No clock, no order of a dictionary, and no shared stream of random
-numbers has a say: the same seed gives the same results, bit by bit."""
+Events are arrivals, the steps of every move, stragglers, ends, and the scheduler's own instants.
+Between them nothing changes, and training is integrated in closed form. Results depend on no real
+clock, no order of a dictionary and no shared stream of random numbers: the same seed gives the same
+bytes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,11 +22,11 @@ from optimus.simulator.training import Training
 
 
 class WorkloadError(ValueError):
-    """A workload that would never come to its end, in a sentence."""
+    """A workload that would never end; the message says why."""
 
 
 class Scheduler(Protocol):
-    """What decides on the simulated cluster."""
+    """Decides on the simulated cluster."""
 
     forecasts: list[LoggedForecast]
 
@@ -41,30 +40,23 @@ class Scheduler(Protocol):
 
 
 Observer = Callable[[SimulatedCluster], None]
-"""Looks at the cluster after every instant at which something happened."""
+"""Is called with the cluster after every instant."""
 
 _QUIET_LIMIT = 200
-"""So many instants in a row at which no job trains or moves, and nobody is to arrive, are for
-ever."""
+"""Instants in a row without a training, moving or arriving job, after which nothing will happen."""
 
 
 def simulate(
     workload: Workload, config: SchedulerConfig, seed: int, watch: Observer | None = None
 ) -> Simulation:
-    """Run a workload to its end.
-
-    Raises:
-        WorkloadError: there is no job, two have the same UID, one fits nowhere, or nothing
-        would ever happen any more.
-    """
+    """Run a workload to its end; raises ``WorkloadError`` where it would have none."""
     loop = _Loop(workload, config, seed)
     while loop.goes_on:
         loop.step()
         if watch is not None:
             watch(loop.cluster)
-    return Simulation.of(
-        (config.name, workload.name, seed), loop.cluster, loop.timeline, loop.scheduler.forecasts
-    )
+    identity = config.name, workload.name, seed
+    return Simulation.of(identity, loop.cluster, loop.timeline, loop.scheduler.forecasts)
 
 
 class _Loop:
@@ -73,13 +65,11 @@ class _Loop:
         self.timeline: list[TimelinePoint] = []
         self._config, self._seed = config, seed
         self._empty = EmptyCluster(self.cluster.nodes, config.placement)
-        self._arrivals = sorted(
-            workload.jobs, key=lambda each: (-each.job.created_at, each.job.uid)
-        )
-        self._trainings = {each.job.uid: Training(each, seed) for each in workload.jobs}
-        forecast_fn = config.forecasts.forecast_fn(
-            GroundTruth(self._trainings.__getitem__, self._empty, seed)
-        )
+        jobs = workload.jobs
+        self._arrivals = sorted(jobs, key=lambda each: (-each.job.created_at, each.job.uid))
+        self._trainings = {each.job.uid: Training(each, seed) for each in jobs}
+        truth = GroundTruth(self._trainings.__getitem__, self._empty, seed)
+        forecast_fn = config.forecasts.forecast_fn(truth)
         strategies = Strategies(config.policy, config.placement, forecast_fn)
         self.scheduler: Scheduler = config.mode.scheduler(strategies, self._empty)
         self._quiet = 0
@@ -119,17 +109,15 @@ class _Loop:
         self.timeline.append(point)
 
     def _check_progress(self, at: float) -> None:
-        """Waiting jobs that nobody ever starts would keep the loop going for ever."""
+        """Ends a simulation in which waiting jobs are never started."""
         lives = self._arrivals or self.cluster.next_at < float("inf")
         self._quiet = 0 if lives else self._quiet + 1
         if self._quiet > _QUIET_LIMIT or at == float("inf"):
             stuck = ", ".join(
-                sorted(str(state.job.key) for state in self.cluster.states.values())[:5]
+                sorted(str(each.job.key) for each in self.cluster.states.values())[:5]
             )
-            raise WorkloadError(
-                f"under {self._config.name}, nothing happens any more to {stuck}, which have "
-                "not ended"
-            )
+            happens = f"under {self._config.name}, nothing happens any more to {stuck}"
+            raise WorkloadError(f"{happens}, which have not ended")
 
 
 def _check(workload: Workload, empty: EmptyCluster) -> None:
@@ -141,18 +129,15 @@ def _check(workload: Workload, empty: EmptyCluster) -> None:
     for each in workload.jobs:
         least = each.job.bounds.minimum
         if empty.servers(each.job, least) is None:
-            raise WorkloadError(
-                f"job {each.job.key} does not fit on the empty cluster, not even at its least, "
-                f"{least}"
-            )
+            fits = "does not fit on the empty cluster, not even at its least"
+            raise WorkloadError(f"job {each.job.key} {fits}, {least}")
 
 
 def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> float:
-    """Measure a job's speed at counts that tell most about it; returns when that is done."""
+    """Measure a job's speed at the most informative counts; returns the end of that."""
     job = training.truth.job
-    fitting = [
-        counts for counts in _within(job, pre_run.widest) if empty.servers(job, counts) is not None
-    ]
+    within = _within(job, pre_run.widest)
+    fitting = [counts for counts in within if empty.servers(job, counts) is not None]
     for _ in range(pre_run.samples):
         first = job.counts if job.counts in fitting and not training.samples else None
         counts = first or next_sample(training.samples, fitting, job.mode, job.batch)

@@ -1,145 +1,97 @@
 """Results as files: the same results give the same bytes, on every machine.
 
 JSON is sorted by key; CSV has fixed columns in a fixed order, one line for each job, point or
-forecast. Seconds are written with 3 decimals, everything else with as many digits as tell it apart.
-"""
+forecast. Seconds are written with 3 decimals."""
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from optimus.simulator.results import Simulation
-from optimus.simulator.summary import PolicySummary, summarise
+from optimus.simulator.summary import summarise
 
 JOB_COLUMNS = (
-    "policy",
-    "seed",
-    "job",
-    "kind",
-    "mode",
-    "arrived_at",
-    "placed_at",
-    "finished_at",
-    "completion_seconds",
-    "trained_seconds",
-    "epochs",
-    "restarts",
-    "profiling_runs",
-    "pauses",
+    *("policy", "seed", "job", "kind", "mode", "arrived_at", "placed_at", "finished_at"),
+    *("completion_seconds", "trained_seconds", "epochs", "restarts", "profiling_runs", "pauses"),
 )
 TIMELINE_COLUMNS = (
-    "policy",
-    "seed",
-    "at",
-    "training",
-    "idle",
-    "waiting",
-    "ps",
-    "workers",
-    "ps_cpu",
-    "worker_cpu",
-    "gpus",
+    *("policy", "seed", "at", "training", "idle", "waiting", "ps", "workers"),
+    *("ps_cpu", "worker_cpu", "gpus"),
 )
 FORECAST_COLUMNS = (
-    "policy",
-    "seed",
-    "job",
-    "at",
-    "progress",
-    "remaining_seconds",
-    "true_remaining_seconds",
-    "total_epochs",
-    "true_epochs",
-    "steps_per_second",
-    "true_steps_per_second",
+    *("policy", "seed", "job", "at", "progress", "remaining_seconds", "true_remaining_seconds"),
+    *("total_epochs", "true_epochs", "steps_per_second", "true_steps_per_second"),
 )
+Rows = Iterator[Sequence[object]]
 
 
 def results(found: Sequence[Simulation]) -> dict[str, object]:
-    """The figures of all policies: plain lists, dicts, numbers and strings, with ``None`` for what
-    is not known."""
-    seeds = sorted({each.seed for each in found})
+    """The figures of all policies as plain values; ``None`` for what is not known."""
     return {
         "workload": found[0].workload,
         "jobs": len(found[0].jobs),
-        "seeds": seeds,
+        "seeds": sorted({each.seed for each in found}),
         "ratios_to": found[0].policy,
-        "policies": {each.policy: _policy(each) for each in summarise(found)},
-    }
-
-
-def _policy(summary: PolicySummary) -> dict[str, object]:
-    return {
-        "figures": {name: asdict(estimate) for name, estimate in summary.figures.items()},
-        "ratios": {name: asdict(estimate) for name, estimate in summary.ratios.items()},
+        "policies": {
+            each.policy: {
+                "figures": {name: asdict(estimate) for name, estimate in each.figures.items()},
+                "ratios": {name: asdict(estimate) for name, estimate in each.ratios.items()},
+            }
+            for each in summarise(found)
+        },
     }
 
 
 def write(found: Sequence[Simulation], folder: Path) -> tuple[Path, ...]:
     """Write results.json, jobs.csv, timeline.csv and forecasts.csv; returns their paths."""
+    figures = json.dumps(results(found), indent=2, sort_keys=True, allow_nan=False)
     texts = {
-        "results.json": json.dumps(results(found), indent=2, sort_keys=True, allow_nan=False)
-        + "\n",
-        "jobs.csv": _csv(JOB_COLUMNS, (row for each in found for row in _jobs(each))),
-        "timeline.csv": _csv(TIMELINE_COLUMNS, (row for each in found for row in _timeline(each))),
-        "forecasts.csv": _csv(
-            FORECAST_COLUMNS, (row for each in found for row in _forecasts(each))
-        ),
+        "results.json": f"{figures}\n",
+        "jobs.csv": _csv(JOB_COLUMNS, found, _jobs),
+        "timeline.csv": _csv(TIMELINE_COLUMNS, found, _timeline),
+        "forecasts.csv": _csv(FORECAST_COLUMNS, found, _forecasts),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return tuple(folder / name for name in texts)
 
 
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def _csv(
+    columns: Sequence[str], found: Iterable[Simulation], rows: Callable[[Simulation], Rows]
+) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows((each.policy, each.seed, *row) for each in found for row in rows(each))
     return text.getvalue()
 
 
-def _jobs(found: Simulation) -> Iterable[Sequence[object]]:
+def _jobs(found: Simulation) -> Rows:
     for job in found.jobs:
-        seconds = (
-            job.arrived_at,
-            job.placed_at,
-            job.finished_at,
-            job.completion_seconds,
-            job.trained_seconds,
-        )
-        counts = (job.epochs, job.restarts, job.profiling_runs, job.pauses)
-        yield (
-            found.policy,
-            found.seed,
-            job.uid,
-            job.kind,
-            job.mode,
-            *map(_seconds, seconds),
-            *counts,
-        )
+        instants = job.arrived_at, job.placed_at, job.finished_at
+        seconds = map(_seconds, (*instants, job.completion_seconds, job.trained_seconds))
+        counts = job.epochs, job.restarts, job.profiling_runs, job.pauses
+        yield job.uid, job.kind, job.mode, *seconds, *counts
 
 
-def _timeline(found: Simulation) -> Iterable[Sequence[object]]:
+def _timeline(found: Simulation) -> Rows:
     for point in found.timeline:
         at, *counts = asdict(point).values()
-        yield found.policy, found.seed, _seconds(at), *counts
+        yield _seconds(at), *counts
 
 
-def _forecasts(found: Simulation) -> Iterable[Sequence[object]]:
+def _forecasts(found: Simulation) -> Rows:
     ends = {job.uid: job.finished_at for job in found.jobs}
     for forecast in found.forecasts:
-        seconds = (forecast.remaining_seconds, ends[forecast.uid] - forecast.at)
         yield (
-            found.policy,
-            found.seed,
             forecast.uid,
             _seconds(forecast.at),
             f"{forecast.progress:.6f}",
-            *map(_seconds, seconds),
+            _seconds(forecast.remaining_seconds),
+            _seconds(ends[forecast.uid] - forecast.at),
             f"{forecast.total_epochs:.3f}",
             forecast.true_epochs,
             f"{forecast.steps_per_second:.6g}",

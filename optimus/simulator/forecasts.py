@@ -1,10 +1,9 @@
 """The forecasts of a simulation: fitted as by the product, true, or true with an error.
 
-Optimus, section 6.4: errors are put into the convergence (the job's total of epochs) and the speed,
-and shrink as the job trains. An error of e makes the total of epochs (1 + s e (1 - progress)) times
-the true one, with a sign s drawn for each job; and the speed at each pair of counts likewise, with
-a sign drawn for each pair, since an error that is the same at all counts would change no choice of
-counts."""
+Optimus, section 6.4: errors in the convergence (the job's total of epochs) and the speed shrink as
+the job trains. An error of e multiplies the total of epochs by 1 + s e (1 - progress), with a sign
+s drawn for each job, and the speed at each pair of counts likewise, with a sign drawn for each
+pair: the same error at all counts would change no choice of counts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from optimus.errors import NotReady
-from optimus.jobs import BatchScope, Counts, Job, TrainingMode
+from optimus.jobs import Counts, Job
 from optimus.models.forecast import Forecast, ForecastFn, forecast_job
 from optimus.progress.types import TrainingProgress
 from optimus.simulator.cluster import JobState
@@ -45,8 +44,7 @@ class ForecastSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FittedForecasts:
-    """Fitted to what is seen, as on a cluster; a job's fit is kept until it has something new to
-    tell."""
+    """Fitted to the observed progress, as on a cluster; cached until that changes."""
 
     fit: ForecastFn = forecast_job
 
@@ -57,14 +55,13 @@ class FittedForecasts:
 
 @dataclass(frozen=True, slots=True)
 class TrueForecasts:
-    """The truth, from the moment of arrival on; with relative errors (0.2 is 20 %) that shrink as
-    the job trains."""
+    """The truth from the arrival on, with relative errors that shrink as the job trains."""
 
     convergence_error: float = 0.0
     speed_error: float = 0.0
 
     def forecast_fn(self, ground_truth: GroundTruth, /) -> ForecastFn:
-        """Forecasts that know, as far as the errors let them."""
+        """Forecasts from the ground truth."""
         return _KnownForecasts(self, ground_truth)
 
 
@@ -118,27 +115,10 @@ class _KnownForecasts:
         forecast_total = total * (1 + errors.total * self.source.convergence_error * left_fraction)
         # What is forecast to be done already is not: the end is near, but there is an epoch more.
         left = max(forecast_total - training.epochs, min(total - training.epochs, 1.0))
-        return _forecast(truth, self._speed(speed, errors, left_fraction), left)
-
-    def _speed(
-        self, speed: UncontendedSpeed, errors: _Errors, left_fraction: float
-    ) -> UncontendedSpeed:
         size = self.source.speed_error * left_fraction
-        return (
-            speed.with_error(lambda counts: max(1 + errors.at(counts) * size, 0.05))
-            if size
-            else speed
-        )
-
-
-def _forecast(truth: SimulatedJob, speed: UncontendedSpeed, epochs: float) -> Forecast:
-    batch = truth.job.batch
-    per_worker = (
-        batch is not None
-        and batch.scope is BatchScope.WORKER
-        and truth.job.mode is TrainingMode.SYNC
-    )
-    return Forecast(speed, epochs * truth.steps_per_epoch, per_worker, 1)
+        if size:
+            speed = speed.with_error(lambda counts: max(1 + errors.at(counts) * size, 0.05))
+        return Forecast(speed, left * truth.steps_per_epoch, truth.batch_per_worker, 1)
 
 
 def epochs_left(truth: SimulatedJob, forecast: Forecast) -> float:
@@ -151,10 +131,8 @@ def epochs_left(truth: SimulatedJob, forecast: Forecast) -> float:
 class LoggedForecast:
     """One job's forecast at the instant ``at``, for the counts decided then, beside the truth.
 
-    ``progress`` is the true part of its epochs that was done. ``total_epochs`` and
-    ``steps_per_second`` are predicted, the ``true_`` ones are actual; the true speed is that of its
-    present run, at other counts that of the job alone on the cluster.
-    """
+    ``progress`` is the true part of its epochs that was done; the true speed is that of its present
+    run, at other counts that of the job alone on the cluster."""
 
     uid: str
     at: float

@@ -1,9 +1,7 @@
-"""A simulated job: what its user submits, and the truth about it that the models have to find.
+"""A simulated job: what its user submits, and its true speed and loss, which the models must find.
 
-The engine asks a truth for two things only. Its speed, for the share of PSs and workers that each
-server holds, and its loss after so many epochs. What the scheduler sees is made from both, with
-noise. A job has ended after the first epoch whose losses, as seen, meet its goal: that epoch
-follows from the job and the seed alone, whatever is decided."""
+What the scheduler sees is made from both, with noise. A job ends after the first epoch whose
+losses, as seen, meet its goal: that epoch follows from the job and the seed alone."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,15 +16,12 @@ class TrueSpeed(Protocol):
     """The mean speed of one job's training."""
 
     def steps_per_second(
-        self, servers: tuple[Counts, ...], slow: tuple[float, ...] = (), /
+        self, servers: tuple[Counts, ...], straggling: tuple[float, ...] = (), /
     ) -> float:
-        """The whole job's steps per second, above 0: the workers' common rate (sync), or the sum
-        over them (async).
+        """The job's steps per second, above 0: the common rate (sync) or the sum over workers.
 
-        ``servers`` holds how many of its PSs and workers each server has that has any, the largest
-        first: transfer depends on who shares one. ``slow`` are the workers that straggle now, each
-        as the part of its usual speed (above 0, below 1) that is left. Asked once for each run and
-        each change of ``slow``: it need not be quick."""
+        ``servers`` are the PSs and workers by server, the largest first. ``straggling`` has the
+        part of its usual speed (above 0, below 1) of each worker that straggles now."""
         ...
 
 
@@ -40,64 +35,48 @@ class TrueLoss(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Straggling:
-    """How often and how badly workers straggle. Times are exponential, each worker on its own."""
+    """How often and how badly workers straggle; times are exponential, for each worker."""
 
     seconds_between: float
-    """Mean seconds from one straggling to the next, of one worker."""
-
+    """Mean seconds between two of one worker."""
     seconds: float
-    """Mean seconds that one straggling lasts; a restart of the job ends it too."""
-
+    """Mean duration; a restart of the job ends it too."""
     speed_fraction: float
-    """Part of its usual speed that a straggling worker has left: above 0, below 1."""
+    """The part of its usual speed that is left: above 0, below 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedJob:
-    """One job of a workload.
-
-    ``job`` is what its user submits: ``created_at`` is its arrival in seconds of virtual time,
-    ``counts`` the user's own, ``goal`` set. ``kind`` names its type in tables.
-    """
+    """One job of a workload: ``job`` is what its user submits at ``created_at`` of virtual time."""
 
     job: Job
     kind: str
+    """Its type's name in tables."""
     speed: TrueSpeed
     loss: TrueLoss
-
     steps_per_epoch: float
-    """Steps of the whole job in an epoch; with one worker, where each sync worker has a batch of
-    its own."""
-
+    """Of the whole job; with one worker, where each sync worker has a batch of its own."""
     most_epochs: int
     """It ends after so many epochs even if its goal is not met."""
-
     speed_noise: float = 0.0
-    """Relative standard deviation of the speed that is measured in one run (from a start to the
-    next), about the mean. One draw for a run: what differs between runs averages out within none of
-    them."""
-
+    """Relative standard deviation of the measured speed, drawn once from a start to the next."""
     loss_noise: float = 0.0
     """Relative standard deviation of an epoch's mean loss as seen, about the true one."""
-
     start_seconds: float = 0.0
     """From its placement to its first step."""
-
     rescale_seconds: float = 60.0
-    """From its suspension, checkpoint included, to its next step: what a rescale really costs.
-    Nothing is trained."""
-
+    """From its suspension, checkpoint included, to its next step."""
     straggling: Straggling | None = None
 
     def steps_in_epoch(self, workers: int) -> float:
         """Steps of an epoch at so many workers."""
-        batch = self.job.batch
-        shrinks = (
-            batch is not None
-            and batch.scope is BatchScope.WORKER
-            and self.job.mode is TrainingMode.SYNC
-        )
-        return self.steps_per_epoch / workers if shrinks else self.steps_per_epoch
+        return self.steps_per_epoch / (workers if self.batch_per_worker else 1)
+
+    @property
+    def batch_per_worker(self) -> bool:
+        """Whether the job's batch grows with its workers."""
+        batch, sync = self.job.batch, self.job.mode is TrainingMode.SYNC
+        return sync and batch is not None and batch.scope is BatchScope.WORKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +89,7 @@ class Workload:
 
 
 class WorkloadMaker(Protocol):
-    """Draws a workload; ``optimus.simulator.workload`` has a table of them by name, for
-    ``optimus simulate --workload``."""
+    """Draws a workload; ``optimus.simulator.workload.WORKLOADS`` has them by name."""
 
     def __call__(self, jobs: int, rng: Generator, /) -> Workload:
         """A workload of so many jobs; the same generator state gives the same workload."""

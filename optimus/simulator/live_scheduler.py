@@ -8,6 +8,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from optimus.interval import IntervalConfig, IntervalPlan, Strategies
 from optimus.interval.capacity_plan import Claim, schedulable_capacity, take_room
@@ -128,18 +129,11 @@ class LiveScheduler:
         if not waiting:
             return
         room, capacity = cluster.room(self._placement), schedulable_capacity(cluster.nodes)
-        gangs = {
-            WaitingGang(
-                state.job.uid,
-                state.job.demand(),
-                state.visible_at,
-                ran_before=state.placed_at is not None,
-            ): state
-            for state in waiting
-        }
-        for gang in sorted(
-            gangs, key=lambda each: order_key(each, capacity, cluster.now, AGE_LIMIT_SECONDS)
-        ):
+        gangs = {_gang(state): state for state in waiting}
+        order = partial(
+            order_key, capacity=capacity, now=cluster.now, age_limit_seconds=AGE_LIMIT_SECONDS
+        )
+        for gang in sorted(gangs, key=order):
             state = gangs[gang]
             placement = take_room(room, state.job, state.job.counts)
             if placement is not None:
@@ -148,8 +142,7 @@ class LiveScheduler:
                 return
 
     def _skip_empty_intervals(self, now: float) -> None:
-        """While there is no job the simulation does not stop at intervals; they pass all the
-        same."""
+        """Counts the intervals that passed while there was no job."""
         config, passed_seconds = self._config.driver, now - self._planned_at
         if passed_seconds > config.interval_seconds + config.early_interval_seconds:
             intervals = passed_seconds // config.interval_seconds
@@ -157,9 +150,8 @@ class LiveScheduler:
 
     def _log_forecasts(self, view: _ManagedCluster, plan: IntervalPlan) -> None:
         decided = {each.uid: each.counts for each in plan.decisions}
-        self.forecasts += log_forecasts(
-            view.managed, self._driver.state.forecasts, decided, self._empty
-        )
+        forecasts = self._driver.state.forecasts
+        self.forecasts += log_forecasts(view.managed, forecasts, decided, self._empty)
 
     def _run_ends_at(self, state: JobState, now: float) -> float:
         """When the job will have been measured at its present counts."""
@@ -173,11 +165,15 @@ class LiveScheduler:
         )
         if run is None or not (is_young or state.counters.profiling_since is not None):
             return math.inf
-        steady = sum(
-            sample.seconds for sample in state.training.samples if sample.counts == state.job.counts
-        )
+        samples, counts = state.training.samples, state.job.counts
+        steady = sum(sample.seconds for sample in samples if sample.counts == counts)
         left = profiling.steady_seconds - steady - run.seconds
         return now + left + self._config.tick_seconds if left > 0 else math.inf
+
+
+def _gang(state: JobState) -> WaitingGang:
+    ran_before = state.placed_at is not None
+    return WaitingGang(state.job.uid, state.job.demand(), state.visible_at, ran_before=ran_before)
 
 
 def _begin(cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> None:

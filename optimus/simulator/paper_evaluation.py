@@ -93,7 +93,7 @@ class Setup:
     scheduler: SchedulerConfig
     assignment: AssignmentRule
     hardware: Hardware | None = None
-    """What containers do in a second under this setup; ``None``: what the setting says."""
+    """Speed of the containers under this setup; ``None``: that of the setting."""
 
 
 def setup(policy: str, forecasts: ForecastSource = PUBLISHED_ERRORS) -> Setup:
@@ -110,15 +110,10 @@ def mixed(policy: str, placement: str, assignment: AssignmentRule = AssignmentRu
 
 
 def looking_past_plateaus() -> Setup:
-    """The paper's own system with our allocation, which goes on where a single PS or worker more
-    does not help."""
-    name = "optimus, as published"
-    usual = setup(REFERENCE)
-    return replace(
-        usual,
-        name=name,
-        scheduler=replace(usual.scheduler, name=name, policy=POLICIES["optimus"]()),
-    )
+    """The paper's own system with our allocation, which grows past plateaus."""
+    name, usual = "optimus, as published", setup(REFERENCE)
+    scheduler = replace(usual.scheduler, name=name, policy=POLICIES["optimus"]())
+    return replace(usual, name=name, scheduler=scheduler)
 
 
 JOBS: Final = 60
@@ -143,9 +138,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "trace": Setting(bursts),
     }
 )
-"""The five mixes, by the names of ``published.EVALUATION``. ``trace`` is generated: as bursty as a
-cluster's trace."""
-
+"""The five mixes of ``EVALUATION``; ``trace`` is generated, as bursty as a cluster's trace."""
 
 CAUSES: Final[Mapping[str, Setting]] = MappingProxyType(
     {
@@ -185,7 +178,7 @@ Runner = Callable[[Sequence[Task]], Iterable[Simulation]]
 
 
 def one_by_one(tasks: Sequence[Task]) -> Iterator[Simulation]:
-    """The runner that does nothing else."""
+    """Runs one after another."""
     return (task.run() for task in tasks)
 
 
@@ -201,20 +194,17 @@ def with_shared_links(
 ) -> tuple[Setup, ...]:
     """The setups on links that are slower the more tasks a setup has on a server on average.
 
-    The truth of one job does not know of the others, so that links are shared in the mean only,
-    settled in three rounds that begin with table 2's own number of tasks.
-    """
+    A job's truth does not depend on others: links are shared in the mean only, settled in three
+    rounds that begin with table 2's own number of tasks."""
     linked = tuple(replace(each, hardware=shared_links(_TASKS_PER_SERVER)) for each in setups)
     for _ in range(_ROUNDS):
         found = list(run([Task(Setting(), each, seed) for each in linked for seed in seeds]))
-        tasks = [
+        tasks = (
             float(np.mean([_tasks_per_server(one) for one in found if one.policy == each.name]))
             for each in linked
-        ]
-        linked = tuple(
-            replace(each, hardware=shared_links(many))
-            for each, many in zip(linked, tasks, strict=True)
         )
+        pairs = zip(linked, tasks, strict=True)
+        linked = tuple(replace(each, hardware=shared_links(many)) for each, many in pairs)
     return linked
 
 
@@ -236,8 +226,7 @@ def evaluation_setups(forecasts: ForecastSource = PUBLISHED_ERRORS) -> tuple[Set
 
 
 def allocation_setups() -> tuple[Setup, ...]:
-    """The baselines' allocation with the placement and the assignment of parameters of the paper's
-    own system."""
+    """The baselines' allocation with the paper's own placement and assignment of parameters."""
     return (setup(REFERENCE), mixed("drf", "theorem1"), mixed("tetris", "theorem1"))
 
 
@@ -258,20 +247,10 @@ def assignment_setups() -> tuple[Setup, ...]:
 
 def sensitivity_setups(errors: Sequence[float] = ERRORS) -> tuple[Setup, ...]:
     """The paper's own policy with true forecasts, then with an error in one of the two."""
-    sources = [
-        TrueForecasts(),
-        *(TrueForecasts(convergence_error=each) for each in errors),
-        *(TrueForecasts(speed_error=each) for each in errors),
-    ]
-    names = [
-        "truth",
-        *(f"convergence {each:.0%}" for each in errors),
-        *(f"speed {each:.0%}" for each in errors),
-    ]
-    return tuple(
-        replace(setup(REFERENCE, each), name=name)
-        for name, each in zip(names, sources, strict=True)
-    )
+    sources = {"truth": TrueForecasts()}
+    sources |= {f"convergence {each:.0%}": TrueForecasts(each, 0.0) for each in errors}
+    sources |= {f"speed {each:.0%}": TrueForecasts(0.0, each) for each in errors}
+    return tuple(replace(setup(REFERENCE, each), name=name) for name, each in sources.items())
 
 
 Row = dict[str, object]

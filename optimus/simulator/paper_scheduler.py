@@ -1,11 +1,9 @@
-"""A scheduler as the paper describes it (Optimus, EuroSys 2018, sections 4 and 5), for baselines
-and comparisons.
+"""A scheduler as the paper describes it (Optimus, sections 4 and 5), for baselines and comparisons.
 
 Every interval, from scratch: the policy chooses all counts; jobs whose counts stay keep their
-places; the others are suspended and placed anew, those that ask for least first; one that does not
-fit is trimmed task by task, and paused until the next interval where it does not fit at its
-minimum. No restart is weighed against its gain, and nothing happens between two intervals. A job of
-which no forecast can be made yet runs at its minimum."""
+nodes; the others are suspended and placed again, by ascending demand; one that does not fit is
+trimmed task by task, and paused until the next interval where it does not fit at its minimum.
+Restarts are not weighed against their gain. A job without a forecast runs at its minimum."""
 
 import math
 from bisect import bisect_left
@@ -32,14 +30,11 @@ class PaperConfig:
 
     interval_seconds: float = 600.0
     """Seconds between two decisions (Optimus, section 5: 10 minutes)."""
-
     looks_ahead: bool = True
     """Whether the policy reads forecasts: one that does not gives every job its share at once."""
-
     trims: bool = True
-    """A job that does not fit as a whole gets fewer tasks instead of none. Default: yes. The paper
-    pauses it until the next interval; but a policy that fills the cluster to its brim then leaves a
-    job paused for ever, when the last tasks of it would have to be split over two servers."""
+    """A job that does not fit as a whole gets fewer tasks. The paper pauses it until the next
+    interval; but with a policy that fills the cluster it then may never run again."""
 
     def scheduler(self, strategies: Strategies, empty: EmptyCluster) -> "PaperScheduler":
         """A scheduler with these settings."""
@@ -59,11 +54,9 @@ class PaperScheduler:
         if not cluster.visible:
             return math.inf
         now, number = cluster.now, self._number(cluster.now)
-        return (
-            now
-            if self._begins(now) and number > self._planned
-            else (number + 1) * self._config.interval_seconds
-        )
+        if self._begins(now) and number > self._planned:
+            return now
+        return (number + 1) * self._config.interval_seconds
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Decide if an interval begins now."""
@@ -109,14 +102,11 @@ class PaperScheduler:
         return {**wanted, **allocation.counts}
 
     def _candidate(self, state: JobState, forecasts: _Forecasts) -> Candidate | None:
-        """The job as its user submitted it, to be given counts; ``None`` without the forecast that
-        it takes."""
-        if not self._config.looks_ahead:
-            return Candidate(state.truth.job, _UNKNOWN, running=state.has_room)
-        forecast = forecasts[state.job.uid]
+        """The job as its user submitted it; ``None`` where a needed forecast is missing."""
+        forecast = forecasts[state.job.uid] if self._config.looks_ahead else _UNKNOWN
         if isinstance(forecast, NotReady):
             return None
-        return Candidate(state.truth.job, forecast, state.has_room)
+        return Candidate(state.truth.job, forecast, running=state.has_room)
 
     def _place(self, cluster: SimulatedCluster, wanted: Mapping[str, Counts]) -> None:
         movable = [state for state in cluster.visible if state.phase is not Phase.CLEARING]
@@ -131,10 +121,8 @@ class PaperScheduler:
             state.job.uid: replace(state.job, counts=wanted.get(state.job.uid, Counts(0, 0)))
             for state in moving
         }
-        for state in sorted(
-            moving,
-            key=lambda each: (jobs[each.job.uid].demand().dominant(capacity)[1], each.job.uid),
-        ):
+        demand = {uid: job.demand().dominant(capacity)[1] for uid, job in jobs.items()}
+        for state in sorted(moving, key=lambda each: (demand[each.job.uid], each.job.uid)):
             job = jobs[state.job.uid]
             counts = self._fit(room, job) if state.job.uid in wanted else None
             if counts is not None:
@@ -147,23 +135,22 @@ class PaperScheduler:
         if room.place(Gang.of(job)) is None:
             return job.counts
         fewer = list(_trims(job.counts, job.bounds.minimum)) if self._config.trims else []
-        # What fits still fits with a task less, but for odd corners: halving finds the first that
-        # does.
-        first = bisect_left(
-            fewer, True, key=lambda counts: room.copy().place(Gang.of(job, counts)) is None
-        )
-        return (
-            fewer[first]
-            if first < len(fewer) and room.place(Gang.of(job, fewer[first])) is None
-            else None
-        )
+
+        def fits(counts: Counts) -> bool:
+            return room.copy().place(Gang.of(job, counts)) is None
+
+        # What fits mostly still fits with a task less, so that bisection finds the first that does.
+        first = bisect_left(fewer, True, key=fits)
+        if first < len(fewer) and room.place(Gang.of(job, fewer[first])) is None:
+            return fewer[first]
+        return None
 
 
 _SLACK = 1e-9
 """Part of an interval by which its beginning may be missed by rounding."""
 
 _UNKNOWN = Forecast(NoWorkLeft(), 1.0)
-"""Stands where a policy asks for a forecast and does not look at it."""
+"""For policies that do not read forecasts."""
 
 
 def _stays(state: JobState, wanted: Mapping[str, Counts]) -> bool:
@@ -171,8 +158,7 @@ def _stays(state: JobState, wanted: Mapping[str, Counts]) -> bool:
 
 
 def _trims(counts: Counts, least: Counts) -> Iterator[Counts]:
-    """Down to ``least``, each time a task less of the role that has more of them above its
-    minimum."""
+    """Down to ``least``, each time one task less of the role that has more above its minimum."""
     while counts != least:
         if counts.ps - least.ps > counts.workers - least.workers:
             counts = Counts(counts.ps - 1, counts.workers)

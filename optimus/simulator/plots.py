@@ -1,8 +1,6 @@
-"""Pictures of simulations: completion times, running tasks, allocations, and forecasts beside what
-came.
+"""Plots of simulations: completion times, running tasks, allocations, forecasts beside the truth.
 
-Figures are matplotlib's, handed in by the caller: this module loads none of it by itself.
-"""
+Figures are matplotlib's, handed in by the caller: this module does not import it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 Values = NDArray[np.float64]
 
-_COLOURS: Final = (
+_COLOURS: Final = [
     "#0072B2",
     "#D55E00",
     "#009E73",
@@ -29,7 +27,7 @@ _COLOURS: Final = (
     "#56B4E9",
     "#000000",
     "#999999",
-)
+]
 """The palette of Okabe and Ito, which colour-blind readers can tell apart."""
 _STYLES: Final = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 3)))
 _BIN_SECONDS: Final = 300.0
@@ -42,14 +40,11 @@ def completion_and_tasks(figure: "Figure", found: Sequence[Simulation]) -> None:
     left, right = figure.subplots(1, 2)
     _completion(left, found)
     _tasks(right, found)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False
-    )
+    _legend_above(figure, left)
 
 
 def completion(figure: "Figure", found: Sequence[Simulation]) -> None:
-    """The distribution function of completion times, over all jobs of all seeds."""
+    """The distribution of completion times, over all jobs of all seeds."""
     axes = figure.subplots()
     _completion(axes, found)
     axes.legend(frameon=False, loc="lower right")
@@ -63,8 +58,7 @@ def tasks(figure: "Figure", found: Sequence[Simulation]) -> None:
 
 
 def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
-    """How many of the tasks are PSs and how many workers, over time, one panel for each policy;
-    mean over seeds."""
+    """PSs and workers over time, one panel for each policy; mean over seeds."""
     groups = _by_policy(found)
     columns = math.ceil(math.sqrt(len(groups)))
     rows = -(-len(groups) // columns)
@@ -73,15 +67,8 @@ def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
     for axes, (policy, those) in zip(panels.flat, groups.items(), strict=False):
         hours, ps = _over_time(those, lambda point: point.ps, end)
         _, workers = _over_time(those, lambda point: point.workers, end)
-        axes.stackplot(
-            hours,
-            ps,
-            workers,
-            labels=("PSs", "workers"),
-            colors=_COLOURS[:2],
-            alpha=0.85,
-            linewidth=0,
-        )
+        style: dict[str, Any] = {"colors": _COLOURS[:2], "alpha": 0.85, "linewidth": 0}
+        axes.stackplot(hours, ps, workers, labels=("PSs", "workers"), **style)
         axes.set_title(policy, fontsize="medium")
         axes.set_xlim(0, end / 3600)
         _tidy(axes)
@@ -93,40 +80,29 @@ def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
         lowest = [axes for axes in panels[:, column] if axes.get_visible()][-1]
         lowest.set_xlabel("hours since the first arrival")
         lowest.tick_params(labelbottom=True)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False)
+    _legend_above(figure, panels[0, 0])
 
 
 def forecasts(figure: "Figure", found: Sequence[Simulation]) -> None:
-    """Left: predicted against actual remaining times. Right: errors over the jobs' progress."""
+    """Left: forecast against true remaining times. Right: errors over the jobs' progress."""
     left, right = figure.subplots(1, 2)
-    groups = {
-        policy: those
-        for policy, those in _by_policy(found).items()
-        if any(each.forecasts for each in those)
-    }
+    groups = _by_policy([each for each in found if each.forecasts])
     if not groups:
         for axes in (left, right):
             axes.set_axis_off()
         left.text(0.5, 0.5, "none of these policies makes forecasts", ha="center", va="center")
         return
     for number, (policy, those) in enumerate(groups.items()):
-        _foretold(left, policy, those, number)
+        _plot_remaining(left, policy, those, number)
         _errors(right, policy, those, number)
-    _finish_predicted(left)
+    _finish_remaining(left)
     right.axhline(0, color="0.4", linewidth=0.8)
-    right.set(
-        xlabel="part of the job's epochs that is done",
-        ylabel="error of the total of epochs",
-        xlim=(0, 1),
-    )
+    right.set(xlabel="part of the job's epochs that is done", xlim=(0, 1))
+    right.set_ylabel("error of the total of epochs")
     right.yaxis.set_major_formatter(lambda value, _: f"{value:+.0%}" if value else "0")
     right.set_title("convergence: median, and the middle 80 %", fontsize="medium")
     _tidy(right)
-    handles, labels = right.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(len(labels), 6), frameon=False
-    )
+    _legend_above(figure, right)
 
 
 def _completion(axes: "Axes", found: Sequence[Simulation]) -> None:
@@ -149,30 +125,20 @@ def _tasks(axes: "Axes", found: Sequence[Simulation]) -> None:
     _tidy(axes)
 
 
-def _foretold(axes: "Axes", policy: str, those: Sequence[Simulation], number: int) -> None:
+def _plot_remaining(axes: "Axes", policy: str, those: Sequence[Simulation], number: int) -> None:
     pairs = np.array([pair for each in those for pair in _remaining(each)]).reshape(-1, 2)
-    axes.scatter(
-        pairs[:, 1] / 60,
-        pairs[:, 0] / 60,
-        s=7,
-        alpha=0.35,
-        color=_COLOURS[number % len(_COLOURS)],
-        linewidths=0,
-        label=policy,
-        rasterized=True,
-    )
+    style: dict[str, Any] = {"s": 7, "alpha": 0.35, "linewidths": 0, "rasterized": True}
+    colour = _COLOURS[number % len(_COLOURS)]
+    axes.scatter(pairs[:, 1] / 60, pairs[:, 0] / 60, color=colour, label=policy, **style)
 
 
 def _remaining(found: Simulation) -> list[tuple[float, float]]:
     ends = {job.uid: job.finished_at for job in found.jobs}
-    pairs = [
-        (forecast.remaining_seconds, ends[forecast.uid] - forecast.at)
-        for forecast in found.forecasts
-    ]
+    pairs = [(each.remaining_seconds, ends[each.uid] - each.at) for each in found.forecasts]
     return [pair for pair in pairs if min(pair) > _LEAST_MINUTES * 60 and max(pair) < np.inf]
 
 
-def _finish_predicted(axes: "Axes") -> None:
+def _finish_remaining(axes: "Axes") -> None:
     axes.set(
         xscale="log", yscale="log", xlabel="actual minutes left", ylabel="predicted minutes left"
     )
@@ -198,9 +164,8 @@ def _bands(forecasts: Sequence[LoggedForecast]) -> tuple[Values, Values, Values,
     """By tenths of the progress: 10 %, 50 % and 90 % of the errors in each tenth that has any."""
     tenths: dict[int, list[float]] = {}
     for forecast in forecasts:
-        tenths.setdefault(min(int(forecast.progress * 10), 9), []).append(
-            forecast.convergence_error
-        )
+        tenth = min(int(forecast.progress * 10), 9)
+        tenths.setdefault(tenth, []).append(forecast.convergence_error)
     kept = sorted(tenths)
     low, median, high = np.array([np.percentile(tenths[each], (10, 50, 90)) for each in kept]).T
     return np.array([(each + 0.5) / 10 for each in kept]), low, median, high
@@ -218,7 +183,7 @@ def _over_time(
     hours."""
     edges = np.asarray(np.arange(0, end + _BIN_SECONDS / 2, _BIN_SECONDS), dtype=np.float64)
     means = np.mean([_binned(each, value, edges) for each in those], axis=0)
-    return _hours((edges[:-1] + edges[1:]) / 2), np.asarray(means, dtype=np.float64)
+    return (edges[:-1] + edges[1:]) / 7200, np.asarray(means, dtype=np.float64)
 
 
 def _binned(found: Simulation, value: Callable[[TimelinePoint], float], edges: Values) -> Values:
@@ -228,10 +193,6 @@ def _binned(found: Simulation, value: Callable[[TimelinePoint], float], edges: V
     knots = np.append(starts, max(edges[-1], starts[-1] + 1.0))
     integral = np.concatenate([[0.0], np.cumsum(values * np.diff(knots))])
     return np.asarray(np.diff(np.interp(edges, knots, integral)) / np.diff(edges), dtype=np.float64)
-
-
-def _hours(seconds: Values | float) -> Values:
-    return np.asarray(seconds, dtype=np.float64) / 3600
 
 
 def _by_policy(found: Sequence[Simulation]) -> dict[str, list[Simulation]]:
@@ -247,6 +208,12 @@ def _line(number: int) -> dict[str, Any]:
         "linestyle": _STYLES[number % len(_STYLES)],
         "linewidth": 1.6,
     }
+
+
+def _legend_above(figure: "Figure", axes: "Axes") -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    columns = min(len(labels), 6)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
 
 
 def _tidy(axes: "Axes") -> None:

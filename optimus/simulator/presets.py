@@ -1,8 +1,7 @@
-"""How ``optimus simulate`` runs each policy, by its name.
+"""The configuration with which ``optimus simulate`` runs each policy.
 
 Ours runs as on a cluster. The others decide as published: every 600 s from scratch, with the
-placement that the paper gives them (section 6.1).
-"""
+placement that the paper gives them (section 6.1)."""
 
 from dataclasses import dataclass, field, replace
 
@@ -17,23 +16,20 @@ from optimus.simulator.paper_scheduler import PaperConfig
 
 @dataclass(frozen=True, slots=True)
 class PreRun:
-    """Speeds measured before a job starts (Optimus, section 6.1), on the side: training has to wait
-    for it.
+    """Speeds measured before a job starts (Optimus, section 6.1), which delays training.
 
-    It takes none of the cluster's room: the paper runs it on a small sample of the data and says
-    nothing of its room."""
+    Takes no room: the paper runs it on a small sample of the data and says nothing of its room."""
 
     samples: int = 5
     seconds: float = 30.0
     """Of each sample: tens of seconds in the paper."""
-
     widest: int = 8
     """The most PSs, or workers, of a sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """One way to run the cluster: a policy, and all that goes with it."""
+    """A policy with its placement, forecasts and scheduler."""
 
     name: str
     policy: AllocationPolicy
@@ -42,7 +38,7 @@ class SchedulerConfig:
     forecasts: ForecastSource = field(default_factory=FittedForecasts)
     pre_run: PreRun | None = None
     leaving_seconds: float = 10.0
-    """From a suspension to the moment at which the pods have left their room."""
+    """From a suspension until the pods have left."""
 
 
 _WITHOUT_FORECASTS = frozenset({"drf", "fifo"})
@@ -73,7 +69,7 @@ def preset(
 
 
 def with_pre_run(usual: SchedulerConfig, pre_run: PreRun) -> SchedulerConfig:
-    """The same configuration, its speeds measured before a job starts and not by profiling runs."""
+    """The same configuration with a pre-run instead of profiling runs."""
     mode = usual.mode
     if isinstance(mode, LiveConfig):
         interval = mode.driver.interval

@@ -1,7 +1,5 @@
-"""What one simulation found: a record for each job, the cluster over time, and the forecasts beside
-what came."""
+"""Results of one simulation: jobs, the cluster over time, forecasts beside the truth."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from optimus.jobs import Role
@@ -14,10 +12,9 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """One job, from its arrival to its end. Instants in seconds of virtual time.
+    """One job, from its arrival to its end, in seconds of virtual time.
 
-    ``restarts`` are all of them, also those of the ``profiling_runs``; ``pauses`` took its room
-    away for a while."""
+    ``restarts`` include those of the ``profiling_runs``; ``pauses`` took its room away."""
 
     uid: str
     kind: str
@@ -58,12 +55,9 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePoint:
-    """The cluster from the instant ``at`` to the next point. CPU in millicores, GPUs in units,
-    held by PSs or workers.
+    """The cluster from ``at`` to the next point; CPU in millicores and GPUs held by PSs or workers.
 
-    ``training`` jobs make progress, ``idle`` ones hold room and make none (starting, being
-    rescaled), ``waiting`` ones hold none.
-    """
+    ``training`` jobs make progress, ``idle`` ones hold room only, ``waiting`` ones hold none."""
 
     at: float
     training: int
@@ -78,29 +72,19 @@ class TimelinePoint:
     @classmethod
     def of(cls, cluster: SimulatedCluster) -> "TimelinePoint":
         """The cluster as it is now."""
-        phases = [
-            (state.phase is Phase.TRAINING, bool(state.pods)) for state in cluster.states.values()
-        ]
-        held = dict.fromkeys((Role.PS, Role.WORKER), NONE)
-        count = dict.fromkeys(held, 0)
+        training = idle = waiting = ps = workers = 0
+        ps_room = worker_room = NONE
         for state in cluster.states.values():
-            for role, pods in _by_role(state):
-                held[role] = (
-                    held[role]
-                    + (state.job.ps if role is Role.PS else state.job.worker).resources * pods
-                )
-                count[role] += pods
-        return cls(
-            cluster.now,
-            sum(trains for trains, _ in phases),
-            sum(has_pods and not trains for trains, has_pods in phases),
-            sum(not has_pods for _, has_pods in phases),
-            count[Role.PS],
-            count[Role.WORKER],
-            held[Role.PS][CPU],
-            held[Role.WORKER][CPU],
-            held[Role.PS][GPU] + held[Role.WORKER][GPU],
-        )
+            trains, has_pods = state.phase is Phase.TRAINING, bool(state.pods)
+            training, idle = training + trains, idle + (has_pods and not trains)
+            waiting += not has_pods
+            roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
+            of_ps, of_workers = roles.count(Role.PS), roles.count(Role.WORKER)
+            ps, workers = ps + of_ps, workers + of_workers
+            ps_room += state.job.ps.resources * of_ps
+            worker_room += state.job.worker.resources * of_workers
+        room = (ps_room[CPU], worker_room[CPU], ps_room[GPU] + worker_room[GPU])
+        return cls(cluster.now, training, idle, waiting, ps, workers, *room)
 
     @property
     def tasks(self) -> int:
@@ -108,15 +92,9 @@ class TimelinePoint:
         return self.ps + self.workers
 
 
-def _by_role(state: JobState) -> Iterable[tuple[Role, int]]:
-    roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
-    return [(role, roles.count(role)) for role in (Role.PS, Role.WORKER)]
-
-
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """One policy on one workload with one seed. ``jobs`` in order of arrival; ``capacity`` is the
-    cluster's."""
+    """One policy on one workload with one seed; ``jobs`` in order of arrival."""
 
     policy: str
     workload: str

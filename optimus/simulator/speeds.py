@@ -1,8 +1,6 @@
-"""True speeds at any counts: as if the job were alone on the cluster, placed there by the rule in
-use.
+"""True speeds of a job alone on the cluster, placed by the rule in use.
 
-A job's real speed depends on where its replicas find room; this is the one that a forecast can know
-beforehand."""
+A job's real speed depends on where its replicas find room; this one a forecast can know."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -18,13 +16,12 @@ from optimus.placement.capacity import Capacity
 from optimus.placement.gang import DoesNotFit, PlacementRule
 from optimus.simulator.jobs import SimulatedJob
 
-_Answers = dict[tuple[object, ...], tuple[Counts, ...] | None]
+_Placements = dict[tuple[object, ...], tuple[Counts, ...] | None]
 
 
 @lru_cache(maxsize=8)
-def _answers(_nodes: Hashable, _rule: Hashable) -> _Answers:
-    """The answers so far for these nodes and this rule, which depend on nothing else; filled by
-    whoever asks."""
+def _placements(_nodes: Hashable, _rule: Hashable) -> _Placements:
+    """The cache of all empty clusters with these nodes and this rule."""
     return {}
 
 
@@ -40,19 +37,18 @@ def _key(node: Node) -> tuple[object, ...]:
 
 @dataclass(slots=True)
 class EmptyCluster:
-    """Where a job would be placed if nobody else were there.
+    """Where a job would be placed if it were alone.
 
-    Jobs that ask for the same share the answers, and so do simulations on the same nodes: a policy
-    that looks far ahead asks about thousands of counts, and each takes a search.
-    """
+    Placements are cached for jobs with the same requests and across simulations on the same nodes:
+    policies ask about thousands of counts, and each takes a search."""
 
     nodes: tuple[Node, ...]
     rule: PlacementRule
     _capacity: Capacity = field(init=False)
-    _servers: _Answers = field(init=False)
+    _servers: _Placements = field(init=False)
 
     def __post_init__(self) -> None:
-        self._servers = _answers(tuple(map(_key, self.nodes)), cast("Hashable", self.rule))
+        self._servers = _placements(tuple(map(_key, self.nodes)), cast("Hashable", self.rule))
         self._capacity = Capacity(self.nodes, {node.name: node.allocatable for node in self.nodes})
 
     def servers(self, job: Job, counts: Counts) -> tuple[Counts, ...] | None:
@@ -70,31 +66,25 @@ class EmptyCluster:
         self._capacity.undo_to(mark)
         if isinstance(found, DoesNotFit):
             return None
-        return tuple(
-            sorted((Counts(each.ps, each.workers) for each in found.servers), reverse=True)
-        )
+        by_server = (Counts(each.ps, each.workers) for each in found.servers)
+        return tuple(sorted(by_server, reverse=True))
 
 
 @dataclass(slots=True)
 class UncontendedSpeed:
-    """A job's true mean speed by counts: implements ``models.forecast.Speed``. 0 where the counts
-    do not fit.
-
-    ``error`` gives the factor by which the speed at given counts is off.
-    """
+    """A job's true mean speed, 0 where it does not fit; implements ``models.forecast.Speed``."""
 
     truth: SimulatedJob
     empty: EmptyCluster
     error: Callable[[Counts], float] | None = None
+    """The factor by which the speed at given counts is wrong."""
     _known: dict[Counts, float] = field(default_factory=dict)
 
     def at(self, counts: Counts) -> float:
         """The true speed at these counts, in steps per second."""
         if counts not in self._known:
             servers = self.empty.servers(self.truth.job, counts)
-            self._known[counts] = (
-                0.0 if servers is None else self.truth.speed.steps_per_second(servers)
-            )
+            self._known[counts] = self.truth.speed.steps_per_second(servers) if servers else 0.0
         return self._known[counts]
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:

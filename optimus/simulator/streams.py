@@ -1,8 +1,6 @@
-"""Randomness: one stream of numbers for each purpose and job, so that nothing that is decided
-shifts anybody's draws.
+"""Random numbers: one stream for each purpose and job, so that no decision shifts another's draws.
 
-The same seed gives a job the same losses under every policy: what is compared then differs by the
-decisions alone."""
+The same seed gives a job the same losses under every policy."""
 
 import hashlib
 from enum import IntEnum
@@ -22,8 +20,7 @@ class Purpose(IntEnum):
 
 
 def stream(seed: int, purpose: Purpose, uid: str = "") -> Generator:
-    """The generator of one job for one purpose: it depends on the three arguments and on nothing
-    else."""
+    """The generator of one job for one purpose."""
     words = np.frombuffer(hashlib.sha256(uid.encode()).digest()[:16], dtype="<u4")
     return np.random.default_rng(SeedSequence(seed, spawn_key=(int(purpose), *map(int, words))))
 

@@ -1,9 +1,7 @@
-"""What several simulations say together: figures by policy, with confidence intervals over seeds,
-and ratios.
+"""Figures by policy over several simulations, and ratios, with confidence intervals over seeds.
 
 Each seed is one observation: a figure's interval is that of Student's t over the seeds' figures.
-Policies are compared seed by seed: a ratio's interval is over the ratios, so that what all policies
-suffer alike cancels out."""
+Policies are compared seed by seed: a ratio's interval is over the ratios."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +19,7 @@ CONFIDENCE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over seeds and its 95 % confidence interval; ``low`` and ``high`` are ``None`` for a
-    single seed.
-
-    ``mean`` is ``None`` where no seed has the figure (a policy without forecasts has no error of
-    them)."""
+    """A mean over seeds, ``None`` if no seed has it, and its 95 % interval from two seeds on."""
 
     mean: float | None
     low: float | None
@@ -53,29 +47,28 @@ def _completion(reduce: Callable[[list[float]], float]) -> Callable[[Simulation]
 def _share(
     held: Callable[[TimelinePoint], int], resource: str
 ) -> Callable[[Simulation], float | None]:
-    """The part of the cluster's resource that is held on average, from the first arrival to the
-    last end."""
+    """The part of a resource held on average, from the first arrival to the last end."""
 
     def mean(found: Simulation) -> float | None:
         capacity = found.capacity[resource]
         points = [each for each in found.timeline if each.at < found.ended_at]
         ends = [each.at for each in points[1:]] + [found.ended_at]
-        time_held = sum(
-            held(each) * (end - each.at) for each, end in zip(points, ends, strict=True)
-        )
-        return (
-            time_held / (capacity * found.makespan_seconds)
-            if capacity and found.makespan_seconds
-            else None
-        )
+        spans = zip(points, ends, strict=True)
+        time_held = sum(held(each) * (end - each.at) for each, end in spans)
+        available = capacity * found.makespan_seconds
+        return time_held / available if available else None
 
     return mean
 
 
-def _mean_error(error: Callable[[Simulation], list[float]]) -> Callable[[Simulation], float | None]:
+def _per_job(attribute: str) -> Callable[[Simulation], float]:
+    return lambda found: sum(getattr(job, attribute) for job in found.jobs) / len(found.jobs)
+
+
+def _mean_error(attribute: str) -> Callable[[Simulation], float | None]:
     def mean(found: Simulation) -> float | None:
-        errors = error(found)
-        return float(np.mean(np.abs(errors))) if errors else None
+        errors = [abs(getattr(forecast, attribute)) for forecast in found.forecasts]
+        return float(np.mean(errors)) if errors else None
 
     return mean
 
@@ -89,28 +82,17 @@ FIGURES: Mapping[str, Callable[[Simulation], float | None]] = MappingProxyType(
         "ps_cpu_share": _share(lambda point: point.ps_cpu, CPU),
         "worker_cpu_share": _share(lambda point: point.worker_cpu, CPU),
         "gpu_share": _share(lambda point: point.gpus, GPU),
-        "restarts_per_job": lambda found: sum(job.restarts for job in found.jobs) / len(found.jobs),
-        "profiling_runs_per_job": lambda found: (
-            sum(job.profiling_runs for job in found.jobs) / len(found.jobs)
-        ),
-        "pauses_per_job": lambda found: sum(job.pauses for job in found.jobs) / len(found.jobs),
-        "speed_error": _mean_error(
-            lambda found: [forecast.speed_error for forecast in found.forecasts]
-        ),
-        "convergence_error": _mean_error(
-            lambda found: [forecast.convergence_error for forecast in found.forecasts]
-        ),
+        "restarts_per_job": _per_job("restarts"),
+        "profiling_runs_per_job": _per_job("profiling_runs"),
+        "pauses_per_job": _per_job("pauses"),
+        "speed_error": _mean_error("speed_error"),
+        "convergence_error": _mean_error("convergence_error"),
     }
 )
 """Every figure of one simulation, by its name. Shares and errors are parts of 1; errors are means
 of absolute values, over all forecasts."""
 
-COMPARED: Final = (
-    "average_jct_seconds",
-    "median_jct_seconds",
-    "p99_jct_seconds",
-    "makespan_seconds",
-)
+COMPARED: Final = tuple(name for name in FIGURES if name.endswith("_seconds"))
 """The figures of which ratios are given."""
 
 
@@ -124,8 +106,7 @@ class PolicySummary:
 
 
 def summarise(found: Sequence[Simulation]) -> tuple[PolicySummary, ...]:
-    """Figures of every policy, in the order in which they appear; each has been run with the same
-    seeds."""
+    """Figures of every policy, in order of appearance; each has been run with the same seeds."""
     runs: dict[str, list[Simulation]] = {}
     for each in found:
         runs.setdefault(each.policy, []).append(each)
@@ -141,12 +122,7 @@ def summarise(found: Sequence[Simulation]) -> tuple[PolicySummary, ...]:
         PolicySummary(
             policy,
             {name: Estimate.of(values) for name, values in figures.items()},
-            {
-                name: Estimate.of(
-                    [_ratio(*pair) for pair in zip(figures[name], first[name], strict=True)]
-                )
-                for name in COMPARED
-            },
+            {name: Estimate.of(list(map(_ratio, figures[name], first[name]))) for name in COMPARED},
         )
         for policy, figures in by_policy.items()
     )

@@ -1,9 +1,8 @@
-"""One job's training, as it really goes, and what its log would tell of it.
+"""One job's true training, and the progress that its log shows.
 
 Between two changes (a start, a stop, a worker that begins or ends to straggle) the speed is
-constant, so the work done is speed times time, and the end is known in closed form. A run lasts
-from a start to the next stop. What a log, and so a model, shows is the loss of every
-completed epoch and the mean speed of every run, with their noise."""
+constant, and the end is known in closed form. A run lasts from a start to the next stop. A log
+shows the loss of every completed epoch and the mean speed of every run, with their noise."""
 
 import math
 from dataclasses import dataclass, field
@@ -26,8 +25,7 @@ _SLACK_EPOCHS: Final = 1e-9
 
 @dataclass(slots=True)
 class Run:
-    """Training without a stop, at one placement. ``noise`` is the factor by which its speed is
-    measured wrong."""
+    """Training without a stop, at one placement; ``noise`` is a factor on the measured speed."""
 
     servers: tuple[Counts, ...]
     noise: float
@@ -37,9 +35,8 @@ class Run:
     @property
     def counts(self) -> Counts:
         """PSs and workers on all servers."""
-        return Counts(
-            sum(each.ps for each in self.servers), sum(each.workers for each in self.servers)
-        )
+        ps, workers = zip(*self.servers, strict=True)
+        return Counts(sum(ps), sum(workers))
 
     def sample(self, at: float) -> SpeedSample:
         """The speed as measured in the run up to the instant ``at``."""
@@ -50,27 +47,27 @@ class Run:
 class Stragglers:
     """The workers of a run that straggle now, and when that changes."""
 
-    habit: Straggling | None
+    config: Straggling | None
     rng: Generator
     ends: list[float] = field(default_factory=list)
     next_at: float = math.inf
 
     def begin(self, at: float, workers: int) -> None:
-        """All workers are new, and none straggles."""
+        """Start with workers of which none straggles."""
         self.ends = []
         self._draw_next(at, workers)
 
     def change(self, at: float, workers: int) -> None:
-        """Whatever begins or ends at the instant ``at`` does so."""
-        if self.habit is not None and self.next_at <= at:
-            self.ends.append(at + self.rng.exponential(self.habit.seconds))
+        """Apply the changes of the instant ``at``."""
+        if self.config is not None and self.next_at <= at:
+            self.ends.append(at + self.rng.exponential(self.config.seconds))
         self.ends = [end for end in self.ends if end > at]
         self._draw_next(at, workers)
 
     @property
-    def slow(self) -> tuple[float, ...]:
-        """What is left of the speed of each one that straggles."""
-        return () if self.habit is None else (self.habit.speed_fraction,) * len(self.ends)
+    def speeds(self) -> tuple[float, ...]:
+        """The part of its usual speed of each one that straggles."""
+        return () if self.config is None else (self.config.speed_fraction,) * len(self.ends)
 
     @property
     def changes_at(self) -> float:
@@ -78,22 +75,14 @@ class Stragglers:
         return min([self.next_at, *self.ends])
 
     def _draw_next(self, at: float, workers: int) -> None:
-        # An exponential wait has no memory: it may be drawn anew at every change.
-        well = workers - len(self.ends)
-        waits = self.habit is not None and well > 0
-        self.next_at = (
-            at + self.rng.exponential(self.habit.seconds_between / well)
-            if self.habit and waits
-            else math.inf
-        )
+        # An exponential wait has no memory: it may be drawn again at every change.
+        others, self.next_at = workers - len(self.ends), math.inf
+        if self.config is not None and others > 0:
+            self.next_at = at + self.rng.exponential(self.config.seconds_between / others)
 
 
 class Training:
-    """The state of one job's training at the instant ``at``.
-
-    ``epochs`` and ``steps`` are done, ``speed`` is in steps per second (0 while it does not train),
-    ``finish_at`` is when it ends if nothing changes.
-    """
+    """The state of one job's training at the instant ``at``; ``epochs`` and ``steps`` are done."""
 
     def __init__(self, truth: SimulatedJob, seed: int) -> None:
         self.truth = truth
@@ -163,21 +152,17 @@ class Training:
             self._train(self.run, to)
 
     def progress(self) -> TrainingProgress:
-        """What the log tells at this instant."""
+        """The progress that the log shows at this instant."""
         done = math.floor(self.epochs + _SLACK_EPOCHS)
-        points = self._points[:done]
-        samples = (
-            [*self.samples, self.run.sample(self.at)]
-            if self.run and self.run.seconds > 0
-            else self.samples
-        )
+        points, samples, run = self._points[:done], self.samples, self.run
+        if run and run.seconds > 0:
+            samples = [*samples, run.sample(self.at)]
+        counts = run.counts if run else self.samples[-1].counts if self.samples else None
         return TrainingProgress(
             losses=tuple(thin_losses(points, MAX_LOSSES * 3 // 4) if done > MAX_LOSSES else points),
             epoch=float(done) if abs(done - self.epochs) < _SLACK_EPOCHS else self.epochs,
             step=round(self.steps),
-            steps_per_epoch=self.truth.steps_in_epoch(self.run.counts.workers)
-            if self.run
-            else self._known_length(),
+            steps_per_epoch=counts and self.truth.steps_in_epoch(counts.workers),
             samples=tuple(samples),
             trained_seconds=self.trained_seconds,
         )
@@ -187,21 +172,13 @@ class Training:
         self.samples.append(sample)
 
     def measure(self, servers: tuple[Counts, ...], seconds: float, at: float) -> SpeedSample:
-        """A short run on the side, which adds nothing to the job's training."""
-        speed = self.truth.speed.steps_per_second(servers)
-        run = Run(
-            servers,
-            lognormal_factor(self._speed_noise, self.truth.speed_noise),
-            seconds,
-            speed * seconds,
-        )
-        return run.sample(at)
-
-    def _known_length(self) -> float | None:
-        return self.truth.steps_in_epoch(self.samples[-1].counts.workers) if self.samples else None
+        """A short run that adds nothing to the job's training."""
+        steps = self.truth.speed.steps_per_second(servers) * seconds
+        noise = lognormal_factor(self._speed_noise, self.truth.speed_noise)
+        return Run(servers, noise, seconds, steps).sample(at)
 
     def _set_speed(self, run: Run) -> None:
-        self.speed = self.truth.speed.steps_per_second(run.servers, self._stragglers.slow)
+        self.speed = self.truth.speed.steps_per_second(run.servers, self._stragglers.speeds)
         self._epochs_per_second = self.speed / self.truth.steps_in_epoch(run.counts.workers)
 
     def _end(self, run: Run) -> None:
@@ -220,14 +197,12 @@ class Training:
 
 
 def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
-    """The mean loss of every epoch as seen, up to the one with which the goal is met (or
-    ``most_epochs``)."""
+    """Every epoch's mean loss as seen, until the goal is met or after ``most_epochs``."""
     losses: list[float] = []
     largest = 0.0
     while len(losses) < truth.most_epochs:
-        losses.append(
-            truth.loss.after(float(len(losses) + 1)) * lognormal_factor(rng, truth.loss_noise)
-        )
+        loss = truth.loss.after(float(len(losses) + 1))
+        losses.append(loss * lognormal_factor(rng, truth.loss_noise))
         largest = max(largest, losses[-1])
         if _is_met(truth.job.goal, losses, largest):
             break
@@ -235,8 +210,7 @@ def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
 
 
 def _is_met(goal: Goal | None, losses: list[float], largest: float) -> bool:
-    """Whether the last loss meets the goal: the rule of ``models.forecast.goal_is_met``, one epoch
-    at a time."""
+    """``models.forecast.goal_is_met``, one epoch at a time."""
     if goal is None:
         return False
     if isinstance(goal, TargetLoss):

@@ -4,8 +4,8 @@ A worker computes, packs its gradients, sends each PS its part and gets it back.
 servers takes the network: a PS serves the workers elsewhere one after another, a worker moves the
 parts of PSs elsewhere over its own link, and the slower of the two counts. A PS may also spend time
 of its own on every worker. Sync: all wait for the slowest worker and the PS with the largest part.
-Async: every worker at its own pace, rates add up. What the models' forms do not know: servers that
-are shared, parts that are uneven, and waiting for the slowest worker."""
+Async: every worker at its own pace, rates add up. What the models' forms leave out: shared
+servers, uneven parts, and waiting for the slowest worker."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -39,7 +39,9 @@ class PhysicalSpeed:
     assignment: ParameterAssignment
     hardware: Hardware
 
-    def steps_per_second(self, servers: tuple[Counts, ...], slow: tuple[float, ...] = ()) -> float:
+    def steps_per_second(
+        self, servers: tuple[Counts, ...], straggling: tuple[float, ...] = ()
+    ) -> float:
         """The job's speed with these PSs and workers on each server, at least one of each."""
         ps, workers = sum(each.ps for each in servers), sum(each.workers for each in servers)
         parts = _parts_by_server(self.assignment.shares(ps), servers)
@@ -54,9 +56,9 @@ class PhysicalSpeed:
             if server.workers
         ]
         if self.training.mode is TrainingMode.SYNC:
-            return min((1.0, *slow)) / max(seconds for _, seconds in steps)
+            return min((1.0, *straggling)) / max(seconds for _, seconds in steps)
         return sum(count / seconds for count, seconds in steps) * (
-            1 - sum(1 - each for each in slow) / workers
+            1 - sum(1 - each for each in straggling) / workers
         )
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.speed_model import RANDOM, Report, report, suites, together
-from benchmarks.speed_worlds import KINDS, World, draw_world
+from benchmarks.synthetic_clusters import KINDS, SyntheticCluster, draw_cluster
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 
 SUITES = ("mixed", "network binds", "workers' links twice as fast", "updates bind", "3 cores")
@@ -46,9 +46,9 @@ def test_the_intervals_are_calibrated(found: Report, budget: str) -> None:
 
 
 class TestTheClustersThemselves:
-    """Worlds whose speed is plain to see."""
+    """Clusters whose speed is plain to see."""
 
-    world = World(
+    cluster = SyntheticCluster(
         mode=TrainingMode.SYNC,
         batch=Batch(12, BatchScope.JOB),
         transfer=0.2,
@@ -98,21 +98,23 @@ class TestTheClustersThemselves:
     def test_seconds_of_a_step(
         self, change: dict[str, float], counts: tuple[int, int], seconds: float
     ) -> None:
-        world = replace(self.world, **change)  # type: ignore[arg-type]  # fields by name
-        assert 1 / world.speed(Counts(*counts)) == pytest.approx(seconds, rel=0.02)
+        cluster = replace(self.cluster, **change)  # type: ignore[arg-type]  # fields by name
+        assert 1 / cluster.speed(Counts(*counts)) == pytest.approx(seconds, rel=0.02)
 
     def test_workers_apart_are_limited_by_themselves_or_by_the_queue(self) -> None:
-        world = replace(
-            self.world, mode=TrainingMode.ASYNC, batch=Batch(12, BatchScope.WORKER), transfer=0.5
+        cluster = replace(
+            self.cluster, mode=TrainingMode.ASYNC, batch=Batch(12, BatchScope.WORKER), transfer=0.5
         )
-        assert world.speed(Counts(100, 1)) == pytest.approx(1 / 1.2, rel=0.01)
-        assert world.speed(Counts(1, 100)) == pytest.approx(1 / 0.5, rel=0.01)
+        assert cluster.speed(Counts(100, 1)) == pytest.approx(1 / 1.2, rel=0.01)
+        assert cluster.speed(Counts(1, 100)) == pytest.approx(1 / 0.5, rel=0.01)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_are_the_same_for_the_same_seed_and_have_the_stated_noise(self, kind: str) -> None:
-        world, again, other = (draw_world(kind, np.random.default_rng(seed)) for seed in (1, 1, 2))
-        assert world == again != other
-        quiet = replace(world, noise=0.05, repeats=200)
+        cluster, again, other = (
+            draw_cluster(kind, np.random.default_rng(seed)) for seed in (1, 1, 2)
+        )
+        assert cluster == again != other
+        quiet = replace(cluster, noise=0.05, repeats=200)
         table = quiet.table(np.random.default_rng(1))
         spread = [
             np.std(np.log(np.array(runs) / quiet.speed(counts))) for counts, runs in table.items()

@@ -4,7 +4,7 @@ the measured table."""
 import numpy as np
 import pytest
 
-from benchmarks.speed_worlds import World, draw_world
+from benchmarks.synthetic_clusters import SyntheticCluster, draw_cluster
 from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
 from optimus.models.speed.curve import SpeedForm
@@ -13,7 +13,7 @@ from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
 
 GRID = [Counts(ps, workers) for ps in range(1, 7) for workers in range(1, 7)]
-WORLD = World(
+CLUSTER = SyntheticCluster(
     mode=TrainingMode.SYNC, batch=Batch(64, BatchScope.JOB), transfer=0.3, own_link=0.3, fixed=0.1
 )
 
@@ -33,17 +33,19 @@ def learned(
     return model, [counts for counts in table if counts not in seen]
 
 
-def deviations(kind: str, number: int, worlds: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def deviations(
+    kind: str, number: int, clusters: int
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """(log predicted - log true) / told standard deviation, at all counts not seen of several
-    worlds."""
+    clusters."""
     found = []
-    for index in range(worlds):
+    for index in range(clusters):
         generator = np.random.default_rng([41, index])
-        world = draw_world(kind, generator, noise=(0.02, 0.04, 0.08)[index % 3])
-        table = {counts: runs[0] for counts, runs in world.table(generator).items()}
-        model, hidden = learned(table, number, world.mode, world.batch)
+        cluster = draw_cluster(kind, generator, noise=(0.02, 0.04, 0.08)[index % 3])
+        table = {counts: runs[0] for counts, runs in cluster.table(generator).items()}
+        model, hidden = learned(table, number, cluster.mode, cluster.batch)
         ps, workers = np.array(hidden).T
-        true = np.array([world.speed(counts) for counts in hidden])
+        true = np.array([cluster.speed(counts) for counts in hidden])
         found.append(
             np.log(model.steps_per_second(ps, workers) / true) / model.uncertainty(ps, workers)
         )
@@ -55,7 +57,7 @@ def deviations(kind: str, number: int, worlds: int) -> np.ndarray[tuple[int], np
 def test_it_is_calibrated(kind: str, number: int) -> None:
     """Of the truth 68 % should lie within one standard deviation, 90 % within 1.64; vaguer is the
     lesser fault."""
-    apart = np.abs(deviations(kind, number, worlds=30))
+    apart = np.abs(deviations(kind, number, clusters=30))
     assert 0.65 < np.mean(apart < 1) < 0.95
     assert np.mean(apart < 1.64) > 0.87
 
@@ -80,13 +82,13 @@ def samples_of(
 ) -> list[SpeedSample]:
     factors = np.exp(np.random.default_rng(5).normal(0, noise, len(counts)))
     return [
-        sample(each, WORLD.speed(each) * factor, seconds)
+        sample(each, CLUSTER.speed(each) * factor, seconds)
         for each, factor in zip(counts, factors, strict=True)
     ]
 
 
 def model_of(samples: list[SpeedSample], form: SpeedForm = SpeedForm.BLEND) -> SpeedModel:
-    model = SpeedModel.fit(samples, WORLD.mode, WORLD.batch, form)
+    model = SpeedModel.fit(samples, CLUSTER.mode, CLUSTER.batch, form)
     assert isinstance(model, SpeedModel)
     return model
 

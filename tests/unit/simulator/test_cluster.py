@@ -121,18 +121,18 @@ class TestARescale:
         )
         assert state.counters.restarts == 1
 
-    def test_where_its_user_had_it_is_told_until_an_interval_moves_it(self) -> None:
+    def test_the_users_own_counts_are_reported_until_an_interval_changes_them(self) -> None:
         cluster, state = running()
         state.counters = replace(state.counters, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
-        told = [state.history(0.0).own_counts]
+        reported = [state.history(0.0).own_counts]
         for purpose, node in (
             (RescalePurpose.PROFILING, "node-1"),
             (RescalePurpose.INTERVAL, "node-0"),
         ):
             cluster.move(state, move_to(state, node, node, node, purpose=purpose))
             cluster.advance(cluster.now + RESCALE)
-            told.append(state.history(0.0).own_counts)
-        assert told == [None, Counts(1, 1), None]
+            reported.append(state.history(0.0).own_counts)
+        assert reported == [None, Counts(1, 1), None]
 
 
 class TestAPause:

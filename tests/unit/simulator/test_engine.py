@@ -1,4 +1,4 @@
-"""The simulator's loop: courses worked out by hand, and what holds in every config."""
+"""The simulator's loop: examples computed by hand, and invariants under every scheduler."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
 
 
 class Scripted:
-    """A policy that gives the counts it was told, interval by interval."""
+    """A policy that gives fixed counts, interval by interval."""
 
     name = "scripted"
 
@@ -93,13 +93,13 @@ class TestCoursesByHand:
         assert (found.pauses, found.restarts) == (1, 0)
         assert found.finished_at == pytest.approx(1200 + 20 + 400)
 
-    def test_what_does_not_fit_is_trimmed_to_what_does(self) -> None:
+    def test_a_job_that_does_not_fit_is_trimmed(self) -> None:
         # 9 tasks on 2 nodes of 4: 7 workers beside one PS, at 7 steps a second.
         jobs = workload(job("a", JobParameters(epochs=70)), on=nodes(2))
         found = simulate(jobs, published({"a": Counts(1, 9)}), seed=1)
         assert found.jobs[0].finished_at == pytest.approx(100)
 
-    def test_what_does_not_fit_is_paused_where_nothing_is_trimmed(self) -> None:
+    def test_a_job_that_does_not_fit_is_paused_without_trimming(self) -> None:
         script = published({"a": Counts(1, 9)}, {"a": Counts(1, 1)}, trims=False)
         assert simulate(workload(job("a")), script, seed=1).jobs[0].placed_at == 600
 
@@ -114,7 +114,7 @@ class TestCoursesByHand:
         )
         assert found.jobs[0].finished_at == pytest.approx(200)
 
-    def test_a_job_spread_over_servers_is_as_slow_as_its_truth_says(self) -> None:
+    def test_a_job_spread_over_servers_is_as_slow_as_its_true_speed(self) -> None:
         apart = job("a", JobParameters(counts=Counts(2, 2), speed=Speed(each=1, apart=1)))
         script = {"a": Counts(2, 2)}
         assert simulate(
@@ -146,7 +146,7 @@ class TestCoursesByHand:
         assert found.jobs[0].restarts > 0
 
 
-class TestWhatCannotRun:
+class TestImpossibleWorkloads:
     def test_a_job_that_fits_nowhere_is_named_before_anything_runs(self) -> None:
         big = job("big", JobParameters(worker=Resources(cpu=9000)))
         with pytest.raises(
@@ -160,7 +160,7 @@ class TestWhatCannotRun:
         with pytest.raises(WorkloadError, match="nothing happens any more to default/still"):
             simulate(workload(still), online(), seed=1)
 
-    def test_jobs_are_told_apart_by_their_uid(self) -> None:
+    def test_jobs_are_identified_by_their_uid(self) -> None:
         with pytest.raises(WorkloadError, match="2 jobs have the UID a"):
             simulate(workload(job("a"), job("b"), job("a")), online(), seed=1)
 
@@ -190,14 +190,14 @@ RECIPES = st.builds(
     straggling=st.none() | st.just(Straggling(600, 100, 0.5)),
     loss=st.builds(Loss, st.floats(0.05, 0.5)),
 )
-WORLDS = st.builds(
+WORKLOADS = st.builds(
     lambda parameters, count: workload(
         *(job(f"job-{n}", each) for n, each in enumerate(parameters)), on=nodes(count)
     ),
     st.lists(RECIPES, min_size=1, max_size=5),
     st.integers(3, 5),
 )
-APPROACHES = st.sampled_from(
+SCHEDULERS = st.sampled_from(
     [
         *(preset(name) for name in ("optimus", "optimus-paper", "drf", "fifo", "srtf")),
         # Those that know the truth decide more in a short life.
@@ -230,7 +230,7 @@ class Witness:
 
 
 @settings(max_examples=40, deadline=None)
-@given(WORLDS, APPROACHES)
+@given(WORKLOADS, SCHEDULERS)
 def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_training(
     config: Workload, usual: SchedulerConfig
 ) -> None:
@@ -238,7 +238,7 @@ def test_no_node_holds_too_much_and_the_work_done_is_speed_times_time_of_trainin
 
 
 @settings(max_examples=25, deadline=None)
-@given(WORLDS, APPROACHES)
+@given(WORKLOADS, SCHEDULERS)
 def test_every_job_ends_after_its_arrival_with_all_its_work_done(
     config: Workload, usual: SchedulerConfig
 ) -> None:
@@ -252,8 +252,8 @@ def test_every_job_ends_after_its_arrival_with_all_its_work_done(
 
 
 @settings(max_examples=15, deadline=None)
-@given(WORLDS, APPROACHES, st.randoms())
-def test_the_same_seed_gives_the_same_result_whatever_the_order_of_the_jobs(
+@given(WORKLOADS, SCHEDULERS, st.randoms())
+def test_the_same_seed_gives_the_same_result_in_any_order_of_the_jobs(
     config: Workload, usual: SchedulerConfig, order: object
 ) -> None:
     jobs, servers = list(config.jobs), list(config.nodes)

@@ -29,27 +29,27 @@ def forecast_of(
     training = Training(job(uid, JobParameters(epochs=100, speed=Speed(1.0, apart=0.5))), seed=1)
     training.begin(0.0, (Counts(1, 1),))
     training.advance(trained_seconds)
-    said = source.forecast_fn(GroundTruth({uid: training}.__getitem__, EMPTY, seed))(
+    forecast = source.forecast_fn(GroundTruth({uid: training}.__getitem__, EMPTY, seed))(
         training.truth.job, NOTHING
     )
-    assert isinstance(said, Forecast)
-    return said
+    assert isinstance(forecast, Forecast)
+    return forecast
 
 
 class TestTheTruth:
-    def test_it_knows_the_remaining_time_at_any_counts(self) -> None:
+    def test_it_gives_the_remaining_time_at_any_counts(self) -> None:
         # 100 epochs of 10 steps, 250 steps done; 3 workers with a PS fill a server.
-        said = forecast_of(TrueForecasts(), trained_seconds=250)
-        assert said.at(Counts(1, 1)) == pytest.approx(750)
-        assert said.at(Counts(1, 3)) == pytest.approx(750 / 3)
+        forecast = forecast_of(TrueForecasts(), trained_seconds=250)
+        assert forecast.at(Counts(1, 1)) == pytest.approx(750)
+        assert forecast.at(Counts(1, 3)) == pytest.approx(750 / 3)
 
-    def test_it_knows_that_a_larger_job_has_to_be_spread(self) -> None:
+    def test_a_larger_job_is_spread(self) -> None:
         assert forecast_of(TrueForecasts()).at(Counts(2, 4)) == pytest.approx(1000 / (4 / 1.5))
 
-    def test_what_does_not_fit_takes_for_ever(self) -> None:
+    def test_the_remaining_time_is_infinite_where_the_job_does_not_fit(self) -> None:
         assert forecast_of(TrueForecasts()).at(Counts(1, 12)) == np.inf
 
-    def test_an_error_of_the_convergence_is_as_large_as_it_says_and_shrinks(self) -> None:
+    def test_an_error_of_the_convergence_is_as_large_as_set_and_shrinks(self) -> None:
         begun, half_way = (
             forecast_of(TrueForecasts(convergence_error=0.4), at) for at in (0.0, 500.0)
         )
@@ -83,12 +83,12 @@ class TestTheTruth:
         assert totals(1) != totals(2)
         assert len(set(totals(1))) == 2
 
-    def test_however_wrong_a_forecast_never_says_that_a_job_has_ended_before_it_has(self) -> None:
+    def test_even_a_wrong_forecast_leaves_work_until_the_job_has_ended(self) -> None:
         for n in range(8):
-            said = forecast_of(
+            forecast = forecast_of(
                 TrueForecasts(convergence_error=0.9), trained_seconds=400, uid=f"job-{n}"
             )
-            assert said.remaining_steps > 0
+            assert forecast.remaining_steps > 0
 
 
 class TestFitted:
@@ -114,11 +114,11 @@ class TestFitted:
 
 class TestTypicalSpeeds:
     def test_jobs_that_ask_for_the_same_share_a_placement(self) -> None:
-        asked = []
+        fitted = []
 
         class Counting(Theorem1):
             def place_job(self, job, counts, capacity, *, evenly=False):  # type: ignore[no-untyped-def]  # as its base
-                asked.append(job.uid)
+                fitted.append(job.uid)
                 return super().place_job(job, counts, capacity, evenly=evenly)
 
         empty = EmptyCluster(nodes(3), Counting())
@@ -127,7 +127,7 @@ class TestTypicalSpeeds:
             == UncontendedSpeed(job("b"), empty).at(Counts(1, 2))
             == 2.0
         )
-        assert asked == ["a"]
+        assert fitted == ["a"]
 
     @pytest.mark.parametrize("rule", [Theorem1(), SPREAD, PACK])
     def test_servers_are_those_on_which_the_rule_places_the_job_alone(

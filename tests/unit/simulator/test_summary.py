@@ -69,7 +69,7 @@ class TestFigures:
             ("convergence_error", 0.15),
         ],
     )
-    def test_each_is_what_one_works_out_by_hand(self, name: str, value: float) -> None:
+    def test_each_equals_its_value_by_hand(self, name: str, value: float) -> None:
         assert FIGURES[name](simulation()) == pytest.approx(value)
 
     def test_a_policy_without_forecasts_has_no_error_of_them(self) -> None:
@@ -162,7 +162,7 @@ class TestPlots:
         named |= {each.get_title() for each in axes}
         assert set(policies) <= named
 
-    def test_policies_without_forecasts_are_said_to_have_none(self) -> None:
+    def test_policies_without_forecasts_show_a_sentence_instead(self) -> None:
         figure = Figure()
         PLOTS["forecasts"](figure, [replace(simulation(), forecasts=())])
         assert "none of these policies makes forecasts" in {

@@ -1,4 +1,4 @@
-"""One job's training: what it does, and what is told of it."""
+"""One job's true training, and the progress that its log shows."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ class TestRuns:
         assert (training.epochs, training.at) == pytest.approx((10.0, 100.0))
         assert training.steps == pytest.approx(100)
 
-    def test_every_run_tells_one_speed_and_short_looks_change_nothing(self) -> None:
+    def test_every_run_yields_one_speed_and_frequent_reads_change_nothing(self) -> None:
         looked, left_alone = (
             Training(job("a", JobParameters(epochs=90, noise=0.1)), seed=1) for _ in range(2)
         )
@@ -107,7 +107,7 @@ class TestRuns:
             Counts(2, 2),
         ]
 
-    def test_measured_speeds_scatter_about_the_true_one_as_much_as_they_are_told_to(self) -> None:
+    def test_measured_speeds_scatter_about_the_true_one_as_much_as_configured(self) -> None:
         training = Training(job("a", JobParameters(epochs=10**4, noise=0.1)), seed=3)
         for n in range(60):
             training.begin(10.0 * n, ALONE)
@@ -127,7 +127,7 @@ class TestRuns:
             10 * 10 / 4 / 4
         )  # a quarter of the steps, at 4 a second
 
-    def test_progress_tells_whole_epochs_only(self) -> None:
+    def test_progress_shows_whole_epochs_only(self) -> None:
         training = Training(job("a", JobParameters(epochs=30)), seed=1)
         training.begin(0.0, ALONE)
         training.advance(35.0)
@@ -144,7 +144,7 @@ class TestRuns:
 
 
 class TestStragglers:
-    def test_workers_straggle_as_often_and_as_long_as_they_are_told_to(self) -> None:
+    def test_workers_straggle_as_often_and_as_long_as_configured(self) -> None:
         # Of time, 100 / (900 + 100) for each of 4 workers: the job has 1 - 0.1 * 0.5 of its speed.
         habit = Straggling(seconds_between=900, seconds=100, speed_fraction=0.5)
         training = Training(job("a", JobParameters(epochs=10**5, straggling=habit)), seed=5)

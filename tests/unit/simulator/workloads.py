@@ -1,4 +1,4 @@
-"""Small worlds whose course can be worked out by hand, or drawn at random."""
+"""Small workloads whose results can be computed by hand, or drawn at random."""
 
 from dataclasses import dataclass, field
 
@@ -32,11 +32,11 @@ class Speed:
     batch: float = 0.0
 
     def steps_per_second(
-        self, servers: tuple[Counts, ...], slow: tuple[float, ...] = (), /
+        self, servers: tuple[Counts, ...], straggling: tuple[float, ...] = (), /
     ) -> float:
         workers = sum(server.workers for server in servers)
         ps = sum(server.ps for server in servers)
-        rate = self.each * (workers - len(slow) + sum(slow))
+        rate = self.each * (workers - len(straggling) + sum(straggling))
         return rate / (1 + self.apart * (len(servers) - 1) + self.batch * workers / ps)
 
 

@@ -1,5 +1,4 @@
-"""Which PS holds what: every parameter once, and the published rules on small models counted by
-hand."""
+"""Assignment of parameters to PSs: invariants, and small models computed by hand."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The true speed: single steps counted by hand, and what must hold whatever the placement."""
+"""The true speed: single steps computed by hand, and invariants under every placement."""
 
 from dataclasses import dataclass, replace
 
@@ -130,7 +130,7 @@ def test_sync_waits_for_the_slowest_and_async_loses_its_part() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5, 20])
-def test_the_slowest_of_some_is_as_slow_as_drawing_them_says(workers: int) -> None:
+def test_the_slowest_of_some_is_as_slow_as_in_random_draws(workers: int) -> None:
     drawn = np.random.default_rng(1).normal(size=(40_000, workers)).max(axis=1)
     assert slowest_of(workers) == pytest.approx(drawn.mean(), abs=0.03)
 
@@ -192,7 +192,7 @@ def test_uneven_parts_never_speed_up(
             2.78,
             4.92,
             0.02,
-            id="sync: 1.02 s an image, dealt to the workers",
+            id="sync: 1.02 s an image, split over the workers",
         ),
         pytest.param(
             TrainingMode.ASYNC,

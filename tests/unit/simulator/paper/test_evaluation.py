@@ -1,5 +1,4 @@
-"""The paper's experiments: pairs that share their seed, setups that differ in one thing, ratios as
-they are told."""
+"""The paper's experiments: setups that differ in one part, compared seed by seed."""
 
 import json
 
@@ -38,7 +37,7 @@ from optimus.simulator.workload import at_intervals
 SMALL = Setting(jobs=6)
 
 
-def test_what_is_published_has_a_setting() -> None:
+def test_every_published_ratio_has_a_setting() -> None:
     assert set(EVALUATION) == set(SETTINGS)
     assert len(ERRORS) == len(CONVERGENCE_SENSITIVITY) == len(SPEED_SENSITIVITY)
     assert "as it is" in CAUSES
@@ -80,7 +79,7 @@ def test_sensitivity_begins_with_the_truth_and_has_every_error_once() -> None:
     ]
 
 
-def test_the_same_seed_gives_the_same_and_jobs_are_the_same_for_every_way() -> None:
+def test_the_same_seed_gives_the_same_and_jobs_are_the_same_for_every_setup() -> None:
     drf, reference = setup("drf"), setup(REFERENCE)
     once, again, other = (Task(SMALL, each, 3).run() for each in (drf, drf, reference))
     assert once == again
@@ -90,7 +89,7 @@ def test_the_same_seed_gives_the_same_and_jobs_are_the_same_for_every_way() -> N
     assert (once.policy, other.policy) == ("drf", REFERENCE)
 
 
-def test_ratios_are_to_the_first_way_seed_by_seed() -> None:
+def test_ratios_are_to_the_first_setup_seed_by_seed() -> None:
     setups = (setup("drf"), Setup("the same again", setup("drf").scheduler, AssignmentRule.MXNET))
     found = compare(SMALL, setups, (1, 2), one_by_one)
     assert found[1].ratios["average_jct_seconds"].by_seed == (1.0, 1.0)
@@ -122,13 +121,11 @@ def test_ratios_are_to_the_first_way_seed_by_seed() -> None:
         ),
     ],
 )
-def test_a_ratio_is_told_in_plain_numbers(
-    here: Estimate, published: float | None, row: object
-) -> None:
+def test_a_ratio_is_plain_numbers(here: Estimate, published: float | None, row: object) -> None:
     assert ratio(here, published) == row
 
 
-def test_nobody_waits_where_jobs_arrive_with_the_intervals() -> None:
+def test_no_job_waits_where_jobs_arrive_with_the_intervals() -> None:
     assert CAUSES["arrivals with the intervals"].arrivals is at_intervals
     found = Task(CAUSES["arrivals with the intervals"], setup("drf"), 1).run()
     assert {job.arrived_at % 600 for job in found.jobs} == {0.0}
@@ -136,7 +133,7 @@ def test_nobody_waits_where_jobs_arrive_with_the_intervals() -> None:
     assert sorted(waited)[len(waited) // 2] < 60
 
 
-def test_shared_links_are_slower_for_who_holds_more_tasks() -> None:
+def test_shared_links_are_slower_with_more_tasks() -> None:
     crowded, spare = with_shared_links([setup("drf"), setup(REFERENCE)], (1,), one_by_one)
     assert crowded.hardware is not None
     assert spare.hardware is not None

@@ -44,7 +44,7 @@ def test_setups_are_the_papers(
     assert found.scheduler.forecasts == PUBLISHED_ERRORS
 
 
-def test_what_is_mixed_is_named_after_its_parts() -> None:
+def test_a_mixed_setup_is_named_after_its_parts() -> None:
     found = mixed("drf", "theorem1", AssignmentRule.EVEN)
     assert found.name == found.scheduler.name == "drf, theorem1, even"
     assert isinstance(found.scheduler.placement, Theorem1)

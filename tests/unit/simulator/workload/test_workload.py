@@ -1,4 +1,4 @@
-"""Drawn workloads: the paper's arrivals and jobs, and nothing but the seed decides."""
+"""Random workloads: the paper's arrivals and jobs, determined by the seed alone."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def by_slot(instants: np.ndarray) -> np.ndarray:
     return np.histogram(instants, bins=20, range=(0, 12_000))[0]
 
 
-def test_patterns_differ_as_the_paper_tells_them() -> None:
+def test_patterns_differ_as_in_the_paper() -> None:
     rng = np.random.default_rng(4)
     even, crowded = by_slot(uniform(6_000, rng)), by_slot(bursts(6_000, rng))
     assert max(even) < 1.3 * 300
@@ -63,7 +63,7 @@ def test_jobs_are_drawn_from_all_types_and_modes_and_thresholds() -> None:
     assert (np.histogram(thresholds, bins=4, range=(0.01, 0.05))[0] > 180).all()
 
 
-def test_what_is_drawn_does_not_depend_on_the_settings() -> None:
+def test_draws_do_not_depend_on_the_settings() -> None:
     usual, other = (
         drawn(WorkloadConfig()),
         drawn(

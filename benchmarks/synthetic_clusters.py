@@ -18,7 +18,7 @@ from optimus.jobs import Batch, BatchScope, Counts, TrainingMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class SyntheticCluster:
     """One model on one cluster; times are in units of the computation of a whole batch."""
 
     mode: TrainingMode
@@ -103,8 +103,10 @@ KINDS: Final[Mapping[str, tuple[TrainingMode, BatchScope]]] = MappingProxyType(
 )
 
 
-def draw_world(kind: str, generator: np.random.Generator, side: int = 6, **fixed: Any) -> World:
-    """A random world; ``fixed`` fields are not drawn, ``links`` sets own link / PS's transfer."""
+def draw_cluster(
+    kind: str, generator: np.random.Generator, side: int = 6, **fixed: Any
+) -> SyntheticCluster:
+    """A random cluster; ``fixed`` fields are not drawn, ``links`` sets own link / PS's transfer."""
     mode, scope = KINDS[kind]
     own = scope is BatchScope.WORKER
     transfer = fixed.pop("transfer", None) or _between(
@@ -112,7 +114,7 @@ def draw_world(kind: str, generator: np.random.Generator, side: int = 6, **fixed
     )
     links = fixed.pop("links", None) or _between(generator, 0.4, 2.5)
     spread = float(generator.choice([0.02, 0.1]))
-    drawn = World(
+    drawn = SyntheticCluster(
         mode=mode,
         batch=Batch(int(generator.choice([32, 64, 128, 256, 960])), scope),
         side=side,

@@ -1,4 +1,4 @@
-"""When the online scheduler does what: it acts as the two processes do on a cluster."""
+"""The live scheduler acts as the two processes do on a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,9 +22,9 @@ ONE_TASK_EACH = CountBounds(max_ps=1, max_workers=1)
 
 
 class RecordingPolicy:
-    """A policy that notes who was asked about, and gives every job what it has."""
+    """A policy that records the problems and keeps all counts."""
 
-    name = "asked"
+    name = "recording"
 
     def __init__(self) -> None:
         self.problems: list[frozenset[str]] = []
@@ -55,7 +55,7 @@ def scheduler_config(
 ) -> SchedulerConfig:
     live = LiveConfig(driver=live_driver(interval=interval, measures=False))
     return SchedulerConfig(
-        name="asked", policy=policy, placement=Theorem1(), mode=live, forecasts=TrueForecasts()
+        name="recording", policy=policy, placement=Theorem1(), mode=live, forecasts=TrueForecasts()
     )
 
 
@@ -66,7 +66,7 @@ def intervals(parameters: Sequence[JobParameters]) -> list[frozenset[str]]:
         scheduler_config(policy),
         1,
     )
-    return [asked for asked in policy.problems if asked]
+    return [problem for problem in policy.problems if problem]
 
 
 class TestIntervals:
@@ -125,7 +125,7 @@ class TestPlacing:
         assert placed["small"] == placed["later"] == pytest.approx(100)
         assert placed["big"] == pytest.approx(1000)
 
-    def test_what_waits_for_room_begins_when_the_pods_that_hold_it_have_left(self) -> None:
+    def test_a_waiting_job_starts_when_the_pods_that_hold_its_room_have_left(self) -> None:
         # The first holds the whole cluster and gives room to the second, whose pods are bound 10 s
         # later.
         first = job("first", JobParameters(epochs=600, counts=Counts(1, 3), speed=Speed(1.0)))
@@ -149,7 +149,7 @@ class TestPlacing:
 
 class TestProfiling:
     def test_without_a_forecast_a_job_goes_home_after_its_last_profiling_run(self) -> None:
-        # An epoch takes hours: its speed is measured long before its loss says anything.
+        # An epoch takes hours: its speed is measured long before its loss can be fitted.
         slow = job(
             "a",
             JobParameters(
