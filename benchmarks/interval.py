@@ -1,7 +1,7 @@
 """What one whole interval costs, by its parts:
 ``python -m benchmarks.interval [--jobs 4000] [--nodes 16000]``.
 
-All jobs run and all have something new to tell: 20 speeds and 200 losses each, as in
+All jobs run and have new measurements: 20 speeds and 200 losses each, as in
 ``benchmarks.fits``. Two intervals are planned on what ``plan_interval`` is given on a cluster: the
 first finds every job at one PS and one worker, the second where the first one has put it. CPU
 seconds of this process: ``fit`` is spent in forecasts, ``allocation`` in the policy, ``placement``

@@ -39,7 +39,7 @@ class Assigned(NamedTuple):
     assignment: Assignment
 
 
-class _JobRoom(NamedTuple):
+class _Savepoint(NamedTuple):
     """What one job holds, and the mark of the capacity's changes: enough to undo a try."""
 
     mark: int
@@ -120,34 +120,34 @@ class CapacityPlan:
         if assigned is not None:
             assigned.assignment.give_back_to(self.capacity, assigned.job)
 
-    def room_of(self, uid: str) -> _JobRoom:
+    def savepoint(self, uid: str) -> _Savepoint:
         """What the job holds now, to come back to with ``undo``."""
-        return _JobRoom(self.capacity.mark(), self.bound.get(uid), self.assigned.get(uid))
+        return _Savepoint(self.capacity.mark(), self.bound.get(uid), self.assigned.get(uid))
 
-    def undo(self, uid: str, room: _JobRoom) -> None:
+    def undo(self, uid: str, savepoint: _Savepoint) -> None:
         """Take back every change since then; the job holds what it held."""
-        self.capacity.undo_to(room.mark)
+        self.capacity.undo_to(savepoint.mark)
         self.assigned.pop(uid, None)
-        if room.bound is not None:
-            self.bound[uid] = room.bound
-        if room.assigned is not None:
-            self.assigned[uid] = room.assigned
+        if savepoint.bound is not None:
+            self.bound[uid] = savepoint.bound
+        if savepoint.assigned is not None:
+            self.assigned[uid] = savepoint.assigned
 
     def fits(self, job: Job, counts: Counts) -> bool:
         """Whether ``move`` would find a place; changes nothing."""
-        room = self.room_of(job.uid)
+        savepoint = self.savepoint(job.uid)
         if self.move(job, counts) is not None:
             return False
-        self.undo(job.uid, room)
+        self.undo(job.uid, savepoint)
         return True
 
     def move(self, job: Job, counts: Counts) -> str | None:
         """Place the job anew as a whole at ``counts``, or say why it does not fit."""
-        room = self.room_of(job.uid)
+        savepoint = self.savepoint(job.uid)
         self.release(job.uid)
         refusal = self.assign(job, counts)
         if refusal is not None:
-            self.undo(job.uid, room)
+            self.undo(job.uid, savepoint)
         return refusal
 
     def assign(self, job: Job, counts: Counts, *, evenly: bool = False) -> str | None:
@@ -250,15 +250,14 @@ def headroom(
     return plan
 
 
-def take_room(room: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | None:
-    """Take the room of the whole job at these counts, if it is free; what its pods hold stays taken
-    until they have left."""
-    leaving = room.held.get(job.uid, ())
-    if room.move(job, counts) is not None:
+def reserve(free: CapacityPlan, job: Job, counts: Counts) -> tuple[Held, ...] | None:
+    """Take the whole job's room at these counts, if it is free; its pods hold theirs meanwhile."""
+    leaving = free.held.get(job.uid, ())
+    if free.move(job, counts) is not None:
         return None
     for _, node, resources in leaving:
-        room.take(node, resources)
-    return room.held[job.uid]
+        free.take(node, resources)
+    return free.held[job.uid]
 
 
 def _pods_of(

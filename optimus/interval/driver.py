@@ -26,7 +26,7 @@ from optimus.interval import (
     Strategies,
     plan_interval,
 )
-from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, take_room
+from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, reserve
 from optimus.interval.profiling import (
     Measured,
     ProfilingMove,
@@ -321,7 +321,7 @@ class IntervalDriver:
         self, cluster: ManagedCluster, histories: _Histories
     ) -> Iterator[BeginRescale]:
         """Begin what frees room at once, and what needs room once that is free."""
-        room, pending = self._room(cluster, histories), self.state.pending
+        free, pending = self._headroom(cluster, histories), self.state.pending
         for uid, each in list(pending.items()):
             if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
                 del pending[uid]
@@ -329,8 +329,8 @@ class IntervalDriver:
             decision, managed = each.decision, cluster.managed[uid]
             suspends = decision.action is Action.SUSPEND
             # A job that waits frees nothing by asking for less: it, too, needs its room first.
-            frees = (suspends or decision.action is Action.SHRINK) and room.is_placed(uid)
-            placement = None if suspends else take_room(room, managed.job, decision.counts)
+            frees = (suspends or decision.action is Action.SHRINK) and free.is_placed(uid)
+            placement = None if suspends else reserve(free, managed.job, decision.counts)
             if placement is None and (self._config.needs_placement or not frees):
                 continue
             del pending[uid]
@@ -383,29 +383,29 @@ class IntervalDriver:
         snapshot, measured = cluster.snapshot(), Measured(progress, histories)
         if all(why_not_profiled(job, snapshot, measured, profiling) is not None for job in young):
             return
-        room = self._room(cluster, histories)
-        for move in plan_profiling(snapshot, measured, room, profiling):
+        free = self._headroom(cluster, histories)
+        for move in plan_profiling(snapshot, measured, free, profiling):
             run = f"{self._format_instant(cluster.at)}-{len(histories[move.uid].profiled) + 1}"
-            yield from self._measure(cluster, move, room, RescalePurpose.PROFILING, run)
+            yield from self._measure(cluster, move, free, RescalePurpose.PROFILING, run)
 
     def _explore(
         self, cluster: ManagedCluster, measured: Measured, interval_id: str
     ) -> Iterator[BeginRescale]:
-        room = self._room(cluster, measured.history)
-        move = plan_exploration(cluster.snapshot(), measured, room, self._config.interval)
+        free = self._headroom(cluster, measured.history)
+        move = plan_exploration(cluster.snapshot(), measured, free, self._config.interval)
         if move is not None and move.uid not in self.state.pending:
-            yield from self._measure(cluster, move, room, RescalePurpose.EXPLORATION, interval_id)
+            yield from self._measure(cluster, move, free, RescalePurpose.EXPLORATION, interval_id)
 
     def _measure(
         self,
         cluster: ManagedCluster,
         move: ProfilingMove,
-        room: CapacityPlan,
+        free: CapacityPlan,
         purpose: RescalePurpose,
         name: str,
     ) -> Iterator[BeginRescale]:
         managed = cluster.managed[move.uid]
-        placement = take_room(room, managed.job, move.counts)
+        placement = reserve(free, managed.job, move.counts)
         if placement is None:
             return
         self.state.pending.pop(move.uid, None)
@@ -419,7 +419,9 @@ class IntervalDriver:
             own_counts=managed.history(cluster.at).own_counts or managed.job.counts,
         )
 
-    def _room(self, cluster: ManagedCluster, histories: Mapping[str, JobHistory]) -> CapacityPlan:
+    def _headroom(
+        self, cluster: ManagedCluster, histories: Mapping[str, JobHistory]
+    ) -> CapacityPlan:
         """The room that is free now for what begins."""
         snapshot = cluster.snapshot()
         returns = [

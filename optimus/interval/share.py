@@ -361,7 +361,7 @@ class StartingJobs:
             if self.max_attempts <= 0:
                 return
             self.max_attempts -= 1
-            room, before = self.plan.room_of(victim), self.counts.pop(victim)
+            savepoint, before = self.plan.savepoint(victim), self.counts.pop(victim)
             self.plan.release(victim)
             if self.plan.assign(job, minimum) is None:
                 if self._place_task_by_task(victim, before):
@@ -371,7 +371,7 @@ class StartingJobs:
                     return
                 self.plan.assigned.pop(uid)
             self.counts[victim] = before
-            self.plan.undo(victim, room)
+            self.plan.undo(victim, savepoint)
 
 
 class _Victims:

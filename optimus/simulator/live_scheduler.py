@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from optimus.interval import IntervalConfig, IntervalPlan, Strategies
-from optimus.interval.capacity_plan import Claim, schedulable_capacity, take_room
+from optimus.interval.capacity_plan import Claim, reserve, schedulable_capacity
 from optimus.interval.driver import (
     BeginRescale,
     DriverConfig,
@@ -135,7 +135,7 @@ class LiveScheduler:
         )
         for gang in sorted(gangs, key=order):
             state = gangs[gang]
-            placement = take_room(room, state.job, state.job.counts)
+            placement = reserve(room, state.job, state.job.counts)
             if placement is not None:
                 cluster.move(state, Move(state.job.counts, placement, cluster.now))
             elif blocks_others(gang, cluster.now, AGE_LIMIT_SECONDS):
