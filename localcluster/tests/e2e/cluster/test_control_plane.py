@@ -232,8 +232,10 @@ class TestTheEnd:
         programs.mkdir()
         (programs / "kube-scheduler").write_text("#!/bin/sh\nexec sleep 1000\n")
         (programs / "kube-scheduler").chmod(0o755)
+        # A shell ignores interrupts for what it starts in the background, and that is inherited.
         script = (
-            "import sys\n"
+            "import signal, sys\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "from pathlib import Path\n"
             "from localcluster.cluster import LocalCluster\n"
             "state, programs = map(Path, sys.argv[1:])\n"
