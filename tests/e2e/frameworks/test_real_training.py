@@ -28,9 +28,7 @@ def test_it_trains_on_at_the_counts_that_its_user_asked_for(
     assert (run.profile_after["ps"], run.profile_after["workers"]) == job.after
     assert run.profile["rescales"] == 1
     messages = [
-        event["message"]
-        for event in run.events
-        if event["reason"] in ("RescaleExecutor", "Rescaled")
+        event["message"] for event in run.events if event["reason"] in ("Rescaling", "Rescaled")
     ]
     assert all(f"{job.before} -> {job.after}" in message for message in messages), messages
     assert len(messages) == 2
