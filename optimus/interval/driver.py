@@ -449,7 +449,7 @@ def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:
     if not job.managed:
         return job.left_alone or "its user has ended its management"
     if job.rescale is RescaleRule.NEVER:
-        return "its rescale annotation says never by now"
+        return "its rescale annotation now says never"
     if counts == NO_COUNTS:
         stays = goal_changed or job.at_target is not AtTarget.SUSPEND
         return "its user changed its goal, or what happens there" if stays else None

@@ -41,6 +41,7 @@ class ApiCalls:
         self._api: ApiClient = client.core.api_client
 
     def get(self, path: str) -> dict[str, Any]:
+        """Read one object."""
         return self._send("GET", path)
 
     def create(self, path: str, body: Json) -> dict[str, Any]:
@@ -56,6 +57,7 @@ class ApiCalls:
         return self._send("PUT", path, body, "application/json")
 
     def delete(self, path: str, options: Json) -> dict[str, Any]:
+        """Delete an object with these DeleteOptions."""
         return self._send("DELETE", path, options, "application/json")
 
     def _send(

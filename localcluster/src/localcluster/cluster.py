@@ -123,6 +123,7 @@ class LocalCluster:
 
     @property
     def paths(self) -> ClusterPaths:
+        """Where its files lie."""
         if self._paths is None:
             raise ClusterError(f"the cluster {self.name!r} was not started")
         return self._paths
@@ -140,14 +141,17 @@ class LocalCluster:
 
     @property
     def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
         return self.paths.kubeconfig
 
     @property
     def server(self) -> str:
+        """The API server's address."""
         return str(client.api_client(self.kubeconfig).configuration.host)
 
     @property
     def status(self) -> ClusterStatus:
+        """What the supervisor last said."""
         status = read_status(self.paths)
         if status is None:
             raise ClusterError(f"the cluster {self.name!r} has no status")
@@ -155,6 +159,7 @@ class LocalCluster:
 
     @property
     def components(self) -> Mapping[str, ComponentStatus]:
+        """The components by name: etcd, kube-apiserver, ..., node-agent."""
         return self.status.components
 
     def kubectl(
@@ -237,10 +242,12 @@ class LocalCluster:
             time.sleep(_POLL_SECONDS)
 
     def log_path(self, component: str) -> Path:
+        """Return the component's log file."""
         self._component(component)
         return self.paths.log(component)
 
     def diagnose(self, lines: int = 12) -> str:
+        """Return the last events and the last lines of every log."""
         events = [
             f"  {each['at']} {each['subject']}: {each['event']} {each['detail']}"
             for each in self.events()

@@ -38,6 +38,7 @@ class ImageCatalog(msgspec.Struct, frozen=True):
     entries: dict[str, Environment | Unavailable]
 
     def lookup(self, image: str) -> Environment | Unavailable:
+        """The environment of an image as a container names it."""
         full, bare = _spellings(image)
         found = self.entries.get(full) or self.entries.get(bare)
         if found is not None:
@@ -48,6 +49,7 @@ class ImageCatalog(msgspec.Struct, frozen=True):
         )
 
     def to_json(self) -> dict[str, Any]:
+        """JSON values of the catalog."""
         values: dict[str, Any] = msgspec.to_builtins(self)
         return values
 

@@ -79,6 +79,7 @@ class PortAllocator:
                 self._resting[port] = self._clock() + _REST_SECONDS
 
     def close(self) -> None:
+        """Take all ports back: the agent is ending."""
         for port in list(self._held):
             self.release(port)
 

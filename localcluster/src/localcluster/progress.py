@@ -21,6 +21,7 @@ class Quiet:
     """Says nothing: for callers that report in another way."""
 
     def note(self, text: str) -> None:
+        """Drop the text."""
         del text
 
     def step(self, text: str) -> AbstractContextManager[None]:
@@ -36,6 +37,7 @@ class Lines:
         self._stream = stream or sys.stderr
 
     def note(self, text: str) -> None:
+        """Write one line."""
         print(text, file=self._stream, flush=True)
 
     @contextmanager

@@ -56,6 +56,7 @@ class LogLineProbe:
     line: str
 
     def ready(self, log_offset: int) -> bool:
+        """Look through what was written since the start."""
         try:
             with self.log.open("rb") as stream:
                 stream.seek(log_offset)
@@ -71,6 +72,7 @@ class AllProbe:
     probes: tuple[Probe, ...]
 
     def ready(self, log_offset: int) -> bool:
+        """Ask until one says no."""
         return all(probe.ready(log_offset) for probe in self.probes)
 
 
@@ -79,6 +81,7 @@ class RunningProbe:
     """Ready as soon as it runs."""
 
     def ready(self, log_offset: int) -> bool:
+        """Say yes."""
         del log_offset
         return True
 

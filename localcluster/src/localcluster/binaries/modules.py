@@ -29,6 +29,7 @@ class GoModule:
 
     @property
     def folder(self) -> Path:
+        """Where go.mod and go.sum lie."""
         return _FOLDER / self.name
 
     @property
@@ -38,6 +39,7 @@ class GoModule:
 
     @property
     def go_directive(self) -> tuple[int, ...]:
+        """The lowest Go version that builds the module, as numbers."""
         found = re.search(
             r"^go (\d+(?:\.\d+)*)$", (self.folder / "go.mod").read_text(), re.MULTILINE
         )

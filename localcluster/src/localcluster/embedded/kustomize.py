@@ -35,6 +35,7 @@ class Item:
 
     @property
     def place(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
         metadata = self.body["metadata"]
         return self.body["kind"], metadata.get("namespace", ""), metadata["name"]
 

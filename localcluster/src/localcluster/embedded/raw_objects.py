@@ -20,10 +20,12 @@ class RawObject:
 
     @property
     def kind(self) -> str:
+        """Its kind."""
         return str(self.body["kind"])
 
     @property
     def name(self) -> str:
+        """Its name."""
         return str(self.body["metadata"]["name"])
 
     @property
@@ -33,6 +35,7 @@ class RawObject:
 
     @property
     def uid(self) -> str:
+        """Its UID."""
         return str(self.body["metadata"]["uid"])
 
 

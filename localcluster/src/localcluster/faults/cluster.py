@@ -39,6 +39,7 @@ class _ClusterServer:
         self._cluster = cluster
 
     def restart(self) -> None:
+        """Kill it."""
         self._cluster.kill(_API_SERVER)
 
     def compact(self) -> None:

@@ -48,6 +48,7 @@ class Upstream:
 
     @property
     def is_stream(self) -> bool:
+        """Whether the length of the response is not known yet."""
         return self.response.length is None
 
     @property
@@ -63,6 +64,7 @@ class Upstream:
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """Close the connection."""
         self.response.close()
         self._connection.close()
 

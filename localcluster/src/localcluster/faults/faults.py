@@ -40,6 +40,7 @@ class Calls:
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
 
     def match(self, call: Call) -> bool:
+        """Whether the call is one of them."""
         return (
             call.method == self.method
             and re.search(self.target, call.target) is not None
@@ -142,6 +143,7 @@ class Plan:
 
     @classmethod
     def of(cls, *faults: Fault) -> Self:
+        """Return a plan that has counted nothing yet."""
         return cls(faults, (0,) * len(faults))
 
     def meet(self, call: Call) -> "tuple[Plan, Fault | None]":
@@ -157,5 +159,6 @@ class Plan:
 
     @property
     def is_spent(self) -> bool:
+        """Whether every fault has happened as often as planned."""
         pairs = zip(self.faults, self.counted, strict=True)
         return all(count >= fault.nth + fault.times - 1 for fault, count in pairs)

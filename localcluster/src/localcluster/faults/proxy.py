@@ -42,6 +42,7 @@ class FaultProxy(Traffic):
 
     @property
     def url(self) -> str:
+        """The address of the proxy."""
         return f"http://127.0.0.1:{self._listener.server_port}"
 
     def write_kubeconfig(self, path: Path) -> None:
@@ -57,6 +58,7 @@ class _Listener(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
+        """Report errors, but for connections that are gone."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came in
 

@@ -49,6 +49,7 @@ class Traffic:
 
     @property
     def is_spent(self) -> bool:
+        """Whether every fault has happened as often as planned."""
         with self._lock:
             return self._plan.is_spent
 
@@ -72,22 +73,27 @@ class Traffic:
         return fault
 
     def record(self, call: Call, fault: Fault | None, status: int) -> None:
+        """Record a call that has ended."""
         with self._lock:
             self._calls.append(ServedCall(call, fault, status))
 
     def add_stream(self, cut: Callable[[], None]) -> None:
+        """Remember how an open stream is cut."""
         with self._lock:
             self._streams.add(cut)
 
     def remove_stream(self, cut: Callable[[], None]) -> None:
+        """Forget a stream that has ended."""
         with self._lock:
             self._streams.discard(cut)
 
     def freeze(self, seconds: float) -> None:
+        """Let nothing through for so long."""
         with self._lock:
             self._frozen_until = time.monotonic() + seconds
 
     def wait_thawed(self) -> None:
+        """Wait until nothing is frozen."""
         while time.monotonic() < self._frozen_until and not self._closed.wait(_POLL_SECONDS):
             pass
 
@@ -96,5 +102,6 @@ class Traffic:
         self._closed.wait(seconds)
 
     def close(self) -> None:
+        """End every wait and every stream."""
         self._closed.set()
         self.cut_streams()

@@ -201,6 +201,7 @@ class EventRecorder:
         self._pool = ThreadPoolExecutor(1, "events")
 
     def emit(self, pod: StatusJson, event: EmitEvent) -> None:
+        """Emit an Event on a pod."""
         self._pool.submit(
             self._writer.emit,
             RawObject(dict(pod)),
@@ -210,4 +211,5 @@ class EventRecorder:
         )
 
     def close(self) -> None:
+        """Drop what has not been written."""
         self._pool.shutdown(wait=False, cancel_futures=True)

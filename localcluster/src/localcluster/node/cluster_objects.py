@@ -61,6 +61,7 @@ class ClusterObjects:
         return value
 
     def forget(self, pod_uid: str) -> None:
+        """Drop the tokens of a pod that is gone."""
         with self._mutex:
             self._tokens = {key: held for key, held in self._tokens.items() if key[0] != pod_uid}
 

@@ -36,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def back_off(self) -> BackOff:
+        """The back-off of container restarts."""
         return BackOff(
             self.restart_base_seconds, self.restart_cap_seconds, self.restart_reset_seconds
         )

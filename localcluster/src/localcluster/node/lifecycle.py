@@ -94,6 +94,7 @@ class ContainerRecord:
 
     @property
     def alive(self) -> bool:
+        """Whether a process runs or is just being started."""
         return self.starting or isinstance(self.state, Running)
 
     @property

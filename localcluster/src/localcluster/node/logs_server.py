@@ -52,6 +52,7 @@ class LogServer:
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=5.0)

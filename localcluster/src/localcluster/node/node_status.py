@@ -51,9 +51,11 @@ class NodeRegistrar(threading.Thread):
             self._renew(node)
 
     def stop(self) -> None:
+        """End renewing."""
         self._ended.set()
 
     def run(self) -> None:
+        """Renew all Leases, each time the period is over."""
         while not self._ended.wait(self._lease_seconds):
             self.keep_alive()
 

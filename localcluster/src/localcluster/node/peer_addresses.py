@@ -36,6 +36,7 @@ class PeerAddresses:
         self._mutex = threading.Lock()
 
     def pod_seen(self, pod: Json) -> None:
+        """Note a pod that exists."""
         if is_training_replica(pod):
             with self._mutex:
                 self._pods.setdefault(_run_key(pod), set()).add(pod["metadata"]["uid"])

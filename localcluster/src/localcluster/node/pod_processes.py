@@ -65,6 +65,7 @@ class PodProcesses:
         self._volumes = PodVolumes(self.folder, machine.objects, machine.server, self._ports)
 
     def prepare(self) -> Event:
+        """Make volumes and ports."""
         sentence = unsupported(self.pod)
         if sentence is not None:
             return life.PrepareFailed("Unsupported", sentence)
@@ -118,6 +119,7 @@ class PodProcesses:
     # --- processes
 
     def start(self, instruction: life.Start, post: Post) -> Event:
+        """Start one run of a container."""
         name, attempt = instruction.container, instruction.attempt
         spec = self._spec.container(name)
         image = self._machine.images.lookup(spec.image)
@@ -149,6 +151,8 @@ class PodProcesses:
             self._machine.table.signal(self._key(container, self._logs[container][0]), kill=kill)
 
     def begin_probes(self, container: str, attempt: int, post: Post) -> None:
+        """Probe a run until it ends."""
+
         def report(probe: str, healthy: bool, message: str) -> None:
             post(life.ProbeReport(container, attempt, probe, healthy, message))
 
@@ -160,14 +164,17 @@ class PodProcesses:
         prober.start()
 
     def end_probes(self, container: str) -> None:
+        """Stop probing a container."""
         prober = self._probers.pop(container, None)
         if prober is not None:
             prober.stop()
 
     def log_path(self, container: str, attempt: int) -> Path:
+        """The file of one run's log."""
         return self.folder / "logs" / container / f"{attempt}.log"
 
     def live_log(self, container: str, attempt: int) -> LogFile | None:
+        """The log of a run while it may still grow."""
         newest, log = self._logs.get(container, (-1, None))
         return log if newest == attempt else None
 

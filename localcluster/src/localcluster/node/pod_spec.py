@@ -66,6 +66,7 @@ class PodSpec:
     main: tuple[ContainerSpec, ...]
 
     def container(self, name: str) -> ContainerSpec:
+        """The container of this name."""
         return next(each for each in self.init + self.main if each.name == name)
 
 

@@ -62,6 +62,7 @@ class Prober(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
+        """Probe for startup, then for readiness and liveness."""
         if self._spec.startup and not self._probe_until_started(self._spec.startup):
             return
         kinds = (("readiness", self._spec.readiness), ("liveness", self._spec.liveness))

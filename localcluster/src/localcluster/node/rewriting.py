@@ -40,6 +40,7 @@ class Rewriting:
         return self.argument(value)
 
     def file(self, text: str) -> str:
+        """Rewrite a text file: paths and addresses on this host."""
         return self._addresses(self.path(text))
 
     def path(self, text: str) -> str:

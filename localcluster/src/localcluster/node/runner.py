@@ -76,9 +76,11 @@ class PodRunner(threading.Thread):
     # --- called from other threads
 
     def post(self, event: Event) -> None:
+        """Tell the pod that something has happened."""
         self._queue.put(event)
 
     def update(self, pod: dict[str, Any]) -> None:
+        """Take a newer state of the pod object."""
         self.pod = pod
         self._processes.pod = pod
         grace = _grace_left(pod, first=self._grace_seconds is None)
@@ -114,6 +116,7 @@ class PodRunner(threading.Thread):
     # --- on the runner's thread
 
     def run(self) -> None:
+        """Handle events until the pod is forgotten or abandoned."""
         refused = self._admit()
         if refused is not None:
             self._machine.reject(refused.reason, refused.message)

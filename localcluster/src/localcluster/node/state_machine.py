@@ -80,6 +80,7 @@ class PodMachine:
 
     @property
     def records(self) -> list[ContainerRecord]:
+        """All containers' records, init containers first."""
         return self.init + self.main
 
     @property
@@ -89,6 +90,7 @@ class PodMachine:
 
     @property
     def started_at(self) -> float:
+        """When an agent first admitted the pod."""
         return self._start.wall
 
     def reject(self, reason: str, message: str) -> None:

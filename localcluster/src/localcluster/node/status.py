@@ -35,6 +35,7 @@ class Failure:
 
     @staticmethod
     def read(status: StatusJson) -> "Failure | None":
+        """Read it back from a written status."""
         reason = status.get("reason")
         refused = not status.get("startTime")
         return Failure(str(reason), str(status.get("message") or ""), refused) if reason else None
@@ -48,6 +49,7 @@ class Conditions:
 
     @staticmethod
     def read(status: StatusJson) -> "Conditions":
+        """Read back the conditions that an earlier agent wrote."""
         written = status.get("conditions") or ()
         return Conditions({each["type"]: each for each in written if each["type"] in _CONDITIONS})
 
@@ -60,6 +62,7 @@ class Conditions:
         prepared: bool,
         now: float,
     ) -> None:
+        """Set all conditions from the containers' states."""
         ended = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase)
         missing = " ".join(each.spec.name for each in init if not _initialized(each))
         sidecars = [each for each in init if each.spec.kind is ContainerKind.SIDECAR]

@@ -78,6 +78,7 @@ class PodVolumes:
             self._open = False
 
     def folders(self, container: Json) -> dict[str, str]:
+        """The local folder or file of each mount path of a container."""
         return {
             mount["mountPath"]: str(self._folders[mount["name"]])
             for mount in container.get("volumeMounts") or ()

@@ -44,6 +44,7 @@ class ClusterSpec:
     ephemeral: bool = False
 
     def to_json(self) -> dict[str, Any]:
+        """The spec as the supervisor reads it."""
         spec: dict[str, Any] = {
             "name": self.name,
             "ephemeral": self.ephemeral,

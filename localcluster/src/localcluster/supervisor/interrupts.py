@@ -25,6 +25,7 @@ class Interrupts:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
+        """Handle SIGTERM, SIGINT and SIGHUP here for a while."""
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         previous = {number: signal.signal(number, self._on_signal) for number in numbers}
@@ -36,6 +37,7 @@ class Interrupts:
             signal.set_wakeup_fd(-1)
 
     def register(self, selector: selectors.BaseSelector) -> None:
+        """Let the selector wake up for a reason to stop."""
         selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         if self._owner_fd is not None:
             selector.register(self._owner_fd, selectors.EVENT_READ, self._on_owner)

@@ -48,11 +48,13 @@ class Life:
         return max(0, self.starts - 1)
 
     def started(self, now: float) -> "Life":
+        """It was started just now."""
         return replace(
             self, phase=Phase.STARTING, starts=self.starts + 1, started_at=now, retry_at=None
         )
 
     def became_ready(self) -> "Life":
+        """Its probe said yes."""
         return replace(self, phase=Phase.READY)
 
     def died(self, how: str, now: float, back_off: BackOff) -> "Life":
@@ -68,6 +70,7 @@ class Life:
         )
 
     def stopped(self) -> "Life":
+        """It was ended on purpose."""
         return replace(self, phase=Phase.STOPPED, retry_at=None)
 
     def due(self, now: float) -> bool:

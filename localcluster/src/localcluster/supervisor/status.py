@@ -29,6 +29,7 @@ class ComponentStatus:
 
     @property
     def ready(self) -> bool:
+        """Whether it runs and its probe said yes."""
         return self.phase == "ready"
 
 
@@ -43,6 +44,7 @@ class ClusterStatus:
 
     @property
     def supervised(self) -> bool:
+        """Whether the supervisor that wrote the status still lives."""
         return alive(self.supervisor)
 
     def processes(self) -> Iterable[ProcessId]:
@@ -97,14 +99,17 @@ class StatusWriter:
         self._status = ClusterStatus("starting", supervisor)
 
     def component(self, name: str, life: Life, process: ProcessId | None) -> None:
+        """Record the state of a component."""
         status = ComponentStatus(life.phase.value, process, life.restarts, life.last_exit)
         self._write(replace(self._status, components={**self._status.components, name: status}))
 
     def cluster(self, phase: str, reason: str = "") -> None:
+        """Record the phase of the whole cluster."""
         self.event("cluster", phase, reason)
         self._write(replace(self._status, phase=phase, reason=reason))
 
     def event(self, subject: str, what: str, detail: str = "") -> None:
+        """Append one line to the events, with the time of day in UTC."""
         instant = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = {"at": instant, "subject": subject, "event": what, "detail": detail}
         with suppress(OSError), self._paths.events.open("a") as stream:

@@ -80,6 +80,7 @@ class _HttpServer(uvicorn.Server):
                 signal.signal(each, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle a signal to end."""
         super().handle_exit(sig, frame)
         self._app.close()
 

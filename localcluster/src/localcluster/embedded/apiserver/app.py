@@ -41,6 +41,7 @@ class App:
         self._watches.close()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Handle one call of the ASGI interface."""
         if scope["type"] != "http":
             return
         try:

@@ -39,6 +39,7 @@ class Authenticator:
         return hmac.compare_digest(token, self._secret) or self._is_issued(token, now)
 
     def token_for(self, account: Json, request: Json, now: datetime) -> Json:
+        """Return a TokenRequest with its token."""
         metadata, spec = account["metadata"], request.get("spec") or {}
         seconds = int(spec.get("expirationSeconds") or _DEFAULT_SECONDS)
         audiences, ends = spec.get("audiences") or [ISSUER], now + timedelta(seconds=seconds)

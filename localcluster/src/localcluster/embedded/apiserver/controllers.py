@@ -49,9 +49,11 @@ class Controllers:
         store.subscribe(self._observe)
 
     def run_immediate(self) -> None:
+        """Run the immediate ones until they have nothing to do."""
         self._run(self._immediate)
 
     def run_all(self) -> None:
+        """Run all of them until they have nothing to do."""
         self._run(self._all)
 
     def _run(self, controllers: Sequence[Controller]) -> None:
@@ -86,6 +88,7 @@ class KindController:
         self._pending: dict[Name, None] = {}
 
     def enqueue(self, name: Name) -> None:
+        """Look at an object soon."""
         self._pending[name] = None
 
     def reconcile(self) -> bool:
@@ -98,6 +101,7 @@ class KindController:
         return bool(names)
 
     def reconcile_object(self, found: Stored) -> None:
+        """Write what one object asks for."""
         raise NotImplementedError
 
 
@@ -107,12 +111,14 @@ class NamespaceDefaults(KindController):
     key = NAMESPACES.store_key
 
     def observe(self, kind: str, change: Change) -> None:
+        """Look at a changed namespace, and at one that lost a default."""
         if kind == self.key:
             self.enqueue(change.name)
         elif change.gone and kind in _IN_EVERY_NAMESPACE:
             self.enqueue(("", change.name[0]))
 
     def reconcile_object(self, found: Stored) -> None:
+        """Create what is missing."""
         if is_terminating(found.body):
             return
         for plural, body in _IN_EVERY_NAMESPACE.items():
@@ -129,12 +135,14 @@ class NamespaceDeletion(KindController):
     key = NAMESPACES.store_key
 
     def observe(self, kind: str, change: Change) -> None:
+        """Look at a changed namespace, and at that of a removed object."""
         if kind == self.key:
             self.enqueue(change.name)
         elif change.gone:
             self.enqueue(("", change.name[0]))
 
     def reconcile_object(self, found: Stored) -> None:
+        """Delete what is in the namespace, or the namespace itself."""
         if not is_terminating(found.body):
             return
         left = False
@@ -166,6 +174,7 @@ class Definitions(KindController):
             self.enqueue(change.name)
 
     def reconcile_object(self, found: Stored) -> None:
+        """Serve what is defined."""
         self._objects.kinds.define(found.name[1], definitions.resources_of(found.body))
         ready = definitions.established(found.body, self._objects.now())
         if ready != found.body:
@@ -178,10 +187,12 @@ class NodeTaints(KindController):
     key = NODES.store_key
 
     def observe(self, kind: str, change: Change) -> None:
+        """Look at a node that changed."""
         if kind == self.key and not change.gone:
             self.enqueue(change.name)
 
     def reconcile_object(self, found: Stored) -> None:
+        """Set and remove taints."""
         wanted = tainted(found.body)
         if wanted != found.body:
             self._objects.store.put(self.key, wanted)

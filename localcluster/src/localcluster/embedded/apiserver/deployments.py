@@ -41,6 +41,7 @@ class ReplicaSets(KindController):
                 self.enqueue(each.name)
 
     def reconcile_object(self, found: Stored) -> None:
+        """Create and delete pods, and count them."""
         if is_terminating(found.body):
             return
         wanted, present = found.body["spec"]["replicas"], self._live_pods(found)
@@ -83,6 +84,7 @@ class Deployments(KindController):
                 self.enqueue(each.name)
 
     def reconcile_object(self, found: Stored) -> None:
+        """Create, grow and shrink ReplicaSets, and count their pods."""
         if not is_terminating(found.body):
             self._roll(found)
             self._update_status(found)

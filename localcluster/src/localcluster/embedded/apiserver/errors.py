@@ -25,6 +25,7 @@ class StatusError(Exception):
 
     @property
     def status(self) -> Json:
+        """The Status object."""
         body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         body["message"] = self.message
         if self.reason:
@@ -44,6 +45,7 @@ class FieldError:
 
     @property
     def sentence(self) -> str:
+        """The error with its field."""
         return f"{self.field}: {self.message}"
 
 

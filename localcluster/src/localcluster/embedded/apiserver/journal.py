@@ -43,6 +43,7 @@ class FileJournal:
         self._size += len(line)
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
 

@@ -32,10 +32,12 @@ class Resource:
 
     @property
     def custom(self) -> bool:
+        """Whether a CustomResourceDefinition defines it."""
         return self.schema is not None
 
     @property
     def has_status(self) -> bool:
+        """Whether the status is written apart from the spec."""
         return "status" in self.subresources
 
     @property
@@ -45,6 +47,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
+        """As in the objects' field."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -113,24 +116,30 @@ class Kinds:
         self._by_path = {(each.group, each.version, each.plural): each for each in built_in}
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """Return the kind at a path."""
         return self._by_path.get((group, version, plural))
 
     def stored_as(self, store_key: str) -> Resource | None:
+        """Return a kind by what it is stored under."""
         return next((each for each in self.all() if each.store_key == store_key), None)
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
+        """Return a kind as an owner reference names it."""
         named = (
             each for each in self.all() if (each.api_version, each.kind) == (api_version, kind)
         )
         return next(named, None)
 
     def all(self) -> tuple[Resource, ...]:
+        """Return every kind."""
         return tuple(self._by_path.values())
 
     def versions(self, group: str) -> tuple[str, ...]:
+        """Return the versions of a group, none where it is not served."""
         return tuple(dict.fromkeys(each.version for each in self.all() if each.group == group))
 
     def groups(self) -> tuple[str, ...]:
+        """Return the named groups."""
         return tuple(dict.fromkeys(each.group for each in self.all() if each.group))
 
     def define(self, store_key: str, resources: Iterable[Resource]) -> None:

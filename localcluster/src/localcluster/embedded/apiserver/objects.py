@@ -121,6 +121,7 @@ class Objects:
         self.store.put(PODS.store_key, pods.bound(self.get(target).body, binding, self.now()))
 
     def now(self) -> str:
+        """Return the time of day as objects hold it."""
         return timestamp(self.clock())
 
     def _suffix(self) -> str:

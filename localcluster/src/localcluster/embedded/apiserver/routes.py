@@ -44,6 +44,7 @@ class Routes:
         self._authenticator = authenticator or Authenticator()
 
     def handle(self, request: wire.Request) -> Outcome:
+        """Do what a request asks for. Errors become Status objects."""
         if request.path in discovery.HEALTH:
             return wire.Response(200, b"ok", _TEXT)
         try:

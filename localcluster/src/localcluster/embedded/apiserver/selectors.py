@@ -47,6 +47,7 @@ class Selection:
         return not self.labels and not self.fields
 
     def matches(self, body: Json) -> bool:
+        """Tell whether an object is selected by its labels and fields."""
         labels = body["metadata"].get("labels") or {}
         return all(each.holds(labels.get(each.key)) for each in self.labels) and all(
             each.holds(_field_of(body, each.key)) for each in self.fields

@@ -70,6 +70,7 @@ class Server:
             self.store.compact()  # what was created before the first client is no history
 
     def close(self) -> None:
+        """Close the journal."""
         if self._journal is not None:
             self._journal.close()
 

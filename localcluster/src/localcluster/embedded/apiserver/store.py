@@ -39,11 +39,13 @@ class Stored:
 
     @property
     def name(self) -> Name:
+        """Its place within its kind."""
         metadata = self.body["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
 
     @property
     def uid(self) -> str:
+        """Its identity."""
         return str(self.body["metadata"]["uid"])
 
 
@@ -59,6 +61,7 @@ class Change:
 
     @property
     def name(self) -> Name:
+        """Namespace and name of the object."""
         return self.now.name
 
     @property
@@ -95,9 +98,11 @@ class Store:
         self._listeners: list[Listener] = []
 
     def record_to(self, journal: Journal) -> None:
+        """Record every change from now on."""
         self._journal = journal
 
     def replay(self) -> None:
+        """Report every object to the listeners as if it were new."""
         for kind, objects in self._objects.items():
             for each in objects.values():
                 for listener in self._listeners:
@@ -108,6 +113,7 @@ class Store:
         self._listeners.append(listener)
 
     def find(self, kind: str, name: Name) -> Stored | None:
+        """Return one object."""
         return self._objects.get(kind, {}).get(name)
 
     def items(self, kind: str, namespace: str = "") -> list[Stored]:
@@ -143,6 +149,7 @@ class Store:
         self._logs.clear()
 
     def restore(self, kind: str, change: Change) -> None:
+        """Apply a change that an earlier process made."""
         before = self.find(kind, change.name)
         self._apply(kind, Change(change.version, before, change.now, change.gone))
 

@@ -17,6 +17,7 @@ class VolumeBinder(KindController):
     key = CLAIMS
 
     def observe(self, kind: str, change: Change) -> None:
+        """Look at a changed claim, and at all claims for a new volume."""
         if kind == CLAIMS:
             self.enqueue(change.name)
         elif kind == VOLUMES and change.before is None:
@@ -24,6 +25,7 @@ class VolumeBinder(KindController):
                 self.enqueue(each.name)
 
     def reconcile_object(self, found: Stored) -> None:
+        """Bind a claim that waits, if a volume fits."""
         claim, store = found.body, self._objects.store
         volumes = [each.body for each in store.items(VOLUMES) if fits(claim, each.body)]
         if claim["status"]["phase"] != "Pending" or not volumes:

@@ -78,6 +78,7 @@ class Watches:
         store.subscribe(self._wake)
 
     def close(self) -> None:
+        """End every watch: the server stops."""
         self._closed = True
         for wakeups in self._wakeups.values():
             for wakeup in wakeups:

@@ -23,6 +23,7 @@ class OperatorKind:
 
     @property
     def controller(self) -> str:
+        """The value of the label that says who created a pod."""
         return f"{self.kind.name.lower()}-controller"
 
 
@@ -46,6 +47,7 @@ class Role:
 
     @property
     def label(self) -> str:
+        """The role as names and labels have it."""
         return self.name.lower()
 
 
@@ -59,22 +61,27 @@ class Job:
 
     @property
     def name(self) -> str:
+        """Its name."""
         return str(self.body["metadata"]["name"])
 
     @property
     def namespace(self) -> str:
+        """Its namespace."""
         return str(self.body["metadata"]["namespace"])
 
     @property
     def uid(self) -> str:
+        """Its uid."""
         return str(self.body["metadata"]["uid"])
 
     @property
     def policy(self) -> Json:
+        """Its run policy as written."""
         policy: Json = self.body["spec"].get("runPolicy") or {}
         return policy
 
     def has_chief(self) -> bool:
+        """Whether a chief or master decides its outcome."""
         return "Chief" in self.roles or "Master" in self.roles
 
 

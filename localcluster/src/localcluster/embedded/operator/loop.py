@@ -74,6 +74,7 @@ class Operator:
 
     @property
     def ready(self) -> bool:
+        """Whether every cache has been filled once."""
         return all(cache.synced for cache in self._caches)
 
     def stop(self) -> None:
@@ -82,6 +83,7 @@ class Operator:
         self._changes.notify()
 
     def run(self) -> None:
+        """Reconcile what is due until stopped."""
         for cache in self._caches:
             cache.start()
         seen = -1

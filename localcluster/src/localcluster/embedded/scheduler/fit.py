@@ -36,6 +36,7 @@ class NodeState:
 
     @property
     def name(self) -> str:
+        """The node's name."""
         return str(self.node["metadata"]["name"])
 
 
@@ -46,12 +47,15 @@ class Requests:
     _known: dict[tuple[str, str], tuple[Resources, NodeConstraints]] = field(default_factory=dict)
 
     def of(self, pod: Json) -> Resources:
+        """What a pod takes of its node, itself included."""
         return self._parsed(pod)[0]
 
     def constraints_of(self, pod: Json) -> NodeConstraints:
+        """Which nodes a pod may go to."""
         return self._parsed(pod)[1]
 
     def all_of(self, pods: Iterable[Json]) -> Resources:
+        """What pods take together."""
         return total(self.of(pod) for pod in pods)
 
     def _parsed(self, pod: Json) -> tuple[Resources, NodeConstraints]:

@@ -35,6 +35,7 @@ class Election(threading.Thread):
 
     @property
     def leads(self) -> bool:
+        """Whether this process may schedule."""
         return self._leading.is_set()
 
     def stop(self) -> None:
@@ -46,6 +47,7 @@ class Election(threading.Thread):
             self._try(release=True)
 
     def run(self) -> None:
+        """Try until it leads, then renew."""
         renewed, pause = time.monotonic(), 0.0
         while not self._stopping.wait(pause):
             pause = self._configuration.retry_seconds

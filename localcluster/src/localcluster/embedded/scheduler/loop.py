@@ -65,6 +65,7 @@ class Scheduler:
 
     @property
     def ready(self) -> bool:
+        """Whether every copy has been filled once."""
         return all(copy.synced for copy in self._copies)
 
     def stop(self) -> None:
@@ -73,6 +74,7 @@ class Scheduler:
         self._inbox.put(None)
 
     def run(self) -> None:
+        """Schedule until stopped."""
         for copy in self._copies:
             copy.start()
         while not self._stopping.is_set():

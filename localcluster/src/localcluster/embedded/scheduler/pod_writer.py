@@ -34,6 +34,7 @@ class PodWriter:
         self._api.create(object_path("pods", namespace, name, "binding"), body)
 
     def emit_scheduled(self, pod: Json, node: str) -> None:
+        """Emit that a pod was bound."""
         where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         message = f"Successfully assigned {where} to {node}"
         self._emit(pod, EventType.NORMAL, "Scheduled", message)

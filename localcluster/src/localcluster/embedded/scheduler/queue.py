@@ -51,10 +51,12 @@ class Queue:
         self._missed: set[Change] = set()
 
     def add(self, uid: str, priority: int, now: float) -> None:
+        """A pod waits from now on."""
         if uid not in self._pods:
             self._pods[uid] = _Waiting(priority, now, at=now + SETTLING_SECONDS)
 
     def remove(self, uid: str) -> None:
+        """A pod is bound or gone."""
         self._pods.pop(uid, None)
 
     def __contains__(self, uid: str) -> bool:
@@ -75,6 +77,7 @@ class Queue:
     def done(
         self, uid: str, now: float, *, by_extender: bool = False, failed: bool = False
     ) -> None:
+        """The attempt has ended and the pod waits on."""
         missed, self._trying = set(self._missed), None
         pod = self._pods.get(uid)
         if pod is None:
@@ -84,6 +87,7 @@ class Queue:
         pod.active = any(_wakes(pod, change) for change in missed)
 
     def changed(self, change: Change) -> None:
+        """Something that concerns every waiting pod has changed."""
         if self._trying is not None:
             self._missed.add(change)
         for pod in self._pods.values():
@@ -100,9 +104,11 @@ class Queue:
             pod.active = True
 
     def wait_seconds(self, now: float, most: float) -> float:
+        """How long nothing has to be done."""
         return max(0.0, min([most, *(pod.at - now for pod in self._pods.values())]))
 
     def uids(self) -> Iterable[str]:
+        """Every pod that waits."""
         return tuple(self._pods)
 
 

@@ -41,6 +41,7 @@ class ClusterState:
     # --- changes
 
     def node_changed(self, before: Json | None, after: Json | None) -> None:
+        """A node has come, changed or gone."""
         if after is None:
             assert before is not None
             self.nodes.pop(before["metadata"]["name"], None)
@@ -118,11 +119,13 @@ class ClusterState:
         return mine and priority_of(other) >= priority_of(pod)
 
     def assume(self, uid: str, node: str) -> None:
+        """Count a pod as bound: its binding is on its way."""
         self._assumed[uid] = node
         pod = self.pods[uid]
         self.pods[uid] = {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
     def forget(self, uid: str, pod: Json) -> None:
+        """The binding has failed."""
         self._assumed.pop(uid, None)
         if uid in self.pods:
             self.pods[uid] = pod
