@@ -162,7 +162,7 @@ class Controller:
                 state.training_job, limit_seconds, runs=state.run is not None
             )
             return
-        why = f"only some of its pods could be placed for {now - since:.0f} s"
+        why = f"only some of its pods have had a node for {now - since:.0f} s"
         purpose, counts, step = RescalePurpose.TAKE_BACK, state.job.counts, Step.CHECKPOINT
         rescale_id = purpose.id_of(f"{now:.0f}")
         state.begin(RescaleRecord(rescale_id, now, counts, counts, why, step, now, purpose=purpose))

@@ -162,9 +162,7 @@ class Decider:
         except Exception:  # noqa: BLE001 - logged with its trace, counted, and the job's reason says so
             _LOG.exception("job %s: its forecast failed", job.key)
             self._metrics.faults.labels("forecast").inc()
-            forecast = NotReady(
-                "its forecast failed by a fault of this software, which is in its log"
-            )
+            forecast = NotReady("internal error in its forecast; see the autoscaler's log")
         if job.uid in self._managed:
             self._managed[job.uid].forecast = forecast
         return forecast

@@ -11,15 +11,15 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.intervals = self._counter("intervals", "Intervals planned.")
-        self.decisions = self._counter("decisions", "Decisions, by what they do.", "action")
-        self.rescales = self._counter("rescales", "Rescales that ended, by how.", "outcome")
-        self.faults = self._counter("faults", "Errors of this software's own, by where.", "where")
-        refusals = "Writes that the API server did not do, by kind."
+        self.decisions = self._counter("decisions", "Decisions, by action.", "action")
+        self.rescales = self._counter("rescales", "Rescales that ended, by outcome.", "outcome")
+        self.faults = self._counter("faults", "Internal errors, by place.", "where")
+        refusals = "Writes that the API server refused, by kind."
         self.refusals = self._counter("api_refusals", refusals, "kind")
         self.planning_seconds = self._histogram("planning_seconds", "Time to plan one interval.")
         self.tick_seconds = self._histogram("tick_seconds", "Time of one tick.")
         self.jobs = self._gauge("jobs", "Managed jobs, by phase.", "phase")
-        left_alone = "Jobs that ask for management and do not get it."
+        left_alone = "Jobs that set a goal and are not managed."
         self.left_alone = self._gauge("jobs_left_alone", left_alone)
         silence = "Seconds since the last answer of the API server, by kind of object."
         self.cache_silence = self._gauge("cache_silence_seconds", silence, "kind")

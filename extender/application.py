@@ -63,11 +63,11 @@ class Application:
             health_app = create_health_app(self._endpoints)
             self._health = HealthServer(health_app, *address(settings.health_listen))
         self.metrics.watch(
-            "reservations", "Replicas that room is reserved for.", planner.reservation_count
+            "reservations", "Replicas with a reservation.", planner.reservation_count
         )
         self.metrics.watch(
             "cache_age_seconds",
-            "Since the API server was last heard of, in the oldest cache.",
+            "Seconds since the API server's last answer, in the oldest cache.",
             lambda: max(cache.silent_seconds or 0.0 for cache in self._caches),
         )
 

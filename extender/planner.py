@@ -266,7 +266,7 @@ class Planner:
             return None
         if blocked and isinstance(self._rule.place(gang, free), Placement):
             job = f"job {gang.key} ({gang_shape(gang)})"
-            return DoesNotFit(f"{job} fits, but a job that has waited longer needs the room")
+            return DoesNotFit(f"{job} fits, but a job that has waited longer needs the capacity")
         return answer
 
     def plan_elsewhere(

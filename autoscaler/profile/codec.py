@@ -88,7 +88,9 @@ def unpack(state: str | None, job: object, at: float) -> SavedState:
         saved = msgspec.json.decode(text, type=SavedState)
         return SavedState(saved.log, _until(saved.record, at))
     except (ValueError, zlib.error, msgspec.MsgspecError) as error:
-        _LOG.warning("job %s: saved state not readable, measured anew: %s", job, error)
+        _LOG.warning(
+            "job %s: saved state cannot be decoded, its speed is measured again: %s", job, error
+        )
         return SavedState()
 
 
@@ -139,7 +141,7 @@ def unpack_rescale(
         )
         return record.with_step_text(stored.step)
     except (Malformed, ValueError) as error:
-        _LOG.warning("job %s: rescale in its profile not readable, dropped: %s", job, error)
+        _LOG.warning("job %s: rescale in its profile cannot be decoded, dropped: %s", job, error)
         return None
 
 

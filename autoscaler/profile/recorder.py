@@ -131,7 +131,7 @@ class ProfileRecorder:
         if isinstance(created, NameTaken):
             # The first time it may be that of a job of this name that was deleted a moment ago.
             if state.name_taken_at is not None and not self._delete_leftover(created):
-                until = "this job is left alone until that one is gone"
+                until = "this job is not managed until that one is deleted"
                 self._warn_once(state.training_job, "ProfileNameTaken", f"{created}; {until}")
             state.name_taken_at = now
         else:
@@ -162,7 +162,7 @@ class ProfileRecorder:
             message = f"{end.record.change}: {end.reason}"
             self._emit(state.training_job, EventType.NORMAL, "Rescaled", message)
         elif end.outcome is Outcome.SUSPENDED:
-            message = "its goal is met; to train on all the same, set runPolicy.suspend to false"
+            message = "its goal is met; to continue training, set runPolicy.suspend to false"
             self._emit(state.training_job, EventType.NORMAL, "SuspendedAtTarget", message)
         elif end.outcome in (Outcome.ABANDONED, Outcome.USER):
             self._emit(state.training_job, EventType.NORMAL, "RescaleEnded", end.reason)
@@ -213,12 +213,12 @@ class ProfileRecorder:
     def half_bound(self, training_job: TrainingJob, waited_seconds: float, *, runs: bool) -> None:
         """Warn of a job that holds only a part of its gang; ``runs``: a pod that trains does."""
         advice = (
-            "those run on: make room for the others, or suspend and resume the job once it has "
-            "saved a checkpoint"
+            "the job trains on with them: free capacity for the others, or suspend and resume the "
+            "job once it has saved a checkpoint"
             if runs
-            else "hold it while it does not train: make room, or delete the job"
+            else "the job does not train: free capacity for the others, or delete the job"
         )
-        message = f"for {waited_seconds:.0f} s only some of its pods have a node, and {advice}"
+        message = f"for {waited_seconds:.0f} s only some of its pods have had a node; {advice}"
         self._warn_once(training_job, "HalfPlaced", message)
 
     def _warn_once(self, training_job: TrainingJob, reason: str, message: str) -> bool:
@@ -312,7 +312,7 @@ def _reason(state: JobState) -> str:
     if state.rescale is not None:
         record = state.rescale.record
         why = f"{record.change}: {record.why}"
-        return f"going back to {record.before} ({why})" if record.rolling_back else why
+        return f"returning to {record.before} ({why})" if record.rolling_back else why
     if state.training_job.suspended:
         # A job that we suspended carries our annotation; one that its user resumed and suspended
         # again does not.

@@ -179,7 +179,10 @@ class RescaleExecutor:
                 done = f"resumed at {counts}"
                 outcome = self._writer.resize_and_resume(state.training_job, counts)
             case Unmark():
-                done, outcome = "left to its user", self._writer.unmark(state.training_job)
+                done, outcome = (
+                    "annotation suspended-by removed",
+                    self._writer.unmark(state.training_job),
+                )
         if isinstance(outcome, Written):
             _LOG.info("job %s: %s", state.job.key, done)
             return PatchAnswered(at, PatchResult.DONE)

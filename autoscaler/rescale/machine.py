@@ -332,7 +332,7 @@ class Outcome(StrEnum):
     REACHED = "reached"
     ROLLED_BACK = "rolled back"
     SUSPENDED = "suspended"
-    USER = "left to its user"
+    USER = "changed by user"
     JOB_ENDED = "job ended"
     ABANDONED = "abandoned"
 
@@ -454,7 +454,7 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
         and not record.rolling_back
     ):
         # The job is suspended by us already: it must be resumed, and at the counts before.
-        message = f"{state.unwanted}: back to {record.before}"
+        message = f"{state.unwanted}: returning to {record.before}"
         state, emit = _emit_once(state, EmitEvent(False, "RescaleEnded", message))
         state, then = _roll_back(state, record.step, observed.at)
         return state, emit + then
@@ -464,7 +464,7 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
 def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if observed.job.suspended or observed.job.counts != record.before:
-        return _finish(state, Outcome.USER, "its user suspended or resized it")
+        return _finish(state, Outcome.USER, "its user suspended it or changed its counts")
     if state.unwanted is not None:
         return _finish(state, Outcome.USER, state.unwanted)
     if not state.needs_checkpoint or observed.at - state.checkpoint_since <= config.fresh_seconds:
@@ -493,7 +493,7 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
     if observed.job.suspended_by is not None:
         return _go(state, record, Step.YIELD, observed.at)
     if observed.job.counts != (record.target if record.rolling_back else record.before):
-        return _finish(state, Outcome.USER, "its user resized it")
+        return _finish(state, Outcome.USER, "its user changed its counts")
     if not record.rolling_back:
         if state.unwanted is not None:
             return _finish(state, Outcome.USER, state.unwanted)
@@ -519,11 +519,11 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
         if observed.at - record.step_at < config.empty_warning_seconds:
             return state, ()
         pending = (
-            f"{observed.pods.left} of its pods to end"
+            f"the end of {observed.pods.left} of its pods"
             if observed.pods.left
-            else "the training-operator to confirm it"
+            else "the training operator's confirmation"
         )
-        message = f"suspended, and waiting for {pending}"
+        message = f"suspended, waiting for {pending}: check finalizers and lost nodes"
         return _emit_once(state, EmitEvent(True, "PodsDoNotEnd", message))
     # The operator watches pods and jobs separately: a pod that its copy still shows would be
     # adopted by the resumed job, with the old TF_CONFIG, and fail it.
@@ -557,7 +557,7 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     if observed.job.suspended:
         return _finish(state, Outcome.USER, "its user suspended it")
     if observed.job.counts != target:
-        return _finish(state, Outcome.USER, "its user resized it")
+        return _finish(state, Outcome.USER, "its user changed its counts")
     if observed.pods.all_started(target):
         took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
         return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)
@@ -565,12 +565,14 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     if waited_seconds < config.start_seconds:
         return state, ()
     if record.rolling_back:
-        return _finish(state, Outcome.ROLLED_BACK, f"back at {target}, of which not all run yet")
+        return _finish(
+            state, Outcome.ROLLED_BACK, f"returned to {target}, of which not all run yet"
+        )
     if _covers(observed.pods.bound, target):
         # Pods that have a node but pull an image or wait for a volume would start no sooner anew.
         reason = f"{target} are placed, but not all run after {waited_seconds:.0f} s"
         return _finish(state, Outcome.REACHED, reason)
-    message = f"{target} could not be placed within {waited_seconds:.0f} s: back to {record.before}"
+    message = f"{target} not placed within {waited_seconds:.0f} s: returning to {record.before}"
     state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
     state, then = _roll_back(state, Step.SUSPEND, observed.at)
     return state, (*emit, PlacementFailed(waited_seconds), *then)

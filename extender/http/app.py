@@ -81,7 +81,7 @@ class Endpoints:
             error = f"the request cannot be read: {fault.description}"
         except Exception:  # noqa: BLE001 - one bad call must not become a 500, whose reason nobody would read
             _LOG.exception("%s failed", verb)
-            error = f"the extender failed on this {verb}; its log says why"
+            error = f"internal error in {verb}; see the extender's log"
         if error is not None:
             self._metrics.errors.labels(verb).inc()
             body = failed(error)

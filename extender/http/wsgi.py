@@ -85,13 +85,13 @@ def options(settings: Settings) -> dict[str, object]:
 def check_single(workers: int, worker_class: str) -> None:
     """Exit where gunicorn is about to run anything but one worker process with threads."""
     if workers != 1 or worker_class != "gthread":
-        needed = "the ledger lives in one process: one gthread worker is needed"
+        needed = "the ledger is in one process's memory: one gthread worker is needed"
         sys.exit(f"{needed}, not {workers} {worker_class}")
 
 
 def _ignore_worker_signals(arbiter: Any) -> None:
     def refuse() -> None:
-        _LOG.warning("the number of workers stays 1: the ledger lives in one process")
+        _LOG.warning("the number of workers stays 1: the ledger is in one process's memory")
 
     # SIGTTIN and SIGTTOU ask for more and fewer workers, SIGHUP for a new one beside the old one.
     arbiter.handle_ttin = arbiter.handle_ttou = arbiter.handle_hup = refuse

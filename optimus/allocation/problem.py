@@ -70,7 +70,7 @@ def why_excluded(failures: Sequence[PlacementFailure], counts: Counts) -> str | 
     found = next((each for each in reversed(failures) if each.excludes(counts)), None)
     if found is None:
         return None
-    return f"{counts} are not tried, since pods found no place at {found.counts}"
+    return f"{counts} are not tried: its pods were not placed at {found.counts}"
 
 
 def why_backing_off(failures: Sequence[PlacementFailure], at: float) -> str | None:
@@ -82,8 +82,8 @@ def why_backing_off(failures: Sequence[PlacementFailure], at: float) -> str | No
     passed_seconds = max(at - last.at, 0.0)
     if passed_seconds >= back_off_seconds:
         return None
-    ago = f"{passed_seconds:.0f} s ago its pods found no place at {last.counts}"
-    return f"{ago}: it does not grow for {back_off_seconds:.0f} s"
+    where = f"its pods were not placed at {last.counts}, {passed_seconds:.0f} s ago"
+    return f"{where}: it does not grow for {back_off_seconds:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Demands:
         room, capacity, reserve = _matrix([problem.room, problem.capacity, problem.reserve], names)
         no_slots = np.zeros(len(slots), dtype=np.int64)
         return cls(
-            (*names, *(f"room in one piece for a task of {_task_name(slot)}" for slot in slots)),
+            (*names, *(f"capacity on one node for a task of {_task_name(slot)}" for slot in slots)),
             with_slots[[index[job.ps.resources] for job in jobs]],
             with_slots[[index[job.worker.resources] for job in jobs]],
             without_slots[[index[each] for each in fixed]],

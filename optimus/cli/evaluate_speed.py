@@ -35,10 +35,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     speeds = "speed in steps per second of the whole job; several rows: repeats"
     add("file", type=Path, metavar="FILE.csv", help=speeds)
-    samples = "fit to so many samples (default 5,10)"
+    samples = "numbers of samples to fit (default 5,10)"
     add("--samples", type=_sample_numbers, default=(5, 10), metavar="N,N", help=samples)
     add("--seed", type=whole_number(0), default=0, metavar="N", help="of the draws (default 0)")
-    repeats = "draws of one repeat for each sample (default 20)"
+    repeats = "number of draws of one repeat for each sample (default 20)"
     add("--repeats", type=whole_number(1), default=20, metavar="R", help=repeats)
     forms = [form.value for form in SpeedForm]
     shape = "PSs' term: the weighted average, one knee, the paper's w/p (default blend)"

@@ -94,7 +94,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     policies = f"of {known}; ratios refer to the first (default: {usual})"
     add("--policies", type=_policies, default=USUAL_POLICIES, metavar="NAME,...", help=policies)
     add("--jobs", type=count, metavar="N", help="jobs (default: 60, or all of a trace)")
-    seeds = "repeat with so many seeds (default: 3)"
+    seeds = "number of seeds (default: 3)"
     add("--seeds", type=count, default=3, metavar="N", help=seeds)
     first = "the first of them (default: 1)"
     add("--seed", type=whole_number(0), default=1, metavar="N", help=first)
@@ -109,7 +109,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     pre_run = "measure speeds before a job starts, as the paper does, and not by profiling runs"
     add("--pre-run", action="store_true", help=pre_run)
     add("--output", type=Path, metavar="DIR", help="write all results and plots into this folder")
-    processes = "so many at a time (default: 1)"
+    processes = "simulations that run at the same time (default: 1)"
     add("--processes", type=count, default=1, metavar="N", help=processes)
 
 

@@ -225,7 +225,7 @@ class JobView:
 
     @property
     def why_backing_off(self) -> str | None:
-        """Why the job may not grow now: its pods found no place a while ago."""
+        """Why the job may not grow now: its pods were not placed at its last rescale."""
         return why_backing_off(self.history.placement_failures, self.at)
 
 
@@ -318,7 +318,7 @@ def _incomplete(view: JobView) -> Classified | None:
     minimum = view.job.bounds.minimum
     if not view.incomplete or minimum == view.job.counts:
         return None
-    reason = f"not all of its {view.job.counts} are placed, nor can they be"
+    reason = f"not all of its {view.job.counts} are placed, and the others do not fit"
     return replace(view.fixed(reason, minimum), forced=True)
 
 

@@ -154,7 +154,7 @@ def _settle_waiting(
 ) -> None:
     share = starting.share
     for job in share.placed:
-        settlement.decide(job, job.counts, f"there is room for its {job.counts}")
+        settlement.decide(job, job.counts, f"its {job.counts} fit")
     for job, refusal in share.rejected:
         settlement.decide(job, job.job.counts, refusal)
     for job in share.admitted:
@@ -280,7 +280,7 @@ class Settlement:
         found = self.reclaim.find(self.plan, lambda plan: plan.move(job.job, minimum))
         if isinstance(found, str):
             return found
-        self._accept(found, f"gives room to {job.job.key}, which waits for {minimum}")
+        self._accept(found, f"releases capacity to {job.job.key}, which waits for {minimum}")
         self.decide(job, minimum, _placed_reason(job, minimum))
         return None
 
@@ -291,7 +291,9 @@ class Settlement:
             return
         found = self.reclaim.find(self.plan, lambda plan: plan.complete(job.job, counts))
         if isinstance(found, Reclaimed):
-            self._accept(found, f"gives room to {job.job.key}, whose speed is to be measured")
+            self._accept(
+                found, f"releases capacity to {job.job.key}, whose speed is to be measured"
+            )
             self.reclaim.all_shrunk = None
 
     def resize_running(self, jobs: Iterable[Classified]) -> None:
@@ -314,7 +316,7 @@ class Settlement:
         if wanted == current:
             self.decide(job, current, policy_reason)
         elif job.why_excluded(wanted) is not None:
-            self._resize_trimmed(job, wanted, "are not tried, since pods of it found no place")
+            self._resize_trimmed(job, wanted, "are not tried: its pods were not placed")
         elif self._net_saving(job, wanted) <= 0:
             self.decide(job, current, self._why_not_worth_it(job, wanted))
         elif self.plan.move(job.job, wanted) is None or self._reclaim_for_growth(job, wanted):
@@ -327,7 +329,7 @@ class Settlement:
         place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
         found = self.reclaim.find(self.plan, place, max_cost)
         if isinstance(found, Reclaimed):
-            self._accept(found, f"gives room to {job.job.key}, which gains more by it")
+            self._accept(found, f"releases capacity to {job.job.key}, which gains more by it")
         return isinstance(found, Reclaimed)
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
@@ -360,7 +362,7 @@ class Settlement:
     def _why_not_worth_it(self, job: Classified, wanted: Counts) -> str:
         saving, now = job.saving(wanted), job.seconds(job.job.counts) or 0.0
         if saving <= 0:
-            return f"no other job needs the room that {wanted} would free"
+            return f"no other job needs the capacity that {wanted} would release"
         cost = f"not worth a restart of {self.config.rescale_seconds:.0f} s"
         return f"{wanted} would save {saving:.0f} s of {now:.0f} s, {cost}"
 
@@ -387,8 +389,8 @@ def _cost_of_shrinking(donor: Classified, wanted: Counts, config: IntervalConfig
 def _placed_reason(job: Classified, counts: Counts) -> str:
     """Why a waiting job gets these counts."""
     if counts == job.job.counts:
-        return f"room is made for its {counts}"
-    return f"there is room for {counts}" + ("" if job.forced else f", not for its {job.job.counts}")
+        return f"its {counts} fit"
+    return f"{counts} fit" + ("" if job.forced else f", its {job.job.counts} do not")
 
 
 def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
@@ -446,7 +448,7 @@ class Reclaim:
     ) -> Reclaimed | str:
         """Room for what is wanted, for less than this cost; or why there is none."""
         if self.attempts_left <= 0:
-            return "the room that others could give is looked through in the next interval"
+            return "too many attempts to shrink other jobs; tried again in the next interval"
         if self.all_shrunk is None:
             self.all_shrunk = plan.copy()
             self.shrunk = {

@@ -80,7 +80,7 @@ def plan_exploration(
         if _may_explore(job, snapshot, measured, config):
             move = _next_run(job, measured, free.copy(), config.profiling)
             if move is not None:
-                return replace(move, reason=f"to learn its speed: {move.reason}")
+                return replace(move, reason=f"to measure its speed: {move.reason}")
     return None
 
 
@@ -125,7 +125,7 @@ def why_not_profiled(
     if _cannot_move(job, snapshot, history):
         return "it may not be rescaled now"
     if why_backing_off(history.placement_failures, snapshot.at) is not None:
-        return "its pods found no place a while ago"
+        return "its pods were not placed at its last rescale"
     if history.workload_known:
         return "its workload is known"
     if len(history.profiled) >= config.runs:
@@ -176,7 +176,7 @@ def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
         decision,
         counts=target,
         action=Action.between(job.counts, target),
-        reason=f"its speed is measured; {why}: it returns to its user's {target}",
+        reason=f"its speed is measured; {why}: it returns to the submitted {target}",
         after_seconds=None if isinstance(view.forecast, NotReady) else view.forecast.at(target),
     )
 

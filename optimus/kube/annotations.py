@@ -34,10 +34,10 @@ class Problem:
 
     annotation: str
     value: str
-    what_would_be_right: str
+    expected: str
 
     def __str__(self) -> str:
-        return f"{self.annotation}: {self.value[:100]!r} cannot be used; {self.what_would_be_right}"
+        return f"{self.annotation}: {self.value[:100]!r} is invalid; {self.expected}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +93,7 @@ def unknown_annotations(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
 
 def _meant(name: str) -> str:
     close = get_close_matches(name, _KNOWN, n=1, cutoff=0.6)
-    return (
-        f"there is no such annotation, perhaps {close[0]} is meant"
-        if close
-        else "there is no such annotation"
-    )
+    return "unknown annotation" + (f"; did you mean {close[0]}?" if close else "")
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -119,14 +115,14 @@ class _Reader:
             return None
         value = float(text) if _NUMBER.fullmatch(text) and len(text) < 40 else math.nan
         if not math.isfinite(value):
-            self.refuse(annotation, "a number such as 0.25 would be right")
+            self.refuse(annotation, "a number such as 0.25 is expected")
             return None
         return value
 
     def positive(self, annotation: str) -> float | None:
         value = self.number(annotation)
         if value is not None and value <= 0:
-            self.refuse(annotation, "a number above 0 would be right")
+            self.refuse(annotation, "a number above 0 is expected")
             return None
         return value
 
@@ -136,7 +132,7 @@ class _Reader:
         text = self._annotations[annotation].strip()
         value = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
         if not 1 <= value <= largest:
-            self.refuse(annotation, f"a whole number from 1 to {largest} would be right")
+            self.refuse(annotation, f"a whole number from 1 to {largest} is expected")
             return None
         return value
 
@@ -146,13 +142,13 @@ class _Reader:
         try:
             return choices(self._annotations[annotation].strip().lower())
         except ValueError:
-            self.refuse(annotation, f"one of {', '.join(choices)} would be right")
+            self.refuse(annotation, f"one of {', '.join(choices)} is expected")
             return None
 
     def flag(self, annotation: str) -> bool:
         text = self._annotations.get(annotation, "false").strip().lower()
         if text not in ("true", "false"):
-            self.refuse(annotation, 'write "true" or "false"')
+            self.refuse(annotation, '"true" or "false" is expected')
         return text == "true"
 
     def text(self, annotation: str) -> str | None:
@@ -160,7 +156,7 @@ class _Reader:
             return None
         text = self._annotations[annotation].strip()
         if not text or len(text) > 100:
-            self.refuse(annotation, "a name of 1 to 100 characters would be right")
+            self.refuse(annotation, "a name of 1 to 100 characters is expected")
             return None
         return text
 
@@ -190,7 +186,7 @@ class _Reader:
         fraction = self.positive(Annotation.CONVERGENCE_THRESHOLD)
         if fraction is not None and fraction >= 1:
             self.refuse(
-                Annotation.CONVERGENCE_THRESHOLD, "a fraction below 1 would be right, such as 0.02"
+                Annotation.CONVERGENCE_THRESHOLD, "a fraction below 1, such as 0.02, is expected"
             )
             fraction = None
         if target is not None and fraction is not None:
@@ -224,6 +220,6 @@ class _Reader:
     def _range(self, lowest: str, highest: str) -> tuple[int, int | None]:
         low, high = self.count(lowest) or 1, self.count(highest)
         if high is not None and high < low:
-            self.refuse(highest, f"a number of at least {lowest} ({low}) would be right")
+            self.refuse(highest, f"at least {low} ({lowest}) is expected")
             return low, None
         return low, high

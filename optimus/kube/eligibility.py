@@ -78,7 +78,7 @@ def _by_operator(raw: StoredJob[StoredSpec], config: EligibilityConfig) -> str |
     return (
         "training-operator before 1.8.1 never finishes suspending a job with "
         "runPolicy.ttlSecondsAfterFinished;"
-        " take that line away, or tell the autoscaler of a newer operator by --operator-version"
+        " remove that field, or state a newer operator by the autoscaler's --operator-version"
     )
 
 

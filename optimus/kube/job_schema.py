@@ -113,9 +113,7 @@ def roles_of(spec: StoredSpec) -> dict[Role, StoredRole]:
     for key, replica in replicas_of(spec).items():
         role = role_named(key)
         if role is None:
-            raise Malformed(
-                f"replica type {key} is none that can be placed as part of a training job"
-            )
+            raise Malformed(f"replica type {key} is not supported")
         if role in roles:
             raise Malformed(
                 f"replica types {roles[role].key} and {key} are the same one; only one may be there"
@@ -135,7 +133,7 @@ def _role(key: str, replica: _StoredReplicas) -> StoredRole:
     count = 1 if replica.replicas is None else replica.replicas
     if not 0 <= count <= MOST_REPLICAS:
         raise Malformed(
-            f"replica type {key} asks for {count} replicas; 0 to {MOST_REPLICAS} would be right"
+            f"replica type {key} asks for {count} replicas; 0 to {MOST_REPLICAS} are expected"
         )
     try:
         return StoredRole(key, count, replica_spec(template), template)

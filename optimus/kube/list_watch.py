@@ -101,12 +101,12 @@ def decode_page(body: bytes) -> Page:
     """One page of a list.
 
     Raises:
-        Malformed: the body is no list.
+        Malformed: the body is not a list.
     """
     try:
         page = _PAGES.decode(body)
     except _UNREADABLE as error:
-        raise Malformed(f"the list is no list: {error}") from error
+        raise Malformed(f"the list cannot be decoded: {error}") from error
     if not page.metadata.resource_version:
         raise Malformed("the list names no resource version to watch from")
     return page
@@ -117,7 +117,7 @@ def decode_event(what: str, line: bytes) -> Event:
 
     Raises:
         KubeError: the event is an error of the API server.
-        Malformed: the line is no event.
+        Malformed: the line is not an event.
     """
     try:
         event = _LINES.decode(line)
@@ -126,7 +126,7 @@ def decode_event(what: str, line: bytes) -> Event:
             raise from_status(what, status, status.code or 500)
         return Event(event.type, event.object, _OBJECTS.decode(event.object).metadata)
     except _UNREADABLE as error:
-        raise Malformed(f"an event is no event: {error}") from error
+        raise Malformed(f"an event cannot be decoded: {error}") from error
 
 
 def lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:

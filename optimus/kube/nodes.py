@@ -60,7 +60,7 @@ def decode_node(raw: bytes | msgspec.Raw) -> ClusterNode:
     """A node from the JSON of one v1 Node.
 
     Raises:
-        Malformed: the JSON is no node, or states an amount that is no quantity.
+        Malformed: the JSON is not a node, or states an amount that is not a quantity.
     """
     return _view(decode(_DECODER, raw, "a node"))
 
@@ -86,5 +86,5 @@ def _view(raw: _RawNode) -> ClusterNode:
         node=node,
         problem=None
         if node.allocatable
-        else f"node {node.name} states no allocatable resources, so nothing fits on it",
+        else f"node {node.name} has no allocatable resources: nothing fits on it",
     )

@@ -114,7 +114,7 @@ def decode_pod(raw: bytes | msgspec.Raw) -> Pod:
     """A pod from the JSON of one v1 Pod.
 
     Raises:
-        Malformed: the JSON is no pod, or states an amount that is no quantity.
+        Malformed: the JSON is not a pod, or states an amount that is not a quantity.
     """
     return _view(decode(_DECODER, raw, "a pod"))
 

@@ -90,7 +90,7 @@ def requests_of(spec: PodSpec) -> Resources:
     """What a pod with this spec takes of a node, itself included (``pods`` = 1).
 
     Raises:
-        Malformed: an amount is no quantity.
+        Malformed: an amount is not a quantity.
     """
     sidecars, first = NONE, NONE
     for container in spec.init_containers or ():
@@ -140,7 +140,7 @@ def replica_spec(spec: PodSpec) -> ReplicaSpec:
     """What one replica with this template asks for, and where it may go.
 
     Raises:
-        Malformed: an amount is no quantity.
+        Malformed: an amount is not a quantity.
     """
     return ReplicaSpec(requests_of(spec), constraints_of(spec))
 

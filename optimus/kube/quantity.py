@@ -24,7 +24,7 @@ def requested(amounts: Mapping[str, Amount] | None) -> Resources:
     """What a container asks for: fractions are rounded up, as kube-scheduler does.
 
     Raises:
-        Malformed: an amount is no quantity, negative or beyond 63 bits.
+        Malformed: an amount is not a quantity, negative or beyond 63 bits.
     """
     return _resources(amounts, ROUND_CEILING)
 
@@ -33,7 +33,7 @@ def offered(amounts: Mapping[str, Amount] | None) -> Resources:
     """What a node has: fractions are rounded down, so that capacity is not overstated.
 
     Raises:
-        Malformed: an amount is no quantity, negative or beyond 63 bits.
+        Malformed: an amount is not a quantity, negative or beyond 63 bits.
     """
     return _resources(amounts, ROUND_FLOOR)
 
@@ -66,13 +66,13 @@ def parse_quantity(text: Amount) -> Decimal:
     """A quantity as an exact number, in cores, bytes or units.
 
     Raises:
-        Malformed: the text is no quantity.
+        Malformed: the text is not a quantity.
     """
     written = str(text)
     if len(written) > 64 or not _FORM.fullmatch(written):
-        raise Malformed(f"{written[:64]!r} is no quantity; write for example 2, 500m or 1.5Gi")
+        raise Malformed(f"{written[:64]!r} is not a quantity; write for example 2, 500m or 1.5Gi")
     try:
         parsed: Decimal = quantity.parse_quantity(written)  # type: ignore[no-untyped-call]  # the library has no types here
     except ValueError as error:
-        raise Malformed(f"{written!r} is no quantity: {error}") from error
+        raise Malformed(f"{written!r} is not a quantity: {error}") from error
     return parsed

@@ -148,7 +148,7 @@ class Reflector(Generic[T]):
         except Exception as error:  # noqa: BLE001 - a thread that dies unseen would leave a copy that ages in silence
             if not self._stopping.is_set():
                 _LOG.exception(
-                    "the copy of %s met an error of its own and starts again", self.watched.plural
+                    "internal error in the cache of %s; it starts again", self.watched.plural
                 )
             self._version = ""
             return self._after_error(classify(f"watch {self.watched.plural}", error))
@@ -230,7 +230,7 @@ class Reflector(Generic[T]):
             return self.watched.decode(raw)
         except Malformed as error:
             _LOG.warning(
-                "one of the %s cannot be read and is passed over: %s", self.watched.plural, error
+                "one of the %s cannot be decoded and is skipped: %s", self.watched.plural, error
             )
             return None
 

@@ -15,16 +15,16 @@ def parse_instant(text: str) -> float:
     """Seconds since the epoch, to about 0.2 µs.
 
     Raises:
-        Malformed: the text is no RFC 3339 instant.
+        Malformed: the text is not an RFC 3339 time.
     """
     match = _FORM.fullmatch(text)
     if match is None:
-        raise Malformed(f"{text[:64]!r} is no RFC 3339 instant")
+        raise Malformed(f"{text[:64]!r} is not an RFC 3339 time")
     whole, fraction, zone = match.groups()
     try:
         seconds = datetime.fromisoformat(whole + ("+00:00" if zone in "Zz" else zone)).timestamp()
     except (ValueError, OverflowError) as error:
-        raise Malformed(f"{text[:64]!r} is no RFC 3339 instant") from error
+        raise Malformed(f"{text[:64]!r} is not an RFC 3339 time") from error
     return seconds + (float(f"0.{fraction}") if fraction else 0.0)
 
 

@@ -198,8 +198,8 @@ def _until_goal(
     steps_per_unit = progress.steps_per_epoch or job.steps_per_epoch if curve.in_epochs else 1.0
     if steps_per_unit is None:
         return NotReady(
-            "how many steps make an epoch is not known yet: the annotation "
-            "optimus.dl/steps-per-epoch tells"
+            "the number of steps per epoch is not known yet: set the annotation "
+            "optimus.dl/steps-per-epoch"
         )
     speed = _speed(job, progress)
     if isinstance(speed, NotReady):

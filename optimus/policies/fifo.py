@@ -33,7 +33,6 @@ class FifoPolicy:
             else:
                 lacking = demands.lacking(asked[row], room)
                 reasons[uid] = (
-                    f"{wanted[row]} do not fit behind the jobs that came before: too little "
-                    f"{lacking} is left"
+                    f"{wanted[row]} do not fit after earlier jobs: too little {lacking} is left"
                 )
         return Allocation(counts, reasons)

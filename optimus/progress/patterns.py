@@ -61,13 +61,15 @@ def check_pattern(text: str, groups: int = 2) -> str | None:
     It needs ``groups``: 2 for a metrics format (name and value, in Katib's form), 0 for a
     checkpoint format, of which a first group, if there is one, is the step."""
     if len(text) > MAX_PATTERN_CHARACTERS:
-        return f"the pattern has {len(text)} characters, at most {MAX_PATTERN_CHARACTERS} are taken"
+        return (
+            f"the pattern has {len(text)} characters, at most {MAX_PATTERN_CHARACTERS} are accepted"
+        )
     try:
         # Warnings such as of "[[", which a later Python may read otherwise.
         with warnings.catch_warnings(action="ignore"):
             compiled = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        return f"{text!r} is no regular expression: {error}"
+        return f"{text!r} is not a regular expression: {error}"
     if compiled.groups < groups:
         needed = "the first must be the name and the second the value"
         return f"{text!r} has {compiled.groups} groups; {needed}"
@@ -76,12 +78,12 @@ def check_pattern(text: str, groups: int = 2) -> str | None:
         for kind, token in _tokens(text):
             reader.take(kind, token)
     except _Refused as refused:
-        return f"{text!r} is not taken: {refused}"
+        return f"{text!r} is not accepted: {refused}"
     if reader.overlapping() > _MOST_OVERLAPPING:
         return (
-            f"{text!r} is not taken, as it may take very long: more than {_MOST_OVERLAPPING} "
-            "repetitions in a row can match the same text; leave out '.*' at either end, and put "
-            "something definite between repetitions"
+            f"{text!r} is not accepted, as it may take very long: more than {_MOST_OVERLAPPING} "
+            "repetitions in a row can match the same text; remove '.*' at either end, and put "
+            "a literal between repetitions"
         )
     return None
 

@@ -88,9 +88,7 @@ class Program(Generic[Values]):
                 continue
             close = get_close_matches(_plain(rest), known, n=1, cutoff=_ALMOST)
             if close:
-                problems.append(
-                    f"{name}: there is no such setting; {known[close[0]]} is meant, perhaps"
-                )
+                problems.append(f"{name}: unknown setting; did you mean {known[close[0]]}?")
         return problems
 
     @property

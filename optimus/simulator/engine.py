@@ -129,7 +129,7 @@ def _check(workload: Workload, empty: EmptyCluster) -> None:
     for each in workload.jobs:
         least = each.job.bounds.minimum
         if empty.servers(each.job, least) is None:
-            fits = "does not fit on the empty cluster, not even at its least"
+            fits = "does not fit on the empty cluster, even at its minimum"
             raise WorkloadError(f"job {each.job.key} {fits}, {least}")
 
 

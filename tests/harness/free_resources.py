@@ -27,7 +27,7 @@ _HARD = ("NoSchedule", "NoExecute")
 def amount(resource: str, quantity: str) -> int:
     """Return a quantity as a whole number: cpu in millicores, memory in bytes, others in pieces."""
     found = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", str(quantity))
-    assert found, f"{quantity!r} is no quantity that these tests use"
+    assert found, f"{quantity!r} is not a quantity that these tests use"
     number, suffix = Decimal(found[1]), found[2]
     if suffix == "m":
         number, suffix = number / 1000, ""

@@ -53,7 +53,7 @@ HORIZON: Final = 20.0
 UNLIKELY: Final = 0.02
 """A goal that is met before the run ends with less than this probability is not reachable."""
 NO_EPOCHS: Final = NotReady(
-    "a convergence threshold needs epochs: the annotation optimus.dl/steps-per-epoch tells them"
+    "a convergence threshold needs epochs: set the annotation optimus.dl/steps-per-epoch"
 )
 _SOON: Final = 0.7
 """The least distance ahead of the first place, in epochs: the next epoch's mean comes at 1."""

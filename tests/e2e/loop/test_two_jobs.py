@@ -89,7 +89,7 @@ def has_its_share(recorder: JobRecorder, job: LightJob) -> bool:
 
 def given(scenario: Scenario, rescales: list[Rescale]) -> list[Rescale]:
     """Return the rescales that made the first job smaller for the second."""
-    why = f"gives room to {scenario.namespace}/{SECOND.name}"
+    why = f"releases capacity to {scenario.namespace}/{SECOND.name}"
     return [
         each
         for each in rescales

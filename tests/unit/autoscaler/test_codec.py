@@ -101,7 +101,7 @@ def test_no_restored_instant_lies_in_the_future() -> None:
 )
 def test_an_unreadable_state_is_dropped(packed: str, caplog: pytest.LogCaptureFixture) -> None:
     assert unpack(packed, "ns/j", 0.0) == SavedState()
-    assert "ns/j: saved state not readable" in caplog.text
+    assert "ns/j: saved state cannot be decoded" in caplog.text
 
 
 def test_a_job_without_a_profile_has_no_saved_state(caplog: pytest.LogCaptureFixture) -> None:

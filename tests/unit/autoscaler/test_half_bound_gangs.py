@@ -24,7 +24,7 @@ def test_a_gang_that_stays_half_bound_is_taken_back(
     lose_last(job)
     harness.run(40)
     first = next(message for _, reason, message in cluster.events if reason == "Rescaling")
-    assert "only some of its pods could be placed" in first
+    assert "only some of its pods have had a node" in first
     assert job.runs >= 2
     assert all("nodeName" in pod["spec"] for pod in job.pods)
 
@@ -103,11 +103,13 @@ def test_a_half_bound_job_with_rescale_never_is_not_taken_back(
     ("running", "advice"),
     [
         pytest.param(
-            True, "those run on: make room for the others, or suspend", id="what runs, runs on"
+            True,
+            "the job trains on with them: free capacity for the others, or suspend",
+            id="what runs, runs on",
         ),
         pytest.param(
             False,
-            "hold it while it does not train: make room, or delete the job",
+            "the job does not train: free capacity for the others, or delete the job",
             id="what waits, holds room",
         ),
     ],

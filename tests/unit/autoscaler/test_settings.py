@@ -76,7 +76,7 @@ def test_every_wrong_value_is_named_in_one_message() -> None:
         pytest.param(["--interval-seconds", "inf"], "0 or more, is expected", id="never"),
     ],
 )
-def test_a_wrong_value_gets_what_would_be_right(arguments: list[str], sentence: str) -> None:
+def test_a_wrong_value_gets_expected(arguments: list[str], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
         parse(arguments, {})
 
@@ -107,7 +107,7 @@ def test_a_selector_by_equality_is_taken(selector: str) -> None:
 )
 def test_a_misspelt_variable_is_refused(variable: str, meant: str) -> None:
     with pytest.raises(
-        SettingsError, match=f"{variable}: there is no such setting; {meant} is meant"
+        SettingsError, match=rf"{variable}: unknown setting; did you mean {meant}\?"
     ):
         parse([], {variable: "1"})
 

@@ -83,7 +83,7 @@ def test_filter_and_prioritize(browser: FlaskClient) -> None:
         pytest.param(b"x" * (LIMIT + 1), "more than the 20000 bytes that are read", id="too large"),
         pytest.param(
             body(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}),
-            "failed on this",
+            "internal error in",
             id="a fault of ours",
         ),
     ],

@@ -53,7 +53,7 @@ def test_pods_of_others_may_use_all_room_but_what_is_reserved() -> None:
     large = cluster.other("large", 2)
     result = cluster.filter(large, ["a"])
     assert result.kept == ()
-    assert dict(result.refused) == {"a": "room is reserved for a training job"}
+    assert dict(result.refused) == {"a": "reserved for a training job"}
 
 
 def test_a_probe_gets_the_planned_node_and_never_a_new_plan() -> None:

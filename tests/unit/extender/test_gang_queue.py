@@ -12,7 +12,7 @@ def test_small_jobs_do_not_starve_one_past_the_age_limit() -> None:
     cluster.now += 601
     small = cluster.job("small", 1, 1)
     assert reasons(cluster, small[0]) == {
-        "job ns/small (1 PS + 1 worker) fits, but a job that has waited longer needs the room"
+        "job ns/small (1 PS + 1 worker) fits, but a job that has waited longer needs the capacity"
     }
     cluster.delete(*holder)
     cluster.planner.advance()

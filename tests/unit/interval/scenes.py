@@ -97,7 +97,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         Scene([(job("a"), HERE), (NEW, [])], {"a": steps(1000)}),
         {
             "a": (Action.GROW, (2, 3), ""),
-            "new": (Action.WAIT, (1, 2), "there is room for its 1 PS + 2 workers"),
+            "new": (Action.WAIT, (1, 2), "its 1 PS + 2 workers fit"),
         },
     ),
     (
@@ -107,15 +107,15 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             "big": (
                 Action.SHRINK,
                 (2, 4),
-                "gives room to team/new, which waits for 1 PS + 1 worker",
+                "releases capacity to team/new, which waits for 1 PS + 1 worker",
             ),
-            "new": (Action.SHRINK, (1, 1), "not for its 1 PS + 2 workers"),
+            "new": (Action.SHRINK, (1, 1), "1 PS + 1 worker fit, its 1 PS + 2 workers do not"),
         },
     ),
     (
         "a new job that is not managed gets its counts whole",
         Scene([(BIG, FULL), (job("new", (1, 2), goal=None), [])], {"big": steps(1000)}),
-        {"big": (Action.SHRINK, (2, 3), "gives room to team/new")},
+        {"big": (Action.SHRINK, (2, 3), "releases capacity to team/new")},
     ),
     (
         "a new job waits where even all minimums leave no room",
@@ -149,7 +149,10 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             [(job("old", (2, 4)), FULL), (job("a"), ["node-01", "node-01"])],
             {"old": done(), "a": steps(1000)},
         ),
-        {"old": (Action.SHRINK, (1, 1), "gives room to team/a"), "a": (Action.GROW, (2, 4), "")},
+        {
+            "old": (Action.SHRINK, (1, 1), "releases capacity to team/a"),
+            "a": (Action.GROW, (2, 4), ""),
+        },
     ),
     (
         "a job at its goal whose user wants that is suspended and its room given away",
@@ -232,7 +235,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
         ),
         {
             "a": (Action.GROW, (1, 3), "worker 4 does not fit: too little cpu is left"),
-            "b": (Action.SHRINK, (1, 3), "gives room to team/a, which gains more by it"),
+            "b": (Action.SHRINK, (1, 3), "releases capacity to team/a, which gains more by it"),
         },
     ),
     (
@@ -246,7 +249,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             {"big": steps(1000)},
         ),
         {
-            "big": (Action.SHRINK, (2, 4), "gives room to team/new"),
+            "big": (Action.SHRINK, (2, 4), "releases capacity to team/new"),
             "new": (Action.SHRINK, (1, 1), ""),
             "too": (
                 Action.WAIT,
@@ -263,7 +266,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     (
         "a new job that was rescaled a moment ago waits at its counts",
         Scene([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
-        {"a": (Action.WAIT, (1, 1), "there is room for its 1 PS + 1 worker")},
+        {"a": (Action.WAIT, (1, 1), "its 1 PS + 1 worker fit")},
     ),
     (
         "counts that found no place are not tried again",
@@ -296,7 +299,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             "a": (
                 Action.KEEP,
                 (1, 1),
-                "600 s ago its pods found no place at 3 PS + 5 workers: it does not grow for 1200",
+                "not placed at 3 PS + 5 workers, 600 s ago: it does not grow for 1200",
             )
         },
     ),
@@ -394,7 +397,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             "big": (
                 Action.SHRINK,
                 (2, 2),
-                "gives room to team/new, which waits for 1 PS + 1 worker",
+                "releases capacity to team/new, which waits for 1 PS + 1 worker",
             ),
             "new": (Action.SHRINK, (1, 1), ""),
         },

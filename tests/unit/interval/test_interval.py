@@ -78,7 +78,7 @@ def test_room_in_pieces_too_small_for_one_job_is_left_to_another() -> None:
     )  # 6 workers of 3 cores find a place, one for each node; the sum would do for 9
     assert decided["a"].counts.workers == 6
     assert (
-        "worker 7 does not fit: too little cpu, room in one piece for a task of cpu=3000"
+        "worker 7 does not fit: too little cpu, capacity on one node for a task of cpu=3000"
         in decided["a"].reason
     )
     assert decided["a"].counts.ps + sum(decided["b"].counts) == 2 * 6

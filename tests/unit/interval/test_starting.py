@@ -128,7 +128,7 @@ def test_no_task_is_promised_to_nodes_that_are_all_too_small_for_it() -> None:
     pair = candidate("pair", worker=Resources({"cpu": 1000, "gpu": 2}))
     single = candidate("single", worker=Resources({"cpu": 1000, "gpu": 1}))
     found = planned([pair, single], gpus, OptimusPolicy())
-    assert "room in one piece for a task of cpu=1000, gpu=2" in reason(found, "pair")
+    assert "capacity on one node for a task of cpu=1000, gpu=2" in reason(found, "pair")
     assert found.counts == {"single": Counts(found.counts["single"].ps, 8)}
 
 

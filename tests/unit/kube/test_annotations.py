@@ -58,31 +58,31 @@ def test_convergence_may_be_the_goal() -> None:
 
 
 BAD = [
-    ("target_loss", "low", "a number such as 0.25 would be right"),
+    ("target_loss", "low", "a number such as 0.25 is expected"),
     ("target_loss", "nan", "a number such as"),
     ("target_loss", "1e999", "a number such as"),
     ("convergence_threshold", "2", "a fraction below 1"),
     ("convergence_threshold", "0", "a number above 0"),
     ("convergence_threshold", "0.02", "not both"),
-    ("at_target", "stop", "one of continue, suspend would be right"),
-    ("training_mode", "both", "one of sync, async would be right"),
+    ("at_target", "stop", "one of continue, suspend is expected"),
+    ("training_mode", "both", "one of sync, async is expected"),
     ("global_batch_size", "0", "a whole number from 1"),
     ("worker_batch_size", "1.5", "a whole number from 1"),
     ("steps_per_epoch", "-3", "a number above 0"),
     ("min_ps", "0", "a whole number from 1 to 10000"),
     ("max_workers", "many", "a whole number from 1 to 10000"),
     ("loss_metric", " ", "a name of 1 to 100 characters"),
-    ("metrics_format", "(", "is no regular expression"),
+    ("metrics_format", "(", "is not a regular expression"),
     ("metrics_format", "loss", "has 0 groups"),
-    ("checkpoint_format", "[", "is no regular expression"),
+    ("checkpoint_format", "[", "is not a regular expression"),
     ("workload", "Res Net", "lower-case letters"),
-    ("rescale", "sometimes", "one of checkpoint, any, never would be right"),
+    ("rescale", "sometimes", "one of checkpoint, any, never is expected"),
     ("chief_trains", "yes", '"true" or "false"'),
 ]
 
 
 @pytest.mark.parametrize(("name", "value", "right"), BAD)
-def test_a_value_that_cannot_be_used_names_itself_and_what_would_be_right(
+def test_a_value_that_cannot_be_used_names_itself_and_what_is_expected(
     name: str, value: str, right: str
 ) -> None:
     found = managed(**{name: value})
@@ -100,12 +100,12 @@ def test_contradictions_are_problems() -> None:
     both = managed(global_batch_size="8", worker_batch_size="8")
     assert [problem.annotation for problem in both.problems] == ["optimus.dl/worker-batch-size"]
     crossed = managed(min_ps="4", max_ps="2")
-    assert "at least optimus.dl/min-ps (4)" in str(crossed.problems[0])
+    assert "at least 4 (optimus.dl/min-ps) is expected" in str(crossed.problems[0])
 
 
 def test_a_misspelt_annotation_is_a_hint_and_does_no_harm() -> None:
     found = managed(target_los="1", suspended_by="i-1")
     assert [hint.annotation for hint in found.hints] == ["optimus.dl/target-los"]
-    assert "perhaps optimus.dl/target-loss is meant" in str(found.hints[0])
+    assert "did you mean optimus.dl/target-loss?" in str(found.hints[0])
     assert found.job is not None
     assert found.job.managed

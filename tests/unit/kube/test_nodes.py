@@ -42,14 +42,11 @@ def test_a_node_is_what_it_offers_and_whom_it_admits() -> None:
     "fields", [{}, {"spec": None, "status": None}, {"status": {"allocatable": {}}}]
 )
 def test_a_node_without_capacity_says_so(fields: dict[str, Any]) -> None:
-    assert (
-        decoded(**fields).problem
-        == "node n1 states no allocatable resources, so nothing fits on it"
-    )
+    assert decoded(**fields).problem == "node n1 has no allocatable resources: nothing fits on it"
 
 
 def test_an_amount_that_is_none_is_refused() -> None:
-    with pytest.raises(Malformed, match="cpu: 'lots' is no quantity"):
+    with pytest.raises(Malformed, match="cpu: 'lots' is not a quantity"):
         decoded(status={"allocatable": {"cpu": "lots"}})
 
 

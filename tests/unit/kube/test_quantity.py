@@ -58,7 +58,7 @@ def test_what_a_node_has_is_rounded_down() -> None:
     ],
 )
 def test_nonsense_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(Malformed, match=r"^memory: .* is no quantity"):
+    with pytest.raises(Malformed, match=r"^memory: .* is not a quantity"):
         requested({"memory": text})
 
 

@@ -83,7 +83,7 @@ BROKEN = {
     "twice": "are the same one",
     "negative": "asks for -1 replicas",
     "huge": "asks for 2000000000 replicas",
-    "bad amount": "replica type PS: cpu: 'lots' is no quantity",
+    "bad amount": "replica type PS: cpu: 'lots' is not a quantity",
 }
 
 

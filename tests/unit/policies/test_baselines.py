@@ -19,7 +19,7 @@ def test_fifo_seats_the_oldest_first_at_its_own_counts() -> None:
     old, new = candidate("z-old", created_at=1.0), candidate("a-new", created_at=2.0)
     answer = POLICIES["fifo"]().allocate(problem(Resources(cpu=3000), new, old))
     assert answer.counts == {"z-old": Counts(1, 1)}
-    assert "jobs that came before" in answer.reasons["a-new"]
+    assert "do not fit after earlier jobs" in answer.reasons["a-new"]
 
 
 def test_srtf_gives_the_shortest_job_what_helps_it_before_the_next() -> None:

@@ -56,7 +56,7 @@ CASES = [
     ("a job that moves for another reason does so", view(AWAITED), MOVES, STAYS),
     ("a job with runs to come stays", view(replace(AWAITED, profiled=(MEASURED,))), (), STAYS),
     ("without a forecast it returns after another interval", view(AWAITED), (),
-     "there is no forecast (3 loss points, 5 needed): it returns to its user's 1 PS + 2 workers"),
+     "(3 loss points, 5 needed): it returns to the submitted 1 PS + 2 workers"),
     ("it returns as far as its bounds allow", view(AWAITED, of=OUT_OF_BOUNDS), (),
      "there is no forecast"),
     ("without checkpoints and a forecast it returns at once", view(RUN, SILENT), (),

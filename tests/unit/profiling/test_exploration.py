@@ -33,7 +33,7 @@ def explore(progress: TrainingProgress, history: JobHistory | None = None) -> Pr
 def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:
     move = explore(measured_at((1, 2), trained=7000))
     assert move is not None
-    assert move.reason.startswith("to learn its speed: ")
+    assert move.reason.startswith("to measure its speed: ")
     assert move.counts != YOUNG.counts
 
 

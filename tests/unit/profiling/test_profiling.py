@@ -103,7 +103,7 @@ REFUSALS: list[tuple[str, Job, TrainingProgress, JobHistory, str]] = [
         YOUNG,
         FIRST,
         JobHistory(placement_failures=(IN_VAIN,)),
-        "found no place",
+        "were not placed",
     ),
     (
         "it is being rescaled",

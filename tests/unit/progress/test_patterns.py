@@ -34,7 +34,7 @@ def test_what_names_and_numbers_need_is_taken(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "because"),
     [
-        ("(loss", "is no regular expression"),
+        ("(loss", "is not a regular expression"),
         ("loss=1", "has 0 groups"),
         ("(a)" * 101, "303 characters"),
         (r"((\w+)+)$(x)", "a repeated group must not hold repetitions"),

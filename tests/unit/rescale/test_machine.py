@@ -182,7 +182,12 @@ def test_waits_for_another_checkpoint_when_one_has_aged() -> None:
             CHECKPOINT, RUNNING, ALL_BEFORE, 2300.0, "checkpoint-format", id="no checkpoint"
         ),
         pytest.param(
-            EMPTY, SUSPENDED, ONE_POD, 1400.0, "waiting for 1 of its pods to end", id="pods left"
+            EMPTY,
+            SUSPENDED,
+            ONE_POD,
+            1400.0,
+            "waiting for the end of 1 of its pods",
+            id="pods left",
         ),
     ],
 )

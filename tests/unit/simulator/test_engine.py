@@ -151,7 +151,7 @@ class TestImpossibleWorkloads:
         big = job("big", JobParameters(worker=Resources(cpu=9000)))
         with pytest.raises(
             WorkloadError,
-            match=r"default/big does not fit on the empty cluster, not even at its least",
+            match=r"default/big does not fit on the empty cluster, even at its minimum",
         ):
             simulate(workload(big), online(), seed=1)
 

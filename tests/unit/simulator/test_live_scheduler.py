@@ -126,7 +126,7 @@ class TestPlacing:
         assert placed["big"] == pytest.approx(1000)
 
     def test_a_waiting_job_starts_when_the_pods_that_hold_its_room_have_left(self) -> None:
-        # The first holds the whole cluster and gives room to the second, whose pods are bound 10 s
+        # The first holds the whole cluster and shrinks for the second, whose pods are bound 10 s
         # later.
         first = job("first", JobParameters(epochs=600, counts=Counts(1, 3), speed=Speed(1.0)))
         second = job(

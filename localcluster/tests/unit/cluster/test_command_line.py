@@ -14,7 +14,7 @@ from localcluster.supervisor.status import read_events, read_status
     ("arguments", "sentence"),
     [
         pytest.param(
-            ["up", "--node", "cpu=four"], "cpu: 'four' is no quantity", id="a bad capacity"
+            ["up", "--node", "cpu=four"], "cpu: 'four' is not a quantity", id="a bad capacity"
         ),
         pytest.param(
             ["up", "--nodes", "-1"], "'-1' is no number of nodes", id="fewer nodes than none"

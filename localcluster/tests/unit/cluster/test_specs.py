@@ -53,11 +53,11 @@ def test_a_capacity_on_the_command_line(text: str, capacity: dict[str, str]) -> 
         pytest.param("cpu", "'cpu' is no capacity; write resource=quantity", id="no equals sign"),
         pytest.param("cpu=", "'cpu=' is no capacity", id="no quantity"),
         pytest.param("=4", "'=4' is no capacity", id="no resource"),
-        pytest.param("cpu=four", "cpu: 'four' is no quantity", id="a word for a quantity"),
+        pytest.param("cpu=four", "cpu: 'four' is not a quantity", id="a word for a quantity"),
         pytest.param("cpu=-1", "cpu: '-1' is negative", id="less than nothing"),
         pytest.param(
             "memory=8GB",
-            "memory: '8GB' is no quantity",
+            "memory: '8GB' is not a quantity",
             id="a suffix that Kubernetes does not know",
         ),
     ],
