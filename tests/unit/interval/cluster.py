@@ -1,4 +1,4 @@
-"""Small clusters: nodes, jobs, and forecasts of known coefficients."""
+"""Builders of small clusters: nodes, jobs, and forecasts of known coefficients."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ class Sync:
 
 
 @dataclass(frozen=True)
-class Oracle:
-    """Predicts what it is told, by job name; a job it was not told of is not ready."""
+class KnownForecasts:
+    """Returns the given forecast of a job, by job name; other jobs are not ready."""
 
     known: dict[str, Forecast]
 
@@ -91,5 +91,5 @@ def bind(job: Job, where: Sequence[str]) -> list[BoundPod]:
     ]
 
 
-def methods(known: dict[str, Forecast]) -> Strategies:
-    return Strategies(OptimusPolicy(), Theorem1(), Oracle(known))
+def strategies(known: dict[str, Forecast]) -> Strategies:
+    return Strategies(OptimusPolicy(), Theorem1(), KnownForecasts(known))

@@ -1,4 +1,4 @@
-"""What the driver begins, and when, on clusters of one or two jobs."""
+"""Instructions of the interval driver and when it gives them, on clusters of one or two jobs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cluster import Oracle, bind, done, job, nodes, steps
+from tests.unit.interval.cluster import KnownForecasts, bind, done, job, nodes, steps
 
 AT = 10_000.0
 NO_MEASURING = DriverConfig(measures=False)
@@ -48,7 +48,7 @@ class FakeManagedJob:
 
 @dataclass
 class FakeManagedCluster:
-    """One node; every job has all its pods there."""
+    """One node, on which every job has all its pods."""
 
     managed: dict[str, FakeManagedJob]
     nodes: tuple[Node, ...]
@@ -93,7 +93,7 @@ class FakeManagedCluster:
 
 @dataclass(frozen=True)
 class FixedPolicy:
-    """Allocates what the test says, by job name."""
+    """Allocates the given counts, by job name."""
 
     counts: Mapping[str, Counts]
     name: str = "fixed"
@@ -115,7 +115,7 @@ def driver_of(
     counts: Mapping[str, Counts] | None = None,
 ) -> IntervalDriver:
     policy = FixedPolicy(counts or {})
-    return IntervalDriver(Strategies(policy, Theorem1(), Oracle(forecasts or {})), config)
+    return IntervalDriver(Strategies(policy, Theorem1(), KnownForecasts(forecasts or {})), config)
 
 
 def step(
@@ -128,11 +128,11 @@ def step(
     return instructions
 
 
-def kinds(instructions: Iterable[Instruction]) -> list[type]:
+def types_of(instructions: Iterable[Instruction]) -> list[type]:
     return [type(each) for each in instructions]
 
 
-def measured(*counts: tuple[int, int], trained: float = 100.0) -> TrainingProgress:
+def progress_measured_at(*counts: tuple[int, int], trained: float = 100.0) -> TrainingProgress:
     samples = tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts)
     return TrainingProgress(samples=samples, trained_seconds=trained)
 
@@ -167,7 +167,7 @@ def change_history(**changes: object) -> Callable[[FakeManagedCluster], None]:
 
 
 def train(cluster: FakeManagedCluster) -> None:
-    cluster.managed["uid-a"].known = measured((1, 1))
+    cluster.managed["uid-a"].known = progress_measured_at((1, 1))
 
 
 EARLY = [
@@ -187,7 +187,7 @@ EARLY = [
 @pytest.mark.parametrize(
     ("change", "early"), [each[1:] for each in EARLY], ids=[each[0] for each in EARLY]
 )
-def test_a_change_brings_the_interval_forward_once_its_least_distance_has_passed(
+def test_an_early_interval_begins_at_the_least_distance_after_a_change(
     change: Callable[[FakeManagedCluster], None], early: bool
 ) -> None:
     driver, cluster = driver_of(), cluster_of(FakeManagedJob(job("a")))
@@ -196,7 +196,7 @@ def test_a_change_brings_the_interval_forward_once_its_least_distance_has_passed
     change(cluster)
     assert driver.has_changed(cluster) is early
     assert step(driver, cluster, 59.0) == []
-    assert kinds(step(driver, cluster, 60.0)) == ([IntervalDecided] if early else [])
+    assert types_of(step(driver, cluster, 60.0)) == ([IntervalDecided] if early else [])
     assert step(driver, cluster, 599.0) == []
 
 
@@ -204,7 +204,7 @@ def test_a_change_brings_the_interval_forward_once_its_least_distance_has_passed
 
 
 def shrink_and_grow() -> tuple[IntervalDriver, FakeManagedCluster]:
-    """``a`` gives its room to ``b``, which would gain far more by it; the node is full."""
+    """On a full node ``a`` shrinks so that ``b``, which gains far more by it, can grow."""
     long, short = FakeManagedJob(job("b", (1, 1))), FakeManagedJob(job("a", (1, 4)))
     driver = driver_of(
         forecasts={"a": steps(10), "b": steps(1e6)},
@@ -231,14 +231,14 @@ def test_a_growing_job_waits_until_the_other_has_shrunk() -> None:
     assert step(driver, cluster, 6.0) == []
 
 
-def test_a_growing_job_waits_for_room_that_is_kept_for_another_rescale() -> None:
+def test_a_growing_job_waits_while_another_rescale_claims_the_capacity() -> None:
     driver, cluster = shrink_and_grow()
     step(driver, cluster, 0.0)
     cluster.finish_rescale("uid-a")
     cluster.claimed = [Claim(cluster.managed["uid-a"].job, Counts(1, 2), keeps_pods=True)]
     assert step(driver, cluster, 2.0) == []
     cluster.claimed = []
-    assert kinds(step(driver, cluster, 4.0)) == [BeginRescale]
+    assert types_of(step(driver, cluster, 4.0)) == [BeginRescale]
 
 
 def change_b(**changes: object) -> Callable[[FakeManagedCluster], None]:
@@ -261,7 +261,7 @@ STALE = [
 
 
 @pytest.mark.parametrize("change", [each[1] for each in STALE], ids=[each[0] for each in STALE])
-def test_a_decision_is_dropped_once_it_is_stale(
+def test_a_stale_pending_decision_is_dropped(
     change: Callable[[FakeManagedCluster], None],
 ) -> None:
     driver, cluster = shrink_and_grow()
@@ -273,7 +273,7 @@ def test_a_decision_is_dropped_once_it_is_stale(
     assert driver.state.pending == {}
 
 
-def test_a_job_at_its_goal_is_suspended_without_room() -> None:
+def test_a_job_at_its_goal_is_suspended_without_a_placement() -> None:
     cluster = cluster_of(FakeManagedJob(job("a", at_target=AtTarget.SUSPEND)))
     _, begun = step(driver_of(forecasts={"a": done()}), cluster, 0.0)
     assert isinstance(begun, BeginRescale)
@@ -304,7 +304,7 @@ def test_a_job_at_its_goal_is_suspended_without_room() -> None:
         pytest.param({"at_target": AtTarget.SUSPEND}, NO_COUNTS, False, None, id="its goal is met"),
     ],
 )
-def test_why_counts_are_unwanted(
+def test_reason_why_pending_counts_are_dropped(
     changes: dict[str, object], counts: Counts, goal_changed: bool, reason: str | None
 ) -> None:
     found = why_unwanted(
@@ -318,8 +318,8 @@ def test_why_counts_are_unwanted(
 # Profiling runs and exploration
 
 
-def test_a_profiling_run_begins_and_ends() -> None:
-    cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), measured((1, 2))))
+def test_a_profiling_run_ends_after_steady_training_and_the_next_begins() -> None:
+    cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), progress_measured_at((1, 2))))
     driver = driver_of(DriverConfig())
     _, begun = step(driver, cluster, 0.0)
     assert isinstance(begun, BeginRescale)
@@ -331,7 +331,7 @@ def test_a_profiling_run_begins_and_ends() -> None:
     at = cluster.managed["uid-a"].job.counts
     cluster.update("uid-a", measures=False, profiled=(at,), profiling_since=AT)
     assert step(driver, cluster, 4.0) == [], "the run goes on"
-    cluster.managed["uid-a"].known = measured((1, 2), (at.ps, at.workers))
+    cluster.managed["uid-a"].known = progress_measured_at((1, 2), (at.ps, at.workers))
     ended, again = step(driver, cluster, 6.0)
     assert ended == EndProfilingRun("uid-a", f"60 s of steady training at {at}")
     assert isinstance(again, BeginRescale)
@@ -339,33 +339,33 @@ def test_a_profiling_run_begins_and_ends() -> None:
     assert again.own_counts == Counts(1, 2), "the user's counts are remembered through all runs"
 
 
-def test_a_profiling_run_that_measures_nothing_ends_at_its_limit() -> None:
+def test_a_profiling_run_without_samples_ends_at_its_time_limit() -> None:
     record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT)
     cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
     driver = driver_of(DriverConfig())
-    assert kinds(step(driver, cluster, 0.0)) == [IntervalDecided]
+    assert types_of(step(driver, cluster, 0.0)) == [IntervalDecided]
     cluster.at = AT + RUN_LIMIT + 1
-    assert kinds(step(driver, cluster, 2.0)) == [EndProfilingRun]
+    assert types_of(step(driver, cluster, 2.0)) == [EndProfilingRun]
 
 
 @pytest.mark.parametrize("each_run", [False, True], ids=["its last run", "each run"])
-def test_the_end_of_a_run_comes_before_the_interval_that_it_brings_forward(each_run: bool) -> None:
+def test_a_profiling_run_ends_before_the_early_interval_that_it_causes(each_run: bool) -> None:
     record = JobHistory(profiled=(Counts(1, 1),), profiling_since=AT)
     cluster = cluster_of(FakeManagedJob(job("a"), NOTHING, record))
     driver = driver_of(DriverConfig(early_after_each_run=each_run))
     step(driver, cluster, 0.0)
     cluster.at = AT + RUN_LIMIT + 1
-    found = kinds(step(driver, cluster, 60.0))
+    found = types_of(step(driver, cluster, 60.0))
     assert found[:2] == ([EndProfilingRun, IntervalDecided] if each_run else [EndProfilingRun])
 
 
-def test_a_step_that_does_not_decide_neither_measures_nor_plans() -> None:
-    cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), measured((1, 2))))
+def test_a_step_that_does_not_decide_begins_no_profiling_run_and_no_interval() -> None:
+    cluster = cluster_of(FakeManagedJob(job("a", (1, 2)), progress_measured_at((1, 2))))
     assert step(driver_of(DriverConfig()), cluster, 0.0, decides=False) == []
 
 
-def test_an_old_job_makes_one_exploratory_move_in_an_interval() -> None:
-    old = [FakeManagedJob(job(name), measured((1, 1), trained=7000)) for name in "ab"]
+def test_one_job_past_profiling_makes_an_exploratory_move_in_an_interval() -> None:
+    old = [FakeManagedJob(job(name), progress_measured_at((1, 1), trained=7000)) for name in "ab"]
     cluster, driver = cluster_of(*old), driver_of(DriverConfig())
     decided, begun = step(driver, cluster, 0.0)
     assert isinstance(decided, IntervalDecided)
@@ -376,29 +376,29 @@ def test_an_old_job_makes_one_exploratory_move_in_an_interval() -> None:
     assert step(driver, cluster, 300.0) == []
 
 
-def test_a_job_that_the_interval_moves_makes_no_exploratory_move() -> None:
-    cluster = cluster_of(FakeManagedJob(job("a"), measured((1, 1), trained=7000)))
+def test_a_job_rescaled_by_the_interval_makes_no_exploratory_move() -> None:
+    cluster = cluster_of(FakeManagedJob(job("a"), progress_measured_at((1, 1), trained=7000)))
     driver = driver_of(DriverConfig(), {"a": steps(1e6)}, {"a": Counts(2, 4)})
     _, begun = step(driver, cluster, 0.0)
     assert isinstance(begun, BeginRescale)
     assert begun.purpose is RescalePurpose.INTERVAL
 
 
-def test_a_job_without_checkpoints_returns_after_profiling_without_one() -> None:
+def test_a_job_without_checkpoints_returns_to_its_own_counts_after_profiling() -> None:
     moved = Counts(1, 3)
     record = JobHistory(profiled=(moved,) * 4, own_counts=Counts(1, 1), measured_at=AT - 100)
-    cluster = cluster_of(FakeManagedJob(job("a", (1, 3)), measured((1, 3)), record))
+    cluster = cluster_of(FakeManagedJob(job("a", (1, 3)), progress_measured_at((1, 3)), record))
     _, begun = step(driver_of(DriverConfig()), cluster, 0.0)
     assert isinstance(begun, BeginRescale)
     assert begun.counts == Counts(1, 1)
     assert begun.purpose is RescalePurpose.AFTER_PROFILING
 
 
-def test_room_is_kept_in_which_a_measured_job_may_return() -> None:
-    """``b`` may not be measured where ``a``, at fewer tasks than its user's, would return to."""
+def test_a_profiling_run_leaves_capacity_for_a_profiled_job_to_return() -> None:
+    """``b`` is not profiled on the capacity that ``a`` needs to return to its user's counts."""
     record = JobHistory(profiled=(Counts(1, 1),), own_counts=Counts(1, 4), profiling_since=AT)
     small = FakeManagedJob(job("a", (1, 1)), NOTHING, record)
-    young = FakeManagedJob(job("b", (1, 1), created_at=1.0), measured((1, 1)))
+    young = FakeManagedJob(job("b", (1, 1), created_at=1.0), progress_measured_at((1, 1)))
     for cores, begun in ((7, []), (9, ["uid-b"])):
         cluster = cluster_of(replace(small), replace(young), cores=cores)
         found = step(driver_of(DriverConfig()), cluster, 0.0)

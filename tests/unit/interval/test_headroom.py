@@ -1,4 +1,4 @@
-"""The room that is free now, with what is kept for jobs that are being rescaled."""
+"""Headroom: the capacity free now, less what is kept for jobs that are being rescaled."""
 
 import pytest
 from hypothesis import given
@@ -49,7 +49,7 @@ def free_cpus(room: CapacityPlan) -> dict[str, int]:
     return {node: max(amount["cpu"], 0) for node, amount in room.free.items()}
 
 
-def left(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
+def free_after(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
     return free_cpus(headroom(snapshot, Theorem1(), claims))
 
 
@@ -59,45 +59,51 @@ def left(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
         pytest.param(
             Claim(job("a"), Counts(1, 4)),
             {"n": 1},
-            id="a target takes what its own pods do not leave it",
+            id="larger target: the job's own pods count towards it",
         ),
         pytest.param(
-            Claim(job("a"), Counts(1, 1)), {"n": 3}, id="what a smaller one leaves is not free yet"
+            Claim(job("a"), Counts(1, 1)),
+            {"n": 3},
+            id="smaller target: the capacity of its pods is not free yet",
         ),
         pytest.param(
             Claim(job("a"), Counts(4, 4), is_stopped=True),
             {"n": 0},
-            id="one that finds no room closes all",
+            id="stopped job whose target does not fit: nothing is free",
         ),
         pytest.param(
-            Claim(job("a"), Counts(4, 4)), {"n": 3}, id="or nothing, where the job still trains"
+            Claim(job("a"), Counts(4, 4)),
+            {"n": 3},
+            id="training job whose target does not fit: nothing is kept for it",
         ),
     ],
 )
 @pytest.mark.parametrize("leaving", [True, False])
-def test_a_job_that_is_placed_anew(claim: Claim, free: dict[str, int], leaving: bool) -> None:
-    assert left(cluster({"n": 6}, pods_of("a", "nnn", leaving=leaving)), claim) == free
+def test_headroom_beside_a_job_that_is_placed_again(
+    claim: Claim, free: dict[str, int], leaving: bool
+) -> None:
+    assert free_after(cluster({"n": 6}, pods_of("a", "nnn", leaving=leaving)), claim) == free
 
 
 @pytest.mark.parametrize(
     ("target", "free"),
     [
-        pytest.param(Counts(1, 3), {"m": 0, "n": 2}, id="around the pods that it has"),
-        pytest.param(Counts(4, 4), {"m": 0, "n": 0}, id="with no room for the rest"),
+        pytest.param(Counts(1, 3), {"m": 0, "n": 2}, id="the target fits beside the pods"),
+        pytest.param(Counts(4, 4), {"m": 0, "n": 0}, id="the target does not fit"),
     ],
 )
-def test_a_job_whose_pods_stay(target: Counts, free: dict[str, int]) -> None:
+def test_headroom_beside_a_job_whose_pods_stay(target: Counts, free: dict[str, int]) -> None:
     snapshot = cluster({"m": 2, "n": 4}, pods_of("a", "mm"))
     claim = Claim(job("a"), target, keeps_pods=True, is_stopped=True)
-    assert left(snapshot, claim) == free
+    assert free_after(snapshot, claim) == free
 
 
-def test_only_nodes_that_the_job_may_use_are_closed() -> None:
+def test_a_stopped_job_without_capacity_closes_only_nodes_that_admit_it() -> None:
     claim = Claim(job("a", zone="m"), Counts(3, 3), is_stopped=True)
-    assert left(cluster({"m1": 2, "m2": 2, "n": 4}, []), claim) == {"m1": 0, "m2": 0, "n": 4}
+    assert free_after(cluster({"m1": 2, "m2": 2, "n": 4}, []), claim) == {"m1": 0, "m2": 0, "n": 4}
 
 
-def test_the_room_of_ones_own_pods_is_nobody_elses() -> None:
+def test_capacity_of_leaving_pods_is_kept_for_their_own_job() -> None:
     snapshot = cluster({"n": 4}, pods_of("a", "nnnn", leaving=True))
     room = headroom(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), is_stopped=True)])
     assert not room.fits(job("b"), Counts(1, 1))
@@ -105,16 +111,16 @@ def test_the_room_of_ones_own_pods_is_nobody_elses() -> None:
     assert [held.node for held in room.held["a"]] == ["n"] * 4
 
 
-def test_a_job_that_was_stopped_comes_before_one_that_trains() -> None:
+def test_a_stopped_job_takes_capacity_before_a_training_one() -> None:
     snapshot = cluster({"n": 4}, [])
     claims = [Claim(job("a"), Counts(1, 2)), Claim(job("b"), Counts(1, 2), is_stopped=True)]
     for each in (claims, claims[::-1]):
         assert list(headroom(snapshot, Theorem1(), each).held) == ["b"]
 
 
-def test_a_pod_on_a_node_that_is_gone_is_passed_over() -> None:
+def test_a_pod_on_a_deleted_node_is_ignored() -> None:
     snapshot = cluster({"n": 4}, pods_of("a", "xn", leaving=True))
-    assert left(snapshot, Claim(job("a"), Counts(1, 2))) == {"n": 1}
+    assert free_after(snapshot, Claim(job("a"), Counts(1, 2))) == {"n": 1}
 
 
 @given(
@@ -133,18 +139,18 @@ def test_a_pod_on_a_node_that_is_gone_is_passed_over() -> None:
     ),
     st.integers(0, 6),
 )
-def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
-    there: list[tuple[str, str, bool]], asked: list[tuple[str, int, int, bool, bool]], cpus: int
+def test_headroom_excludes_bound_pods_and_counts_each_claim_once(
+    bound: list[tuple[str, str, bool]], claimed: list[tuple[str, int, int, bool, bool]], cpus: int
 ) -> None:
     pods = [
         pod
-        for uid, on, leaving in {uid: (uid, on, leaving) for uid, on, leaving in there}.values()
+        for uid, on, leaving in {uid: (uid, on, leaving) for uid, on, leaving in bound}.values()
         for pod in pods_of(uid, on, leaving=leaving)
     ]
     snapshot = cluster(dict.fromkeys("lmn", cpus), pods)
     claims = {
-        uid: Claim(job(uid), Counts(ps, workers), stays, insists)
-        for uid, ps, workers, stays, insists in asked
+        uid: Claim(job(uid), Counts(ps, workers), keeps_pods, is_stopped)
+        for uid, ps, workers, keeps_pods, is_stopped in claimed
     }
     now = free_cpus(CapacityPlan.of(snapshot, Theorem1(), leaving_counts=True))
     room = headroom(snapshot, Theorem1(), list(claims.values()))
@@ -158,6 +164,6 @@ def test_nothing_is_free_that_pods_still_take_and_what_is_kept_is_taken_once(
                 if pod.node == node and pod.replica is not None and pod.replica.job_uid == uid
             ]
             kept = sum(held.node == node for held in room.held.get(uid, ()))
-            stays = uid not in claims or claims[uid].keeps_pods
-            taken += sum(pod.leaving for pod in own) + kept if stays else max(len(own), kept)
+            keeps_pods = uid not in claims or claims[uid].keeps_pods
+            taken += sum(pod.leaving for pod in own) + kept if keeps_pods else max(len(own), kept)
         assert free in (0, max(cpus - taken, 0))

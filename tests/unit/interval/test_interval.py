@@ -1,4 +1,4 @@
-"""What an interval decides: scenes of small clusters, and what holds of every plan."""
+"""Decisions of one interval: cases on small clusters, and invariants of every plan."""
 
 from dataclasses import replace
 
@@ -25,40 +25,42 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import SpeedSample, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
-from tests.unit.interval.cluster import TASK, bind, done, job, methods, nodes, steps
-from tests.unit.interval.scenes import AT, HERE, SCENES, Scene, two
+from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, on_two_nodes
+from tests.unit.interval.cluster import TASK, bind, done, job, nodes, steps, strategies
 
 
 @pytest.mark.parametrize(
-    ("scene", "expected"), [each[1:] for each in SCENES], ids=[each[0] for each in SCENES]
+    ("case", "expected"), [each[1:] for each in CASES], ids=[each[0] for each in CASES]
 )
-def test_scene(scene: Scene, expected: dict[str, tuple[Action, tuple[int, int], str]]) -> None:
-    decided = scene.decisions()
+def test_decisions_of_a_small_cluster(
+    case: Case, expected: dict[str, tuple[Action, tuple[int, int], str]]
+) -> None:
+    decided = case.decisions()
     found = {name: (each.action, tuple(each.counts)) for name, each in decided.items()}
     assert found == {name: (action, counts) for name, (action, counts, _) in expected.items()}
     for name, (_, _, words) in expected.items():
         assert words in decided[name].reason
 
 
-def test_a_cordoned_node_is_no_room() -> None:
+def test_a_cordoned_node_gets_no_tasks() -> None:
     cluster = nodes(2, 4)
     cluster[1] = replace(cluster[1], cordoned=True)
-    decided = Scene([(job("a"), HERE)], {"a": steps(1000)}, nodes=cluster).decisions()
+    decided = Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}, nodes=cluster).decisions()
     assert sum(decided["a"].counts) == 4
 
 
-def beside_a_wide_one(count: int, cores: int) -> dict[str, Decision]:
-    """Job ``a`` with workers of 3 cores and job ``b`` with tasks of one, on so many nodes."""
+def decisions_with_wide_workers(count: int, cores: int) -> dict[str, Decision]:
+    """Decisions for job ``a`` (workers of 3 cores) and job ``b`` (tasks of 1) on equal nodes."""
     wide = ReplicaSpec(Resources(cpu=3000))
     a, b = replace(job("a"), worker=wide), job("b")
     pods = [
         replace(pod, resources=spec.resources)
-        for pod, spec in zip(bind(a, HERE[:2]), (a.ps, wide), strict=True)
+        for pod, spec in zip(bind(a, ON_NODE_00[:2]), (a.ps, wide), strict=True)
     ]
     snapshot = ClusterSnapshot.of(
         AT, [a, b], nodes(count, cores), [*pods, *bind(b, ["node-01"] * 2)]
     )
-    known = methods({"a": steps(100_000), "b": steps(1000)})
+    known = strategies({"a": steps(100_000), "b": steps(1000)})
     return {
         each.key.name: each
         for each in plan_interval("i7", IntervalInput(snapshot), known, IntervalConfig()).decisions
@@ -66,16 +68,16 @@ def beside_a_wide_one(count: int, cores: int) -> dict[str, Decision]:
 
 
 def test_an_allocation_that_no_node_can_hold_is_trimmed_with_the_reason() -> None:
-    decision = beside_a_wide_one(4, 4)["a"]
+    decision = decisions_with_wide_workers(4, 4)["a"]
     assert decision.action is Action.GROW
     assert decision.counts.workers == 3
     assert "trimmed from" in decision.reason
 
 
-def test_room_in_pieces_too_small_for_one_job_is_left_to_another() -> None:
-    decided = beside_a_wide_one(
+def test_capacity_too_fragmented_for_one_job_goes_to_another() -> None:
+    decided = decisions_with_wide_workers(
         6, 5
-    )  # 6 workers of 3 cores find a place, one for each node; the sum would do for 9
+    )  # 6 workers of 3 cores fit, one on each node; the total capacity would hold 9
     assert decided["a"].counts.workers == 6
     assert (
         "worker 7 does not fit: too little cpu, capacity on one node for a task of cpu=3000"
@@ -84,32 +86,32 @@ def test_room_in_pieces_too_small_for_one_job_is_left_to_another() -> None:
     assert decided["a"].counts.ps + sum(decided["b"].counts) == 2 * 6
 
 
-def test_rooms_are_freed_before_they_are_taken() -> None:
-    actions = [each.action for each in SCENES[11][1].plan().decisions]
+def test_shrinks_are_decided_before_grows() -> None:
+    actions = [each.action for each in CASES[11][1].plan().decisions]
     assert actions == [Action.SHRINK, Action.GROW]
 
 
-def test_a_half_bound_job_keeps_room_for_its_other_pods() -> None:
+def test_a_partly_bound_job_keeps_capacity_for_its_other_pods() -> None:
     half = job("half", (1, 3), goal=None)
-    pods = bind(half, HERE[:4])[:2] + bind(job("a"), ["node-01"] * 2)
+    pods = bind(half, ON_NODE_00[:4])[:2] + bind(job("a"), ["node-01"] * 2)
     snapshot = ClusterSnapshot.of(AT, [half, job("a")], nodes(2, 4), pods)
     (decision,) = plan_interval(
-        "i7", IntervalInput(snapshot), methods({"a": steps(1000)}), IntervalConfig()
+        "i7", IntervalInput(snapshot), strategies({"a": steps(1000)}), IntervalConfig()
     ).decisions
     assert sum(decision.counts) == 4
 
 
-def test_a_job_that_lost_pods_and_their_room_goes_on_smaller() -> None:
+def test_a_job_whose_lost_pods_no_longer_fit_shrinks() -> None:
     half = job("half", (1, 3))
-    snapshot = ClusterSnapshot.of(AT, [half], nodes(1, 3), bind(half, HERE[:4])[:2])
+    snapshot = ClusterSnapshot.of(AT, [half], nodes(1, 3), bind(half, ON_NODE_00[:4])[:2])
     (decision,) = plan_interval(
-        "i7", IntervalInput(snapshot), methods({}), IntervalConfig()
+        "i7", IntervalInput(snapshot), strategies({}), IntervalConfig()
     ).decisions
     assert decision.counts == Counts(1, 1)
     assert "not all of its 1 PS + 3 workers are placed" in decision.reason
 
 
-def measured_at(*counts: tuple[int, int]) -> TrainingProgress:
+def progress_measured_at(*counts: tuple[int, int]) -> TrainingProgress:
     return TrainingProgress(
         samples=tuple(SpeedSample(Counts(*each), 1.0, 60.0, AT) for each in counts)
     )
@@ -119,28 +121,34 @@ def measured_at(*counts: tuple[int, int]) -> TrainingProgress:
     ("progress", "big"),
     [
         pytest.param(
-            measured_at((1, 1)),
+            progress_measured_at((1, 1)),
             (2, 3),
-            id="room is made to measure a job that has been measured once",
+            id="a job measured at one pair of counts: the other shrinks",
         ),
         pytest.param(
-            measured_at((1, 1), (1, 2), (2, 1)),
+            progress_measured_at((1, 1), (1, 2), (2, 1)),
             (3, 4),
-            id="not for one that has been measured enough",
+            id="a job measured at enough counts: the other keeps its counts",
         ),
-        pytest.param(measured_at(), (3, 4), id="not for one that does not train yet"),
+        pytest.param(
+            progress_measured_at(),
+            (3, 4),
+            id="a job that does not train yet: the other keeps its counts",
+        ),
     ],
 )
-def test_room_is_made_to_measure(progress: TrainingProgress, big: tuple[int, int]) -> None:
+def test_a_running_job_shrinks_so_that_another_can_be_profiled(
+    progress: TrainingProgress, big: tuple[int, int]
+) -> None:
     old, young = job("old", (3, 4)), job("young")
-    pods = bind(old, two("node-00", "node-01")[:7]) + bind(young, ["node-01", "node-02"])
+    pods = bind(old, on_two_nodes("node-00", "node-01")[:7]) + bind(young, ["node-01", "node-02"])
     cluster = [*nodes(2, 4), Node("node-02", Resources(cpu=1000))]
     snapshot = ClusterSnapshot.of(AT, [old, young], cluster, pods)
-    seen = IntervalInput(snapshot, {young.uid: progress})
+    interval_input = IntervalInput(snapshot, {young.uid: progress})
     decided = {
         each.key.name: each
         for each in plan_interval(
-            "i7", seen, methods({"old": steps(1000)}), IntervalConfig()
+            "i7", interval_input, strategies({"old": steps(1000)}), IntervalConfig()
         ).decisions
     }
     assert decided["old"].counts == big
@@ -149,15 +157,15 @@ def test_room_is_made_to_measure(progress: TrainingProgress, big: tuple[int, int
 
 def test_fixed_roles_are_part_of_the_demand() -> None:
     chief = job("a", fixed=(FixedRole(Role.CHIEF, 1, ReplicaSpec(TASK)),))
-    decided = Scene([(chief, HERE)], {"a": steps(1000)}).decisions()
+    decided = Case([(chief, ON_NODE_00)], {"a": steps(1000)}).decisions()
     assert sum(decided["a"].counts) == 7
 
 
-# -- what holds of every plan
+# -- invariants of every plan
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def cases(draw: st.DrawFn) -> Case:
     cluster = nodes(draw(st.integers(1, 4)), draw(st.integers(2, 8)))
     free = {node.name: node.allocatable["cpu"] // 1000 for node in cluster}
     jobs: list[tuple[Job, list[str]]] = []
@@ -211,28 +219,30 @@ def scenes(draw: st.DrawFn) -> Scene:
                 ]
             )
         )
-    return Scene(jobs, known, cluster, history)
+    return Case(jobs, known, cluster, history)
 
 
-@given(scene=scenes(), data=st.data())
-def test_the_order_of_input_does_not_matter(scene: Scene, data: st.DataObject) -> None:
+@given(case=cases(), data=st.data())
+def test_the_plan_does_not_depend_on_the_order_of_jobs_and_nodes(
+    case: Case, data: st.DataObject
+) -> None:
     shuffled = replace(
-        scene,
-        jobs=data.draw(st.permutations(scene.jobs)),
-        nodes=data.draw(st.permutations(scene.nodes)),
+        case,
+        jobs=data.draw(st.permutations(case.jobs)),
+        nodes=data.draw(st.permutations(case.nodes)),
     )
-    assert repr(shuffled.plan()) == repr(scene.plan())
+    assert repr(shuffled.plan()) == repr(case.plan())
 
 
-@given(scene=scenes())
-def test_all_that_is_decided_fits_at_once(scene: Scene) -> None:
-    """All that the jobs hold after the plan is no more than the cluster has."""
-    decided = scene.decisions()
-    total_cores = sum(node.allocatable["cpu"] for node in scene.nodes)
+@given(case=cases())
+def test_the_counts_after_all_decisions_fit_the_cluster(case: Case) -> None:
+    """The jobs' demand at their decided counts is at most the cluster's capacity."""
+    decided = case.decisions()
+    total_cores = sum(node.allocatable["cpu"] for node in case.nodes)
     used = 0
-    for each, where in scene.jobs:
+    for each, where in case.jobs:
         decision = decided.get(each.key.name)
-        moving = scene.history[each.key.name].rescaling_to if each.managed else None
+        moving = case.history[each.key.name].rescaling_to if each.managed else None
         takes_room = where or (decision is not None and decision.rescales)
         if (
             moving
@@ -245,11 +255,11 @@ def test_all_that_is_decided_fits_at_once(scene: Scene) -> None:
     assert used <= total_cores
 
 
-@given(scene=scenes())
-def test_nobody_is_moved_who_may_not_be(scene: Scene) -> None:
-    decided = scene.decisions()
-    for each, where in scene.jobs:
-        history = scene.history[each.key.name]
+@given(case=cases())
+def test_only_jobs_that_may_be_rescaled_are_rescaled_and_within_their_bounds(case: Case) -> None:
+    decided = case.decisions()
+    for each, where in case.jobs:
+        history = case.history[each.key.name]
         if each.goal is None:
             assert each.key.name not in decided
             continue
@@ -264,11 +274,11 @@ def test_nobody_is_moved_who_may_not_be(scene: Scene) -> None:
             assert not grows
 
 
-@given(scene=scenes())
-def test_shrinking_is_for_somebody(scene: Scene) -> None:
-    """No running job shrinks unless another takes its room, its bounds moved, or it gets faster."""
-    decided = scene.decisions()
-    for each, where in scene.jobs:
+@given(case=cases())
+def test_a_running_job_shrinks_only_with_a_reason(case: Case) -> None:
+    """A running job shrinks only for another job, for changed bounds, or to finish sooner."""
+    decided = case.decisions()
+    for each, where in case.jobs:
         decision = decided.get(each.key.name)
         if (
             decision is None
@@ -283,9 +293,9 @@ def test_shrinking_is_for_somebody(scene: Scene) -> None:
         assert after < now or "gives room to" in decision.reason
 
 
-def test_a_capacity_plan_gives_back_what_it_took() -> None:
+def test_a_failed_move_changes_nothing_and_release_frees_all() -> None:
     a = job("a")
-    snapshot = ClusterSnapshot.of(AT, [a], nodes(2, 4), bind(a, HERE[:2]))
+    snapshot = ClusterSnapshot.of(AT, [a], nodes(2, 4), bind(a, ON_NODE_00[:2]))
     room = CapacityPlan.of(snapshot, Theorem1())
     before = dict(room.free)
     assert room.move(a, Counts(9, 9)) is not None

@@ -1,4 +1,4 @@
-"""Room counts only for jobs that may go there."""
+"""Each pool of nodes is shared among the jobs that its nodes admit."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,34 +13,34 @@ from optimus.interval.classify import Classified, Eligibility
 from optimus.interval.share import pools_of
 from optimus.jobs import Job, NodeConstraints, ReplicaSpec, Requirement, Toleration
 from optimus.nodes import Node, Taint, refusal
+from tests.unit.interval.cases import ON_NODE_00, Case
 from tests.unit.interval.cluster import TASK, job, nodes, steps
-from tests.unit.interval.scenes import HERE, Scene
 
 TAINT = Taint("gpu", "yes")
 TOLERATES = NodeConstraints(tolerations=(Toleration("gpu", "Exists"),))
 
 
-def on(pool: str, **more: object) -> NodeConstraints:
+def in_pool(pool: str, **more: object) -> NodeConstraints:
     return NodeConstraints(selector=(("pool", pool),), **more)  # type: ignore[arg-type]  # of a test table
 
 
-def kept_to(given_job: Job, constraints: NodeConstraints) -> Job:
+def constrained(given_job: Job, constraints: NodeConstraints) -> Job:
     return replace(
         given_job, ps=ReplicaSpec(TASK, constraints), worker=ReplicaSpec(TASK, constraints)
     )
 
 
-def more(count: int, **settings: object) -> list[Node]:
+def extra_nodes(count: int, **settings: object) -> list[Node]:
     spare = [replace(node, name=f"more-{node.name}") for node in nodes(count, 16)]
     return [replace(node, **settings) for node in spare]  # type: ignore[arg-type]  # of a test table
 
 
-def counts(scene: Scene) -> dict[str, tuple[int, int]]:
-    return {name: (each.counts.ps, each.counts.workers) for name, each in scene.decisions().items()}
+def decided_counts(case: Case) -> dict[str, tuple[int, int]]:
+    return {name: (each.counts.ps, each.counts.workers) for name, each in case.decisions().items()}
 
 
 @pytest.mark.parametrize(
-    "useless",
+    "settings_of_extra_nodes",
     [
         pytest.param(
             {"taints": (Taint("node.kubernetes.io/unreachable", effect="NoExecute"),)},
@@ -50,28 +50,35 @@ def counts(scene: Scene) -> dict[str, tuple[int, int]]:
         pytest.param({"cordoned": True}, id="cordoned"),
     ],
 )
-def test_nodes_that_nobody_may_go_to_change_nothing(useless: dict[str, object]) -> None:
-    jobs = [(job(name), HERE) for name in "ab"]
+def test_nodes_that_admit_no_job_do_not_change_the_counts(
+    settings_of_extra_nodes: dict[str, object],
+) -> None:
+    jobs = [(job(name), ON_NODE_00) for name in "ab"]
     known = {"a": steps(2000), "b": steps(1900)}
-    alone = counts(Scene(jobs, known, nodes(1, 16)))
-    assert counts(Scene(jobs, known, [*nodes(1, 16), *more(9, **useless)])) == alone
+    alone = decided_counts(Case(jobs, known, nodes(1, 16)))
+    assert (
+        decided_counts(
+            Case(jobs, known, [*nodes(1, 16), *extra_nodes(9, **settings_of_extra_nodes)])
+        )
+        == alone
+    )
     assert sum(alone["a"]) == sum(alone["b"]) == 8
 
 
-def test_each_pool_is_shared_out_among_its_own_jobs() -> None:
+def test_each_pool_is_shared_among_its_own_jobs() -> None:
     left, right = [
         replace(node, labels={"pool": pool}) for node, pool in zip(nodes(2, 16), "lr", strict=True)
     ]
     names = ("a", "b", "c")
-    jobs = [(kept_to(job(name), on(pool)), [node.name] * 2) for name, pool, node in
+    jobs = [(constrained(job(name), in_pool(pool)), [node.name] * 2) for name, pool, node in
             zip(names, "llr", (left, left, right), strict=True)]  # fmt: skip
-    decided = counts(Scene(jobs, {name: steps(2000) for name in names}, [left, right]))
+    decided = decided_counts(Case(jobs, {name: steps(2000) for name in names}, [left, right]))
     assert [sum(decided[name]) for name in names] == [8, 8, 16]
 
 
-def test_a_job_that_no_node_admits_waits_and_takes_nothing() -> None:
-    lost = kept_to(job("lost"), on("nowhere"))
-    decided = Scene([(job("a"), HERE), (lost, [])], {"a": steps(1000)}).decisions()
+def test_a_job_that_no_node_admits_waits_and_takes_no_capacity() -> None:
+    lost = constrained(job("lost"), in_pool("nowhere"))
+    decided = Case([(job("a"), ON_NODE_00), (lost, [])], {"a": steps(1000)}).decisions()
     assert decided["lost"].action is Action.WAIT
     assert sum(decided["a"].counts) == 8
 
@@ -80,9 +87,9 @@ CONSTRAINTS = st.sampled_from(
     [
         NodeConstraints(),
         TOLERATES,
-        on("l"),
-        on("r"),
-        on("l", tolerations=TOLERATES.tolerations),
+        in_pool("l"),
+        in_pool("r"),
+        in_pool("l", tolerations=TOLERATES.tolerations),
         NodeConstraints(affinity=((Requirement("pool", "Exists"),),)),
         NodeConstraints(
             affinity=((Requirement("metadata.name", "In", ("node-00",), field=True),),)
@@ -103,17 +110,17 @@ NODES = st.lists(
 
 
 @given(constraints=st.lists(CONSTRAINTS, max_size=5), found=NODES)
-def test_a_pool_is_what_hangs_together(
+def test_jobs_share_a_pool_if_a_chain_of_nodes_connects_them(
     constraints: Sequence[NodeConstraints], found: Sequence[Node]
 ) -> None:
-    """Oracle: two jobs share a pool if a chain of nodes that admit two jobs each connects them."""
-    there = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
-    jobs = [kept_to(job(str(index)), each) for index, each in enumerate(constraints)]
+    """Oracle: the transitive closure of 'some node admits both jobs'."""
+    cluster = [replace(node, name=f"node-{index:02}") for index, node in enumerate(found)]
+    jobs = [constrained(job(str(index)), each) for index, each in enumerate(constraints)]
     classified = [
         Classified(each, Eligibility.WAITING, each.counts, "", each.counts) for each in jobs
     ]
     admitted = [
-        {node.name for node in there if refusal(node, each.worker.constraints) is None}
+        {node.name for node in cluster if refusal(node, each.worker.constraints) is None}
         for each in jobs
     ]
     reach = {
@@ -132,7 +139,7 @@ def test_a_pool_is_what_hangs_together(
         reach = wider
     pools = [
         ({int(each.job.key.name) for each in pool.jobs}, [node.name for node in pool.nodes])
-        for pool in pools_of(classified, there)
+        for pool in pools_of(classified, cluster)
     ]
     assert sorted(number for members, _ in pools for number in members) == list(range(len(jobs)))
     for members, names in pools:

@@ -1,4 +1,4 @@
-"""Plans carried out one after the other converge: no job is moved back and forth."""
+"""Repeated intervals converge: no job is rescaled back and forth."""
 
 from dataclasses import replace
 
@@ -9,15 +9,15 @@ from optimus.interval.capacity_plan import CapacityPlan
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import BoundPod, ClusterSnapshot
-from tests.unit.interval.cluster import bind, methods
-from tests.unit.interval.scenes import Scene
-from tests.unit.interval.test_interval import scenes
+from tests.unit.interval.cases import Case
+from tests.unit.interval.cluster import bind, strategies
+from tests.unit.interval.test_interval import cases
 
-RULES = IntervalConfig(cooldown_seconds=0.0)
+NO_COOLDOWN = IntervalConfig(cooldown_seconds=0.0)
 
 
-def carried_out(snapshot: ClusterSnapshot, decisions: tuple[Decision, ...]) -> ClusterSnapshot:
-    """The cluster after the decisions, in their order; what finds no room then stays as it is."""
+def snapshot_after(snapshot: ClusterSnapshot, decisions: tuple[Decision, ...]) -> ClusterSnapshot:
+    """The cluster after the decisions in order; a job whose new counts do not fit is unchanged."""
     room = CapacityPlan.of(snapshot, Theorem1())
     jobs = {each.uid: each for each in snapshot.jobs}
     for decision in decisions:
@@ -45,21 +45,21 @@ def pods_of(room: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
     ]
 
 
-def start(scene: Scene) -> ClusterSnapshot:
+def initial_snapshot(case: Case) -> ClusterSnapshot:
     pods = [
-        pod for each, where in scene.jobs if where for pod in bind(each, where[: sum(each.counts)])
+        pod for each, where in case.jobs if where for pod in bind(each, where[: sum(each.counts)])
     ]
-    return ClusterSnapshot.of(0.0, [each for each, _ in scene.jobs], scene.nodes, pods)
+    return ClusterSnapshot.of(0.0, [each for each, _ in case.jobs], case.nodes, pods)
 
 
-@given(scene=scenes())
-def test_converges(scene: Scene) -> None:
-    snapshot, seen_counts = start(scene), set[tuple[Counts, ...]]()
+@given(case=cases())
+def test_repeated_intervals_converge(case: Case) -> None:
+    snapshot, seen_counts = initial_snapshot(case), set[tuple[Counts, ...]]()
     for _ in range(12):
-        plan = plan_interval("i7", IntervalInput(snapshot), methods(scene.known), RULES)
+        plan = plan_interval("i7", IntervalInput(snapshot), strategies(case.known), NO_COOLDOWN)
         if not any(decision.rescales for decision in plan.decisions):
             return
-        snapshot = carried_out(snapshot, plan.decisions)
+        snapshot = snapshot_after(snapshot, plan.decisions)
         counts = tuple(each.counts for each in snapshot.jobs)
         if counts in seen_counts:
             break

@@ -1,4 +1,4 @@
-"""Jobs that start on an empty cluster: what holds of every plan, and cases that need trimming."""
+"""Plans for an empty cluster: invariants of every plan, and cases that need trimming."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -62,7 +62,7 @@ def nodes(draw: st.DrawFn) -> list[Node]:
     ]
 
 
-def planned(given: list[Candidate], cluster: list[Node], policy: AllocationPolicy) -> Plan:
+def plan_for(given: list[Candidate], cluster: list[Node], policy: AllocationPolicy) -> Plan:
     return plan(given, cluster, policy, PLACED_BY[policy.name])
 
 
@@ -77,27 +77,27 @@ def reason(found: Plan, uid: str) -> str:
 @pytest.mark.parametrize("policy", [make() for make in POLICIES.values()], ids=list(POLICIES))
 @settings(max_examples=60, deadline=None)
 @given(given_candidates=candidates(), cluster=nodes(), data=st.data())
-def test_every_task_of_the_counts_has_its_node_and_no_node_more_than_it_has(
+def test_every_task_has_a_node_and_no_node_is_over_committed(
     policy: AllocationPolicy,
     given_candidates: list[Candidate],
     cluster: list[Node],
     data: st.DataObject,
 ) -> None:
-    found = planned(given_candidates, cluster, policy)
+    found = plan_for(given_candidates, cluster, policy)
     used: dict[str, list[Resources]] = {node.name: [] for node in cluster}
     for each in given_candidates:
         uid = each.job.uid
-        its_room = held(found).get(uid, ())
-        assert len(its_room) == sum(found.counts.get(uid, (0, 0)))
+        held_by_job = held(found).get(uid, ())
+        assert len(held_by_job) == sum(found.counts.get(uid, (0, 0)))
         assert uid not in found.counts or each.job.bounds.allow(found.counts[uid])
         assert uid in found.counts or reason(found, uid)
-        for one in its_room:
+        for one in held_by_job:
             used[one.node].append(one.resources)
     free = found.interval.capacity_plan.free
     for node in cluster:
         assert total(used[node.name]).fits_in(node.allocatable)
         assert free[node.name] == node.allocatable - total(used[node.name])
-    again = planned(data.draw(st.permutations(given_candidates)), cluster[::-1], policy)
+    again = plan_for(data.draw(st.permutations(given_candidates)), cluster[::-1], policy)
     assert again.counts == found.counts
     assert dict(held(again)) == dict(held(found))
 
@@ -106,42 +106,42 @@ def cluster_of(count: int, cores: int) -> list[Node]:
     return [Node(f"n{at}", Resources(cpu=cores * 1000)) for at in range(count)]
 
 
-def test_a_job_that_finds_no_place_gets_one_from_a_job_with_tasks_to_spare() -> None:
+def test_a_job_that_does_not_fit_gets_capacity_from_one_above_its_minimum() -> None:
     small = candidate("small", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 10000.0)
     big = candidate("z-big", steps=1.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
-    found = planned([small, big], cluster_of(2, 4), OptimusPolicy())
+    found = plan_for([small, big], cluster_of(2, 4), OptimusPolicy())
     assert found.counts["z-big"] == Counts(1, 1)
     assert found.counts["small"] == Counts(1, 1)
 
 
-def test_what_is_left_in_pieces_is_handed_out_task_by_task() -> None:
+def test_fragmented_capacity_is_allocated_task_by_task() -> None:
     wide = candidate("wide", steps=5000.0, ps=Resources(cpu=3000), worker=Resources(cpu=3000))
     narrow = candidate("narrow", PaperSpeed(20.0, 0.1, 0.3, 0.01, 0.01))
-    found = planned([wide, narrow], cluster_of(4, 7), OptimusPolicy(min_gain_fraction=0.0))
+    found = plan_for([wide, narrow], cluster_of(4, 7), OptimusPolicy(min_gain_fraction=0.0))
     assert sum(found.counts["wide"]) > 2
     assert sum(each["cpu"] for each in found.interval.capacity_plan.free.values()) == 0
 
 
-def test_no_task_is_promised_to_nodes_that_are_all_too_small_for_it() -> None:
-    """Eight GPUs in all, one a node: the sum would hold four workers of two, the nodes none."""
+def test_a_task_larger_than_every_node_is_not_placed_and_others_get_the_capacity() -> None:
+    """Eight nodes of one GPU: the total would hold four workers of two GPUs, no node holds one."""
     gpus = [Node(f"n{at}", Resources({"cpu": 8000, "gpu": 1})) for at in range(8)]
     pair = candidate("pair", worker=Resources({"cpu": 1000, "gpu": 2}))
     single = candidate("single", worker=Resources({"cpu": 1000, "gpu": 1}))
-    found = planned([pair, single], gpus, OptimusPolicy())
+    found = plan_for([pair, single], gpus, OptimusPolicy())
     assert "capacity on one node for a task of cpu=1000, gpu=2" in reason(found, "pair")
     assert found.counts == {"single": Counts(found.counts["single"].ps, 8)}
 
 
-def test_cordoned_nodes_get_nothing() -> None:
+def test_cordoned_nodes_get_no_tasks() -> None:
     cluster = cluster_of(2, 8)
     cluster[0] = replace(cluster[0], cordoned=True)
-    found = planned([candidate("a")], cluster, OptimusPolicy())
+    found = plan_for([candidate("a")], cluster, OptimusPolicy())
     assert sum(found.counts["a"]) == 8
     assert {held.node for held in held(found)["a"]} == {"n1"}
 
 
-def test_a_job_that_only_a_part_would_be_added_to_stays_where_it_is() -> None:
-    """Found by hypothesis: placed anew, beside what others had added, it no longer fitted."""
+def test_a_job_whose_growth_does_not_fit_keeps_its_placement() -> None:
+    """Found by hypothesis: placed again after others had grown, the job did not fit."""
     speed, seconds = PaperSpeed(1.0, 1.0, 0.0, 0.03125, 0.03125), 10.0
     asks = [(500, 0, 1), (500, 0, 1), (500, 1, 1), (1000, 1, 2), (2000, 0, 1)]
     several = [
@@ -158,7 +158,7 @@ def test_a_job_that_only_a_part_would_be_added_to_stays_where_it_is() -> None:
     ]
     rooms = [(1000, 0), (2000, 1), (8000, 2), (6000, 1), (8000, 1)]
     cluster = [Node(f"n{at}", Resources(cpu=cpu, gpu=gpu)) for at, (cpu, gpu) in enumerate(rooms)]
-    found = planned(several, cluster, POLICIES["tetris"]())
+    found = plan_for(several, cluster, POLICIES["tetris"]())
     assert len(found.counts) == len(several)
     for uid, counts in found.counts.items():
         assert len(held(found)[uid]) == sum(counts)

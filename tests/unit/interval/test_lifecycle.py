@@ -1,6 +1,6 @@
-"""One job under real forecasts: measured, grown, shrunk for a second job, grown again.
+"""One job under real forecasts: profiled, grown, shrunk for a second job, grown again.
 
-A virtual cluster with jobs of known speed and loss; the models see only what a log would tell.
+A virtual cluster with jobs of known speed and loss; the models get only what a log would contain.
 """
 
 from dataclasses import dataclass, field, replace
@@ -32,8 +32,8 @@ PROFILING = ProfilingConfig(steady_seconds=20.0, trained_limit_seconds=600.0)
 
 
 @dataclass
-class Life:
-    """What a virtual job has done."""
+class VirtualJob:
+    """A job, the steps it has trained, and the seconds at each of its counts."""
 
     job: Job
     steps: float = 0.0
@@ -69,10 +69,10 @@ class Life:
 
 @dataclass
 class VirtualCluster:
-    """Places jobs by Theorem 1 and rescales them at once."""
+    """Places jobs by Theorem 1; a rescale takes no time."""
 
     at: float = 0.0
-    lives: dict[str, Life] = field(default_factory=dict)
+    virtual_jobs: dict[str, VirtualJob] = field(default_factory=dict)
     room: CapacityPlan = field(
         default_factory=lambda: CapacityPlan.of(
             ClusterSnapshot.of(0.0, [], nodes(3, 4), []), Theorem1()
@@ -81,80 +81,92 @@ class VirtualCluster:
 
     def submit(self, name: str, counts: tuple[int, int]) -> None:
         given_job = job(name, counts, TargetLoss(0.1), created_at=self.at, mode=TrainingMode.SYNC)
-        self.lives[given_job.uid] = Life(given_job)
+        self.virtual_jobs[given_job.uid] = VirtualJob(given_job)
 
     def end(self, name: str) -> None:
         self.room.release(f"uid-{name}")
-        del self.lives[f"uid-{name}"]
+        del self.virtual_jobs[f"uid-{name}"]
 
     def counts(self, name: str) -> Counts:
-        return self.lives[f"uid-{name}"].job.counts
+        return self.virtual_jobs[f"uid-{name}"].job.counts
 
     def snapshot(self) -> ClusterSnapshot:
         pods = [
             BoundPod(f"{held.replica}", held.node, held.resources, held.replica)
-            for uid in self.lives
+            for uid in self.virtual_jobs
             for held in self.room.held.get(uid, ())
         ]
         return ClusterSnapshot.of(
-            self.at, [life.job for life in self.lives.values()], nodes(3, 4), pods
+            self.at,
+            [virtual_job.job for virtual_job in self.virtual_jobs.values()],
+            nodes(3, 4),
+            pods,
         )
 
     def train(self, seconds: float) -> None:
         """Time passes; waiting jobs are placed, placed jobs train and are profiled."""
         for _ in range(int(seconds / TICK_SECONDS)):
             self.at += TICK_SECONDS
-            for uid, life in self.lives.items():
-                if self.room.is_placed(uid) or self.room.move(life.job, life.job.counts) is None:
-                    life.train(TICK_SECONDS)
+            for uid, virtual_job in self.virtual_jobs.items():
+                if (
+                    self.room.is_placed(uid)
+                    or self.room.move(virtual_job.job, virtual_job.job.counts) is None
+                ):
+                    virtual_job.train(TICK_SECONDS)
             self.profile()
 
     def profile(self) -> None:
         measured = Measured(self.progress(), self.histories())
-        for life in self.lives.values():
-            if life.history.profiling_since is not None and run_is_over(
-                life.job, self.at, measured, PROFILING
+        for virtual_job in self.virtual_jobs.values():
+            if virtual_job.history.profiling_since is not None and run_is_over(
+                virtual_job.job, self.at, measured, PROFILING
             ):
-                life.history = replace(life.history, profiling_since=None)
+                virtual_job.history = replace(virtual_job.history, profiling_since=None)
         measured = Measured(self.progress(), self.histories())
         for move in plan_profiling(self.snapshot(), measured, self.room, PROFILING):
-            life = self.lives[move.uid]
-            self.rescale(life, move.counts)
-            profiled = (*life.history.profiled, move.counts)
-            life.history = replace(life.history, profiled=profiled, profiling_since=self.at)
+            virtual_job = self.virtual_jobs[move.uid]
+            self.rescale(virtual_job, move.counts)
+            profiled = (*virtual_job.history.profiled, move.counts)
+            virtual_job.history = replace(
+                virtual_job.history, profiled=profiled, profiling_since=self.at
+            )
 
     def interval(self) -> dict[str, Decision]:
-        seen = IntervalInput(self.snapshot(), self.progress(), self.histories())
+        interval_input = IntervalInput(self.snapshot(), self.progress(), self.histories())
         plan = plan_interval(
-            f"at-{self.at:.0f}", seen, Strategies(OptimusPolicy(), Theorem1()), INTERVAL
+            f"at-{self.at:.0f}", interval_input, Strategies(OptimusPolicy(), Theorem1()), INTERVAL
         )
         for decision in plan.decisions:
-            life = self.lives[decision.uid]
+            virtual_job = self.virtual_jobs[decision.uid]
             if decision.rescales:
-                self.rescale(life, decision.counts)
-                life.history = replace(
-                    life.history, rescales=life.history.rescales + 1, last_rescaled_at=self.at
+                self.rescale(virtual_job, decision.counts)
+                virtual_job.history = replace(
+                    virtual_job.history,
+                    rescales=virtual_job.history.rescales + 1,
+                    last_rescaled_at=self.at,
                 )
         return {decision.key.name: decision for decision in plan.decisions}
 
-    def rescale(self, life: Life, counts: Counts) -> None:
-        assert self.room.move(life.job, counts) is None
-        life.job = replace(life.job, counts=counts)
+    def rescale(self, virtual_job: VirtualJob, counts: Counts) -> None:
+        assert self.room.move(virtual_job.job, counts) is None
+        virtual_job.job = replace(virtual_job.job, counts=counts)
 
     def progress(self) -> dict[str, TrainingProgress]:
-        return {uid: life.progress(self.at) for uid, life in self.lives.items()}
+        return {
+            uid: virtual_job.progress(self.at) for uid, virtual_job in self.virtual_jobs.items()
+        }
 
     def histories(self) -> dict[str, JobHistory]:
-        return {uid: life.history for uid, life in self.lives.items()}
+        return {uid: virtual_job.history for uid, virtual_job in self.virtual_jobs.items()}
 
 
-def test_a_life_beside_another() -> None:
+def test_a_job_is_profiled_grows_shrinks_for_a_second_job_and_grows_again() -> None:
     cluster = VirtualCluster()
     cluster.submit("first", (1, 2))
     cluster.train(200)
-    assert len(cluster.lives["uid-first"].history.profiled) == PROFILING.runs
+    assert len(cluster.virtual_jobs["uid-first"].history.profiled) == PROFILING.runs
     cluster.interval()
-    assert sum(cluster.counts("first")) == 12, "alone, it grows to the whole cluster"
+    assert sum(cluster.counts("first")) == 12, "the only job grows to the whole cluster"
     cluster.train(60)
 
     cluster.submit("second", (1, 2))
@@ -168,9 +180,9 @@ def test_a_life_beside_another() -> None:
     assert "whose speed is to be measured" in measuring["first"].reason
     assert measuring["second"].action is Action.KEEP
     cluster.train(240)
-    assert len(cluster.lives["uid-second"].history.profiled) == PROFILING.runs
+    assert len(cluster.virtual_jobs["uid-second"].history.profiled) == PROFILING.runs
     assert cluster.interval()["second"].action is Action.GROW, (
-        "measured, it gets what its forecast is worth"
+        "once profiled, it grows by its forecast"
     )
     shared = cluster.counts("first")
     cluster.train(60)
@@ -180,4 +192,4 @@ def test_a_life_beside_another() -> None:
     assert cluster.interval()["first"].action is Action.GROW
     assert sum(cluster.counts("first")) == 12 > sum(shared)
     cluster.train(300)
-    assert not cluster.interval()["first"].rescales, "and comes to rest"
+    assert not cluster.interval()["first"].rescales, "then it keeps its counts"

@@ -16,14 +16,14 @@ from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ClusterSnapshot
-from tests.unit.interval.cluster import Sync, bind, done, job, methods, nodes, steps
+from tests.unit.interval.cluster import Sync, bind, done, job, nodes, steps, strategies
 
 AT = 10_000.0
-HERE = ["node-00"] * 20
+ON_NODE_00 = ["node-00"] * 20
 
 
 @dataclass
-class Scene:
+class Case:
     """A cluster: jobs with the nodes of their pods (none: it waits), and their forecasts."""
 
     jobs: list[tuple[Job, list[str]]]
@@ -44,18 +44,18 @@ class Scene:
         )
         history = {f"uid-{name}": value for name, value in self.history.items()}
         return plan_interval(
-            "i7", IntervalInput(snapshot, {}, history), methods(self.known), self.rules
+            "i7", IntervalInput(snapshot, {}, history), strategies(self.known), self.rules
         )
 
     def decisions(self) -> dict[str, Decision]:
         return {decision.key.name: decision for decision in self.plan().decisions}
 
 
-def two(first: str, second: str, of_each: int = 4) -> list[str]:
+def on_two_nodes(first: str, second: str, of_each: int = 4) -> list[str]:
     return [first] * of_each + [second] * of_each
 
 
-def in_vain(ps: int, workers: int, ago: float, lifted: bool = False) -> JobHistory:
+def placement_failure(ps: int, workers: int, ago: float, lifted: bool = False) -> JobHistory:
     return JobHistory(
         placement_failures=(
             PlacementFailure(Counts(ps, workers), Counts(1, 1), AT - ago, 600.0, lifted),
@@ -63,29 +63,29 @@ def in_vain(ps: int, workers: int, ago: float, lifted: bool = False) -> JobHisto
     )
 
 
-FULL = two("node-00", "node-01")
+FULL = on_two_nodes("node-00", "node-01")
 BIG = job("big", (3, 5))
 NEW = job("new", (1, 2))
 
-SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] = [
+CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = [
     (
         "a job alone grows to what is free",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}),
+        Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}),
         {"a": (Action.GROW, (3, 5), "remaining 8420 s become 2280 s")},
     ),
     (
         "a job without a forecast is left as it is",
-        Scene([(job("a"), HERE)]),
+        Case([(job("a"), ON_NODE_00)]),
         {"a": (Action.KEEP, (1, 1), "no forecast yet: 3 loss points, 5 needed")},
     ),
     (
         "a gain that does not pay for the restart is not taken",
-        Scene([(job("a"), HERE)], {"a": steps(10)}),
+        Case([(job("a"), ON_NODE_00)], {"a": steps(10)}),
         {"a": (Action.KEEP, (1, 1), "not worth a restart of 60 s")},
     ),
     (
         "a gain within the error of the forecast is not taken",
-        Scene(
+        Case(
             [(job("a", (3, 4)), FULL)],
             {"a": steps(9000)},
             rules=IntervalConfig(rescale_seconds=0.1, hysteresis_fraction=0.5),
@@ -94,7 +94,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a new job that fits gets the counts of its user before anyone grows",
-        Scene([(job("a"), HERE), (NEW, [])], {"a": steps(1000)}),
+        Case([(job("a"), ON_NODE_00), (NEW, [])], {"a": steps(1000)}),
         {
             "a": (Action.GROW, (2, 3), ""),
             "new": (Action.WAIT, (1, 2), "its 1 PS + 2 workers fit"),
@@ -102,7 +102,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a running job shrinks so that a new one can start at its minimum",
-        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000)}),
+        Case([(BIG, FULL), (NEW, [])], {"big": steps(1000)}),
         {
             "big": (
                 Action.SHRINK,
@@ -114,12 +114,12 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a new job that is not managed gets its counts whole",
-        Scene([(BIG, FULL), (job("new", (1, 2), goal=None), [])], {"big": steps(1000)}),
+        Case([(BIG, FULL), (job("new", (1, 2), goal=None), [])], {"big": steps(1000)}),
         {"big": (Action.SHRINK, (2, 3), "releases capacity to team/new")},
     ),
     (
         "a new job waits where even all minimums leave no room",
-        Scene(
+        Case(
             [(replace(BIG, bounds=CountBounds(3, None, 5, None)), FULL), (NEW, [])],
             {"big": steps(1000)},
         ),
@@ -130,22 +130,22 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job too big for the cluster takes nothing from anyone",
-        Scene([(BIG, FULL), (job("huge", (50, 50), goal=None), [])], {"big": steps(1000)}),
+        Case([(BIG, FULL), (job("huge", (50, 50), goal=None), [])], {"big": steps(1000)}),
         {"big": (Action.KEEP, (3, 5), "")},
     ),
     (
         "a job at its goal keeps what nobody needs",
-        Scene([(BIG, FULL)], {"big": done()}),
+        Case([(BIG, FULL)], {"big": done()}),
         {"big": (Action.KEEP, (3, 5), "its goal is met")},
     ),
     (
         "a job at its goal never grows again",
-        Scene([(job("a"), HERE)], {"a": done()}),
+        Case([(job("a"), ON_NODE_00)], {"a": done()}),
         {"a": (Action.KEEP, (1, 1), "")},
     ),
     (
         "a job at its goal gives its room to one that grows",
-        Scene(
+        Case(
             [(job("old", (2, 4)), FULL), (job("a"), ["node-01", "node-01"])],
             {"old": done(), "a": steps(1000)},
         ),
@@ -156,7 +156,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job at its goal whose user wants that is suspended and its room given away",
-        Scene(
+        Case(
             [
                 (job("old", (2, 4), at_target=AtTarget.SUSPEND), FULL),
                 (job("a"), ["node-01", "node-01"]),
@@ -167,26 +167,26 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job suspended by its user takes nothing",
-        Scene(
-            [(job("off", (3, 5), suspended=True), []), (job("a"), HERE)],
+        Case(
+            [(job("off", (3, 5), suspended=True), []), (job("a"), ON_NODE_00)],
             {"a": steps(1000), "off": steps(10)},
         ),
         {"off": (Action.KEEP, (3, 5), "suspended by its user"), "a": (Action.GROW, (3, 5), "")},
     ),
     (
         "a job that says never is left as it is",
-        Scene([(job("a", rescale=RescaleRule.NEVER), HERE)], {"a": steps(1000)}),
+        Case([(job("a", rescale=RescaleRule.NEVER), ON_NODE_00)], {"a": steps(1000)}),
         {"a": (Action.KEEP, (1, 1), "says never")},
     ),
     (
         "a job that is left alone says why",
-        Scene([(job("a", left_alone="Kueue manages it"), HERE)], {"a": steps(1000)}),
+        Case([(job("a", left_alone="Kueue manages it"), ON_NODE_00)], {"a": steps(1000)}),
         {"a": (Action.KEEP, (1, 1), "Kueue manages it")},
     ),
     (
         "a job in the middle of a rescale is charged with its target",
-        Scene(
-            [(job("moving"), []), (job("a"), HERE)],
+        Case(
+            [(job("moving"), []), (job("a"), ON_NODE_00)],
             {"a": steps(1000), "moving": steps(1000)},
             history={"moving": JobHistory(rescaling_to=Counts(2, 2))},
         ),
@@ -197,8 +197,8 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job that was just rescaled stays as it is during the cooldown",
-        Scene(
-            [(job("a"), HERE)],
+        Case(
+            [(job("a"), ON_NODE_00)],
             {"a": steps(1000)},
             history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)},
         ),
@@ -206,19 +206,19 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job that was rescaled too often does not grow",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": JobHistory(rescales=20)}),
+        Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}, history={"a": JobHistory(rescales=20)}),
         {"a": (Action.KEEP, (1, 1), "rescaled 20 times: it does not grow again")},
     ),
     (
         "a job that was rescaled too often still makes room for a new one",
-        Scene(
+        Case(
             [(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": JobHistory(rescales=20)}
         ),
         {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),
     (
         "growth that saves less than the other's loss and both restarts is not made room for",
-        Scene(
+        Case(
             [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
             {"a": steps(35), "b": steps(35)},
         ),
@@ -229,7 +229,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "growth that saves more than the other's loss and both restarts is made room for",
-        Scene(
+        Case(
             [(job("b", (2, 4)), FULL), (job("a"), ["node-01"] * 2)],
             {"a": steps(40), "b": steps(40)},
         ),
@@ -240,7 +240,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "room is promised once: the second new job waits for more",
-        Scene(
+        Case(
             [
                 (replace(BIG, bounds=CountBounds(2, None, 4, None)), FULL),
                 (NEW, []),
@@ -260,17 +260,21 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a new job outside its bounds starts at its minimum where its nearest counts do not fit",
-        Scene([(job("a", (1, 6), bounds=CountBounds(max_workers=4)), [])], nodes=nodes(1, 3)),
+        Case([(job("a", (1, 6), bounds=CountBounds(max_workers=4)), [])], nodes=nodes(1, 3)),
         {"a": (Action.SHRINK, (1, 1), "its bounds do not allow its 1 PS + 6 workers")},
     ),
     (
         "a new job that was rescaled a moment ago waits at its counts",
-        Scene([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
+        Case([(job("a"), [])], history={"a": JobHistory(rescales=1, last_rescaled_at=AT - 10)}),
         {"a": (Action.WAIT, (1, 1), "its 1 PS + 1 worker fit")},
     ),
     (
         "counts that found no place are not tried again",
-        Scene([(job("a"), HERE)], {"a": steps(1000)}, history={"a": in_vain(3, 5, ago=9000)}),
+        Case(
+            [(job("a"), ON_NODE_00)],
+            {"a": steps(1000)},
+            history={"a": placement_failure(3, 5, ago=9000)},
+        ),
         {
             "a": (
                 Action.GROW,
@@ -281,19 +285,19 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "counts that found no place are tried again when the nodes have changed",
-        Scene(
-            [(job("a"), HERE)],
+        Case(
+            [(job("a"), ON_NODE_00)],
             {"a": steps(1000)},
-            history={"a": in_vain(3, 5, ago=9000, lifted=True)},
+            history={"a": placement_failure(3, 5, ago=9000, lifted=True)},
         ),
         {"a": (Action.GROW, (3, 5), "")},
     ),
     (
         "a job that just found no place does not grow, whatever the nodes",
-        Scene(
-            [(job("a"), HERE)],
+        Case(
+            [(job("a"), ON_NODE_00)],
             {"a": steps(1000)},
-            history={"a": in_vain(3, 5, ago=600, lifted=True)},
+            history={"a": placement_failure(3, 5, ago=600, lifted=True)},
         ),
         {
             "a": (
@@ -305,16 +309,18 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a job that just found no place still makes room for a new one",
-        Scene(
-            [(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": in_vain(4, 6, ago=600)}
+        Case(
+            [(BIG, FULL), (NEW, [])],
+            {"big": steps(1000)},
+            history={"big": placement_failure(4, 6, ago=600)},
         ),
         {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),
     (
         "bounds whose counts just found no place are not tried at once",
-        Scene(
-            [(job("a", bounds=CountBounds(min_workers=3)), HERE)],
-            history={"a": in_vain(1, 3, ago=600)},
+        Case(
+            [(job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00)],
+            history={"a": placement_failure(1, 3, ago=600)},
         ),
         {
             "a": (
@@ -329,21 +335,24 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             "bounds whose counts found no place are tried again after a rest, with a forecast or "
             "without"
         ),
-        Scene(
+        Case(
             [
-                (job("a", bounds=CountBounds(min_workers=3)), HERE),
-                (job("b", bounds=CountBounds(min_workers=2)), HERE),
+                (job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00),
+                (job("b", bounds=CountBounds(min_workers=2)), ON_NODE_00),
             ],
             {"b": steps(1000)},
             nodes=nodes(2, 6),
-            history={"a": in_vain(1, 3, ago=1200), "b": in_vain(1, 2, ago=1200)},
+            history={
+                "a": placement_failure(1, 3, ago=1200),
+                "b": placement_failure(1, 2, ago=1200),
+            },
         ),
         {"a": (Action.GROW, (1, 3), "its bounds"), "b": (Action.GROW, (3, 5), "its bounds")},
     ),
     (
         "a job being profiled is left at those counts",
-        Scene(
-            [(job("a"), HERE)],
+        Case(
+            [(job("a"), ON_NODE_00)],
             {"a": steps(1000)},
             history={"a": JobHistory(profiling_since=AT - 5)},
         ),
@@ -351,31 +360,31 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "bounds that moved force a rescale without a forecast",
-        Scene([(job("a", bounds=CountBounds(min_workers=3)), HERE)]),
+        Case([(job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00)]),
         {"a": (Action.GROW, (1, 3), "its bounds do not allow its 1 PS + 1 worker")},
     ),
     (
         "bounds that moved force a rescale that does not pay",
-        Scene([(job("a", (1, 3), bounds=CountBounds(max_workers=1)), HERE)], {"a": steps(10)}),
+        Case([(job("a", (1, 3), bounds=CountBounds(max_workers=1)), ON_NODE_00)], {"a": steps(10)}),
         {"a": (Action.SHRINK, (1, 1), "its bounds do not allow")},
     ),
     (
         "bounds that moved force a rescale also of a job that was just rescaled",
-        Scene(
-            [(job("a", bounds=CountBounds(min_workers=3)), HERE)],
+        Case(
+            [(job("a", bounds=CountBounds(min_workers=3)), ON_NODE_00)],
             history={"a": JobHistory(rescales=50, last_rescaled_at=AT - 1)},
         ),
         {"a": (Action.GROW, (1, 3), "its bounds do not allow")},
     ),
     (
         "bounds that do not fit are said not to",
-        Scene([(job("a", bounds=CountBounds(min_workers=30)), HERE)]),
+        Case([(job("a", bounds=CountBounds(min_workers=30)), ON_NODE_00)]),
         {"a": (Action.KEEP, (1, 1), "do not fit")},
     ),
     (
         "pods of others are not taken room from",
-        Scene(
-            [(job("a"), HERE)],
+        Case(
+            [(job("a"), ON_NODE_00)],
             {"a": steps(1000)},
             others=[BoundPod("x", "node-01", Resources(cpu=3000))],
         ),
@@ -383,8 +392,8 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "the room of pods being deleted is planned with",
-        Scene(
-            [(job("a"), HERE)],
+        Case(
+            [(job("a"), ON_NODE_00)],
             {"a": steps(1000)},
             others=[BoundPod("x", "node-01", Resources(cpu=3000), leaving=True)],
         ),
@@ -392,7 +401,7 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
     ),
     (
         "a running job that is a little faster with less shrinks for a new one, too",
-        Scene([(BIG, FULL), (NEW, [])], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
+        Case([(BIG, FULL), (NEW, [])], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
         {
             "big": (
                 Action.SHRINK,
@@ -408,12 +417,12 @@ SCENES: list[tuple[str, Scene, dict[str, tuple[Action, tuple[int, int], str]]]] 
             "one "
             "start"
         ),
-        Scene([(BIG, FULL), (NEW, [])], {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
+        Case([(BIG, FULL), (NEW, [])], {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
         {"big": (Action.SHRINK, (2, 2), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
     ),
     (
         "a running job that is a little faster with less keeps what nobody needs",
-        Scene([(BIG, FULL)], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
+        Case([(BIG, FULL)], {"big": steps(100, Sync(work=1.0, overhead=0.1))}),
         {"big": (Action.KEEP, (3, 5), "not worth a restart")},
     ),
 ]
