@@ -44,7 +44,7 @@ def refusal(node: Node, constraints: NodeConstraints) -> str | None:
             return f"taint {taint.key} is not tolerated"
     if any(node.labels.get(key) != value for key, value in constraints.selector):
         return "node selector does not match"
-    if constraints.affinity and not any(_holds_whole(term, node) for term in constraints.affinity):
+    if constraints.affinity and not fulfils_any(constraints.affinity, node):
         return "node affinity does not match"
     return None
 
@@ -66,6 +66,11 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists" or toleration.value == taint.value
 
 
+def fulfils_any(terms: tuple[tuple[Requirement, ...], ...], node: Node) -> bool:
+    """Whether the node fulfils one of the alternatives whole."""
+    return any(_holds_whole(term, node) for term in terms)
+
+
 def _holds_whole(term: tuple[Requirement, ...], node: Node) -> bool:
     # Kubernetes: a term without requirements matches no node.
     return bool(term) and all(_holds(requirement, node) for requirement in term)
@@ -73,6 +78,11 @@ def _holds_whole(term: tuple[Requirement, ...], node: Node) -> bool:
 
 def _holds(requirement: Requirement, node: Node) -> bool:
     actual = node.name if requirement.field else node.labels.get(requirement.key)
+    return satisfies(actual, requirement)
+
+
+def satisfies(actual: str | None, requirement: Requirement) -> bool:
+    """Whether a label with this value, ``None`` for absent, fulfils the requirement."""
     match requirement.operator:
         case "In":
             return actual in requirement.values

@@ -5,6 +5,7 @@ take seconds this way, against most of a minute and four gigabytes through the c
 models."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -14,8 +15,20 @@ from optimus.kube.client import path_of
 from optimus.kube.errors import decode
 from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, OPERATOR_GROUP, replica_of, role_named
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.podspec import Container, PodSpec, constraints_of, environment_value, requests_of
+from optimus.kube.podspec import (
+    Allocated,
+    Container,
+    PodSpec,
+    ResourceRequirements,
+    beyond_plan,
+    constraints_of,
+    environment_value,
+    requests_of,
+    rules_of,
+)
+from optimus.kube.quantity import Amount
 from optimus.kube.times import parse_instant
+from optimus.placement.rules import Labels, PodRules
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
 
@@ -35,7 +48,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     being deleted. ``gang`` counts the roles that the pod's own TF_CONFIG or MX_CONFIG lists (fixed
     when the pod was made); ``None`` where there is none, which is so for a single replica.
     ``nominated_node`` is kube-scheduler's ``status.nominatedNodeName``. ``created_at`` is in
-    seconds since the epoch, UTC.
+    seconds since the epoch, UTC. ``rules`` are those that concern other pods, ports and volumes;
+    ``beyond_plan`` means that it has further ones, which only kube-scheduler can answer.
+    ``gates`` are the scheduling gates that it waits for.
     """
 
     uid: str
@@ -54,6 +69,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     gang: Mapping[Role, int] | None = None
     log_container: str = ""
     resource_version: str = ""
+    labels: Labels = ()
+    rules: PodRules | None = None
+    beyond_plan: bool = False
+    gates: tuple[str, ...] = ()
 
     @property
     def job_key(self) -> JobKey | None:
@@ -99,6 +118,10 @@ class _Metadata(msgspec.Struct, gc=False, rename="camel"):
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     nominated_node_name: str | None = None
+    container_statuses: list[Allocated] | None = None
+    init_container_statuses: list[Allocated] | None = None
+    allocated_resources: dict[str, Amount] | None = None
+    resources: ResourceRequirements | None = None
 
 
 class _RawPod(msgspec.Struct, gc=False):
@@ -128,6 +151,7 @@ def _view(raw: _RawPod) -> Pod:
     metadata, status = raw.metadata, raw.status or _Status()
     owner = _owner(metadata.owner_references or ())
     containers = raw.spec.containers or []
+    labels = _interned_labels(metadata.labels)
     return Pod(
         uid=metadata.uid,
         namespace=metadata.namespace,
@@ -140,14 +164,38 @@ def _view(raw: _RawPod) -> Pod:
         node=raw.spec.node_name or None,
         phase=status.phase or "Pending",
         leaving=metadata.deletion_timestamp is not None,
-        resources=requests_of(raw.spec),
+        resources=_resources(raw.spec, status),
         constraints=constraints_of(raw.spec),
         scheduler_name=raw.spec.scheduler_name or "default-scheduler",
         nominated_node=status.nominated_node_name or None,
         gang=gang_of(containers) if owner else None,
         log_container=log_container(containers),
         resource_version=metadata.resource_version or "",
+        labels=labels,
+        rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
+        beyond_plan=beyond_plan(raw.spec),
+        gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
     )
+
+
+def _resources(spec: PodSpec, status: _Status) -> Resources:
+    """What the pod takes of its node. A status tells only of a pod that has one."""
+    if spec.node_name is None:
+        return requests_of(spec)
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    allocated = {each.name: each for each in statuses if each.allocated_resources or each.resources}
+    whole = Allocated("", status.allocated_resources, status.resources)
+    return requests_of(spec, allocated, whole)
+
+
+def _interned_labels(labels: Mapping[str, str] | None) -> Labels:
+    """Labels that share their parts: fifty thousand pods have some thousand different ones."""
+    return tuple([_pair(key, value) for key, value in sorted(labels.items())]) if labels else ()
+
+
+@lru_cache(maxsize=65536)
+def _pair(key: str, value: str) -> tuple[str, str]:
+    return key, value
 
 
 def _owner(references: Sequence[_OwnerReference]) -> Owner | None:

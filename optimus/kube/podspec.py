@@ -5,12 +5,23 @@ resource.PodRequests): containers and sidecars (init containers that restart) ad
 containers run one after the other beside the sidecars before them, so that the largest counts;
 pod-level requests replace the sum; overhead comes on top."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 import msgspec
 
 from optimus.jobs import NodeConstraints, ReplicaSpec, Requirement, Toleration
 from optimus.kube.quantity import Amount, requested
+from optimus.placement.rules import (
+    ANY_ADDRESS,
+    AffinityTerm,
+    HostPort,
+    Labels,
+    PodRules,
+    PodSelector,
+    SpreadConstraint,
+)
 from optimus.resources import CPU, MEMORY, NONE, PODS, Resources, total
 
 
@@ -19,16 +30,26 @@ class _EnvVar(msgspec.Struct, gc=False):
     value: str | None = None
 
 
-class _ResourceRequirements(msgspec.Struct, gc=False):
+class ResourceRequirements(msgspec.Struct, gc=False):
+    """Requests and limits, of a container or a pod."""
+
     requests: dict[str, Amount] | None = None
     limits: dict[str, Amount] | None = None
+
+
+class _ContainerPort(msgspec.Struct, gc=False, rename="camel"):
+    container_port: int = 0
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(name="hostIP", default=None)
+    protocol: str | None = None
 
 
 class Container(msgspec.Struct, gc=False, rename="camel"):
     """A container or init container."""
 
     name: str = ""
-    resources: _ResourceRequirements | None = None
+    ports: list[_ContainerPort] | None = None
+    resources: ResourceRequirements | None = None
     env: list[_EnvVar] | None = None
     restart_policy: str | None = None
     command: list[str] | None = None
@@ -57,9 +78,75 @@ class _NodeAffinity(msgspec.Struct, gc=False):
     )
 
 
+class _LabelSelector(msgspec.Struct, gc=False, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[_NodeSelectorRequirement] | None = None
+
+
+class _PodAffinityTerm(msgspec.Struct, gc=False, rename="camel"):
+    # The API server has turned matchLabelKeys and mismatchLabelKeys into parts of the selector.
+    topology_key: str = ""
+    label_selector: _LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: _LabelSelector | None = None
+
+
+class _PodAffinity(msgspec.Struct, gc=False):
+    required: list[_PodAffinityTerm] | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
 class _Affinity(msgspec.Struct, gc=False, rename="camel"):
-    # Affinity to other pods cannot be planned before these are placed.
     node_affinity: _NodeAffinity | None = None
+    pod_affinity: _PodAffinity | None = None
+    pod_anti_affinity: _PodAffinity | None = None
+
+
+class _SpreadConstraint(msgspec.Struct, gc=False, rename="camel"):
+    topology_key: str = ""
+    max_skew: int = 1
+    when_unsatisfiable: str = ""
+    min_domains: int | None = None
+    label_selector: _LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+
+
+class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
+    claim_name: str = ""
+
+
+class _Volume(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    persistent_volume_claim: _ClaimSource | None = None
+    ephemeral: object = None
+    csi: object = None
+    gce_persistent_disk: object = None
+    aws_elastic_block_store: object = None
+    azure_disk: object = None
+    iscsi: object = None
+    rbd: object = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether kube-scheduler limits how many of these, or which, are on one node."""
+        return any(
+            each is not None
+            for each in (
+                self.csi,
+                self.gce_persistent_disk,
+                self.aws_elastic_block_store,
+                self.azure_disk,
+                self.iscsi,
+                self.rbd,
+            )
+        )
+
+
+class _SchedulingGate(msgspec.Struct, gc=False):
+    name: str = ""
 
 
 class _Toleration(msgspec.Struct, gc=False):
@@ -75,35 +162,71 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: dict[str, Amount] | None = None
-    resources: _ResourceRequirements | None = None
+    resources: ResourceRequirements | None = None
     node_selector: dict[str, str] | None = None
     affinity: _Affinity | None = None
     tolerations: list[_Toleration] | None = None
     scheduler_name: str | None = None
     node_name: str | None = None
+    host_network: bool | None = None
+    topology_spread_constraints: list[_SpreadConstraint] | None = None
+    volumes: list[_Volume] | None = None
+    scheduling_gates: list[_SchedulingGate] | None = None
+    resource_claims: list[msgspec.Raw] | None = None
 
 
 _ONE_POD = Resources({PODS: 1})
 
 
-def requests_of(spec: PodSpec) -> Resources:
+class Allocated(msgspec.Struct, gc=False, rename="camel"):
+    """What a status says that a container, or the pod, has been given: a resize in place changes
+    the spec first."""
+
+    name: str = ""
+    allocated_resources: dict[str, Amount] | None = None
+    resources: ResourceRequirements | None = None
+
+    def amounts(self) -> Resources:
+        """The larger of what is allocated and what is in force.
+
+        Raises:
+            Malformed: an amount is no quantity.
+        """
+        in_force = None if self.resources is None else self.resources.requests
+        return _larger(requested(self.allocated_resources), requested(in_force))
+
+
+def requests_of(
+    spec: PodSpec,
+    allocated: Mapping[str, Allocated] = MappingProxyType({}),
+    pod_level: Allocated | None = None,
+) -> Resources:
     """What a pod with this spec takes of a node, itself included (``pods`` = 1).
+
+    A container for which the status says what it has been ``allocated`` (by name), and the pod as a
+    whole (``pod_level``), take the larger of that and the spec's.
 
     Raises:
         Malformed: an amount is not a quantity.
     """
+
+    def asked(container: Container) -> Resources:
+        amounts, given = _amounts(container.resources), allocated.get(container.name)
+        return amounts if given is None else _larger(amounts, given.amounts())
+
     sidecars, first = NONE, NONE
     for container in spec.init_containers or ():
         if container.restart_policy == "Always":
-            sidecars += _amounts(container.resources)
+            sidecars += asked(container)
             first = _larger(first, sidecars)
         else:
             first = _larger(first, sidecars + _amounts(container.resources))
-    running = total(_amounts(container.resources) for container in spec.containers or ()) + sidecars
-    return _with_pod_level(_larger(running, first), spec) + requested(spec.overhead) + _ONE_POD
+    running = total(asked(container) for container in spec.containers or ()) + sidecars
+    summed = _with_pod_level(_larger(running, first), spec, pod_level)
+    return summed + requested(spec.overhead) + _ONE_POD
 
 
-def _amounts(requirements: _ResourceRequirements | None) -> Resources:
+def _amounts(requirements: ResourceRequirements | None) -> Resources:
     if requirements is None:
         return NONE
     # The API server turns a limit without a request into a request; a job's template has not been
@@ -115,10 +238,12 @@ def _larger(left: Resources, right: Resources) -> Resources:
     return Resources({name: max(left[name], right[name]) for name in {*left, *right}})
 
 
-def _with_pod_level(summed: Resources, spec: PodSpec) -> Resources:
+def _with_pod_level(summed: Resources, spec: PodSpec, given: Allocated | None) -> Resources:
     if spec.resources is None:
         return summed
     stated = _amounts(spec.resources)
+    if given is not None:
+        stated = _larger(stated, given.amounts())
     allowed = {
         name: amount
         for name, amount in stated.items()
@@ -134,6 +259,102 @@ def constraints_of(spec: PodSpec) -> NodeConstraints:
         affinity=_affinity(spec.affinity),
         tolerations=tuple(_toleration(toleration) for toleration in spec.tolerations or ()),
     )
+
+
+def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRules | None:
+    """The rules of a pod that concern other pods, ports and volumes; ``None`` where it has none.
+
+    Equal rules are one object, however many pods have them."""
+    affinity = spec.affinity
+    found = PodRules(
+        ports=_host_ports(spec),
+        affinity=_pod_terms(affinity.pod_affinity if affinity else None, namespace),
+        anti_affinity=_pod_terms(affinity.pod_anti_affinity if affinity else None, namespace),
+        spread=tuple(
+            _spread(each, namespace, labels)
+            for each in spec.topology_spread_constraints or ()
+            if each.when_unsatisfiable == "DoNotSchedule"
+        ),
+        claims=_claims(spec, name),
+    )
+    return None if found.is_empty else _shared_rules(found)
+
+
+def beyond_plan(spec: PodSpec) -> bool:
+    """Whether kube-scheduler has rules about such a pod that the plan does not know.
+
+    These are claims of devices (dynamic resource allocation) and volumes in the pod's own spec of
+    which a node holds only so many."""
+    return bool(spec.resource_claims) or any(each.is_limited for each in spec.volumes or ())
+
+
+@lru_cache(maxsize=4096)
+def _shared_rules(rules: PodRules) -> PodRules:
+    return rules
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    sidecars = (each for each in spec.init_containers or () if each.restart_policy == "Always")
+    found = set()
+    for container in (*(spec.containers or ()), *sidecars):
+        for port in container.ports or ():
+            number = port.host_port or (port.container_port if spec.host_network else 0)
+            if number > 0:
+                found.add(HostPort(number, port.protocol or "TCP", port.host_ip or ANY_ADDRESS))
+    return tuple(sorted(found))
+
+
+def _pod_terms(affinity: _PodAffinity | None, namespace: str) -> tuple[AffinityTerm, ...]:
+    return tuple(
+        AffinityTerm(term.topology_key, _pod_selector(term, namespace))
+        for term in (affinity.required if affinity else None) or ()
+    )
+
+
+def _pod_selector(term: _PodAffinityTerm, namespace: str) -> PodSelector:
+    chosen = _label_requirements(term.namespace_selector)
+    # Kubernetes: without either, the pod's own namespace is meant.
+    own = () if term.namespaces or chosen is not None else (namespace,)
+    namespaces = tuple(sorted({*(term.namespaces or ()), *own}))
+    return PodSelector(_label_requirements(term.label_selector), namespaces, chosen)
+
+
+def _label_requirements(selector: _LabelSelector | None) -> tuple[Requirement, ...] | None:
+    if selector is None:
+        return None
+    equal = [
+        Requirement(key, "In", (value,))
+        for key, value in sorted((selector.match_labels or {}).items())
+    ]
+    further = [_requirement(each, field=False) for each in selector.match_expressions or ()]
+    return (*equal, *further)
+
+
+def _spread(raw: _SpreadConstraint, namespace: str, labels: Labels) -> SpreadConstraint:
+    requirements = _label_requirements(raw.label_selector)
+    if requirements is not None:
+        own, keys = dict(labels), raw.match_label_keys or ()
+        same = [Requirement(key, "In", (own[key],)) for key in keys if key in own]
+        # A newer API server has written them into the selector already.
+        requirements += tuple(each for each in same if each not in requirements)
+    return SpreadConstraint(
+        raw.topology_key,
+        raw.max_skew,
+        PodSelector(requirements, (namespace,)),
+        raw.min_domains or 1,
+        honours_affinity=raw.node_affinity_policy != "Ignore",
+        honours_taints=raw.node_taints_policy == "Honor",
+    )
+
+
+def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
+    found = set()
+    for volume in spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            found.add(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            found.add(f"{name}-{volume.name}")  # Kubernetes names the claim of the pod so
+    return tuple(sorted(found))
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:
