@@ -75,7 +75,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
 
 
 def _pass_through(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult:
-    full = planner.reservations.nodes_too_full(pod.resources, names)
+    full = planner.reservations.nodes_too_full(pod.resources, names, pod.priority)
     kept = tuple(name for name in names if name not in full)
     refused = dict.fromkeys(full, "reserved for a training job")
     return FilterResult(kept, refused, "reserved" if full else "")

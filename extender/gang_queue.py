@@ -94,11 +94,13 @@ class GangQueue:
         return found
 
     def _queued(self, observed: ObservedGang) -> QueuedGang:
-        """The gang's wait begins with the last of its pods."""
+        """The gang's wait begins with the last of its pods; the lowest priority of them counts."""
         created = (pod.created_at for pod in observed.pods.values() if is_waiting(pod))
         gang, since = observed.gang, max(created, default=0.0)
         ran_before = gang.job_uid in self._cluster.have_run
-        return QueuedGang(observed, WaitingGang(gang.job_uid, gang.demand(), since, ran_before))
+        priority = min(pod.priority for pod in observed.pods.values())
+        waiting = WaitingGang(gang.job_uid, gang.demand(), since, ran_before, priority)
+        return QueuedGang(observed, waiting)
 
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""

@@ -165,9 +165,14 @@ class Planner:
     def fit_reservations(self, node: str) -> None:
         """Break plans while a node has less than is reserved on it: others have taken room.
 
-        Assumed replicas go last: their binding may have failed, or it shows in the cluster soon."""
+        Gangs of the lowest priority go first. Assumed replicas go last: their binding may have
+        failed, or it shows in the cluster soon."""
+        if not self.reservations.is_overcommitted(node):
+            return
+        jobs = self.reservations.ledger.jobs_on(node)
+        by_priority = sorted(jobs, key=lambda job_uid: (self.cluster.priority_of(job_uid), job_uid))
         for also_assumed in (False, True):
-            for job_uid in self.reservations.ledger.jobs_on(node):
+            for job_uid in by_priority:
                 if not self.reservations.is_overcommitted(node):
                     return
                 _LOG.info("node %s lacks room that is reserved: job %s is replanned", node, job_uid)

@@ -18,7 +18,7 @@ def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, i
         planner.expire(now)
         replica = pod.replica
         if replica is None:
-            full = planner.reservations.nodes_too_full(pod.resources, names)
+            full = planner.reservations.nodes_too_full(pod.resources, names, pod.priority)
             return {name: 0 if name in full else MAX_SCORE for name in names}
         planner.queue.paused.discard(replica.job_uid)
         held = planner.reservation_for(pod, replica)

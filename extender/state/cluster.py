@@ -39,7 +39,8 @@ class Cluster:
         """The UIDs of jobs that have had a bound pod or a rescale."""
         self.node_generation = 0
         self.changed_nodes: set[str] = set()
-        """Nodes whose free room has changed since ``Reservations`` last cleared this."""
+        """Nodes that have changed since ``Reservations`` last cleared this."""
+        self._priorities: dict[str, int] = {}
         self._unreadable_jobs: set[str] = set()
         self._pods_by_job: dict[str, dict[str, Pod]] = {}
         self._waiting: dict[str, int] = {}
@@ -54,6 +55,7 @@ class Cluster:
         else:
             self.nodes[name] = node
         self.node_generation += 1
+        self.changed_nodes.add(name)
         return True
 
     def set_pod(self, before: Pod | None, after: Pod | None) -> None:
@@ -81,6 +83,7 @@ class Cluster:
             del self._pods_by_job[job_uid]
             if job_uid not in self.jobs:
                 self.have_run.discard(job_uid)
+                self._priorities.pop(job_uid, None)
         if is_waiting(pod):
             self._waiting[job_uid] = self._waiting.get(job_uid, 0) + sign
             if not self._waiting[job_uid]:
@@ -98,6 +101,7 @@ class Cluster:
             self._unreadable_jobs.add(uid)
         if job is None and uid not in self._pods_by_job:
             self.have_run.discard(uid)
+            self._priorities.pop(uid, None)
 
     def set_rescale(self, job_uid: str, rescale: Rescale | None) -> None:
         """Record a job's rescale; ``None``: none is in progress."""
@@ -105,6 +109,7 @@ class Cluster:
         if rescale is not None:
             self.rescales[job_uid] = rescale
             self.have_run.add(job_uid)
+            self.priority_of(job_uid)  # remembered while the job has no pods
 
     def knows_gang_of(self, pod: Pod) -> bool:
         """Whether the members of the pod's gang are known: from its own list, else from its job.
@@ -122,6 +127,15 @@ class Cluster:
     def pods_of(self, job_uid: str) -> Mapping[str, Pod]:
         """The pods that a job controls, by UID."""
         return self._pods_by_job.get(job_uid, {})
+
+    def priority_of(self, job_uid: str) -> int:
+        """The lowest priority of a job's pods; while a rescale replaces them, that of the last."""
+        pods = self.pods_of(job_uid).values()
+        staying = [pod.priority for pod in pods if not pod.leaving]
+        found = min(staying or [pod.priority for pod in pods], default=None)
+        if found is not None:
+            self._priorities[job_uid] = found
+        return self._priorities.get(job_uid, 0)
 
     def waiting_pods(self, job_uid: str) -> list[Pod]:
         """The pods of a job that still need a node."""

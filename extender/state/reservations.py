@@ -9,13 +9,14 @@ The ledger holds what is reserved for whom; this adds what only the extender kno
 * ``free``: the room left as a matrix, corrected node by node as pods and reservations change.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from extender.state.cluster import Cluster
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Placement
 from optimus.placement.ledger import Ledger, Reservation
+from optimus.placement.queue_order import SYSTEM_CRITICAL_PRIORITY
 from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 
@@ -33,12 +34,15 @@ class Reservations:
         self._free: Capacity | None = None
         self._free_generation = -1
         self._changed_nodes: set[str] = set()
+        self._stale: set[str] = set()
+        """Nodes on which ``_free`` has to be corrected."""
+        self._left: dict[str, Resources] = {}
 
     def free(self) -> Capacity:
         """What is neither bound nor reserved. The caller must not change it."""
         cluster, free = self._cluster, self._free
-        changed = (cluster.changed_nodes | self._changed_nodes) & cluster.nodes.keys()
-        cluster.changed_nodes, self._changed_nodes = set(), set()
+        self._collect_changes()
+        changed, self._stale = self._stale & cluster.nodes.keys(), set()
         if (
             free is None
             or self._free_generation != cluster.node_generation
@@ -48,6 +52,15 @@ class Reservations:
             self._free = free = Capacity(tuple(cluster.nodes.values()), left)
             self._free_generation = cluster.node_generation
         return free
+
+    def _collect_changes(self) -> None:
+        """Pass on which nodes have changed to everything that is corrected node by node."""
+        changed = self._cluster.changed_nodes | self._changed_nodes
+        if changed:
+            self._cluster.changed_nodes, self._changed_nodes = set(), set()
+            self._stale |= changed
+            for node in changed:
+                self._left.pop(node, None)
 
     def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""
@@ -83,22 +96,56 @@ class Reservations:
         """What is reserved on a node beyond what its bound pods take."""
         reserved = self.ledger.held_on(node)
         if besides is not None:
-            reserved -= self._held(besides, node)
+            reserved -= self.ledger.held_for(besides, node)
         for job_uid, leaving in self._overlaps.items():
             if job_uid != besides and node in leaving:
-                held = self._held(job_uid, node)
+                held = self.ledger.held_for(job_uid, node)
                 reserved -= Resources(
                     {name: min(amount, leaving[node][name]) for name, amount in held.items()}
                 )
         return reserved
 
-    def _held(self, job_uid: str, node: str) -> Resources:
-        return total(held.resources for held in self.ledger.of_job(job_uid) if held.node == node)
+    def nodes_too_full(
+        self, resources: Resources, names: Collection[str], priority: int
+    ) -> set[str]:
+        """Of these nodes, those with reservations that leave less than ``resources``.
 
-    def nodes_too_full(self, resources: Resources, names: Sequence[str]) -> set[str]:
-        """Of these nodes, those with reservations that leave less than ``resources``."""
+        A pod of this ``priority`` may take what is reserved for gangs of a lower one, a
+        system-critical pod what is reserved for any."""
+        if priority >= SYSTEM_CRITICAL_PRIORITY:
+            return set()
         held = self.ledger.held_by_node().keys() & self._cluster.nodes.keys()
-        return {name for name in names if name in held and not resources.fits_in(self.left(name))}
+        fits: dict[Resources, bool] = {}
+        full: set[str] = set()
+        for name in held.intersection(names):
+            left = self._left_cached(name)
+            if left not in fits:
+                fits[left] = resources.fits_in(left)
+            if not fits[left]:
+                full.add(name)
+        priorities: dict[str, int] = {}
+        return {
+            name
+            for name in full
+            if not resources.fits_in(self._left_to(priority, name, priorities))
+        }
+
+    def _left_to(self, priority: int, node: str, priorities: dict[str, int]) -> Resources:
+        """What is left of a node where gangs of a lower priority hold nothing."""
+        left = self._left_cached(node)
+        for job_uid in self.ledger.jobs_on(node):
+            if job_uid not in priorities:
+                priorities[job_uid] = self._cluster.priority_of(job_uid)
+            if priorities[job_uid] < priority:
+                left += self.reserved(node) - self.reserved(node, besides=job_uid)
+        return left
+
+    def _left_cached(self, node: str) -> Resources:
+        self._collect_changes()
+        left = self._left.get(node)
+        if left is None:
+            left = self._left[node] = self.left(node)
+        return left
 
     def with_assumed(self, gang: Gang) -> Gang:
         """The gang with its assumed replicas as placed."""

@@ -29,7 +29,7 @@ from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
 from optimus.placement.capacity import Capacity
 from optimus.placement.incremental import IncrementalPlacement, TightestFit
-from optimus.placement.queue_order import WaitingGang, order_key
+from optimus.placement.queue_order import OrderKey, WaitingGang, order_key
 from optimus.resources import Resources, total
 
 
@@ -124,7 +124,7 @@ def in_queue_order(
     """Waiting jobs in the order in which the extender would bind their pods."""
     limit = config.waiting_age_limit_seconds
 
-    def key(each: Classified) -> tuple[int, float, float, str]:
+    def key(each: Classified) -> OrderKey:
         gang = WaitingGang(each.job.uid, each.job.demand(each.minimum), each.job.created_at)
         return order_key(gang, capacity, at, limit)
 

@@ -73,6 +73,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     rules: PodRules | None = None
     beyond_plan: bool = False
     gates: tuple[str, ...] = ()
+    priority: int = 0
+    """``spec.priority``, which the API server takes from the pod's PriorityClass."""
 
     @property
     def job_key(self) -> JobKey | None:
@@ -175,6 +177,7 @@ def _view(raw: _RawPod) -> Pod:
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
         beyond_plan=beyond_plan(raw.spec),
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
+        priority=raw.spec.priority or 0,
     )
 
 

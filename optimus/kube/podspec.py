@@ -173,6 +173,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     volumes: list[_Volume] | None = None
     scheduling_gates: list[_SchedulingGate] | None = None
     resource_claims: list[msgspec.Raw] | None = None
+    priority: int | None = None
 
 
 _ONE_POD = Resources({PODS: 1})

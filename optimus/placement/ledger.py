@@ -8,7 +8,7 @@ is held from what is free.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from optimus.resources import NONE, Resources
+from optimus.resources import NONE, Resources, total
 from optimus.snapshot import ReplicaId
 
 
@@ -28,6 +28,7 @@ class Ledger:
     def __init__(self) -> None:
         self._by_job: dict[str, dict[ReplicaId, Reservation]] = {}
         self._held: dict[str, Resources] = {}
+        self._on_node: dict[str, dict[ReplicaId, Reservation]] = {}
         self._next_expiry = float("inf")  # nothing expires before: most calls need not look
 
     def __len__(self) -> int:
@@ -41,6 +42,7 @@ class Ledger:
             self.release(replica)
             self._by_job.setdefault(replica.job_uid, {})[replica] = reservation
             self._held[node] = self.held_on(node) + reservation.resources
+            self._on_node.setdefault(node, {})[replica] = reservation
             self._next_expiry = min(self._next_expiry, reservation.expires_at)
 
     def get(self, replica: ReplicaId) -> Reservation | None:
@@ -58,10 +60,14 @@ class Ledger:
 
     def jobs_on(self, node: str) -> tuple[str, ...]:
         """The UIDs of the jobs that hold room on a node, in order."""
-        return tuple(
-            job_uid
-            for job_uid in self.jobs()
-            if any(held.node == node for held in self._by_job[job_uid].values())
+        return tuple(sorted({replica.job_uid for replica in self._on_node.get(node, {})}))
+
+    def held_for(self, job_uid: str, node: str) -> Resources:
+        """What is held for one job on one node."""
+        return total(
+            held.resources
+            for replica, held in self._on_node.get(node, {}).items()
+            if replica.job_uid == job_uid
         )
 
     def held_by_node(self) -> Mapping[str, Resources]:
@@ -88,7 +94,8 @@ class Ledger:
         """Let what is held for a job last at least until then."""
         for replica, held in self._by_job.get(job_uid, {}).items():
             if held.expires_at < expires_at:
-                self._by_job[job_uid][replica] = replace(held, expires_at=expires_at)
+                later = replace(held, expires_at=expires_at)
+                self._by_job[job_uid][replica] = self._on_node[held.node][replica] = later
 
     def release(self, replica: ReplicaId) -> Reservation | None:
         """Release what is held for a replica, and return it."""
@@ -98,11 +105,12 @@ class Ledger:
             return None
         if not of_job:
             del self._by_job[replica.job_uid]
-        left = self.held_on(reservation.node) - reservation.resources
-        if left:
-            self._held[reservation.node] = left
+        on_node = self._on_node[reservation.node]
+        del on_node[replica]
+        if on_node:
+            self._held[reservation.node] = self.held_on(reservation.node) - reservation.resources
         else:
-            self._held.pop(reservation.node, None)
+            del self._on_node[reservation.node], self._held[reservation.node]
         return reservation
 
     def release_job(self, job_uid: str) -> tuple[Reservation, ...]:

@@ -72,11 +72,15 @@ class FakeCluster:
         self.handlers.pod(before, after)
         return after
 
-    def job(self, name: str, ps: int, workers: int, cpu: int = 1) -> list[str]:
+    def job(self, name: str, ps: int, workers: int, cpu: int = 1, **fields: object) -> list[str]:
         """All pods of a job, made at once; returns their names."""
         counts = Counts(ps, workers)
-        made = [self.pod(name, Role.PS, index, counts, cpu) for index in range(ps)]
-        made += [self.pod(name, Role.WORKER, index, counts, cpu) for index in range(workers)]
+        roles = {Role.PS: ps, Role.WORKER: workers}
+        made = [
+            self.pod(name, role, index, counts, cpu, **fields)
+            for role, count in roles.items()
+            for index in range(count)
+        ]
         return [pod.name for pod in made]
 
     def spec(self, name: str, ps: int, workers: int, *fixed: FixedRole) -> None:
@@ -94,7 +98,7 @@ class FakeCluster:
         )
         self.handlers.set_job(job.uid, job)
 
-    def other(self, name: str, cpu: int, node: str | None = None) -> Pod:
+    def other(self, name: str, cpu: int, node: str | None = None, priority: int = 0) -> Pod:
         """A pod that no training job controls."""
         made = Pod(
             uid=f"pod-{name}",
@@ -102,6 +106,7 @@ class FakeCluster:
             name=name,
             created_at=self.now,
             node=node,
+            priority=priority,
             resources=Resources(cpu=cpu, pods=1),
             constraints=NodeConstraints(),
         )

@@ -229,6 +229,12 @@ def test_constraints_are_kept() -> None:
     )
 
 
+def test_the_priority_that_admission_resolved_is_read() -> None:
+    spec = {"containers": [container()], "priorityClassName": "high", "priority": 1000}
+    assert decoded(spec).priority == 1000
+    assert decoded({"containers": [container()]}).priority == 0
+
+
 def test_a_bound_pod_takes_room_until_it_has_ended() -> None:
     spec = {"containers": [container("1")], "nodeName": "n1"}
     resources = Resources(cpu=1000, pods=1)

@@ -37,8 +37,10 @@ def test_a_gang_that_does_not_fit_is_refused_whole(rule: PerPod) -> None:
     )
 
 
-def waiting(uid: str, cpu: int, since: float, ran_before: bool = False) -> WaitingGang:
-    return WaitingGang(uid, Resources(cpu=cpu), since, ran_before)
+def waiting(
+    uid: str, cpu: int, since: float, ran_before: bool = False, priority: int = 0
+) -> WaitingGang:
+    return WaitingGang(uid, Resources(cpu=cpu), since, ran_before, priority)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,11 @@ def waiting(uid: str, cpu: int, since: float, ran_before: bool = False) -> Waiti
     [
         pytest.param(
             waiting("z", 9, 90, True), waiting("a", 1, 0), id="a job that has run before a new one"
+        ),
+        pytest.param(
+            waiting("z", 9, 99, priority=1),
+            waiting("a", 1, 0, True),
+            id="a higher priority before all else",
         ),
         pytest.param(waiting("z", 1, 99), waiting("a", 2, 90), id="new ones by ascending demand"),
         pytest.param(
