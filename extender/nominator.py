@@ -2,20 +2,21 @@
 
 A nomination (``status.nominatedNodeName``) requeues a refused pod, makes kube-scheduler try that
 one node first, and reserves the room in kube-scheduler's own cache. kube-scheduler clears it when
-an attempt fails, so live plans are nominated again, at most once a second per pod; nominations
-without a plan are cleared. Without nominations everything holds, only later: pods are then requeued
-by an annotation.
+an attempt fails, so live plans are nominated again, within the limits of
+``extender.status_writes``; nominations without a plan are cleared. Without nominations everything
+holds, only later: pods are then requeued by an annotation.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
 from extender.planner import PendingNomination
+from extender.status_writes import FIRST_SECONDS, PodWriter, StatusWrite, StatusWrites
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
@@ -26,15 +27,7 @@ _LOG = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.02
 """Between two runs: many events are handled together, and filter does not wait for the lock."""
 
-RETRY_SECONDS = 1.0
-"""A pod is nominated again at most this often."""
-
-
-class _PodWriter(Protocol):
-    """The part of ``optimus.kube.writer.PodWriter`` that is needed; see there."""
-
-    def nominate(self, pod: Pod, node: str | None) -> Written | Refused: ...
-    def requeue(self, pod: Pod, reason: str) -> Written | Refused: ...
+_TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 
 
 class _Plans(Protocol):
@@ -45,6 +38,7 @@ class _Plans(Protocol):
     def advance(self) -> tuple[Pod, ...]: ...
     def pending_nominations(self) -> tuple[PendingNomination, ...]: ...
     def find_waiting(self, pod: Pod) -> Pod | None: ...
+    def still_pending(self, pod: Pod, node: str) -> bool: ...
     def adopt_nominations(self) -> tuple[Pod, ...]: ...
     def release_all(self) -> None: ...
 
@@ -53,7 +47,6 @@ class _Plans(Protocol):
 class _Nominated:
     pod: Pod
     node: str
-    at: float
 
 
 class Nominator:
@@ -62,7 +55,7 @@ class Nominator:
     def __init__(
         self,
         plans: _Plans,
-        writer: _PodWriter,
+        writer: PodWriter,
         leads: Callable[[], bool],
         *,
         nominate: bool,
@@ -70,9 +63,11 @@ class Nominator:
         executor: Executor | None = None,
     ) -> None:
         """``count_write`` gets each write's outcome; without ``executor`` writes are sequential."""
-        self._plans, self._writer, self._leads = plans, writer, leads
-        self._nominate, self._count_write, self._executor = nominate, count_write, executor
+        self._plans, self._leads, self._nominate = plans, leads, nominate
+        self._writes = StatusWrites(writer, count_write=count_write, executor=executor)
         self._nominated: dict[str, _Nominated] = {}
+        self._to_requeue: dict[str, Pod] = {}
+        """Pods whose users read a reason that is out of date, until they have been requeued."""
         self._led = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nominator", daemon=True)
@@ -104,56 +99,82 @@ class Nominator:
             if self._led:
                 self._plans.release_all()
                 self._nominated.clear()
+                self._to_requeue.clear()
             self._led = False
             return
         if not self._led:
             for pod in self._plans.adopt_nominations():
-                self._clear(pod)
+                # Nobody planned it: cleared below, as a nomination of this process would be.
+                self._nominated[pod.uid] = _Nominated(pod, pod.nominated_node or "")
             self._led = True
-        for pod in self._plans.advance():
-            # Its status says that pods are missing: the next refusal says that room is.
-            self._record(pod, self._writer.requeue(pod, f"its gang was planned again at {now:.1f}"))
+        self._to_requeue.update((pod.uid, pod) for pod in self._plans.advance())
         pending = {each.pod.uid: each for each in self._plans.pending_nominations()}
-        self._write_all([each for each in pending.values() if self._is_due(each, now)], now)
-        for uid, last in list(self._nominated.items()):
-            if uid not in pending:
-                waiting = self._plans.find_waiting(last.pod)
-                left = waiting if waiting and waiting.nominated_node == last.node else None
-                if left is None or self._clear(left):
-                    del self._nominated[uid]
+        for uid, each in pending.items():
+            if each.pod.nominated_node == each.node and uid not in self._nominated:
+                self._nominated[uid] = _Nominated(each.pod, each.node)  # by the last leader
+        self._nominate_planned([each for each in pending.values() if self._is_due(each, now)], now)
+        self._clear_unplanned(pending.keys(), now)
+        self._requeue_outdated(pending.keys(), now)
 
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
-        last = self._nominated.get(pending.pod.uid)
-        if now - pending.answered_at < RETRY_SECONDS or (last and now - last.at < RETRY_SECONDS):
-            # kube-scheduler may be binding it, or the nomination is new: only a new plan is urgent.
-            return last is not None and last.node != pending.node
-        return not self._nominate or pending.pod.nominated_node != pending.node
+        if pending.assumed or now - pending.answered_at < FIRST_SECONDS:
+            return False  # kube-scheduler is binding it
+        if self._nominate and pending.pod.nominated_node == pending.node:
+            return False
+        return self._writes.is_due(self._write_of(pending), now)
 
-    def _write_all(self, pending: list[PendingNomination], now: float) -> None:
-        write = self._executor.map if self._executor is not None else map
-        outcomes = list(write(lambda each: self._write(each, now), pending))
-        for each, outcome in zip(pending, outcomes, strict=True):
-            if isinstance(outcome, Written) or outcome.kind is ErrorKind.TRANSIENT:
-                self._nominated[each.pod.uid] = _Nominated(each.pod, each.node, now)
-
-    def _write(self, pending: PendingNomination, now: float) -> Written | Refused:
-        pod, node = pending.pod, pending.node
+    def _write_of(self, pending: PendingNomination) -> StatusWrite:
         if self._nominate:
-            return self._record(pod, self._writer.nominate(pod, node))
-        return self._record(pod, self._writer.requeue(pod, f"planned on {node} at {now:.1f}"))
+            return StatusWrite(pending.pod, node=pending.node)
+        return StatusWrite(pending.pod, reason=f"planned on {pending.node}")
 
-    def _clear(self, pod: Pod) -> bool:
-        """Clear a nomination; false where it has to be tried again."""
-        outcome = self._record(pod, self._writer.nominate(pod, None))
-        return isinstance(outcome, Written) or outcome.kind is not ErrorKind.TRANSIENT
+    def _nominate_planned(self, due: list[PendingNomination], now: float) -> None:
+        nodes = {each.pod.uid: each.node for each in due}
 
-    def _record(self, pod: Pod, outcome: Written | Refused) -> Written | Refused:
-        if isinstance(outcome, Written):
-            self._count_write("written")
-            return outcome
-        self._count_write(str(outcome.kind))
-        # Bound, gone or created anew since it was read is nothing wrong: the watch will show it.
-        expected = outcome.kind in (ErrorKind.NOT_FOUND, ErrorKind.INVALID, ErrorKind.CONFLICT)
-        level = logging.DEBUG if expected else logging.WARNING
-        _LOG.log(level, "pod %s/%s: status not written: %s", pod.namespace, pod.name, outcome)
-        return outcome
+        def still_wanted(write: StatusWrite) -> bool:
+            # A gang of 40 takes a while to write: kube-scheduler may have been answered meanwhile.
+            return self._plans.still_pending(write.pod, nodes[write.pod.uid])
+
+        writes = [self._write_of(each) for each in due]
+        for each, outcome in zip(
+            due, self._writes.write_all(writes, now, still_wanted), strict=True
+        ):
+            if outcome is not None and _may_have_happened(outcome):
+                self._nominated[each.pod.uid] = _Nominated(each.pod, each.node)
+
+    def _clear_unplanned(self, pending: Collection[str], now: float) -> None:
+        clears: list[StatusWrite] = []
+        for uid, last in list(self._nominated.items()):
+            if uid in pending:
+                continue
+            waiting = self._plans.find_waiting(last.pod)
+            if waiting is None or waiting.nominated_node != last.node:
+                del self._nominated[uid]
+            elif self._writes.is_due(StatusWrite(waiting), now):
+                clears.append(StatusWrite(waiting))
+        for write, outcome in zip(clears, self._writes.write_all(clears, now), strict=True):
+            if isinstance(outcome, Written) or (
+                outcome is not None and outcome.kind not in _TO_BE_TRIED_AGAIN
+            ):
+                del self._nominated[write.pod.uid]
+
+    def _requeue_outdated(self, pending: Collection[str], now: float) -> None:
+        writes: list[StatusWrite] = []
+        for uid, pod in list(self._to_requeue.items()):
+            write = StatusWrite(pod, reason="its gang was planned again")
+            if uid in pending or self._plans.find_waiting(pod) is None:
+                del self._to_requeue[uid]
+            elif self._writes.is_due(write, now):
+                writes.append(write)
+        # Its status says that pods are missing: the next refusal says that room is.
+        for write, outcome in zip(writes, self._writes.write_all(writes, now), strict=True):
+            if outcome is not None and not _is_throttled(outcome):
+                del self._to_requeue[write.pod.uid]
+
+
+def _may_have_happened(outcome: Written | Refused) -> bool:
+    return isinstance(outcome, Written) or outcome.kind is ErrorKind.TRANSIENT
+
+
+def _is_throttled(outcome: Written | Refused) -> bool:
+    return isinstance(outcome, Refused) and outcome.kind is ErrorKind.THROTTLED

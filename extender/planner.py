@@ -45,6 +45,9 @@ class PendingNomination:
     answered_at: float
     """When kube-scheduler was last answered so (monotonic), or minus infinity."""
 
+    assumed: bool = False
+    """Whether kube-scheduler is binding it: a nomination now would be found invalid."""
+
 
 def read_clocks() -> Instant:
     """The present, on both clocks."""
@@ -330,8 +333,19 @@ class Planner:
                     pod = pods.get(held.replica)
                     if pod is not None:
                         answered_at = self._answered_at.get(pod.uid, float("-inf"))
-                        found.append(PendingNomination(pod, held.node, answered_at))
+                        assumed = held.replica in self.reservations.assumed
+                        found.append(PendingNomination(pod, held.node, answered_at, assumed))
             return tuple(found)
+
+    def still_pending(self, pod: Pod, node: str) -> bool:
+        """Whether a pod still waits, is planned on this node, and is not being bound."""
+        with self.lock:
+            known = self.cluster.pods.get(pod.uid)
+            if known is None or known.replica is None or not is_waiting(known):
+                return False
+            held = self.reservations.ledger.get(known.replica)
+            assumed = known.replica in self.reservations.assumed
+            return held is not None and held.node == node and not assumed
 
     def find_waiting(self, pod: Pod) -> Pod | None:
         """The pod as it is now, if it still needs a node."""

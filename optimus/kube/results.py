@@ -28,6 +28,8 @@ class Refused:
 
     kind: ErrorKind
     sentence: str
+    retry_after_seconds: float | None = None
+    """How long the API server asks to wait, where it says so."""
 
     def __str__(self) -> str:
         return self.sentence
@@ -38,7 +40,7 @@ def answer_of(call: Callable[[], Value]) -> Value | Refused:
     try:
         return call()
     except KubeError as error:
-        return Refused(error.kind, error.sentence)
+        return Refused(error.kind, error.sentence, error.retry_after_seconds)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

@@ -37,6 +37,7 @@ class FakePlans:
     stale: tuple[Pod, ...] = ()
     outdated: tuple[Pod, ...] = ()
     calls: list[str] = field(default_factory=list)
+    bound_meanwhile: set[str] = field(default_factory=set)
     changes: Changes = field(default_factory=Changes)
 
     def advance(self) -> tuple[Pod, ...]:
@@ -49,6 +50,9 @@ class FakePlans:
 
     def find_waiting(self, pod: Pod) -> Pod | None:
         return self.waits.get(pod.uid)
+
+    def still_pending(self, pod: Pod, node: str) -> bool:
+        return pod.uid not in self.bound_meanwhile
 
     def adopt_nominations(self) -> tuple[Pod, ...]:
         self.calls.append("adopt")
@@ -105,12 +109,93 @@ def test_a_planned_pod_is_nominated_once_until_the_watch_shows_it() -> None:
     assert setting.counted == ["written"]
 
 
-def test_a_nomination_that_kube_scheduler_cleared_is_made_again_after_a_second() -> None:
+def times_written(setting: Setting, seconds: int, *, nominate: bool = True) -> list[float]:
+    """When a pod is written to while 50 runs a second are made."""
+    nominator, times = setting.nominator(nominate=nominate), []
+    for step in range(seconds * 50):
+        before = len(setting.writer.nominated) + len(setting.writer.requeued)
+        nominator.run_once(step / 50)
+        if len(setting.writer.nominated) + len(setting.writer.requeued) > before:
+            times.append(step / 50)
+    return times
+
+
+@pytest.mark.parametrize("nominate", [True, False])
+def test_a_nomination_that_kube_scheduler_keeps_clearing_is_made_again_ever_later(
+    nominate: bool,
+) -> None:
+    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
+    times = times_written(setting, 200, nominate=nominate)
+    assert times == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0]
+
+
+def test_a_pod_is_written_to_once_a_second_even_if_its_plan_changes_all_the_time() -> None:
+    setting = Setting()
+    nominator = setting.nominator()
+    for step in range(500):
+        setting.plans.now = (PendingNomination(pod("p"), f"n{step}", LONG_AGO),)
+        nominator.run_once(step / 50)
+    assert len(setting.writer.nominated) == 10
+
+
+def test_a_pod_that_is_being_bound_is_not_nominated() -> None:
+    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO, assumed=True),)))
+    setting.nominator().run_once(10.0)
+    assert setting.writer.nominated == []
+
+
+def test_a_pod_that_was_answered_since_the_run_began_is_left_out() -> None:
+    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
+    setting.plans.bound_meanwhile.add("uid-p")
+    nominator = setting.nominator()
+    nominator.run_once(10.0)
+    assert setting.writer.nominated == []
+    setting.plans.bound_meanwhile.clear()
+    nominator.run_once(10.02)
+    assert setting.writer.nominated == [("p", "a")], "what was left out counts as no write"
+
+
+def test_a_failed_write_is_tried_again_ever_later() -> None:
+    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
+    setting.writer.outcome = Refused(ErrorKind.FORBIDDEN, "no")
+    assert times_written(setting, 20) == [0.0, 1.0, 3.0, 7.0, 15.0]
+
+
+def throttled(retry_after_seconds: float | None, seconds: int) -> Setting:
+    """What 300 pods get while the API server answers each write with 429."""
+    plans = (PendingNomination(pod(f"p{index}"), "a", LONG_AGO) for index in range(300))
+    setting = Setting(FakePlans(tuple(plans)))
+    setting.writer.outcome = Refused(ErrorKind.THROTTLED, "too many requests", retry_after_seconds)
+    times_written(setting, seconds)
+    return setting
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "writes"),
+    [
+        pytest.param(None, 3, id="at 0, 1 and 3 s: the pause doubles"),
+        pytest.param(4.0, 2, id="at 0 and 4 s: never sooner than asked"),
+    ],
+)
+def test_an_api_server_that_throttles_pauses_the_writes_to_all_pods(
+    retry_after: float | None, writes: int
+) -> None:
+    setting = throttled(retry_after, 5)
+    assert len(setting.writer.nominated) == writes
+    assert setting.counted == ["throttled"] * writes
+
+
+def test_writes_go_on_after_the_pause() -> None:
     setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator()
-    for now in (10.0, 10.9, 11.1, 11.5, 12.2):
-        nominator.run_once(now)
-    assert setting.writer.nominated == [("p", "a")] * 3
+    setting.writer.outcome = Refused(ErrorKind.THROTTLED, "too many requests", 30.0)
+    nominator.run_once(10.0)
+    setting.writer.outcome = Written()
+    setting.plans.now += (PendingNomination(pod("q"), "a", LONG_AGO),)
+    nominator.run_once(39.0)
+    assert len(setting.writer.nominated) == 1
+    nominator.run_once(40.1)
+    assert setting.writer.nominated[1:] == [("p", "a"), ("q", "a")]
 
 
 def test_a_pod_that_kube_scheduler_is_busy_with_is_left_alone() -> None:
@@ -122,12 +207,14 @@ def test_a_pod_that_kube_scheduler_is_busy_with_is_left_alone() -> None:
     assert setting.writer.nominated == [("p", "a")]
 
 
-def test_a_changed_plan_is_nominated_at_once() -> None:
+def test_a_changed_plan_is_nominated_after_a_second() -> None:
     setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
     nominator = setting.nominator()
     nominator.run_once(10.0)
     setting.plans.now = (PendingNomination(pod("p", "a"), "b", LONG_AGO),)
-    nominator.run_once(10.1)
+    nominator.run_once(10.9)
+    assert setting.writer.nominated == [("p", "a")]
+    nominator.run_once(11.0)
     assert setting.writer.nominated == [("p", "a"), ("p", "b")]
 
 
@@ -161,8 +248,8 @@ def test_a_nomination_that_could_not_be_cleared_is_cleared_at_the_next_run() -> 
     setting.writer.outcome = Refused(ErrorKind.TRANSIENT, "no answer")
     nominator.run_once(20.0)
     setting.writer.outcome = Written()
-    nominator.run_once(21.0)
     nominator.run_once(22.0)
+    nominator.run_once(23.0)
     assert setting.writer.nominated == [("p", "a"), ("p", None), ("p", None)]
     assert setting.counted == ["written", "transient", "written"]
 
@@ -185,21 +272,39 @@ def test_without_nominations_pods_are_requeued_by_an_annotation() -> None:
     nominator.run_once(10.0)
     nominator.run_once(10.5)
     nominator.run_once(11.5)
-    assert setting.writer.requeued == ["p: planned on a at 10.0", "p: planned on a at 11.5"]
+    assert [text[:17] for text in setting.writer.requeued] == ["p: planned on a a"] * 2
+    assert len({*setting.writer.requeued}) == 2, "an equal text would write nothing"
     assert setting.writer.nominated == []
 
 
 def test_pods_whose_refusal_is_out_of_date_are_requeued_once() -> None:
-    setting = Setting(FakePlans(outdated=(pod("p"),)))
+    setting = Setting(FakePlans(outdated=(pod("p"),), waits={"uid-p": pod("p")}))
     nominator = setting.nominator()
     nominator.run_once(10.0)
     nominator.run_once(11.0)
-    assert setting.writer.requeued == ["p: its gang was planned again at 10.0"]
+    assert [text[:32] for text in setting.writer.requeued] == ["p: its gang was planned again at"]
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.THROTTLED, ErrorKind.FORBIDDEN])
+def test_a_pod_is_requeued_after_a_pause_but_not_against_a_refusal(kind: ErrorKind) -> None:
+    setting = Setting(FakePlans(outdated=(pod("p"),), waits={"uid-p": pod("p")}))
+    nominator = setting.nominator()
+    setting.writer.outcome = Refused(kind, "no")
+    nominator.run_once(10.0)
+    setting.writer.outcome = Written()
+    nominator.run_once(20.0)
+    nominator.run_once(30.0)
+    assert len(setting.writer.requeued) == (2 if kind is ErrorKind.THROTTLED else 1)
 
 
 def test_only_the_leaders_extender_plans_and_nominates() -> None:
+    stale = pod("old", "z")
     setting = Setting(
-        FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),), stale=(pod("old", "z"),)),
+        FakePlans(
+            (PendingNomination(pod("p"), "a", LONG_AGO),),
+            stale=(stale,),
+            waits={stale.uid: stale},
+        ),
         leads=False,
     )
     nominator = setting.nominator()
@@ -212,7 +317,7 @@ def test_only_the_leaders_extender_plans_and_nominates() -> None:
     nominator.run_once(13.0)
     nominator.run_once(14.0)
     assert setting.plans.calls == ["adopt", "advance", "advance", "release"]
-    assert setting.writer.nominated[0] == ("old", None)
+    assert setting.writer.nominated[:2] == [("p", "a"), ("old", None)]
 
 
 def test_the_thread_runs_until_it_is_stopped() -> None:
@@ -221,3 +326,35 @@ def test_the_thread_runs_until_it_is_stopped() -> None:
     nominator.start()
     nominator.stop()
     assert not nominator._thread.is_alive()
+
+
+def test_a_process_that_led_before_does_not_clear_what_the_other_leader_nominated() -> None:
+    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
+    nominator = setting.nominator()
+    nominator.run_once(10.0)
+    setting.leads = False
+    nominator.run_once(20.0)
+    setting.leads, setting.plans.now = True, ()
+    setting.plans.waits = {"uid-p": pod("p", "a")}
+    nominator.run_once(30.0)
+    assert setting.writer.nominated == [("p", "a")]
+
+
+def test_a_nomination_whose_answer_was_lost_is_cleared_once_it_is_no_longer_planned() -> None:
+    setting = Setting(FakePlans((PendingNomination(pod("p"), "a", LONG_AGO),)))
+    nominator = setting.nominator()
+    setting.writer.outcome = Refused(ErrorKind.TRANSIENT, "no answer")
+    nominator.run_once(10.0)
+    setting.writer.outcome = Written()
+    setting.plans.now, setting.plans.waits = (), {"uid-p": pod("p", "a")}
+    nominator.run_once(20.0)
+    assert setting.writer.nominated == [("p", "a"), ("p", None)]
+
+
+def test_a_nomination_of_the_last_leader_is_cleared_once_it_is_no_longer_planned() -> None:
+    setting = Setting(FakePlans((PendingNomination(pod("p", "a"), "a", LONG_AGO),)))
+    nominator = setting.nominator()
+    nominator.run_once(10.0)
+    setting.plans.now, setting.plans.waits = (), {"uid-p": pod("p", "a")}
+    nominator.run_once(20.0)
+    assert setting.writer.nominated == [("p", None)]

@@ -1,0 +1,29 @@
+"""Which planned pods are worth a nomination."""
+
+from tests.unit.extender.fake_cluster import FakeCluster
+
+
+def test_a_pod_that_kube_scheduler_is_binding_is_assumed_until_it_asks_again() -> None:
+    cluster = FakeCluster({"a": 2})
+    first, second = cluster.job("j", 1, 1)
+    planner = cluster.planner
+    assert cluster.ask(first).kept == ("a",)
+    assert {each.pod.name: each.assumed for each in planner.pending_nominations()} == {
+        first: True,
+        second: False,
+    }
+    assert not planner.still_pending(cluster.pods[first], "a")
+    assert planner.still_pending(cluster.pods[second], "a")
+    assert not planner.still_pending(cluster.pods[second], "b"), "its plan has changed"
+    cluster.filter(cluster.pods[first], [])
+    assert not any(each.assumed for each in planner.pending_nominations())
+
+
+def test_a_bound_or_deleted_pod_is_no_longer_pending() -> None:
+    cluster = FakeCluster({"a": 2})
+    first, second = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    pods = [cluster.pods[first], cluster.pods[second]]
+    cluster.bind(first, "a")
+    cluster.delete(second)
+    assert not any(cluster.planner.still_pending(pod, "a") for pod in pods)
