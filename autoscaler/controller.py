@@ -1,7 +1,7 @@
 """The autoscaler's loop: observe, read logs, advance rescales, decide, report; every two seconds.
 
-Each tick works on one frozen observation. What concerns a single job is guarded: a fault there
-costs that job one tick and affects no other.
+One turn of the loop is a tick; it works on one frozen observation of the cluster. An exception in
+the work for one job is logged and counted; it costs that job one tick and affects no other.
 """
 
 import logging
@@ -32,8 +32,8 @@ _MOST_SLEW: Final = 0.1
 class Clock:
     """The time of day, seconds since the epoch, UTC, without jumps; ``timer`` is monotonic.
 
-    A wall clock that is set is followed at most a tenth faster or slower than time passes: what is
-    waited for takes as long as it should, and stored instants are right again in the end.
+    Where the wall clock is set, this clock approaches it at most a tenth faster or slower than time
+    passes: waits keep their length, and stored times become right again.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """When what happens, in seconds."""
+    """Periods and limits of the loop, in seconds."""
 
     tick_seconds: float = 2.0
     half_bound_seconds: float = 600.0
-    """A gang of which only a part has nodes for so long is taken back."""
+    """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What a controller works with."""
+    """The parts that a controller calls."""
 
     observer: Observer
     logs: LogPoller
@@ -98,7 +98,7 @@ class Controller:
 
     def run(self, stopping: Callable[[float], bool]) -> None:
         """Tick until ``stopping``, which waits for the given seconds, returns true."""
-        self._alive()  # a loop of which no tick ever ends well is stuck, too
+        self._alive()  # from here on: a loop whose ticks all fail must count as stuck
         while not stopping(self._timing.tick_seconds):
             with self._guard("tick"), self._components.metrics.tick_seconds.time():
                 self.tick()
@@ -128,12 +128,12 @@ class Controller:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a rescale is under way."""
+        """Whether a rescale is in progress."""
         return any(state.rescale is not None for state in self.managed)
 
     @property
     def awaits_room(self) -> bool:
-        """Whether a decided rescale has not begun, since its room is not free yet."""
+        """Whether a decided rescale has not begun, since its capacity is not free yet."""
         return self._components.decider.has_pending
 
     def _read_logs(self) -> None:
@@ -157,7 +157,7 @@ class Controller:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
         if state.was_fully_bound or trained_at > since or state.job.rescale is RescaleRule.NEVER:
-            # A job that has trained may train on with the pods it has, readable log or not.
+            # A job that has trained may continue with the pods it has, its log readable or not.
             self._components.recorder.half_bound(
                 state.training_job, limit_seconds, runs=state.run is not None
             )
@@ -172,8 +172,7 @@ class Controller:
         began = time.monotonic()
         for state in sorted(states, key=_longest_unwritten):
             if time.monotonic() - began > self._timing.tick_seconds:
-                # An API server that hangs must not delay rescales; the others are written at the
-                # next tick.
+                # An API server that hangs must not delay rescales; the next tick writes the others.
                 break
             with self._guard("report", state):
                 recorder.report(state, now)

@@ -3,10 +3,10 @@
 kube-scheduler asks about one pod at a time; the answer is always a part of a plan for the pod's
 whole gang, or a refusal. ``filter_nodes`` is the decision, in numbered phases.
 
-A refusal is a constant sentence. kube-scheduler writes it into the pod's status where it has
-changed, and that write makes it try the pod again: with a text that varied, for ever. Refused nodes
-are answered as unresolvable (``extender.http.wire``): with evictions, kube-scheduler could make
-room for one pod, which would not make its gang fit.
+A refusal is a constant sentence. kube-scheduler writes a changed sentence into the pod's status,
+and that write requeues the pod: a text that varied would requeue it in a loop. Refused nodes are
+reported as unresolvable (``extender.http.wire``): otherwise kube-scheduler would evict pods for one
+replica, which does not make its gang fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,15 +37,15 @@ def refuse(names: Sequence[str], reason: str, cause: str) -> FilterResult:
 def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult:
     """Exactly one of the offered nodes for a planned pod, none for a pod that has to wait."""
     with planner.locked() as now:
-        # 1. What has run out is released, so that no answer rests on it.
+        # 1. Release what has expired, so that no answer depends on it.
         planner.expire(now)
 
-        # 2. A pod of no training job passes, but for nodes whose free room is reserved.
+        # 2. A pod of no training job passes, except on nodes whose free capacity is reserved.
         replica = pod.replica
         if replica is None:
             return _pass_through(planner, pod, names)
 
-        # A pod that needs no place: kube-scheduler's copy or the job's counts are out of date.
+        # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.
         planner.asked(pod, replica)
         known = planner.cluster.pods.get(pod.uid)
         if known is not None and known.node is not None:
@@ -55,13 +55,13 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
             reason = f"job {_job(pod)} is being suspended, to resume with other counts"
             return refuse(names, reason, "rescaling")
 
-        # 3. Room is reserved for the pod: its node, where that is offered.
+        # 3. The pod has a reservation: its node, where that is offered.
         held = planner.reservation_for(pod, replica)
         if held is not None and held.node in names:
             return _accept(planner, pod, held, names, now)
 
-        # 4. A probe offers the nominated node alone. It is refused, and never planned again on:
-        # the other nodes are missing from the list for no reason of the pod's. kube-scheduler
+        # 4. A probe offers the nominated node alone. It is refused and causes no new plan: the
+        # other nodes are missing from the list although they may suit the pod. kube-scheduler
         # offers all nodes next, in the same attempt.
         if list(names) == [pod.nominated_node]:
             reason = f"the plan of job {_job(pod)} has changed since the pod was nominated"
@@ -84,7 +84,7 @@ def _pass_through(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterRes
 def _plan_gang(
     planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
 ) -> FilterResult:
-    # 5. A gang waits until all its pods exist: before, their requests and nodes are not known.
+    # 5. A gang waits until all its pods exist: until then their requests are not all known.
     if not planner.cluster.knows_gang_of(pod):
         return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
     observed = planner.queue.observe(pod)
@@ -92,14 +92,14 @@ def _plan_gang(
         planner.refused_incomplete[pod.uid] = pod
         return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
 
-    # 6. The gangs before it in the queue and the whole gang are planned; its room is reserved.
+    # 6. Plan the gangs before it in the queue, then the whole gang, and reserve its nodes.
     refused = planner.plan_queue(now, observed)
     if refused is not None:
         return refuse(names, refused.reason, "no room")
     held = planner.reservations.ledger.get(replica)
     assert held is not None
     if held.node not in names:
-        # kube-scheduler knows reasons that a plan cannot know (ports, volumes): plan on its offer.
+        # kube-scheduler checks what a plan does not (ports, volumes): plan on the offered nodes.
         planner.rule_out(held, now)
         absent = frozenset(planner.cluster.nodes) - frozenset(names)
         if not planner.plan_elsewhere(pod, replica, absent, now):

@@ -1,12 +1,12 @@
-"""Which gang is planned when, and on what room.
+"""Plans gangs: which gang, when, and on which free resources.
 
-One gang is planned at a time, whole, in the order of the queue. A gang that has waited past the age
-limit and does not fit yet, but could, blocks the nodes that it could use for those behind it, so
-that room gathers for it (conservative backfill). A refusal is remembered until room can have grown:
-while a job waits, kube-scheduler asks about each of its pods again and again.
+One gang (all pods of one job) is planned at a time, whole, in the order of the queue. A gang that
+has waited past the age limit and does not fit yet, but would fit on empty nodes, blocks the nodes
+that it could use for the gangs behind it (conservative backfill). A refusal is cached until
+resources are freed: while a job waits, kube-scheduler calls again and again for each of its pods.
 
 One lock guards cluster, reservations and plans together: a gang is all or nothing only where
-nothing changes between planning it and reserving its room.
+nothing changes between planning it and reserving its nodes.
 """
 
 import logging
@@ -38,26 +38,26 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PendingNomination:
-    """A pod that is planned on a node and waits."""
+    """A pod that is planned on a node and not bound yet."""
 
     pod: Pod
     node: str
     answered_at: float
-    """When kube-scheduler was last answered so (monotonic), or minus infinity."""
+    """When kube-scheduler was last answered with this node (monotonic), or minus infinity."""
 
     assumed: bool = False
     """Whether kube-scheduler is binding it: a nomination now would be found invalid."""
 
 
 def read_clocks() -> Instant:
-    """The present, on both clocks."""
+    """The time now: monotonic, and seconds since the epoch."""
     return Instant(time.monotonic(), time.time())
 
 
 class Planner:
-    """Plans gangs on one cluster. Callers hold ``lock``, but for the methods of the last section.
+    """Plans gangs on one cluster. Callers hold ``lock``, except in the last section's methods.
 
-    ``changes`` is notified of whatever may let the nominator plan or nominate."""
+    ``changes`` wakes the nominator where it may have something to plan or to nominate."""
 
     def __init__(
         self,
@@ -85,31 +85,31 @@ class Planner:
         self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
         self._answered_at: dict[str, float] = {}
         self.refused_incomplete: dict[str, Pod] = {}
-        """Pods, by UID, whose users read that the gang is not complete."""
+        """Pods, by UID, last refused because their gang was not complete."""
 
     @contextmanager
     def locked(self) -> Iterator[Instant]:
-        """The lock for one event or call; gives the present."""
+        """Hold the lock for one event or call; yields the time now."""
         with self.lock:
             yield self._clock()
             if self.settings.check_invariants:
                 for node in self.reservations.overcommitted():
-                    _LOG.error("invariant broken: reservations on node %s exceed its room", node)
+                    _LOG.error("invariant broken: node %s has less than is reserved on it", node)
 
     # --- what has changed
 
     def room_grew(self) -> None:
-        """Forget every refusal: room may have become free."""
+        """Drop every cached refusal: resources may have been freed."""
         self._room_generation += 1
 
     def job_changed(self, job_uid: str) -> None:
-        """Forget what was found out about one job."""
+        """Drop what is cached about one job."""
         self._refusals.pop(job_uid, None)
         self._feasibility.forget(job_uid)
         self.queue.cached.pop(job_uid, None)
 
     def node_changed(self, node: str) -> None:
-        """A node has changed: so may have what kube-scheduler ruled it out for."""
+        """A node has changed, and perhaps the reason for which kube-scheduler ruled it out."""
         self.exclusions.end(node=node)
         self.queue.cached.clear()
         self.room_grew()
@@ -136,7 +136,7 @@ class Planner:
             self.queue.cached.pop(replica.job_uid, None)
 
     def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
-        """A pod is bound or gone: forget what was answered about it."""
+        """A pod is bound or gone: drop the answers about it."""
         self.settled(replica)
         self._answered_at.pop(pod.uid, None)
         self.refused_incomplete.pop(pod.uid, None)
@@ -152,10 +152,10 @@ class Planner:
         self.job_changed(held.replica.job_uid)
 
     def break_plan(self, job_uid: str, *, also_assumed: bool = False) -> None:
-        """What is reserved for a job is of no use any more; it is planned again from the queue.
+        """Release the reservations of a job; it is planned again from the queue.
 
-        What kube-scheduler is about to bind stays reserved, and the rest is planned around it,
-        unless ``also_assumed``."""
+        Assumed replicas, which kube-scheduler is about to bind, stay reserved, and the others are
+        planned around them, unless ``also_assumed``."""
         for held in self.reservations.ledger.of_job(job_uid):
             if also_assumed:
                 self.settled(held.replica)
@@ -166,7 +166,7 @@ class Planner:
         self.rescales.plan_again(job_uid)
 
     def fit_reservations(self, node: str) -> None:
-        """Break plans while a node has less than is reserved on it: others have taken room.
+        """Break plans while a node has less than is reserved on it: other pods were bound there.
 
         Gangs of the lowest priority go first. Assumed replicas go last: their binding may have
         failed, or it shows in the cluster soon."""
@@ -178,7 +178,7 @@ class Planner:
             for job_uid in by_priority:
                 if not self.reservations.is_overcommitted(node):
                     return
-                _LOG.info("node %s lacks room that is reserved: job %s is replanned", node, job_uid)
+                _LOG.info("node %s is overcommitted: job %s is planned again", node, job_uid)
                 self.break_plan(job_uid, also_assumed=also_assumed)
 
     def forget(self, job_uid: str) -> None:
@@ -204,27 +204,26 @@ class Planner:
             self.settled(held.replica)
             for pod in self.cluster.waiting_pods(held.replica.job_uid):
                 if pod.replica == held.replica and pod.uid in self._answered_at:
-                    # kube-scheduler asked, and yet did not bind it: elsewhere it may.
+                    # kube-scheduler got this node and did not bind the pod: try another one.
                     self._exclude(held, now)
         for job_uid in {held.replica.job_uid for held in expired}:
             _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)
             self.rescales.plan_again(job_uid)
-            # Perhaps kube-scheduler never asks (a volume is missing): then the job must not hold
-            # room again and again.
+            # Until kube-scheduler calls for the job (a volume may be missing), nothing is reserved.
             self.queue.paused.add(job_uid)
 
     def update_rescales(self, now: Instant) -> None:
-        """Reserve room for the target counts of every job that is being rescaled."""
+        """Reserve capacity for the target counts of every job that is being rescaled."""
         if self.rescales.update(now.monotonic):
             self.room_grew()
 
     # --- planning
 
     def reservation_for(self, pod: Pod, replica: ReplicaId) -> Reservation | None:
-        """The room that is reserved for a pod.
+        """The reservation of a pod's replica.
 
-        What is reserved for other counts (the job has been rescaled again) or for less than the pod
-        asks (another template) is not for it: that plan is broken."""
+        One for other counts (the job was rescaled again) or for less than the pod requests (its
+        template has changed) is out of date: its plan is broken."""
         held = self.reservations.ledger.get(replica)
         if held is None:
             return None
@@ -239,7 +238,7 @@ class Planner:
         return held
 
     def plan_queue(self, now: Instant, asker: ObservedGang | None = None) -> DoesNotFit | None:
-        """Plan the gangs that wait, in order, up to the asker's; returns the asker's refusal."""
+        """Plan the waiting gangs in order, up to the asker's; returns the asker's refusal."""
         known = None if asker is None else self._known_refusal(asker.gang.job_uid)
         if known is not None:
             return known
@@ -253,11 +252,11 @@ class Planner:
             else:
                 self._observe_wait(waited)
                 if blocks_others(waiting, now.epoch, self.settings.age_limit_seconds):
-                    self.room_grew()  # what it blocked is open again
+                    self.room_grew()  # the nodes that it blocked are usable again
             if asker is not None and gang.job_uid == asker.gang.job_uid:
                 return refused
             old = waited > self.settings.age_limit_seconds
-            # A gang that could never fit must not block anybody.
+            # A gang that could never fit must not block the others.
             if refused is not None and old and self._feasibility.could_fit(gang, now.monotonic):
                 blocked |= self._feasibility.usable_nodes(gang, now.monotonic)
         return None
@@ -280,7 +279,7 @@ class Planner:
     def plan_elsewhere(
         self, pod: Pod, replica: ReplicaId, absent: frozenset[str], now: Instant
     ) -> bool:
-        """Plan a pod's gang again at once, this replica off some nodes; returns whether it fits."""
+        """Plan a pod's gang anew, this replica not on ``absent``; returns whether it fits."""
         gang = self.queue.observe(pod).gang
         members = tuple(
             replace(member, excluded=member.excluded | absent)
@@ -306,8 +305,8 @@ class Planner:
     def advance(self) -> tuple[Pod, ...]:
         """Reserve for rescales and plan every gang that waits; does nothing where nothing changed.
 
-        Returns pods whose users read that the gang is not complete, while by now it is and does not
-        fit; each once."""
+        Returns pods whose status says that the gang is not complete although by now it is, and does
+        not fit; each pod once."""
         with self.locked() as now:
             self.expire(now)
             self.update_rescales(now)
@@ -385,6 +384,6 @@ class Planner:
                 self.break_plan(job_uid)
 
     def reservation_count(self) -> int:
-        """How many replicas room is reserved for."""
+        """The number of replicas with a reservation."""
         with self.lock:
             return len(self.reservations.ledger)

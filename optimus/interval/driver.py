@@ -3,7 +3,7 @@
 One step, at any instant:
 1. Where an interval is due, decide all counts and make at most one exploratory move. It is due
    after ``interval_seconds``, or earlier where something has changed that is worth it.
-2. Begin the decided rescales whose room is free: shrink first, then grow. Drop stale decisions.
+2. Begin the decided rescales whose capacity is free: shrink first, then grow. Drop stale ones.
 3. End the profiling runs that have measured enough and begin the next ones.
 The driver reads no clock and does no I/O. Its instructions are values, and the caller (the
 autoscaler on a cluster, the simulator on virtual time) carries each out before it asks for the
@@ -60,7 +60,7 @@ class RescalePurpose(StrEnum):
     RECOVERY = "recovery"
 
     def id_of(self, interval_id: str) -> str:
-        """The id of a rescale; it names a purpose of its own to whoever reads the annotation."""
+        """The id of a rescale, as written in the job's annotation; it begins with the purpose."""
         return interval_id if self is RescalePurpose.INTERVAL else f"{self}-{interval_id}"
 
     @property
@@ -70,8 +70,8 @@ class RescalePurpose(StrEnum):
 
     @property
     def needs_checkpoint(self) -> bool:
-        """Whether a job that asks for it has to save a checkpoint first: not where as little is
-        lost as profiling may lose, or nothing has been trained."""
+        """Whether ``rescale: checkpoint`` applies: not where little or no training is lost, as
+        profiling is limited to a job's first minutes."""
         return self not in {
             RescalePurpose.PROFILING,
             RescalePurpose.AFTER_PROFILING,
@@ -99,8 +99,8 @@ class DriverConfig:
     the begin of an exploratory move. By default only the end of a job's last run does."""
 
     needs_placement: bool = False
-    """Whether every rescale waits until its pods can be placed. By default one that gives up room
-    begins at once, and its pods are placed once they are made."""
+    """Whether every rescale waits until its pods can be placed. By default one that frees
+    capacity begins at once, and its pods are placed once they exist."""
 
 
 class ManagedJob(Protocol):
@@ -111,14 +111,14 @@ class ManagedJob(Protocol):
         """The job as it is now."""
 
     def progress(self, at: float, /) -> TrainingProgress:
-        """What its log tells of the training so far."""
+        """The progress of its training, from its log."""
 
     def history(self, at: float, /) -> JobHistory:
-        """What was done to it so far, instructions of this step included."""
+        """Its rescales and profiling runs so far, those of this step included."""
 
 
 class ManagedCluster(Protocol):
-    """What a step is taken on. All of it follows the instructions that were carried out."""
+    """The input of a step. It reflects the instructions that were carried out."""
 
     @property
     def at(self) -> float:
@@ -140,7 +140,7 @@ class ManagedCluster(Protocol):
         """The cluster as it is."""
 
     def claims(self, snapshot: ClusterSnapshot, /) -> Iterable[Claim]:
-        """The room that is kept for rescales under way, beyond that of their pods."""
+        """The capacity kept for rescales in progress, beyond that of their pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class IntervalDecided:
 
 @dataclass(frozen=True, slots=True)
 class EndProfilingRun:
-    """A profiling run is over; the job trains on where it is."""
+    """A profiling run is over; the job continues at its counts."""
 
     uid: str
     reason: str
@@ -162,7 +162,7 @@ class EndProfilingRun:
 class BeginRescale:
     """Begin to move a job to these counts; (0, 0) suspends it for good.
 
-    ``placement`` is where its replicas fit now, ``None`` where they only give up room.
+    ``placement`` is where its replicas fit now, ``None`` where the job only frees capacity.
     ``own_counts``: those to remember as the user's, of a job that is moved to be measured.
     """
 
@@ -191,7 +191,7 @@ class PendingRescale:
 
 @dataclass(slots=True)
 class DriverState:
-    """All that a driver remembers from one step to the next.
+    """The state of a driver between steps.
 
     ``planned_at`` is when the last interval was planned, by the caller's timer; ``planned_for``
     what it was planned on, to see whether something has changed. ``forecasts`` are its forecasts by
@@ -320,7 +320,7 @@ class IntervalDriver:
     def _begin_pending(
         self, cluster: ManagedCluster, histories: _Histories
     ) -> Iterator[BeginRescale]:
-        """Begin what frees room at once, and what needs room once that is free."""
+        """Begin what frees capacity at once, and what needs capacity once that is free."""
         free, pending = self._headroom(cluster, histories), self.state.pending
         for uid, each in list(pending.items()):
             if uid not in histories or _is_stale(each, cluster.managed[uid].job, histories[uid]):
@@ -328,7 +328,7 @@ class IntervalDriver:
                 continue
             decision, managed = each.decision, cluster.managed[uid]
             suspends = decision.action is Action.SUSPEND
-            # A job that waits frees nothing by asking for less: it, too, needs its room first.
+            # A waiting job frees nothing by shrinking: it, too, needs its capacity first.
             frees = (suspends or decision.action is Action.SHRINK) and free.is_placed(uid)
             placement = None if suspends else reserve(free, managed.job, decision.counts)
             if placement is None and (self._config.needs_placement or not frees):
@@ -422,7 +422,7 @@ class IntervalDriver:
     def _headroom(
         self, cluster: ManagedCluster, histories: Mapping[str, JobHistory]
     ) -> CapacityPlan:
-        """The room that is free now for what begins."""
+        """The capacity that is free now for rescales that begin."""
         snapshot = cluster.snapshot()
         returns = [
             claim
@@ -444,8 +444,8 @@ class IntervalDriver:
 
 
 def why_unwanted(job: Job, counts: Counts, *, goal_changed: bool) -> str | None:
-    """Why a job is not to be moved to these counts any more, since its user wants something else by
-    now; ``None`` if nothing speaks against it."""
+    """Why a job must not be rescaled to these counts any more, as its user has changed its
+    annotations; ``None`` if it may be."""
     if not job.managed:
         return job.left_alone or "its user has ended its management"
     if job.rescale is RescaleRule.NEVER:

@@ -1,16 +1,17 @@
 """One interval: classify, share, fit and settle, as one pure call (Optimus, sections 3 and 4).
 
+Counts are a job's numbers of PSs and workers; a task is one PS or one worker.
+
 1. Classify every job: fixed, suspended, waiting, or resizable with a forecast.
-2. Share: in each pool of nodes that the same jobs may go to, fixed jobs and the minimum of waiting
-   jobs come off the room; the policy allocates the rest.
-3. Fit the allocation on the nodes, jobs whose counts do not change keeping their pods. What does
-   not fit is trimmed task by task: the policy knows the sum of the room, only a try on the nodes
-   tells what its pieces hold.
-4. Settle for what is worth its restarts. A shrink waits until another job takes the room: a restart
-   for room that stays idle is a loss. For a waiting job others always shrink, for a growing one
-   only where the growth saves more than all restarts and slower jobs cost.
-5. Jobs without pods share out the pieces of room that are left.
-6. Jobs whose profiling is over without a forecast return to their user's counts.
+2. Share: in each pool of nodes that the same jobs may use, subtract fixed jobs and the minimum of
+   waiting jobs from the free capacity; the policy allocates the rest.
+3. Fit the allocation on the nodes; jobs whose counts do not change keep their pods. What does not
+   fit is trimmed task by task: the policy knows free capacity in sum, not what each node holds.
+4. Settle: keep only changes that are worth their restarts. A job shrinks only when another job uses
+   the capacity: a restart for idle capacity is a loss. For a waiting job others always shrink, for
+   a growing one only where the growth saves more than all restarts and slower jobs cost.
+5. Jobs without pods share the fragments of capacity that are left, task by task.
+6. Jobs whose profiling ended without a forecast return to the submitted counts.
 The same snapshot gives the same plan whatever the order of its jobs, nodes and pods.
 """
 
@@ -53,7 +54,7 @@ class IntervalInput:
 class Strategies:
     """The interchangeable parts of a decision.
 
-    ``remainder_policy`` shares out the pieces that whole jobs leave; the policy itself by default.
+    ``remainder_policy`` allocates the fragments that whole jobs leave; by default ``policy`` does.
     """
 
     policy: AllocationPolicy
@@ -64,7 +65,7 @@ class Strategies:
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlan:
-    """All decisions of one interval, what frees room before what takes it.
+    """All decisions of one interval, those that free capacity before those that use it.
 
     ``at`` is the snapshot's instant; ``capacity_plan`` shows where the jobs were placed on trial.
     """
@@ -76,13 +77,13 @@ class IntervalPlan:
 
 
 _ORDER = {action: number for number, action in enumerate(Action)}
-"""What frees room comes before what takes it."""
+"""Decisions that free capacity come before those that use it."""
 
 
 def plan_interval(
     interval_id: str, inputs: IntervalInput, strategies: Strategies, config: IntervalConfig
 ) -> IntervalPlan:
-    """Counts for every job that asks for management; nothing is changed anywhere."""
+    """Decide the counts of every managed job; a pure function."""
     at, policy = inputs.snapshot.at, strategies.policy
     plan = CapacityPlan.of(inputs.snapshot, strategies.placement)
     # 1. Classify
@@ -98,7 +99,7 @@ def plan_interval(
     for each, allocated in zip(starting, allocations, strict=True):
         _settle_waiting(each, allocated, settlement, at)
     settlement.resize_running(jobs)
-    # 5. The pieces that are left
+    # 5. Fragments that are left
     for each in starting:
         _share_remainder(each, settlement, strategies)
     # 6. After profiling
@@ -116,7 +117,7 @@ def plan_interval(
 def _views(
     inputs: IntervalInput, strategies: Strategies, config: IntervalConfig, plan: CapacityPlan
 ) -> list[JobView]:
-    """All that is known of every job; one with some pods bound takes room for the rest."""
+    """All that is known of every job; one with some pods bound takes capacity for the others."""
     jobs = sorted(inputs.snapshot.jobs, key=lambda job: job.uid)
     incomplete = {
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
@@ -139,7 +140,7 @@ def _views(
 
 
 def _charge_fixed(jobs: Sequence[Classified], plan: CapacityPlan) -> None:
-    """Jobs in a rescale take their target's room; jobs that are suspended give theirs back."""
+    """Jobs in a rescale take the capacity of their target; suspended jobs release theirs."""
     for each in jobs:
         if each.rescaling:
             # A target that does not fit now keeps the room that its pods hold: the rescale decides
@@ -178,7 +179,7 @@ def _settle_waiting(
 def _share_remainder(
     starting: StartingJobs, settlement: "Settlement", strategies: Strategies
 ) -> None:
-    """Hand out what whole jobs left over; comes last, as no room can be reclaimed after it."""
+    """Allocate what whole jobs left. Comes last: what it allocates cannot be reclaimed."""
     if not starting.counts:
         return
     policy = strategies.remainder_policy or strategies.policy
@@ -243,7 +244,7 @@ class Settlement:
             for each in jobs
             if _is_donor(each, allocated.get(each.job.uid, each.job.counts))
         ]
-        # Those first that lose least.
+        # Donors that lose least come first.
         donors.sort(key=lambda donor: (donor[0].capped, donor[1], donor[0].job.uid))
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
         return cls(plan, config, allocated, reasons, decided, reclaim)
@@ -257,21 +258,21 @@ class Settlement:
         self.reasons[uid] = "; ".join(part for part in (job.reason, reason) if part)
 
     def place(self, job: Classified) -> None:
-        """Room for a job that waits, or has to change its counts; for its minimum others shrink."""
+        """Place a job that waits or has to change its counts; for its minimum others shrink."""
         allocated, minimum = self.allocated.get(job.job.uid), job.minimum
         wanted = [minimum]
         if allocated is not None and allocated != minimum:
             wanted = [allocated, *_trims(job, allocated, minimum), minimum]
         options = [each for each in wanted if job.why_excluded(each) is None]
         if job.forced and not options:
-            options = wanted  # its back-off is over: what its user's bounds ask for is tried again
+            options = wanted  # its back-off is over: the counts that its bounds require are retried
         refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
         if refusal is not None:
             why = None if allocated else self.policy_reasons.get(job.job.uid)
             self.decide(job, job.job.counts, why or refusal)
 
     def _place_first(self, job: Classified, options: Sequence[Counts]) -> str | None:
-        """Place the first of these counts that fits, each asking for less than the one before."""
+        """Place the first of these counts that fits; they are in descending order of demand."""
         first = bisect_left(options, True, key=lambda counts: self.plan.fits(job.job, counts))
         if first < len(options) and self.plan.move(job.job, options[first]) is None:
             self.decide(job, options[first], _placed_reason(job, options[first]))
@@ -285,7 +286,7 @@ class Settlement:
         return None
 
     def make_room_to_measure(self, job: Classified, counts: Counts) -> None:
-        """Keep room around a job to measure its speed at other counts; others shrink for it."""
+        """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
         if self.plan.complete(job.job, counts) is None:
             self.reclaim.all_shrunk = None
             return
@@ -352,8 +353,8 @@ class Settlement:
     def _net_saving(self, job: Classified, counts: Counts) -> float:
         """Seconds saved beyond the restart and the hysteresis.
 
-        Without the hysteresis two jobs of like gain would take each other's room in turn, on the
-        noise of their forecasts, and pay a restart each time."""
+        Without hysteresis, noise in the forecasts would move tasks back and forth between two jobs
+        of similar gain, at a restart each time."""
         saving, now = job.saving(counts), job.seconds(job.job.counts) or 0.0
         if saving == math.inf:
             return saving
@@ -371,14 +372,14 @@ def _is_donor(job: Classified, wanted: Counts) -> bool:
     now = job.job.counts
     if job.forced or wanted == now:
         return False
-    # Fewer of both give room also where the job is a little faster with them: too little to restart
-    # for.
+    # A job with fewer tasks releases capacity even where it is a little faster with them: by itself
+    # that is not worth its restart.
     is_less = wanted.ps <= now.ps and wanted.workers <= now.workers
     return (is_less or job.saving(wanted) <= 0) and job.why_excluded(wanted) is None
 
 
 def _cost_of_shrinking(donor: Classified, wanted: Counts, config: IntervalConfig) -> float:
-    """Seconds that it costs the donor; a job at its goal has nothing left to lose."""
+    """Seconds that shrinking costs the donor; 0 for a job that has met its goal."""
     if donor.capped:
         return math.inf
     if donor.candidate is not None and not donor.candidate.may_grow:
@@ -394,7 +395,7 @@ def _placed_reason(job: Classified, counts: Counts) -> str:
 
 
 def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
-    """The counts between wanted and end, one task at a time, the least useful first."""
+    """The counts between wanted and end, without the least useful task each time."""
     counts = wanted
     while True:
         nearer = []
@@ -411,27 +412,26 @@ def _trims(job: Classified, wanted: Counts, end: Counts) -> Iterator[Counts]:
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """A capacity plan in which these donors have shrunk and what is wanted has its place."""
+    """A capacity plan in which these donors have shrunk and the job is placed."""
 
     plan: CapacityPlan
     donors: tuple[Classified, ...]
 
 
 _Place = Callable[[CapacityPlan], str | None]
-"""Takes the room that is wanted of a capacity plan, or says why there is none, changing nothing."""
+"""Places a job on a capacity plan, or returns why it does not fit and changes nothing."""
 
 
 @dataclass(slots=True)
 class Reclaim:
     """Reclaims capacity for a job by shrinking others; a bounded greedy search.
 
-    ``donors`` shrink in this order, each at its cost, until the job fits; ``decided`` ones do not.
-    1. Whether it fits with all of them shrunk is asked first, of one capacity plan that is kept for
-       the whole interval: most of what cannot be had is refused there, at the price of one attempt.
-    2. Then they shrink on a single trial.
-    3. Attempts are bounded. On a full cluster with thousands of waiting jobs the search would
-       otherwise take minutes, and all other decisions wait for it; who is left over waits for the
-       next interval.
+    ``donors`` shrink in this order, each at its cost, until the job fits; ``decided`` jobs do not.
+    1. Test first whether the job fits with all donors shrunk, on one capacity plan that is kept for
+       the whole interval: most jobs that cannot fit are refused there after one attempt.
+    2. Then shrink donor by donor on one copy of the plan.
+    3. Attempts are bounded: on a full cluster with thousands of waiting jobs the search would take
+       minutes, and delay all other decisions. The remaining jobs wait for the next interval.
     """
 
     donors: tuple[tuple[Classified, float], ...]
@@ -439,14 +439,14 @@ class Reclaim:
     decided: Mapping[str, Counts]
     attempts_left: int
     all_shrunk: CapacityPlan | None = None
-    """The plan in which every donor has shrunk, while it is known."""
+    """The plan in which every donor has shrunk; ``None`` where it must be computed anew."""
     shrunk: set[str] = field(default_factory=set)
     """UIDs of the donors that have shrunk in it."""
 
     def find(
         self, plan: CapacityPlan, place: _Place, max_cost: float = math.inf
     ) -> Reclaimed | str:
-        """Room for what is wanted, for less than this cost; or why there is none."""
+        """Shrink donors at less than this cost until ``place`` succeeds; or why it does not."""
         if self.attempts_left <= 0:
             return "too many attempts to shrink other jobs; tried again in the next interval"
         if self.all_shrunk is None:
@@ -473,7 +473,7 @@ class Reclaim:
         return refusal or "no other job can shrink"
 
     def moved(self, job: Classified, counts: Counts) -> None:
-        """Follow the decision on a job that has a place now."""
+        """Repeat the decision on a placed job in ``all_shrunk``."""
         uid, known = job.job.uid, self.all_shrunk
         stays = counts == job.job.counts and uid not in self.shrunk
         if known is None or (stays and known.is_placed(uid)):

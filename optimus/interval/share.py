@@ -110,8 +110,8 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
             (admitted if number < len(asked) else to_measure).append(each)
         elif number < len(asked):
             rejected.append((each, _why_rejected(each, demand, spare)))
-    # Whole jobs leave pieces that no whole job fits. Part of the room is held back so that those
-    # pieces can be shared out task by task; running jobs would have to be restarted for them.
+    # Whole jobs leave fragments that no whole job fits. Part of the capacity is held back from them
+    # and then allocated task by task. Not where jobs run: they would restart to use fragments.
     part = 0.0 if running else config.reserve_fraction
     reserve = Resources({name: int(max(each, 0) * part) for name, each in room.items()})
     problem = AllocationProblem(room, capacity, candidates, servers, reserve)
@@ -212,7 +212,7 @@ def _root(leader: Sequence[int], group: int) -> int:
 
 
 _MAX_VICTIMS = 32
-"""So many jobs are tried to make way for one that fits nowhere: the first few do, if any does."""
+"""So many other jobs are tried to be moved for one that fits nowhere: mostly the first few do."""
 
 
 @dataclass(slots=True)
@@ -227,7 +227,7 @@ class StartingJobs:
     _tightest: TightestFit | None = None
 
     def __post_init__(self) -> None:
-        """Jobs that found no place a while ago are left to the search that knows where."""
+        """Jobs whose last placement failed are left out; ``Settlement.place`` excludes counts."""
         self._jobs = {
             each.job.uid: each.candidate
             for each in sorted(self.share.starting, key=lambda each: each.job.uid)
@@ -235,7 +235,7 @@ class StartingJobs:
         }
 
     def place_whole(self, allocation: Allocation) -> None:
-        """Step 1."""
+        """Place whole jobs at the counts that the policy allocated, the smallest first."""
         wanted = {uid: allocation.counts[uid] for uid in self._jobs if uid in allocation.counts}
         capacity = self.plan.capacity
         shares = {uid: capacity.share(self._jobs[uid].job, wanted[uid]) for uid in wanted}
@@ -248,14 +248,14 @@ class StartingJobs:
                 self._make_way(uid, victims)
 
     def join(self, uid: str) -> None:
-        """A job that found its place otherwise may grow with the others."""
+        """Add a job that was placed by the settlement, to grow with the others."""
         assigned = self.plan.assigned.get(uid)
         if uid in self._jobs and assigned is not None:
             self.counts[uid] = assigned.assignment.counts
 
     def share_remainder(self, policy: AllocationPolicy) -> bool:
-        """Step 2, once; whether anything found a place."""
-        self._tightest = None  # it knows the free room as it was before others were settled
+        """Allocate the fragments once; returns whether any task was placed."""
+        self._tightest = None  # computed before other jobs were placed
         allocated = policy.allocate(self._remainder()).counts
         found = False
         for uid in self._jobs:
@@ -275,14 +275,14 @@ class StartingJobs:
         return found
 
     def _remainder(self) -> AllocationProblem:
-        """What these jobs may share now: they keep what they have."""
+        """The free capacity for these jobs, which keep the tasks that they have."""
         jobs = tuple(
             Candidate(each.job, each.forecast, running=True, holds=self.counts[uid])
             if uid in self.counts
             else each
             for uid, each in self._jobs.items()
         )
-        # Thousands of jobs ask for few different amounts: multiplied once for each of those.
+        # Thousands of jobs have few different requests: multiply once for each request.
         held: Counter[Resources] = Counter()
         for uid, counts in self.counts.items():
             job = self._jobs[uid].job
@@ -301,7 +301,7 @@ class StartingJobs:
             self._place_task_by_task(uid, wanted)
 
     def _place_task_by_task(self, uid: str, wanted: Counts) -> bool:
-        """Place a job at its minimum and grow it towards what was wanted as far as it fits."""
+        """Place a job at its minimum, then add tasks towards ``wanted`` as far as they fit."""
         job = self._jobs[uid].job
         minimum = job.bounds.minimum
         if self.plan.assign(job, minimum) is not None:
@@ -321,7 +321,7 @@ class StartingJobs:
     def _accept(
         self, uid: str, counts: Counts, growing: IncrementalPlacement, is_whole: bool
     ) -> bool:
-        """Keep what was added, unless only a part found a place that makes the job no faster."""
+        """Keep the added tasks, unless they are only a part and make the job no faster."""
         candidate, before = self._jobs[uid], self.plan.assigned[uid]
         job, seconds = candidate.job, candidate.forecast.at
         self.plan.assigned[uid] = Assigned(job, growing.assignment)
@@ -329,7 +329,7 @@ class StartingJobs:
             self.counts[uid] = counts
             return True
         self.plan.release(uid)
-        # Where it was: placed anew it might find no place beside what others have added since.
+        # On the same nodes: a new placement might not fit beside tasks added since.
         before.assignment.take_from(self.plan.capacity, job)
         self.plan.assigned[uid] = before
         return False
