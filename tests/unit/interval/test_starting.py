@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,32 +73,32 @@ def reason(found: Plan, uid: str) -> str:
     return next(each.reason for each in found.interval.decisions if each.uid == uid)
 
 
-@pytest.mark.parametrize("policy", [make() for make in POLICIES.values()], ids=list(POLICIES))
 @settings(max_examples=60, deadline=None)
 @given(given_candidates=candidates(), cluster=nodes(), data=st.data())
 def test_every_task_has_a_node_and_no_node_is_over_committed(
-    policy: AllocationPolicy,
     given_candidates: list[Candidate],
     cluster: list[Node],
     data: st.DataObject,
 ) -> None:
-    found = plan_for(given_candidates, cluster, policy)
-    used: dict[str, list[Resources]] = {node.name: [] for node in cluster}
-    for each in given_candidates:
-        uid = each.job.uid
-        held_by_job = held(found).get(uid, ())
-        assert len(held_by_job) == sum(found.counts.get(uid, (0, 0)))
-        assert uid not in found.counts or each.job.bounds.allow(found.counts[uid])
-        assert uid in found.counts or reason(found, uid)
-        for one in held_by_job:
-            used[one.node].append(one.resources)
-    free = found.interval.capacity_plan.free
-    for node in cluster:
-        assert total(used[node.name]).fits_in(node.allocatable)
-        assert free[node.name] == node.allocatable - total(used[node.name])
-    again = plan_for(data.draw(st.permutations(given_candidates)), cluster[::-1], policy)
-    assert again.counts == found.counts
-    assert dict(held(again)) == dict(held(found))
+    shuffled = data.draw(st.permutations(given_candidates))
+    for policy in (make() for make in POLICIES.values()):
+        found = plan_for(given_candidates, cluster, policy)
+        used: dict[str, list[Resources]] = {node.name: [] for node in cluster}
+        for each in given_candidates:
+            uid = each.job.uid
+            held_by_job = held(found).get(uid, ())
+            assert len(held_by_job) == sum(found.counts.get(uid, (0, 0)))
+            assert uid not in found.counts or each.job.bounds.allow(found.counts[uid])
+            assert uid in found.counts or reason(found, uid)
+            for one in held_by_job:
+                used[one.node].append(one.resources)
+        free = found.interval.capacity_plan.free
+        for node in cluster:
+            assert total(used[node.name]).fits_in(node.allocatable)
+            assert free[node.name] == node.allocatable - total(used[node.name])
+        again = plan_for(shuffled, cluster[::-1], policy)
+        assert again.counts == found.counts
+        assert dict(held(again)) == dict(held(found))
 
 
 def cluster_of(count: int, cores: int) -> list[Node]:

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,9 +24,8 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources, total
 from tests.unit.placement.exhaustive_search import gang_of, is_even, spread_of
 
-every_rule = pytest.mark.parametrize(
-    "rule", [Theorem1(), SPREAD, PACK], ids=["theorem1", "spread", "pack"]
-)
+# Drawing a cluster costs more than placing on it: each one that is drawn is tried by every rule.
+RULES: tuple[PlacementRule, ...] = (Theorem1(), SPREAD, PACK)
 Cluster = tuple[list[Node], dict[str, Resources]]
 
 amounts = st.builds(
@@ -100,60 +98,55 @@ def placed_as_job(
     )
 
 
-@every_rule
 @settings(max_examples=300, deadline=None)
 @given(job=jobs(), cluster=clusters())
-def test_a_whole_job_is_placed_as_its_gang_is(
-    rule: PlacementRule, job: Job, cluster: Cluster
-) -> None:
-    assert placed_as_job(rule, job, Capacity(*cluster)) == placed_as_gang(rule, job, cluster)
+def test_a_whole_job_is_placed_as_its_gang_is(job: Job, cluster: Cluster) -> None:
+    for rule in RULES:
+        assert placed_as_job(rule, job, Capacity(*cluster)) == placed_as_gang(rule, job, cluster)
 
 
-@every_rule
 @settings(max_examples=100, deadline=None)
 @given(several=st.lists(jobs(), min_size=1, max_size=6), cluster=clusters())
 def test_jobs_in_sequence_take_what_they_are_placed_on(
-    rule: PlacementRule, several: list[Job], cluster: Cluster
+    several: list[Job], cluster: Cluster
 ) -> None:
-    nodes, free = cluster
-    capacity = Capacity(nodes, free)
-    for job in several:
-        found = placed_as_job(rule, job, capacity)
-        assert found == placed_as_gang(rule, job, (nodes, free))
-        if isinstance(found, Counter):
-            asked = {Role.PS: job.ps, Role.WORKER: job.worker} | {
-                each.role: each.spec for each in job.fixed
-            }
-            free = {
-                name: left
-                - total(
-                    asked[role].resources * count
-                    for (role, node), count in found.items()
-                    if node == name
-                )
-                for name, left in free.items()
-            }
-        assert capacity.free_by_name() == free
-        assert_is_in_order(capacity)
+    for rule in RULES:
+        nodes, free = cluster
+        capacity = Capacity(nodes, free)
+        for job in several:
+            found = placed_as_job(rule, job, capacity)
+            assert found == placed_as_gang(rule, job, (nodes, free))
+            if isinstance(found, Counter):
+                asked = {Role.PS: job.ps, Role.WORKER: job.worker} | {
+                    each.role: each.spec for each in job.fixed
+                }
+                free = {
+                    name: left
+                    - total(
+                        asked[role].resources * count
+                        for (role, node), count in found.items()
+                        if node == name
+                    )
+                    for name, left in free.items()
+                }
+            assert capacity.free_by_name() == free
+            assert_is_in_order(capacity)
 
 
-@every_rule
 @settings(max_examples=100, deadline=None)
 @given(first=jobs(), second=jobs(), cluster=clusters())
-def test_undo_restores_the_index(
-    rule: PlacementRule, first: Job, second: Job, cluster: Cluster
-) -> None:
-    capacity = Capacity(*cluster)
-    rule.place_job(first, first.counts, capacity)
-    before, mark, twin = capacity.free_by_name(), capacity.mark(), capacity.copy()
-    rule.place_job(second, second.counts, capacity)
-    capacity.undo_to(mark)
-    assert capacity.free_by_name() == before == twin.free_by_name()
-    assert_is_in_order(capacity)
-    assert placed_as_job(rule, second, twin) == placed_as_job(rule, second, capacity)
+def test_undo_restores_the_index(first: Job, second: Job, cluster: Cluster) -> None:
+    for rule in RULES:
+        capacity = Capacity(*cluster)
+        rule.place_job(first, first.counts, capacity)
+        before, mark, twin = capacity.free_by_name(), capacity.mark(), capacity.copy()
+        rule.place_job(second, second.counts, capacity)
+        capacity.undo_to(mark)
+        assert capacity.free_by_name() == before == twin.free_by_name()
+        assert_is_in_order(capacity)
+        assert placed_as_job(rule, second, twin) == placed_as_job(rule, second, capacity)
 
 
-@every_rule
 @settings(max_examples=150, deadline=None)
 @given(
     several=st.lists(jobs(), min_size=1, max_size=4),
@@ -161,26 +154,27 @@ def test_undo_restores_the_index(
     cluster=clusters(),
 )
 def test_an_index_with_a_history_answers_like_a_new_one(
-    rule: PlacementRule, several: list[Job], turns: list[int], cluster: Cluster
+    several: list[Job], turns: list[int], cluster: Cluster
 ) -> None:
     """An index that was taken from and given back to answers like one made of what is free now."""
-    capacity, there = Capacity(*cluster), dict[int, Assignment]()
-    for turn in turns:
-        job = several[turn % len(several)]
-        if turn % len(several) in there:
-            there.pop(turn % len(several)).give_back_to(capacity, job)
-        else:
-            anew = placed_as_job(rule, job, Capacity(cluster[0], capacity.free_by_name()))
-            assignment = rule.place_job(job, job.counts, capacity)
-            if isinstance(assignment, DoesNotFit):
-                assert anew == assignment.reason
+    for rule in RULES:
+        capacity, there = Capacity(*cluster), dict[int, Assignment]()
+        for turn in turns:
+            job = several[turn % len(several)]
+            if turn % len(several) in there:
+                there.pop(turn % len(several)).give_back_to(capacity, job)
             else:
-                there[turn % len(several)] = assignment
-                assert anew == Counter(
-                    (replica.role, capacity.nodes[row].name)
-                    for replica, row in assignment.replicas(job)
-                )
-        assert_is_in_order(capacity)
+                anew = placed_as_job(rule, job, Capacity(cluster[0], capacity.free_by_name()))
+                assignment = rule.place_job(job, job.counts, capacity)
+                if isinstance(assignment, DoesNotFit):
+                    assert anew == assignment.reason
+                else:
+                    there[turn % len(several)] = assignment
+                    assert anew == Counter(
+                        (replica.role, capacity.nodes[row].name)
+                        for replica, row in assignment.replicas(job)
+                    )
+            assert_is_in_order(capacity)
 
 
 def assert_is_in_order(capacity: Capacity) -> None:
