@@ -214,7 +214,10 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         Case(
             [(BIG, FULL), (NEW, [])], {"big": steps(1000)}, history={"big": JobHistory(rescales=20)}
         ),
-        {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
+        {
+            "big": (Action.SHRINK, (2, 4), "releases capacity to"),
+            "new": (Action.SHRINK, (1, 1), ""),
+        },
     ),
     (
         "growth that saves less than the other's loss and both restarts is not made room for",
@@ -224,7 +227,7 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
         ),
         {
             "a": (Action.KEEP, (1, 1), "1 PS + 3 workers do not fit beside what the others keep"),
-            "b": (Action.KEEP, (2, 4), "no other job needs the room"),
+            "b": (Action.KEEP, (2, 4), "no other job needs the capacity"),
         },
     ),
     (
@@ -279,7 +282,7 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
             "a": (
                 Action.GROW,
                 (2, 3),
-                "trimmed from 3 PS + 5 workers, which are not tried, since pods of it found no",
+                "trimmed from 3 PS + 5 workers, which are not tried: its pods were not placed",
             )
         },
     ),
@@ -314,7 +317,10 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
             {"big": steps(1000)},
             history={"big": placement_failure(4, 6, ago=600)},
         ),
-        {"big": (Action.SHRINK, (2, 4), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
+        {
+            "big": (Action.SHRINK, (2, 4), "releases capacity to"),
+            "new": (Action.SHRINK, (1, 1), ""),
+        },
     ),
     (
         "bounds whose counts just found no place are not tried at once",
@@ -326,7 +332,7 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
             "a": (
                 Action.KEEP,
                 (1, 1),
-                "its bounds do not allow its 1 PS + 1 worker, but 600 s ago its pods found no",
+                "its bounds do not allow its 1 PS + 1 worker, but its pods were not placed at 1 PS",
             )
         },
     ),
@@ -418,7 +424,10 @@ CASES: list[tuple[str, Case, dict[str, tuple[Action, tuple[int, int], str]]]] = 
             "start"
         ),
         Case([(BIG, FULL), (NEW, [])], {"big": steps(1000, Sync(work=1.0, overhead=0.2))}),
-        {"big": (Action.SHRINK, (2, 2), "gives room"), "new": (Action.SHRINK, (1, 1), "")},
+        {
+            "big": (Action.SHRINK, (2, 2), "releases capacity to"),
+            "new": (Action.SHRINK, (1, 1), ""),
+        },
     ),
     (
         "a running job that is a little faster with less keeps what nobody needs",

@@ -290,7 +290,7 @@ def test_a_running_job_shrinks_only_with_a_reason(case: Case) -> None:
         now, after = decision.now_seconds, decision.after_seconds
         assert now is not None
         assert after is not None
-        assert after < now or "gives room to" in decision.reason
+        assert after < now or "releases capacity to" in decision.reason
 
 
 def test_a_failed_move_changes_nothing_and_release_frees_all() -> None:
