@@ -46,7 +46,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
             return _pass_through(planner, pod, names)
 
         # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.
-        planner.asked(pod, replica)
+        planner.asked(pod, replica, now)
         known = planner.cluster.pods.get(pod.uid)
         if known is not None and known.node is not None:
             return refuse(names, "the pod has been bound already", "bound")
@@ -68,7 +68,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
             result = refuse(names, reason, "probe")
         else:
             if held is not None:
-                planner.rule_out(held, now)
+                planner.rule_out(pod, held, names, now)
             result = _plan_gang(planner, pod, replica, names, now)
     planner.changes.notify()
     return result
@@ -87,27 +87,38 @@ def _plan_gang(
     # 5. A gang waits until all its pods exist: until then their requests are not all known.
     if not planner.cluster.knows_gang_of(pod):
         return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
-    observed = planner.queue.observe(pod)
+    observed = planner.offered(pod, names, now)
     if not observed.complete:
         planner.refused_incomplete[pod.uid] = pod
         return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
+    if planner.queue.not_offered_yet(observed) or planner.offers.waits(replica.job_uid):
+        return _not_offered(planner, pod, replica, names)
 
     # 6. Plan the gangs before it in the queue, then the whole gang, and reserve its nodes.
     refused = planner.plan_queue(now, observed)
     if refused is not None:
+        if planner.offers.has_refused(replica.job_uid):
+            return _not_offered(planner, pod, replica, names)
         return refuse(names, refused.reason, "no room")
     held = planner.reservations.ledger.get(replica)
     assert held is not None
-    if held.node not in names:
-        # kube-scheduler checks what a plan does not (ports, volumes): plan on the offered nodes.
-        planner.rule_out(held, now)
-        absent = frozenset(planner.cluster.nodes) - frozenset(names)
-        if not planner.plan_elsewhere(pod, replica, absent, now):
-            reason = f"job {_job(pod)} does not fit as a whole on the nodes offered"
-            return refuse(names, reason, "not offered")
-        held = planner.reservations.ledger.get(replica)
-        assert held is not None
-    return _accept(planner, pod, held, names, now)
+    if held.node in names:
+        return _accept(planner, pod, held, names, now)
+    # kube-scheduler knows rules that a plan does not: no pod is answered before each was asked
+    # about, or some of the gang would be bound and the others could not.
+    planner.rule_out(pod, held, names, now)
+    return _plan_gang(planner, pod, replica, names, now)
+
+
+def _not_offered(
+    planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str]
+) -> FilterResult:
+    """One text from the first back-off on, whether the pods are asked about anew or not."""
+    if planner.offers.has_refused(replica.job_uid):
+        reason = f"job {_job(pod)} does not fit as a whole on the nodes offered"
+        return refuse(names, reason, "not offered")
+    reason = f"waiting until every pod of job {_job(pod)} has been offered nodes"
+    return refuse(names, reason, "asked")
 
 
 def _accept(

@@ -26,11 +26,16 @@ class ObservedGang:
     specs_known: bool
     """Whether what the replicas without a pod ask for is known all the same."""
 
+    beyond_plan: bool = False
+    """Whether a pod has rules that only kube-scheduler can check."""
+
 
 def observe_gang(
-    pod: Pod, others: Iterable[Pod], job: Job | None, excluded: Mapping[ReplicaId, frozenset[str]]
+    pod: Pod, others: Iterable[Pod], job: Job | None, excluded: Mapping[Role, frozenset[str]]
 ) -> ObservedGang:
-    """The gang of ``pod``. Replicas without a pod get the specification of their type, if known."""
+    """The gang of ``pod``. Replicas without a pod get the specification of their type, if known.
+
+    ``excluded`` are nodes that no replica of a role may go to."""
     assert pod.replica is not None
     assert pod.job_key is not None
     job_uid = pod.replica.job_uid
@@ -51,9 +56,10 @@ def observe_gang(
                 spec, node = template or ReplicaSpec(), None
             else:
                 spec, node = ReplicaSpec(found.resources, found.constraints), found.node
-            members.append(Member(role, index, spec, node, excluded.get(replica, frozenset())))
+            members.append(Member(role, index, spec, node, excluded.get(role, frozenset())))
     gang = Gang(JobKey(*pod.job_key), job_uid, tuple(members))
-    return ObservedGang(gang, pods, complete, specs_known)
+    beyond_plan = any(found.beyond_plan for found in pods.values())
+    return ObservedGang(gang, pods, complete, specs_known, beyond_plan)
 
 
 def gang_counts(pod: Pod, job: Job | None) -> dict[Role, int]:

@@ -1,16 +1,19 @@
 """The gangs that wait to be planned, in the order of ``optimus.placement.queue_order``."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from extender.gang_membership import ObservedGang, observe_gang
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
-from extender.state.exclusions import Exclusions
+from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from optimus.kube.pods import Pod
 from optimus.placement.queue_order import WaitingGang, order_key
+
+ASKED_BY_ITSELF_SECONDS: Final = 1.0
+"""kube-scheduler asks about a new pod sooner than this, unless it is busy."""
 
 
 class Instant(NamedTuple):
@@ -35,13 +38,13 @@ class GangQueue:
         cluster: Cluster,
         reservations: Reservations,
         rescales: RescaleReservations,
-        exclusions: Exclusions,
+        offers: Offers,
         settings: Settings,
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
-        self._exclusions, self._settings = exclusions, settings
+        self._offers, self._settings = offers, settings
         self.cached: dict[str, QueuedGang | None] = {}
-        """By job UID. Whoever changes a job's pods, assumed replicas or exclusions drops it."""
+        """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
         self.paused: set[str] = set()
         """Jobs whose reservations ran out: queued again when kube-scheduler asks about a pod."""
 
@@ -50,7 +53,7 @@ class GangQueue:
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
         others, job = self._cluster.pods_of(job_uid).values(), self._cluster.jobs.get(job_uid)
-        observed = observe_gang(pod, others, job, self._exclusions.of_job(job_uid))
+        observed = observe_gang(pod, others, job, self._offers.absent(job_uid))
         return replace(observed, gang=self._reservations.with_assumed(observed.gang))
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
@@ -77,12 +80,51 @@ class GangQueue:
             ):
                 continue
             found = self._find(job_uid)
-            if found is not None and found.observed.complete and not self.is_held(found.observed):
+            if found is not None and self._is_plannable(found.observed):
                 queued.append(found)
         if len(queued) < 2:
             return queued
         capacity, limit = self._reservations.free().allocatable, self._settings.age_limit_seconds
         return sorted(queued, key=lambda each: order_key(each.waiting, capacity, now.epoch, limit))
+
+    def _is_plannable(self, observed: ObservedGang) -> bool:
+        return (
+            observed.complete
+            and not self.is_held(observed)
+            and not self._offers.waits(observed.gang.job_uid)
+            and not self.not_offered_yet(observed)
+        )
+
+    def not_offered_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
+        """The waiting pods that are to be offered nodes before any pod of the gang is answered."""
+        job_uid, assumed = observed.gang.job_uid, self._reservations.assumed
+        if not observed.beyond_plan and not self._offers.asks(job_uid):
+            return ()
+        return tuple(
+            pod
+            for replica, pod in sorted(observed.pods.items())
+            if is_waiting(pod)
+            and replica not in assumed
+            and not self._offers.was_offered(job_uid, pod.uid)
+        )
+
+    def pods_to_requeue(self, now: float) -> tuple[Pod, ...]:
+        """The pods that kube-scheduler has to be made to ask about; it asks about new ones itself.
+
+        ``now`` is monotonic."""
+        pods: list[Pod] = []
+        for job_uid in self._cluster.waiting_jobs():
+            found = self._find(job_uid)
+            if found is None or not found.observed.complete or job_uid in self.paused:
+                continue
+            missing = self.not_offered_yet(found.observed)
+            if (
+                missing
+                and not self.is_held(found.observed)
+                and now - self._offers.begin(job_uid, now) >= ASKED_BY_ITSELF_SECONDS
+            ):
+                pods += missing
+        return tuple(pods)
 
     def _find(self, job_uid: str) -> QueuedGang | None:
         if job_uid not in self.cached:

@@ -27,6 +27,7 @@ _LOG = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.02
 """Between two runs: many events are handled together, and filter does not wait for the lock."""
 
+_ASKED = "kube-scheduler is to say which nodes it may go to"
 _TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 
 
@@ -38,6 +39,7 @@ class _Plans(Protocol):
     def advance(self) -> tuple[Pod, ...]: ...
     def pending_nominations(self) -> tuple[PendingNomination, ...]: ...
     def find_waiting(self, pod: Pod) -> Pod | None: ...
+    def pods_to_requeue(self) -> tuple[Pod, ...]: ...
     def still_pending(self, pod: Pod, node: str) -> bool: ...
     def adopt_nominations(self) -> tuple[Pod, ...]: ...
     def release_all(self) -> None: ...
@@ -115,6 +117,8 @@ class Nominator:
         self._nominate_planned([each for each in pending.values() if self._is_due(each, now)], now)
         self._clear_unplanned(pending.keys(), now)
         self._requeue_outdated(pending.keys(), now)
+        asked = (StatusWrite(pod, reason=_ASKED) for pod in self._plans.pods_to_requeue())
+        self._writes.write_all([write for write in asked if self._writes.is_due(write, now)], now)
 
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
         if pending.assumed or now - pending.answered_at < FIRST_SECONDS:

@@ -12,16 +12,16 @@ nothing changes between planning it and reserving its nodes.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from extender.feasibility import Feasibility
 from extender.gang_membership import ObservedGang, gang_counts
 from extender.gang_queue import GangQueue, Instant
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
-from extender.state.exclusions import Exclusions
+from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from optimus.jobs import Role
@@ -73,12 +73,12 @@ class Planner:
         self._clock, self._observe_wait, self._rule = clock, observe_wait, Theorem1()
         self.cluster = Cluster()
         self.reservations = Reservations(self.cluster)
-        self.exclusions = Exclusions()
+        self.offers = Offers()
         self.rescales = RescaleReservations(
             self.cluster, self.reservations, self._rule, settings.rescale_hold_seconds
         )
         self.queue = GangQueue(
-            self.cluster, self.reservations, self.rescales, self.exclusions, settings
+            self.cluster, self.reservations, self.rescales, self.offers, settings
         )
         self._feasibility = Feasibility(self.cluster, self._rule)
         self._room_generation = 0
@@ -110,15 +110,31 @@ class Planner:
 
     def node_changed(self, node: str) -> None:
         """A node has changed, and perhaps the reason for which kube-scheduler ruled it out."""
-        self.exclusions.end(node=node)
+        for job_uid in self.offers.node_changed(node):
+            self.job_changed(job_uid)
         self.queue.cached.clear()
         self.room_grew()
 
-    def asked(self, pod: Pod, replica: ReplicaId) -> None:
+    def job_spec_changed(self, job_uid: str) -> None:
+        """A job's spec has changed: what its pods were offered before says nothing."""
+        self.offers.forget(job_uid)
+        self.job_changed(job_uid)
+
+    def asked(self, pod: Pod, replica: ReplicaId, now: Instant) -> None:
         """kube-scheduler asks about a pod: the last answer did not lead to a binding."""
         self.refused_incomplete.pop(pod.uid, None)
         self.queue.paused.discard(replica.job_uid)
+        node = self.reservations.assumed.get(replica)
         self.settled(replica)
+        if node is not None and self.offers.came_back(replica, node, now.monotonic):
+            _LOG.info(
+                "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
+                pod.namespace,
+                pod.name,
+                node,
+            )
+            self.offers.exclude(replica, node, now.monotonic)
+            self.break_plan(replica.job_uid)
 
     def answered(self, pod: Pod, now: Instant) -> None:
         """kube-scheduler is answered with a pod's planned node."""
@@ -138,18 +154,42 @@ class Planner:
     def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
         """A pod is bound or gone: drop the answers about it."""
         self.settled(replica)
+        self.offers.forget_pod(replica.job_uid, pod.uid)
+        if not self.cluster.waiting_pods(replica.job_uid):
+            self.offers.forget(replica.job_uid)
         self._answered_at.pop(pod.uid, None)
         self.refused_incomplete.pop(pod.uid, None)
 
-    def rule_out(self, held: Reservation, now: Instant) -> None:
-        """kube-scheduler rules out a replica's planned node: exclude it and break the plan."""
-        _LOG.info("job %s: planned node %s is not offered", held.replica.job_uid, held.node)
-        self._exclude(held, now)
-        self.break_plan(held.replica.job_uid)
+    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> ObservedGang:
+        """A pod is offered these nodes: record it where its gang is asked about; gives the gang."""
+        observed = self.queue.observe(pod)
+        if pod not in self.queue.not_offered_yet(observed):
+            return observed
+        self._record_offer(pod, names, now)
+        return self.queue.observe(pod)
 
-    def _exclude(self, held: Reservation, now: Instant) -> None:
-        self.exclusions.add(held.replica, held.node, now.monotonic, self.settings.exclusion_seconds)
-        self.job_changed(held.replica.job_uid)
+    def _record_offer(
+        self, pod: Pod, names: Sequence[str], now: Instant, planned: str | None = None
+    ) -> None:
+        """Nodes that are full with what is reserved for others are not recorded as not offered.
+
+        kube-scheduler counts nominated pods too, and room that is released would stay unused."""
+        assert pod.replica is not None
+        absent = self.cluster.nodes.keys() - names
+        full = self.reservations.nodes_too_full(pod.resources, absent, pod.priority)
+        ruled_out = absent - full if planned is None else {*(absent - full), planned}
+        self.offers.record(pod.replica, pod.uid, ruled_out, now.monotonic)
+        self.job_changed(pod.replica.job_uid)
+
+    def rule_out(self, pod: Pod, held: Reservation, names: Sequence[str], now: Instant) -> None:
+        """kube-scheduler does not offer a pod's planned node: record its offer, break the plan."""
+        job_uid = held.replica.job_uid
+        _LOG.info("job %s: planned node %s is not offered", job_uid, held.node)
+        differs = self.offers.was_offered(job_uid, pod.uid)
+        self.break_plan(job_uid)
+        self._record_offer(pod, names, now, planned=held.node)
+        if differs:
+            self.offers.offers_differ(job_uid, now.monotonic, self.settings.exclusion_seconds)
 
     def break_plan(self, job_uid: str, *, also_assumed: bool = False) -> None:
         """Release the reservations of a job; it is planned again from the queue.
@@ -184,7 +224,7 @@ class Planner:
     def forget(self, job_uid: str) -> None:
         """A job is gone."""
         self.job_changed(job_uid)
-        self.exclusions.end(job_uid=job_uid)
+        self.offers.forget(job_uid)
         self.queue.paused.discard(job_uid)
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
@@ -193,10 +233,13 @@ class Planner:
             self.room_grew()
 
     def expire(self, now: Instant) -> None:
-        """End reservations and exclusions that have run out."""
-        at = now.monotonic
-        expired = self.reservations.expire(at)
-        if (at >= self.exclusions.next_end and self.exclusions.expire(at)) or expired:
+        """End reservations and back-offs that have run out."""
+        if now.monotonic >= self.offers.next_end:
+            for job_uid in self.offers.expire(now.monotonic):
+                self.job_changed(job_uid)
+            self.changes.notify()
+        expired = self.reservations.expire(now.monotonic)
+        if expired:
             self.queue.cached.clear()
             self.room_grew()
             self.changes.notify()
@@ -205,7 +248,8 @@ class Planner:
             for pod in self.cluster.waiting_pods(held.replica.job_uid):
                 if pod.replica == held.replica and pod.uid in self._answered_at:
                     # kube-scheduler got this node and did not bind the pod: try another one.
-                    self._exclude(held, now)
+                    self.offers.exclude(held.replica, held.node, now.monotonic)
+                    self.job_changed(held.replica.job_uid)
         for job_uid in {held.replica.job_uid for held in expired}:
             _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)
             self.rescales.plan_again(job_uid)
@@ -249,6 +293,9 @@ class Planner:
             refused = self._known_refusal(gang.job_uid) or self._plan(gang, blocked, now)
             if refused is not None:
                 self._refusals[gang.job_uid] = self._room_generation, refused
+                self.offers.does_not_fit(
+                    gang.job_uid, now.monotonic, self.settings.exclusion_seconds
+                )
             else:
                 self._observe_wait(waited)
                 if blocks_others(waiting, now.epoch, self.settings.age_limit_seconds):
@@ -275,23 +322,6 @@ class Planner:
             job = f"job {gang.key} ({gang_shape(gang)})"
             return DoesNotFit(f"{job} fits, but a job that has waited longer needs the capacity")
         return answer
-
-    def plan_elsewhere(
-        self, pod: Pod, replica: ReplicaId, absent: frozenset[str], now: Instant
-    ) -> bool:
-        """Plan a pod's gang anew, this replica not on ``absent``; returns whether it fits."""
-        gang = self.queue.observe(pod).gang
-        members = tuple(
-            replace(member, excluded=member.excluded | absent)
-            if gang.replica(member) == replica
-            else member
-            for member in gang.members
-        )
-        free = self.reservations.free_for(gang)
-        answer = self._rule.place(replace(gang, members=members), free)
-        if isinstance(answer, Placement):
-            self._hold(gang, answer, now)
-        return isinstance(answer, Placement)
 
     def _hold(self, gang: Gang, placement: Placement, now: Instant) -> None:
         expires_at = now.monotonic + self.settings.reservation_seconds
@@ -335,6 +365,11 @@ class Planner:
                         assumed = held.replica in self.reservations.assumed
                         found.append(PendingNomination(pod, held.node, answered_at, assumed))
             return tuple(found)
+
+    def pods_to_requeue(self) -> tuple[Pod, ...]:
+        """The pods that wait to be offered nodes, so that their gang can be planned."""
+        with self.locked() as now:
+            return self.queue.pods_to_requeue(now.monotonic)
 
     def still_pending(self, pod: Pod, node: str) -> bool:
         """Whether a pod still waits, is planned on this node, and is not being bound."""

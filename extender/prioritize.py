@@ -23,7 +23,7 @@ def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, i
         planner.queue.paused.discard(replica.job_uid)
         held = planner.reservation_for(pod, replica)
         if held is None and planner.cluster.knows_gang_of(pod):
-            observed = planner.queue.observe(pod)
+            observed = planner.offered(pod, names, now)
             if observed.specs_known and planner.plan_queue(now, observed) is None:
                 held = planner.reservations.ledger.get(replica)
         if held is not None and held.node in names:

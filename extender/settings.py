@@ -51,8 +51,8 @@ class Settings:
     restarts the time."""
 
     exclusion_seconds: float = 60.0
-    """Longest time that a node ruled out by kube-scheduler is excluded for a replica: a second at
-    first, then twice as long each time, until the node changes."""
+    """Longest time that a gang is not asked about again whose planned nodes kube-scheduler does not
+    offer: a second at first, then twice as long each time, until such a node changes."""
 
     rescale_hold_seconds: float = 600.0
     """Longest time that room is reserved for a job that is being rescaled."""

@@ -1,1 +1,1 @@
-"""The extender's state: the cluster, reservations and exclusions."""
+"""The extender's state: the cluster, reservations and offers."""

@@ -122,7 +122,7 @@ class EventHandlers:
             if job is None and not exists:
                 planner.forget(uid)
             else:
-                planner.job_changed(uid)
+                planner.job_spec_changed(uid)
         planner.changes.notify()
 
     def profile(self, before: TrainingProfile | None, after: TrainingProfile | None) -> None:

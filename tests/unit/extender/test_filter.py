@@ -1,9 +1,11 @@
 """The answers of filter, scenario by scenario."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
+from optimus.jobs import Role
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -78,33 +80,137 @@ def test_a_probe_without_any_plan_is_refused() -> None:
     assert cluster.planner.reservation_count() == 0
 
 
-def test_a_planned_node_that_is_not_offered_is_excluded_and_the_gang_is_planned_elsewhere() -> None:
-    cluster = FakeCluster({"a": 2, "b": 2})
+ASKED = {"waiting until every pod of job ns/j has been offered nodes"}
+NOT_OFFERED = {"job ns/j does not fit as a whole on the nodes offered"}
+
+
+def test_a_gang_whose_planned_node_is_not_offered_is_planned_on_what_each_pod_is_offered() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2, "c": 2})
     names = cluster.job("j", 1, 1)
     assert cluster.ask(names[0]).kept == ("a",)
-    assert cluster.ask(names[0], ["b"]).kept == ("b",)
-    assert cluster.planned_nodes() == {"j-ps-0": "b", "j-worker-0": "b"}
+    assert reasons(cluster, names[0], "b", "c") == ASKED
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}, "the worker may have other rules"
+    assert cluster.ask(names[1], ["a"]).kept == ("a",)
+    assert cluster.planned_nodes()["j-ps-0"] != "a"
+
+
+def test_the_first_pod_is_not_bound_alone_where_the_others_are_not_offered_their_nodes() -> None:
+    cluster = FakeCluster({"a": 3, "b": 9})
+    names = cluster.job("j", 1, 4)
+    for name in names:
+        cluster.change(cluster.pods[name], beyond_plan=True)
+    for _ in range(3):
+        for name in names:
+            assert cluster.ask(name, ["a", "b"] if "ps" in name else ["a"]).kept == ()
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+
+
+def test_no_pod_with_rules_beyond_the_plan_is_answered_before_each_was_offered_nodes() -> None:
+    cluster = FakeCluster({"a": 4, "b": 4})
+    names = cluster.job("j", 1, 2)
+    cluster.change(cluster.pods[names[2]], beyond_plan=True)
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    assert reasons(cluster, names[0], "a", "b") == ASKED
+    assert reasons(cluster, names[2], "b") == ASKED
+    assert cluster.ask(names[1], ["a", "b"]).kept == ("b",), "the workers' role is offered b alone"
+    assert set(cluster.planned_nodes().values()) == {"b"}
+
+
+@pytest.mark.parametrize("truth", [2, 4])
+def test_a_gang_that_is_refused_for_ever_is_asked_about_ever_less(truth: int) -> None:
+    cluster = FakeCluster({"a": truth, "b": 9})
+    names = cluster.job("j", 1, 4)
+    asked: list[float] = []
+    texts: set[str] = set()
+    begun = cluster.now
+    while cluster.now < begun + 300:
+        cluster.planner.advance()
+        nominated = cluster.planned_nodes()
+        woken = [pod.name for pod in cluster.planner.pods_to_requeue()]
+        for name in [*nominated, *woken] if asked else names:
+            asked.append(cluster.now - begun)
+            result = cluster.ask(name, ["a"])
+            assert result.kept == ()
+            texts |= {*result.refused.values()}
+        cluster.now += 0.25
+    assert len(asked) <= 60, "5 pods at 0, 1, 3, 7, 15, 31, 63, 123, 183 and 243 s, some twice"
+    assert texts == ASKED | NOT_OFFERED, "the first until all were offered, then the second"
 
 
 @pytest.mark.parametrize(
-    "node_changes",
-    [pytest.param(True, id="the node changes"), pytest.param(False, id="its time passes")],
+    ("change", "seconds"),
+    [
+        pytest.param(lambda cluster: cluster.node("a", 4), 0.0, id="the node changes"),
+        pytest.param(lambda cluster: cluster.spec("j", 2, 1), 0.0, id="the job changes"),
+        pytest.param(lambda cluster: None, 1.0, id="the back-off ends"),
+    ],
 )
-def test_an_excluded_node_is_tried_again(node_changes: bool) -> None:
+def test_a_node_that_was_not_offered_is_tried_again(
+    change: Callable[[FakeCluster], None], seconds: float
+) -> None:
     cluster = FakeCluster({"a": 3, "b": 1})
     names = cluster.job("j", 2, 1)
-    assert reasons(cluster, names[0], "b") == {
-        "job ns/j does not fit as a whole on the nodes offered"
-    }
-    assert reasons(cluster, names[0], "b") == {"job ns/j (2 PS + 1 worker) does not fit as a whole"}
+    for name in names:
+        cluster.ask(name, ["b"])
+    assert reasons(cluster, names[0], "b") == NOT_OFFERED
     cluster.planner.advance()
     assert cluster.planned_nodes() == {}
-    if node_changes:
-        cluster.node("a", 4)
-    else:
-        cluster.now += 61
+    cluster.now += seconds
+    change(cluster)
     cluster.planner.advance()
+    for pod in cluster.planner.pods_to_requeue():
+        cluster.ask(pod.name, ["a", "b"])
     assert cluster.planned_nodes() == dict.fromkeys(names, "a")
+
+
+def test_room_on_nodes_that_are_offered_needs_no_new_question() -> None:
+    cluster = FakeCluster({"a": 3, "b": 3})
+    other = cluster.other("o", 2, "b")
+    names = cluster.job("j", 2, 1)
+    for name in names:
+        cluster.ask(name, ["b"])
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    cluster.delete(other.name)
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
+
+
+def test_offers_that_change_at_every_question_do_not_make_a_gang_spin() -> None:
+    cluster = FakeCluster({"a": 1, "b": 1, "c": 1, "d": 1})
+    (name,) = cluster.job("j", 1, 0)
+    plans = 0
+    for step in range(400):
+        cluster.now += 0.05
+        cluster.planner.advance()
+        planned = cluster.planned_nodes().get(name)
+        plans += planned is not None
+        if planned or cluster.planner.pods_to_requeue() or step == 0:
+            cluster.ask(name, [node for node in "abcd" if node != planned])
+            cluster.planner.reservations.assumed.clear()
+    assert plans <= 10
+
+
+def test_a_node_that_a_pod_comes_back_from_three_times_is_excluded() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    assert [cluster.ask(names[0]).kept for _ in range(4)] == [("a",)] * 3 + [("b",)]
+    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
+
+
+def test_nodes_that_are_full_with_reservations_of_others_are_not_held_against_a_gang() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2, "c": 1})
+    held = cluster.job("held", 1, 1)
+    assert cluster.ask(held[0]).kept == ("a",)
+    names = cluster.job("j", 1, 1)
+    assert cluster.ask(names[0], ["b", "c"]).kept == ("b",)
+    assert reasons(cluster, names[0], "c") == ASKED
+    cluster.ask(names[1], ["c"])
+    absent = cluster.planner.offers.absent("uid-j")
+    assert absent == {Role.PS: frozenset({"b"}), Role.WORKER: frozenset({"b"})}
 
 
 def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_again() -> None:
@@ -114,7 +220,10 @@ def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_ag
     stuck = cluster.planned_nodes()[names[3]]
     assert stuck != assumed
     other = next(node for node in "abc" if node not in (assumed, stuck))
-    assert cluster.ask(names[3], [node for node in "abc" if node != stuck]).kept == (other,)
+    offered = [node for node in "abc" if node != stuck]
+    for name in (names[3], names[1], names[2]):
+        last = cluster.ask(name, offered)
+    assert last.kept == (cluster.planned_nodes()[names[2]],)
     cluster.bind(names[0], assumed)
     cluster.assert_not_overcommitted()
     for name in names[1:]:

@@ -37,6 +37,7 @@ class FakePlans:
     stale: tuple[Pod, ...] = ()
     outdated: tuple[Pod, ...] = ()
     calls: list[str] = field(default_factory=list)
+    to_ask: tuple[Pod, ...] = ()
     bound_meanwhile: set[str] = field(default_factory=set)
     changes: Changes = field(default_factory=Changes)
 
@@ -50,6 +51,9 @@ class FakePlans:
 
     def find_waiting(self, pod: Pod) -> Pod | None:
         return self.waits.get(pod.uid)
+
+    def pods_to_requeue(self) -> tuple[Pod, ...]:
+        return self.to_ask
 
     def still_pending(self, pod: Pod, node: str) -> bool:
         return pod.uid not in self.bound_meanwhile
@@ -295,6 +299,13 @@ def test_a_pod_is_requeued_after_a_pause_but_not_against_a_refusal(kind: ErrorKi
     nominator.run_once(20.0)
     nominator.run_once(30.0)
     assert len(setting.writer.requeued) == (2 if kind is ErrorKind.THROTTLED else 1)
+
+
+def test_pods_that_are_to_be_offered_nodes_are_requeued_until_they_are_ever_later() -> None:
+    setting = Setting(FakePlans(to_ask=(pod("p"), pod("q"))))
+    assert times_written(setting, 20) == [0.0, 1.0, 3.0, 7.0, 15.0]
+    assert {text[:4] for text in setting.writer.requeued} == {"p: k", "q: k"}
+    assert len(setting.writer.requeued) == 10
 
 
 def test_only_the_leaders_extender_plans_and_nominates() -> None:

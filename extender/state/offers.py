@@ -1,0 +1,147 @@
+"""What kube-scheduler does not offer the pods of a gang, and for how long that is believed.
+
+kube-scheduler checks rules that a plan does not know (volumes, resource claims, other plugins): it
+leaves out the nodes that break them. Once a planned node of a gang was not offered, or where a pod
+has such rules visibly, every waiting pod of the gang is asked about before any is answered: each is
+refused once, while the nodes that it is not offered are recorded for its role. The gang is then
+planned on the others. Where it does not fit there, that is believed for 1, 2, 4 ... 60 s, and then
+asked anew: often it was a matter of moments, since kube-scheduler had not seen yet that room
+appeared. What is recorded of a node ends when the node changes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from optimus.jobs import Role
+from optimus.snapshot import ReplicaId
+
+FIRST_SECONDS: Final = 1.0
+RETURNS: Final = 3
+"""A node that a pod was answered with so often in vain is excluded: Reserve or PreBind fails."""
+
+_FOREVER: Final = float("inf")
+
+
+@dataclass(slots=True)
+class _JobOffers:
+    since: float
+    """Since when its pods are to be asked about."""
+
+    asks: bool = False
+    absent: dict[Role, set[str]] = field(default_factory=dict)
+    offered: set[str] = field(default_factory=set)
+    """UIDs of the pods that have been offered nodes."""
+
+    until: float = _FOREVER
+    """When the back-off ends."""
+
+    waits: bool = False
+    """Whether the gang is not planned at all until then."""
+
+    refusals: int = 0
+    returns: dict[tuple[ReplicaId, str], int] = field(default_factory=dict)
+
+
+class Offers:
+    """By job. Not thread-safe; time is an argument (monotonic, in seconds)."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _JobOffers] = {}
+        self.next_end = _FOREVER
+        """No back-off ends before this time."""
+
+    def absent(self, job_uid: str) -> Mapping[Role, frozenset[str]]:
+        """The nodes that a job's roles are not offered, as far as that is known."""
+        known = self._jobs.get(job_uid)
+        return {} if known is None else {role: frozenset(a) for role, a in known.absent.items()}
+
+    def asks(self, job_uid: str) -> bool:
+        """Whether all pods of the job are to be offered nodes before any is answered."""
+        known = self._jobs.get(job_uid)
+        return known is not None and known.asks
+
+    def was_offered(self, job_uid: str, pod_uid: str) -> bool:
+        """Whether the pod has been offered nodes since its job's pods are asked about."""
+        known = self._jobs.get(job_uid)
+        return known is not None and pod_uid in known.offered
+
+    def has_refused(self, job_uid: str) -> bool:
+        """Whether the job once did not fit on what it was offered."""
+        known = self._jobs.get(job_uid)
+        return known is not None and known.refusals > 0
+
+    def begin(self, job_uid: str, now: float) -> float:
+        """Since when the job's pods are asked about; minus infinity: anew after a back-off."""
+        return self._of(job_uid, now).since
+
+    def waits(self, job_uid: str) -> bool:
+        """Whether what the job is offered changes so often that it is not planned for a while."""
+        known = self._jobs.get(job_uid)
+        return known is not None and known.waits
+
+    def record(self, replica: ReplicaId, pod_uid: str, absent: Iterable[str], now: float) -> None:
+        """A pod was offered all nodes but ``absent``: its job's pods are asked about."""
+        known = self._of(replica.job_uid, now)
+        known.asks = True
+        known.offered.add(pod_uid)
+        known.absent.setdefault(replica.role, set()).update(absent)
+
+    def exclude(self, replica: ReplicaId, node: str, now: float) -> None:
+        """A node was answered for a replica and it was not bound there: take it as not offered."""
+        self._of(replica.job_uid, now).absent.setdefault(replica.role, set()).add(node)
+
+    def came_back(self, replica: ReplicaId, node: str, now: float) -> bool:
+        """A pod that was answered with a node is asked about again; whether once too often."""
+        returns = self._of(replica.job_uid, now).returns
+        times = returns[replica, node] = min(returns.get((replica, node), 0) + 1, RETURNS)
+        return times >= RETURNS
+
+    def does_not_fit(self, job_uid: str, now: float, longest_seconds: float) -> None:
+        """The gang does not fit on what it is offered: the back-off begins, unless it runs."""
+        known = self._jobs.get(job_uid)
+        if known is not None and known.absent and known.until == _FOREVER:
+            known.until = now + min(FIRST_SECONDS * 2.0**known.refusals, longest_seconds)
+            known.refusals = min(known.refusals + 1, 20)
+            self.next_end = min(self.next_end, known.until)
+
+    def offers_differ(self, job_uid: str, now: float, longest_seconds: float) -> None:
+        """A node that was offered before is not offered now: nothing is planned for a while."""
+        self.does_not_fit(job_uid, now, longest_seconds)
+        self._of(job_uid, now).waits = True
+
+    def expire(self, now: float) -> tuple[str, ...]:
+        """The jobs whose back-off has ended: their pods are asked about anew."""
+        ended = tuple(uid for uid, known in self._jobs.items() if known.until <= now)
+        for uid in ended:
+            known = self._jobs[uid]
+            known.absent, known.offered = {}, set()
+            known.until, known.since, known.waits = _FOREVER, -_FOREVER, False
+        self.next_end = min((known.until for known in self._jobs.values()), default=_FOREVER)
+        return ended
+
+    def node_changed(self, node: str) -> tuple[str, ...]:
+        """A node has changed: it may be offered again; the jobs that this concerns."""
+        concerned = []
+        for uid, known in self._jobs.items():
+            known.returns = {key: n for key, n in known.returns.items() if key[1] != node}
+            with_node = [absent for absent in known.absent.values() if node in absent]
+            for absent in with_node:
+                absent.discard(node)
+            if with_node:
+                known.refusals, known.waits = 0, False
+                concerned.append(uid)
+        return tuple(concerned)
+
+    def forget_pod(self, job_uid: str, pod_uid: str) -> None:
+        """A pod is bound or gone."""
+        known = self._jobs.get(job_uid)
+        if known is not None:
+            known.offered.discard(pod_uid)
+
+    def forget(self, job_uid: str) -> None:
+        """A job has changed or is gone."""
+        self._jobs.pop(job_uid, None)
+
+    def _of(self, job_uid: str, now: float) -> _JobOffers:
+        return self._jobs.setdefault(job_uid, _JobOffers(now))
