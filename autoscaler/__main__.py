@@ -100,7 +100,7 @@ def _loop(
         _once(settings, controller, stopping)
         return 0
     controller.run(stopping.wait)
-    _LOG.info("stopping; rescales under way are recorded in their profiles")
+    _LOG.info("stopping; rescales in progress are recorded in their profiles")
     return 0
 
 

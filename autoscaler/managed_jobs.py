@@ -76,10 +76,10 @@ class JobState:
     """When another job's profile was last found to hold the name."""
 
     goal_changed: bool = False
-    """Whether its user has set another goal since the rescale under way began."""
+    """Whether its user has set another goal since the rescale in progress began."""
 
     checkpoint_at: float | None = None
-    """The last checkpoint of a job that waited for one in vain, by the kubelet's clock; minus
+    """The last checkpoint of a job whose wait for one timed out, by the kubelet's clock; minus
     infinity before its first."""
 
     checkpoint_seen_at: float | None = None
@@ -156,7 +156,7 @@ class JobState:
         return record.purpose.needs_checkpoint
 
     def awaits_checkpoint(self, at: float) -> bool:
-        """Whether the job is not moved before its next checkpoint: one was waited for in vain.
+        """Whether the job is not moved before its next checkpoint: its wait for one timed out.
 
         Room that is held for a job that never prints such a line would be lost to all others."""
         if (
@@ -192,7 +192,7 @@ class JobState:
 
     @property
     def rescaling_to(self) -> Counts | None:
-        """The target of the rescale under way."""
+        """The target of the rescale in progress."""
         return None if self.rescale is None else self.rescale.record.current_target
 
     def history(self, at: float) -> JobHistory:
@@ -222,7 +222,7 @@ class JobState:
         self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, record.started_at))
 
     def placement_failed(self, waited_seconds: float, at: float) -> None:
-        """Record that the target of the rescale under way was not placed in time."""
+        """Record that the target of the rescale in progress was not placed in time."""
         if self.rescale is not None:
             record = self.rescale.record
             failure = PlacementFailure(record.target, record.before, at, waited_seconds)

@@ -78,7 +78,7 @@ def gang_counts(pod: Pod, job: Job | None) -> dict[Role, int]:
 
 
 def _template(role: Role, pods: Mapping[ReplicaId, Pod], job: Job | None) -> ReplicaSpec | None:
-    """What a replica of a role asks for: as its first pod does, else as the job's template does."""
+    """What a replica of a role requests: as its first pod does, else as the job's template does."""
     first = min((replica for replica in pods if replica.role is role), default=None)
     if first is not None:
         return ReplicaSpec(pods[first].resources, pods[first].constraints)

@@ -75,7 +75,7 @@ class Nominator:
         self._thread = threading.Thread(target=self._run, name="nominator", daemon=True)
 
     def start(self) -> None:
-        """Begin, on a thread of its own."""
+        """Begin, on a separate thread."""
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5.0) -> None:

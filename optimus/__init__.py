@@ -1,6 +1,6 @@
 """Models, allocation and placement as pure functions of frozen input.
 
 Nothing here performs I/O, reads a clock or draws randomness of its own, which is what lets the
-simulator run the very same decisions as the cluster. Layers, top to bottom, held by import-linter:
+simulator run the same decisions as the cluster. Layers, top to bottom, held by import-linter:
 interval > policies | placement | profiling > allocation > models > snapshot > progress | nodes >
 jobs > resources | errors."""

@@ -1,4 +1,4 @@
-"""Training jobs as the scheduler sees them: replicas, bounds, goals.
+"""Training jobs as the scheduler models them: replicas, bounds, goals.
 
 Kubeflow's terms throughout: a job has replica types; PSs and workers are resized, every other type
 ("fixed role": Chief, Master, Evaluator, MXNet's Scheduler) is part of the job's demand and of its
@@ -169,7 +169,7 @@ class NodeConstraints:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """What one replica of a type asks for, and where it may go."""
+    """What one replica of a type requests, and where it may go."""
 
     resources: Resources = NONE
     constraints: NodeConstraints = field(default_factory=NodeConstraints)
@@ -189,8 +189,8 @@ class Job:
     """One TFJob or MXJob, valid and unfinished.
 
     ``counts`` are those of the job's spec. ``goal`` is ``None`` for a job that is not managed: it
-    is placed as a gang and never resized. ``left_alone`` says why a job that asks for management
-    does not get it. ``suspended`` is ``runPolicy.suspend``, whoever wrote it. ``created_at`` is in
+    is placed as a gang and never resized. ``left_alone`` says why a job with a goal
+    is not managed. ``suspended`` is ``runPolicy.suspend``. ``created_at`` is in
     seconds since the epoch, UTC.
     ``loss_metric``, ``metrics_format`` and ``checkpoint_format`` say how the job's log is to be
     read, as its user wrote them: the name of the loss, and two regular expressions.
@@ -225,7 +225,7 @@ class Job:
         return self.goal is not None and self.left_alone is None
 
     def demand(self, counts: Counts | None = None) -> Resources:
-        """What the whole job asks for, fixed roles included, at ``counts`` (default: its own)."""
+        """What the whole job requests, fixed roles included, at ``counts`` (default: its own)."""
         ps, workers = counts or self.counts
         fixed = total(role.spec.resources * role.count for role in self.fixed)
         return self.ps.resources * ps + self.worker.resources * workers + fixed

@@ -1,4 +1,4 @@
-"""Amounts of resources: what a replica asks for, what a node offers.
+"""Amounts of resources: what a replica requests, what a node offers.
 
 CPU counts in integer millicores, memory in integer bytes, ``pods`` and extended resources such as
 ``nvidia.com/gpu`` in units. A resource that is absent is zero, and zeros are not stored, so that

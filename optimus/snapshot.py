@@ -41,7 +41,7 @@ class BoundPod:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """What one decision sees. ``at`` is in seconds since the epoch, UTC."""
+    """The input of one decision. ``at`` is in seconds since the epoch, UTC."""
 
     at: float
     jobs: tuple[Job, ...]
@@ -50,7 +50,7 @@ class ClusterSnapshot:
     _bound: Mapping[str, Counts] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Count each job's pods once, whoever asks for them how often."""
+        """Each job's pods, counted once and cached."""
         counts: dict[str, Counts] = {}
         for pod in self.pods:
             if pod.replica is not None and not pod.leaving:

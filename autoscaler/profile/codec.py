@@ -1,6 +1,6 @@
 """What the autoscaler keeps in a job's profile, for the one after it.
 
-The rescale under way has fields of its own, which the extender reads too. ``state``, which nobody
+The rescale in progress has fields of its own, which the extender reads too. ``state``, which nobody
 else reads, holds the log's state (losses, samples, how far each pod was read) and the job's record.
 """
 
@@ -41,10 +41,10 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     rescales: int = 0
     last_rescaled_at: float | None = None
     profiled: tuple[Counts, ...] = ()
-    """The counts to which it was moved to be measured, the run under way included."""
+    """The counts to which it was moved to be measured, the current run included."""
 
     profiling_since: float | None = None
-    """When the profiling run under way reached its counts; ``measured_at``: when the last did."""
+    """When the current profiling run reached its counts; ``measured_at``: when the last did."""
 
     measured_at: float | None = None
     own_counts: Counts | None = None

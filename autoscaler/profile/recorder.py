@@ -149,7 +149,7 @@ class ProfileRecorder:
         return True
 
     def emit(self, state: JobState, event: EmitEvent) -> None:
-        """Write the Event that a rescale asks for."""
+        """Write the Event that a rescale emits."""
         kind = EventType.WARNING if event.warning else EventType.NORMAL
         self._emit(state.training_job, kind, event.reason, event.message)
 

@@ -46,7 +46,7 @@ from optimus.progress.log import ProgressLog
 
 _LOG = logging.getLogger(__name__)
 _MOST_INSTRUCTIONS = 32
-"""Far more than one observation can set off: a machine that asks for more is in a loop."""
+"""Far more than one observation can cause: a machine that returns more is in a loop."""
 
 
 class Reader(Protocol):
@@ -86,7 +86,7 @@ class LastReads(Protocol):
 
 
 class RescaleExecutor:
-    """Advances the rescales that are under way."""
+    """Advances the rescales in progress."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@
 5. START: wait until the pods run; else roll back to the counts before, once, by steps 2 to 5.
 
 Each step is stored in the profile before it is acted on and everything else is observed anew, so
-whoever finds the record can continue from it, also after a crash between any two API calls. The
+a new leader can continue from the record, also after a crash between any two API calls. The
 annotation tells our suspension from the user's; what the user does in between ends the rescale.
 """
 
@@ -69,7 +69,7 @@ class RescaleRecord:
 
     @property
     def current_target(self) -> Counts:
-        """The counts that the job is on its way to."""
+        """``before`` while the rescale is rolled back, else ``target``."""
         return self.before if self.rolling_back else self.target
 
     @property
@@ -352,7 +352,7 @@ Instruction = WriteProfile | Observe | Patch | EmitEvent | PlacementFailed | End
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """A rescale under way; only ``record`` is kept in the profile, the rest may be lost."""
+    """A rescale in progress; only ``record`` is kept in the profile, the rest may be lost."""
 
     record: RescaleRecord
     needs_checkpoint: bool
@@ -486,7 +486,7 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
 def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if observed.job.suspended:
-        # Our annotation on it also tells that a patch whose answer was lost was carried out.
+        # The annotation also shows that a patch was carried out whose answer was lost.
         if observed.job.suspended_by == record.id:
             return _go(state, record, Step.EMPTY, observed.at)
         return _finish(state, Outcome.USER, "its user suspended it")

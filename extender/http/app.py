@@ -139,7 +139,7 @@ class Endpoints:
 
 
 def create_app(endpoints: Endpoints) -> Flask:
-    """The WSGI application for kube-scheduler and for whoever monitors it from beside it."""
+    """The WSGI application for kube-scheduler and for local monitoring."""
     app = create_health_app(endpoints)
     app.add_url_rule("/filter", view_func=endpoints.filter, methods=["POST"])
     app.add_url_rule("/prioritize", view_func=endpoints.prioritize, methods=["POST"])

@@ -1,4 +1,4 @@
-"""The v1 extender protocol in JSON, exactly as kube-scheduler speaks it.
+"""The v1 extender protocol in JSON, exactly as kube-scheduler sends and reads it.
 
 Keys are Go's field names. Of ``Nodes`` and ``NodeNames`` the unused one is ``null``. A reply must
 name its nodes explicitly (a missing list means no node, silently), none that was not offered, and a

@@ -103,7 +103,7 @@ class RescaleReservations:
         return True
 
     def _as_observed(self, gang: Gang, *, with_nodes: bool) -> Gang:
-        """Each replica asks for what a pod of its role does: admission may have raised requests.
+        """Each replica requests what a pod of its role does: admission may have raised requests.
 
         New pods count before old ones. ``with_nodes`` counts new pods as placed where they are
         bound; until the old ones go, none of the new ones exists."""

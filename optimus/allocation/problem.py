@@ -28,7 +28,7 @@ from optimus.resources import NONE, Resources, total
 _MAX_FAILURES: Final = 8
 _KEPT_SECONDS: Final = 86_400.0
 _LEAST_SECONDS: Final = 60.0
-"""What a restart in vain costs a job even where it is refused at once."""
+"""Least cost in seconds of a restart whose pods are not placed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +119,23 @@ class JobHistory:
     rescales: int = 0
     last_rescaled_at: float | None = None
     rescaling_to: Counts | None = None
-    """Target of a rescale that is under way; 0 + 0: it is being suspended for good."""
+    """Target of a rescale in progress; 0 + 0: it is being suspended for good."""
     profiling_since: float | None = None
-    """When the profiling run under way reached its counts."""
+    """When the current profiling run reached its counts."""
     profiled: tuple[Counts, ...] = ()
-    """Counts of all profiling runs so far, the one under way included."""
+    """Counts of all profiling runs so far, the current one included."""
     suspended_at_target: bool = False
     """Suspended by this software as it met its goal, not by its user."""
     workload_known: bool = False
     """Another job of its workload was measured."""
     measures: bool = False
-    """The rescale under way is a profiling run's."""
+    """The rescale in progress is a profiling run's."""
     placement_failures: PlacementFailures = ()
     """Counts at which its pods found no place although they should have, oldest first."""
     own_counts: Counts | None = None
     """Counts before it was moved to be measured, while nothing else has moved it since."""
     awaits_checkpoint: bool = False
-    """A checkpoint was waited for in vain: the job is not moved before the next."""
+    """Its wait for a checkpoint timed out: the job is not moved before the next one."""
     measured_at: float | None = None
     """When its last profiling run reached its counts."""
     forecast_awaited: bool = False
@@ -191,7 +191,7 @@ _MAX_SLOT_COLUMNS = 32
 the rest."""
 
 LEAST_SHARE = 1e-9
-"""A task that asks for nothing has no share to divide by; this keeps its gain finite and first."""
+"""A task that requests nothing has no share to divide by; this keeps its gain finite and first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -95,7 +95,7 @@ def read_job_table(file: Path, node: Resources) -> tuple[Candidate, ...]:
         for role, spec in (("PS", candidate.job.ps), ("worker", candidate.job.worker)):
             for name in spec.resources.lacking_in(node):
                 asked, has = in_units(name, spec.resources[name]), in_units(name, node[name])
-                problem = f"a {role} of job {uid} asks for {asked} {name}, and a node has {has}"
+                problem = f"a {role} of job {uid} requests {asked} {name}, and a node has {has}"
                 raise BadInput(file, f"{problem}; tasks that fit on one node are expected", line)
         jobs.append(candidate)
     if not jobs:
@@ -169,7 +169,7 @@ def _job(
     for role in ("ps", "worker"):
         asked = amounts({name: value.get(f"{role}_{name}", 0.0) for name in UNITS})
         if not asked:
-            problem = f"a {role} that asks for nothing"
+            problem = f"a {role} that requests nothing"
             raise BadInput(file, f"{problem}; at least one amount above 0 is expected", line)
         specs.append(ReplicaSpec(known.setdefault(asked, asked)))
     job = Job(

@@ -92,7 +92,7 @@ class IntervalConfig:
     later rounds place next to nothing."""
 
     profiling: ProfilingConfig = field(default_factory=ProfilingConfig)
-    """How much is spent on measuring: it tells when a job's profiling is over."""
+    """How much is spent on measuring: it decides when a job's profiling is over."""
 
 
 class Action(StrEnum):
@@ -158,8 +158,8 @@ class Classified:
 
     ``counts`` are what it is charged with unless decided otherwise; a waiting job can start at
     ``minimum``. ``forced``: its counts must change, as its user moved the bounds or replicas lost
-    their room. ``rescaling``: a rescale is under way. ``capped``: it does not grow, as it was
-    rescaled too often, or in vain a while ago. ``placement_failures`` exclude counts.
+    their room. ``rescaling``: a rescale is in progress. ``capped``: it does not grow, as it was
+    rescaled too often, or its last placement failed. ``placement_failures`` exclude counts.
     ``measure_at``: room for these counts is reclaimed, so that profiling can measure its speed."""
 
     job: Job

@@ -203,7 +203,7 @@ def return_counts(job: Job, history: JobHistory) -> Counts | None:
 
 
 def _must_stay(view: JobView, target: Counts) -> bool:
-    """Whether the job cannot be moved now, or was just moved to these counts in vain."""
+    """Whether the job cannot be moved now, or just could not be placed at these counts."""
     history = view.history
     if history.rescaling_to is not None or history.profiling_since is not None:
         return True
@@ -276,7 +276,7 @@ def _next_run(
         if free.move(job, counts) is None:
             run = len(history.profiled) + 1
             return ProfilingMove(job.uid, counts, f"run {run} measures its speed at {counts}")
-        # What asks for at least as much of both finds no room either.
+        # Counts with at least as much of both do not fit either.
         allowed = [each for each in allowed if each.ps < counts.ps or each.workers < counts.workers]
     return None
 

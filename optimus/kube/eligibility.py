@@ -1,4 +1,4 @@
-"""Why a job that asks for management is not managed."""
+"""Why a job with a goal is not managed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The kinds of training job, and everything that tells one from another.
+"""The kinds of training job, and everything in which they differ.
 
 Adding a kind means a row here, the RBAC rules of ``manifests/`` and the documentation. Labels and
 environment variables are those of the Kubeflow training operator, version 1.6 and newer.

@@ -95,7 +95,7 @@ def replicas_of(spec: StoredSpec) -> dict[str, _StoredReplicas]:
 
 @dataclass(frozen=True, slots=True)
 class StoredRole:
-    """One replica type: the key it is stored under, how many, and what each asks for."""
+    """One replica type: the key it is stored under, how many, and what each requests."""
 
     key: str
     count: int
@@ -133,7 +133,7 @@ def _role(key: str, replica: _StoredReplicas) -> StoredRole:
     count = 1 if replica.replicas is None else replica.replicas
     if not 0 <= count <= MOST_REPLICAS:
         raise Malformed(
-            f"replica type {key} asks for {count} replicas; 0 to {MOST_REPLICAS} are expected"
+            f"replica type {key} requests {count} replicas; 0 to {MOST_REPLICAS} are expected"
         )
     try:
         return StoredRole(key, count, replica_spec(template), template)

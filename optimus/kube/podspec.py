@@ -359,7 +359,7 @@ def _claims(spec: PodSpec, name: str) -> tuple[str, ...]:
 
 
 def replica_spec(spec: PodSpec) -> ReplicaSpec:
-    """What one replica with this template asks for, and where it may go.
+    """What one replica with this template requests, and where it may go.
 
     Raises:
         Malformed: an amount is not a quantity.

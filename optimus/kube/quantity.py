@@ -21,7 +21,7 @@ Amount = str | int | float
 
 
 def requested(amounts: Mapping[str, Amount] | None) -> Resources:
-    """What a container asks for: fractions are rounded up, as kube-scheduler does.
+    """What a container requests: fractions are rounded up, as kube-scheduler does.
 
     Raises:
         Malformed: an amount is not a quantity, negative or beyond 63 bits.

@@ -42,7 +42,7 @@ class ReflectorConfig:
     """How much longer than a watch a read may wait before the server counts as frozen."""
 
     absent_seconds: float = 30.0
-    """How often an optional kind that the server does not know is looked for again."""
+    """How often an optional kind that the server does not serve is tried again."""
 
     backoff: BackoffConfig = field(default_factory=BackoffConfig)
 
@@ -83,7 +83,7 @@ class Reflector(Generic[T]):
         )
 
     def start(self) -> None:
-        """Begin to list and watch, on a thread of its own."""
+        """Begin to list and watch, on a separate thread."""
         self._last_contact = time.monotonic()
         self._thread.start()
 
@@ -290,7 +290,7 @@ class Reflector(Generic[T]):
         try:
             event = decode_event(what, line)
         except Malformed:
-            # Which object it was about is unknown: only a new list can tell.
+            # Which object it was about is unknown: only a new list can show it.
             self._version = ""
             raise
         if event.type != "BOOKMARK":

@@ -46,7 +46,7 @@ class Changes:
             return self._count
 
     def notify(self) -> None:
-        """Count one more and wake whoever waits."""
+        """Count one more and wake the waiting threads."""
         with self._condition:
             self._count += 1
             self._condition.notify_all()

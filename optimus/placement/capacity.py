@@ -88,7 +88,7 @@ class Capacity:
     # --- amounts
 
     def vector(self, amount: Resources) -> Vector | None:
-        """The amount as a vector; ``None`` where it asks for a resource that no node has."""
+        """The amount as a vector; ``None`` where it requests a resource that no node has."""
         known = self._vectors.get(amount)
         if known is None and all(name in self.resources for name in amount):
             known = self._vectors[amount] = self._vector(amount)

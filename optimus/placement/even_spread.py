@@ -33,7 +33,7 @@ class _Split(NamedTuple):
 
     def fits_on(self, request: Request, free: Vector) -> bool:
         """Whether servers that are all like this hold it. Only the largest pairs of counts that
-        must occur are looked at: they imply the others."""
+        must occur are checked: they imply the others."""
         ps, workers, more_ps, more_workers = self[1:]
         if more_ps + more_workers > self.servers:
             return fits(request.on_one(ps + 1, workers + 1), free)
@@ -87,7 +87,7 @@ def even_spreads(nodes: NodeGroups, fewest: int, most: int) -> Iterator[list[Ser
     request, largest = nodes.request, nodes.capacity.largest_free()
     for servers in range(fewest, most + 1):
         split = _Split.of(request, servers)
-        # What is bound needs no room, so that this cannot tell whether the rest fits.
+        # Bound replicas need no further capacity: for them the largest node proves nothing.
         if nodes.bound or split.fits_on(request, largest):
             found = _even_on(nodes, split)
             if found is not None:
@@ -99,7 +99,7 @@ def _even_on(nodes: NodeGroups, split: _Split) -> list[Server] | None:
     ps, workers, more_ps, more_workers = split[1:]
     pairs = (ps, workers), (ps + 1, workers), (ps, workers + 1), (ps + 1, workers + 1)
     needed = split.servers, more_ps, more_workers, more_ps + more_workers - split.servers
-    # Too few nodes for one of the pairs tells most numbers of servers that are too small.
+    # Too few nodes for one of the pairs rules out most numbers of servers that are too small.
     for pair, number in zip(pairs, needed, strict=True):
         if number > len(nodes.bound) and nodes.can_hold(*pair)[1] + len(nodes.bound) < number:
             return None

@@ -126,7 +126,7 @@ class Assignment(NamedTuple):
         )
 
     def take_from(self, capacity: Capacity, job: Job) -> None:
-        """Take what every replica asks for."""
+        """Take what every replica requests."""
         for rows, amount in self._amounts(capacity, job):
             capacity.take_from_each(rows, amount)
 
@@ -185,7 +185,7 @@ class PlacementRule(Protocol):
     def place_job(
         self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
     ) -> Assignment | DoesNotFit:
-        """Choose nodes for a whole job of which nothing is bound, and take what it asks for.
+        """Choose nodes for a whole job of which nothing is bound, and take what it requests.
 
         With ``evenly``, a rule that spreads evenly refuses where only an uneven spread exists.
         """

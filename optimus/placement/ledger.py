@@ -1,7 +1,7 @@
 """The ledger of reservations: room held for replicas that are planned and not bound yet.
 
 A gang is held whole: holding it again replaces what was held for it, and never adds. Time is an
-argument, of any clock that never goes back. The ledger knows no cluster: the planner subtracts what
+argument, of any monotonic clock. The ledger holds no cluster: the planner subtracts what
 is held from what is free.
 """
 

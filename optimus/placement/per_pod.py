@@ -56,7 +56,7 @@ class PerPod:
         *,
         evenly: bool = False,  # noqa: ARG002 - part of the protocol; it knows no even spread
     ) -> Assignment | DoesNotFit:
-        """Choose nodes for a whole job of which nothing is bound, and take what it asks for."""
+        """Choose nodes for a whole job of which nothing is bound, and take what it requests."""
         mark, servers, fixed = capacity.mark(), dict[int, list[int]](), list[FixedAssignment]()
         roles = [(Role.PS, job.ps, counts.ps), (Role.WORKER, job.worker, counts.workers)]
         roles += [(each.role, each.spec, each.count) for each in job.fixed]

@@ -64,7 +64,7 @@ class Request(NamedTuple):
 
     @classmethod
     def of_job(cls, job: Job, counts: Counts, capacity: Capacity) -> "Request | None":
-        """A job of which nothing is bound; ``None`` where it asks for a resource no node has."""
+        """A job of which nothing is bound; ``None`` where it requests a resource no node has."""
         nothing = (0,) * len(capacity.resources)
         ps = capacity.vector(job.ps.resources) if counts.ps else nothing
         worker = capacity.vector(job.worker.resources) if counts.workers else nothing
@@ -88,7 +88,7 @@ class Request(NamedTuple):
 
     @classmethod
     def of_gang(cls, gang: Gang, capacity: Capacity) -> "Request | None":
-        """A gang that may be bound in part; ``None`` where it asks for a resource no node has."""
+        """A gang that may be bound in part; ``None`` where it requests a resource no node has."""
         ps, workers = (_replicas(gang, role, capacity) for role in (Role.PS, Role.WORKER))
         fixed = _fixed_replicas(gang.unbound, capacity)
         if ps is None or workers is None or fixed is None:
@@ -171,7 +171,7 @@ def waiting_replicas(gang: Gang, role: Role) -> list[Member]:
 
 
 def _largest(members: Sequence[Member]) -> Resources:
-    """The largest amount that any of the replicas asks for, by resource."""
+    """The largest amount that any of the replicas requests, by resource."""
     if len({member.spec.resources for member in members}) <= 1:
         return members[0].spec.resources if members else NONE
     names = {name for member in members for name in member.spec.resources}

@@ -57,7 +57,7 @@ class Theorem1:
     def place_job(
         self, job: Job, counts: Counts, capacity: Capacity, *, evenly: bool = False
     ) -> Assignment | DoesNotFit:
-        """Choose nodes for a whole job of which nothing is bound, and take what it asks for.
+        """Choose nodes for a whole job of which nothing is bound, and take what it requests.
 
         With ``evenly``, a job that no even spread holds is refused.
         """
@@ -74,8 +74,8 @@ class Theorem1:
         """A node for every replica, if the gang fits. Takes nothing in the end."""
         # 1. While there are empty nodes, most jobs fit on a few of them, and no search is needed.
         servers = even_on_equal_nodes(request, capacity)
-        # 2. The first plan: even if any is. Counting in sum tells most refusals before the search
-        # for an uneven one; that for an even one refuses as fast.
+        # 2. The first plan: even if any is. Sums refuse most gangs that do not fit, before the slow
+        # search for an uneven plan; the search for an even one is as fast as the sums.
         if servers is None:
             if not evenly and not request.might_fit(capacity):
                 return None
@@ -97,8 +97,8 @@ class Theorem1:
             return
         fewest = request.fewest_servers(nodes.capacity.largest_free())
         fewest, most = max(fewest, len(nodes.bound)), min(p + w, len(nodes.capacity.nodes))
-        # One replica on each server is even, and yet no PS lies beside a worker: that is worth no
-        # further server.
+        # One replica per server is even, but puts no PS beside a worker: with so many servers,
+        # an uneven plan on fewer is better.
         together = p + w - 1 if p and w else p + w
         yield from (_Plan(True, each) for each in even_spreads(nodes, fewest, min(together, most)))
         if evenly:

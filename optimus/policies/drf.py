@@ -2,7 +2,7 @@
 
 PSs and workers grow one to one, work-conserving: again and again the job with the smallest dominant
 share of the cluster gets one PS and one worker more, until nothing more fits. Forecasts are not
-looked at: a job may well get more than makes it faster.
+used: a job may get more tasks than make it faster.
 """
 
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from optimus.jobs import Counts
 
 @dataclass(frozen=True, slots=True)
 class FifoPolicy:
-    """The user's own counts in order of arrival; forecasts are not looked at."""
+    """The user's own counts in order of arrival; forecasts are not used."""
 
     name: ClassVar[str] = "fifo"
 

@@ -132,6 +132,6 @@ def amount(cost: Resources, capacity: Resources) -> float:
     """
     shares = {name: Resources({name: cost[name]}).dominant(capacity)[1] for name in cost}
     if not shares:
-        return 1.0  # A task that asks for nothing: the paper knows no such task.
+        return 1.0  # A task that requests nothing, which the paper does not treat.
     name = min(shares, key=lambda each: (-shares[each], each))
     return cost[name] / _UNITS.get(name, 1.0)

@@ -1,7 +1,7 @@
 """A small HTTP server for health and metrics that clients can neither block nor fill up.
 
 The address is open to every pod of the cluster. A request that is not whole within a few seconds is
-dropped, and of many connections at once the oldest gives way to the newest, so that a probe is
+dropped, and of many connections at once the oldest is closed for the newest, so that a probe is
 answered whatever others leave open."""
 
 import socket

@@ -1,6 +1,6 @@
 """All log formats: one clean line in, one parsed line out.
 
-The first format that knows a line parses it; one is asked only for lines with one of its markers.
+The first format that matches a line parses it; each is tried only on lines with its markers.
 A user's own formats come on top: ``metrics-format`` decides the loss, ``checkpoint-format`` which
 line reports a complete save."""
 

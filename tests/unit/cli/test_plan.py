@@ -155,12 +155,12 @@ BAD_TABLES = [
     (
         "a PS that asks for nothing",
         [cell(9, "0").replace("0,6,0,1", "0,0,0,1")],
-        "jobs.csv:1: a ps that asks for noth",
+        "jobs.csv:1: a ps that requests noth",
     ),
     (
         "a worker larger than a node",
         [ROW[:-1] + "3"],
-        "jobs.csv:1: a worker of job a asks for 3 gpu, and a node has 2",
+        "jobs.csv:1: a worker of job a requests 3 gpu, and a node has 2",
     ),
     ("part of a GPU", [ROW[:-1] + "0.5"], "jobs.csv:1: worker_gpu is 0.5; a whole number"),
     ("no batch", [cell(3, "0")], "jobs.csv:1: M, the batch, is 0"),
@@ -228,7 +228,7 @@ def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ),
         pytest.param(
             ["--nodes", "3", "--node", "memory=48"],
-            "asks for 2 cpu, and a node has 0",
+            "requests 2 cpu, and a node has 0",
             id="too little",
         ),
     ],

@@ -81,8 +81,8 @@ BROKEN = {
     "no roles": "no replica type",
     "unknown role": "replica type Tuner",
     "twice": "are the same one",
-    "negative": "asks for -1 replicas",
-    "huge": "asks for 2000000000 replicas",
+    "negative": "requests -1 replicas",
+    "huge": "requests 2000000000 replicas",
     "bad amount": "replica type PS: cpu: 'lots' is not a quantity",
 }
 
