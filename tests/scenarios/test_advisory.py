@@ -1,4 +1,4 @@
-"""Under `scheduler-config/advisory.yaml` nothing is refused: scores alone bring a job's pods to the
+"""`scheduler-config/advisory.yaml` refuses no node: scores alone bring a job's pods to the
 planned nodes."""
 
 from collections.abc import Iterator

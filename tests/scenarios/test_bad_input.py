@@ -1,4 +1,4 @@
-"""A bad object affects only itself: it is left as it is, with an Event."""
+"""An invalid object gets an Event, is not changed, and affects no other object."""
 
 import contextlib
 import http.client
@@ -54,7 +54,7 @@ def test_a_job_for_a_missing_scheduler_waits_and_affects_no_other(
         ),
     ],
 )
-def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
+def test_an_invalid_annotation_gets_an_event_with_its_value_and_the_valid_ones(
     scenario: Scenario, annotations: dict[str, str], named: tuple[str, ...]
 ) -> None:
     job = LightJob("TFJob", "typo", annotations=annotations)
@@ -69,7 +69,7 @@ def test_a_bad_annotation_is_named_with_its_value_and_what_is_right(
     assert _generation(scenario.stored(job)) == 1
 
 
-def test_a_log_of_an_unknown_form_gets_an_event_and_the_job_runs_on(
+def test_a_log_of_an_unknown_format_gets_an_event_and_the_job_completes(
     scenario: Scenario,
 ) -> None:
     chatter = "while true; do echo all is well; sleep 0.02; done"
@@ -110,7 +110,7 @@ def test_a_malformed_request_gets_an_error_and_the_next_job_is_placed(
     scenario.wait_bound(job)
 
 
-def test_a_node_without_capacity_is_passed_over(scenario: Scenario) -> None:
+def test_a_node_without_capacity_is_not_used(scenario: Scenario) -> None:
     empty = {"metadata": {"name": "empty-node", "labels": dict(POOL)}, "spec": {}}
     scenario.api.create(f"{CORE}/nodes", empty)
     try:

@@ -1,4 +1,4 @@
-"""A job is placed whole or waits whole, whoever else wants the room."""
+"""Gang scheduling: all pods of a job are placed, or none."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from tests.harness.scenario import Scenario
 WIDE = {"PS": {"cpu": "500m", "memory": "64Mi"}, "Worker": {"cpu": "2500m", "memory": "64Mi"}}
 
 
-def wide(name: str, workers: int) -> LightJob:
+def two_ps_job(name: str, workers: int) -> LightJob:
     return LightJob("TFJob", name, ps=2, workers=workers, requests=WIDE)
 
 
-def test_a_job_that_does_not_fit_waits_whole_and_is_placed_when_room_appears(
+def test_a_gang_that_does_not_fit_waits_and_is_placed_once_capacity_is_free(
     scenario: Scenario,
 ) -> None:
-    first, second = wide("first", 3), wide("second", 3)
+    first, second = two_ps_job("first", 3), two_ps_job("second", 3)
     with scenario.history() as history:
         scenario.submit(first)
         scenario.wait_bound(first)
@@ -36,8 +36,10 @@ def test_a_job_that_does_not_fit_waits_whole_and_is_placed_when_room_appears(
     )
 
 
-def test_a_waiting_job_is_quiet_and_its_message_constant(scenario: Scenario) -> None:
-    first, second = wide("first", 3), wide("second", 3)
+def test_a_waiting_gang_causes_no_writes_and_its_message_does_not_change(
+    scenario: Scenario,
+) -> None:
+    first, second = two_ps_job("first", 3), two_ps_job("second", 3)
     scenario.submit(first)
     scenario.wait_bound(first)
     with scenario.history() as history:
@@ -51,8 +53,8 @@ def test_a_waiting_job_is_quiet_and_its_message_constant(scenario: Scenario) -> 
         assert len([each for each in sentences if "does not fit" in each]) <= 1, (name, sentences)
 
 
-def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(scenario: Scenario) -> None:
-    jobs = (wide("one", 4), wide("two", 4))
+def test_two_gangs_that_fit_one_at_a_time_are_never_both_bound_in_part(scenario: Scenario) -> None:
+    jobs = (two_ps_job("one", 4), two_ps_job("two", 4))
     with scenario.history() as history:
         scenario.submit(*jobs)
         scenario.wait(
@@ -68,7 +70,7 @@ def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(scenario: Scenar
 
 
 @pytest.mark.slow
-def test_jobs_that_fit_one_at_a_time_all_run(scenario: Scenario) -> None:
+def test_gangs_that_fit_one_at_a_time_all_complete(scenario: Scenario) -> None:
     kinds: tuple[Kind, ...] = ("TFJob", "MXJob", "TFJob")
     short = {"--epochs": "1", "--examples-per-epoch": "640"}
     jobs = [

@@ -44,7 +44,7 @@ def is_bound(pod: Json) -> bool:
         ),
     ],
 )
-def test_a_gang_is_completed_after_a_kill_in_the_middle(
+def test_a_gang_is_bound_whole_after_a_scheduler_process_is_killed(
     scenario: Scenario, container: str, command: str, instant: Callable[[Json], bool]
 ) -> None:
     job = LightJob("TFJob", "gang", 4, 20, requests={"PS": TINY, "Worker": TINY}, script=SLEEP)

@@ -70,7 +70,7 @@ def job(name: str, ps: int, workers: int, requests: Mapping[str, Mapping[str, st
         ),
     ],
 )
-def test_a_job_is_placed_evenly_on_the_fewest_servers(
+def test_a_job_is_spread_evenly_on_the_fewest_servers(
     scenario: Scenario, submitted: LightJob, taken: Mapping[str, str]
 ) -> None:
     for node, cpu in taken.items():

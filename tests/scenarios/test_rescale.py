@@ -16,7 +16,7 @@ BEFORE, AFTER = (1, 2), (2, 3)
 
 
 @pytest.mark.parametrize("kind", ["TFJob", pytest.param("MXJob", marks=pytest.mark.slow)])
-def test_a_job_whose_bounds_are_moved_trains_on_at_the_new_counts(
+def test_a_job_whose_bounds_change_is_rescaled_and_resumes_from_its_checkpoint(
     scenario: Scenario, kind: Kind
 ) -> None:
     job = small_job("moved", BEFORE, kind)
@@ -39,7 +39,7 @@ def test_a_job_whose_bounds_are_moved_trains_on_at_the_new_counts(
     assert any("2 PS + 3 workers" in sentence for sentence in messages), messages
 
 
-def test_a_job_that_has_reached_its_goal_is_suspended_where_its_user_asked_for_that(
+def test_a_job_at_its_goal_is_suspended_with_at_target_suspend(
     scenario: Scenario,
 ) -> None:
     job = small_job("done", BEFORE)
@@ -63,5 +63,5 @@ def test_a_job_that_has_reached_its_goal_is_suspended_where_its_user_asked_for_t
 
 
 def status_of(scenario: Scenario, job: LightJob) -> Json:
-    """What the job's profile says; nothing while there is none."""
+    """The status of the job's profile, {} before there is one."""
     return (scenario.profile(job) or {}).get("status") or {}

@@ -8,7 +8,7 @@ from tests.harness.light_jobs import LightJob, plain_pod
 from tests.harness.scenario import Scenario
 
 
-def test_a_pod_that_no_training_job_controls_passes_through(scenario: Scenario) -> None:
+def test_a_pod_without_a_training_job_is_scheduled(scenario: Scenario) -> None:
     scenario.create(
         CORE,
         "pods",
@@ -20,7 +20,7 @@ def test_a_pod_that_no_training_job_controls_passes_through(scenario: Scenario) 
     assert not scenario.events_of_type("passer", "Warning")
 
 
-def test_a_plain_pod_gets_no_reserved_room_but_all_that_is_left(
+def test_a_pod_without_a_training_job_gets_unreserved_capacity_only(
     scenario: Scenario,
 ) -> None:
     job = LightJob(
@@ -43,7 +43,7 @@ def test_a_plain_pod_gets_no_reserved_room_but_all_that_is_left(
 
 
 @pytest.mark.slow
-def test_a_job_without_annotations_is_placed_as_a_gang_trains_to_its_end_and_is_never_resized(
+def test_a_job_without_annotations_is_gang_scheduled_completes_and_is_not_rescaled(
     scenario: Scenario,
 ) -> None:
     job = LightJob("TFJob", "bare", 2, 3, flags={"--epochs": "3"})

@@ -1,5 +1,5 @@
-"""``optimus evaluate convergence`` and ``forecast``: their answers on real logs, and what they say
-of bad input."""
+"""``optimus evaluate convergence`` and ``optimus forecast``: results on recorded logs, and errors
+in the input."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -33,8 +33,8 @@ KEYS = {
 }
 
 
-class Terminal:
-    """Runs the command and reads what it prints."""
+class CommandLine:
+    """Runs a command and returns what it printed."""
 
     def __init__(self, printed: pytest.CaptureFixture[str]) -> None:
         self._printed = printed
@@ -55,15 +55,15 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
+def command_line(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
 
 
 Written = Callable[..., Path]
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
+def write_log(tmp_path: Path) -> Written:
     def write(*lines: str, name: str = "run.csv") -> Path:
         file = tmp_path / name
         file.write_text("\n".join(lines) + "\n")
@@ -80,14 +80,14 @@ def csv_of(losses: Sequence[float]) -> list[str]:
     return ["epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses, 1))]
 
 
-class TestTheBars:
-    """What is asked of the model on the recorded curves, at least."""
+class TestAccuracy:
+    """Least accuracy of the model on the recorded curves."""
 
     @pytest.mark.parametrize(("origin", "error", "width"), [("0.3", 0.18, 0.7), ("0.5", 0.08, 0.6)])
     def test_at_a_constant_learning_rate(
-        self, terminal: Terminal, origin: str, error: float, width: float
+        self, command_line: CommandLine, origin: str, error: float, width: float
     ) -> None:
-        found = terminal.json(
+        found = command_line.json(
             "evaluate", "convergence", *CONSTANT, "--at", origin, "--target-at", "0.6,0.75,0.9"
         )
         assert len(found) == 6
@@ -103,8 +103,8 @@ class TestTheBars:
         assert fmean(each["low"] <= each["true_epoch"] <= each["high"] for each in found) >= 0.75
         assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= width
 
-    def test_after_a_drop_of_the_learning_rate(self, terminal: Terminal) -> None:
-        found = terminal.json("evaluate", "convergence", *STEPS, "--after-drop", 5)
+    def test_after_a_drop_of_the_learning_rate(self, command_line: CommandLine) -> None:
+        found = command_line.json("evaluate", "convergence", *STEPS, "--after-drop", 5)
         assert [each["seen_epochs"] for each in found] == [45] * 3 + [95] * 3 + [30] * 3 + [60] * 3
         assert {each["origin"] for each in found} == {"drop+5"}
         segments = [50] * 3 + [60] * 3 + [30] * 3 + [25] * 3
@@ -118,9 +118,11 @@ class TestTheBars:
         assert fmean((each["high"] - each["low"]) / each["run_epochs"] for each in found) <= 0.3
 
     def test_targets_never_reached_have_lower_probabilities_than_others(
-        self, terminal: Terminal
+        self, command_line: CommandLine
     ) -> None:
-        found = terminal.json("evaluate", "convergence", *CONSTANT, *STEPS, "--unreachable", 0.8)
+        found = command_line.json(
+            "evaluate", "convergence", *CONSTANT, *STEPS, "--unreachable", 0.8
+        )
         never = [each["probability"] for each in found if each["true_epoch"] is None]
         reached = [each["probability"] for each in found if each["true_epoch"] is not None]
         assert len(never) >= 8
@@ -128,7 +130,7 @@ class TestTheBars:
 
 
 class TestQuestions:
-    def test_the_truth_is_the_first_epoch_that_is_as_low_as_the_lowest_so_far(self) -> None:
+    def test_the_true_epoch_is_the_first_at_or_below_the_target(self) -> None:
         losses = [5.0, 4.0, 4.5, 3.0, 3.5, 3.2, 2.0, 2.5, 1.0, 1.5]
         asked = list(questions_at(losses, [0.3], [0.2, 0.5, 0.6, 0.8, 1.0 - 1e-9]))
         assert [(each.seen, each.target, each.true) for each in asked] == [
@@ -138,11 +140,11 @@ class TestQuestions:
             (3, 1.0, 9),
         ]
 
-    def test_parts_of_a_run_that_are_whole_epochs_are_taken_as_such(self) -> None:
+    def test_fractions_of_a_run_are_rounded_to_whole_epochs(self) -> None:
         asked = list(questions_at([1 / n for n in range(1, 101)], [0.29], [0.57]))
         assert [(each.seen, each.true) for each in asked] == [(29, 57)]
 
-    def test_after_a_drop_the_target_is_the_segments(self) -> None:
+    def test_after_a_learning_rate_drop_targets_are_within_the_segment(self) -> None:
         losses = [
             9.0,
             8.0,
@@ -159,7 +161,9 @@ class TestQuestions:
         asked = list(questions_after_drops(points, 5, [0.5, 0.8]))
         assert [(each.seen, each.true, each.run) for each in asked] == [(9, 12, 24), (19, 22, 24)]
 
-    def test_nothing_of_the_hidden_part_is_used(self, terminal: Terminal, written: Written) -> None:
+    def test_the_forecast_uses_only_the_epochs_before_the_origin(
+        self, command_line: CommandLine, write_log: Written
+    ) -> None:
         losses, other = decay(100), decay(100)
         other[50:] = [0.9 * loss for loss in other[50:]]
         other[74] = losses[74]  # the same target; the rest of the hidden part is another
@@ -167,8 +171,8 @@ class TestQuestions:
         other[50:74] = [1.5 * losses[74]] * 24
         answers = []
         for name, each in (("a.csv", losses), ("b.csv", other)):
-            log = written(*csv_of(each), name=name)
-            (found,) = terminal.json(
+            log = write_log(*csv_of(each), name=name)
+            (found,) = command_line.json(
                 "evaluate", "convergence", log, "--at", "0.5", "--target-at", "0.75"
             )
             answers.append(
@@ -180,17 +184,17 @@ class TestQuestions:
         assert answers[0] == answers[1]
 
 
-class TestTheAnswer:
-    def test_its_keys_are_those_promised(self, terminal: Terminal) -> None:
-        for each in terminal.json("evaluate", "convergence", CONSTANT[0]):
+class TestResult:
+    def test_the_documented_keys_are_present(self, command_line: CommandLine) -> None:
+        for each in command_line.json("evaluate", "convergence", CONSTANT[0]):
             assert set(each) >= KEYS
 
-    def test_a_target_out_of_sight_is_null_and_counts_as_a_whole_run(
-        self, terminal: Terminal, written: Written
+    def test_an_unreachable_target_is_null_with_an_error_of_a_whole_run(
+        self, command_line: CommandLine, write_log: Written
     ) -> None:
         flat = [1.0] * 60 + [1e-9] * 40
-        (found,) = terminal.json(
-            "evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5", "--target-at", "0.9"
+        (found,) = command_line.json(
+            "evaluate", "convergence", write_log(*csv_of(flat)), "--at", "0.5", "--target-at", "0.9"
         )
         assert (found["predicted_epoch"], found["low"], found["high"], found["error"]) == (
             None,
@@ -198,63 +202,65 @@ class TestTheAnswer:
             None,
             1.0,
         )
-        assert "not reachable" in terminal.text(
-            "evaluate", "convergence", written(*csv_of(flat)), "--at", "0.5"
+        assert "not reachable" in command_line.text(
+            "evaluate", "convergence", write_log(*csv_of(flat)), "--at", "0.5"
         )
 
-    def test_one_log_in_several_forms_is_answered_alike(
-        self, terminal: Terminal, written: Written
+    def test_the_same_losses_in_several_log_formats_give_the_same_forecast(
+        self, command_line: CommandLine, write_log: Written
     ) -> None:
         losses = decay(60)
         forms = [
-            written(*csv_of(losses)),
-            written(
+            write_log(*csv_of(losses)),
+            write_log(
                 "epoch,loss", *(f"{n},{loss}" for n, loss in enumerate(losses)), name="from0.csv"
             ),
-            written(*csv_of(losses)[1:], name="headless.csv"),
-            written('"epoch","loss"', *csv_of(losses)[1:], name="quoted.csv"),
-            written(
+            write_log(*csv_of(losses)[1:], name="headless.csv"),
+            write_log('"epoch","loss"', *csv_of(losses)[1:], name="quoted.csv"),
+            write_log(
                 *(f"epoch={n} loss={loss}" for n, loss in enumerate(losses, 1)), name="pairs.log"
             ),
-            written(
+            write_log(
                 *(f"Epoch[{n}] Train-loss={loss}" for n, loss in enumerate(losses)),
                 name="mxnet.log",
             ),
-            written(
+            write_log(
                 *(
                     f"Epoch {n}/60\n10/10 - 1s - loss: {loss:.15g}"
                     for n, loss in enumerate(losses, 1)
                 ),
                 name="keras.log",
             ),
-            written(
+            write_log(
                 *(f"step={100 * n} loss={loss}" for n, loss in enumerate(losses, 1)),
                 name="steps.log",
             ),
         ]
-        answers = [terminal.json("evaluate", "convergence", form) for form in forms]
+        answers = [command_line.json("evaluate", "convergence", form) for form in forms]
         for answer in answers[1:]:
             assert [each["predicted_epoch"] for each in answer] == pytest.approx(
                 [each["predicted_epoch"] for each in answers[0]], rel=1e-6
             )
 
-    def test_a_long_log_keeps_every_epoch(self, written: Written) -> None:
-        log = written(
+    def test_every_epoch_of_a_long_log_is_kept(self, write_log: Written) -> None:
+        log = write_log(
             *(f"Epoch[{n}] Train-loss={1 + 1 / (n + 1)}" for n in range(3000)), name="long.log"
         )
         assert len(read_training_log(log).epoch_means()) == 3000
 
-    def test_a_plot_is_drawn(self, terminal: Terminal, tmp_path: Path) -> None:
-        terminal.text("evaluate", "convergence", *CONSTANT, "--plot", tmp_path / "a.png")
-        terminal.text("forecast", CONSTANT[0], "--target-loss", 0.1, "--plot", tmp_path / "b.png")
+    def test_plots_are_written(self, command_line: CommandLine, tmp_path: Path) -> None:
+        command_line.text("evaluate", "convergence", *CONSTANT, "--plot", tmp_path / "a.png")
+        command_line.text(
+            "forecast", CONSTANT[0], "--target-loss", 0.1, "--plot", tmp_path / "b.png"
+        )
         assert (tmp_path / "a.png").stat().st_size > 10_000
         assert (tmp_path / "b.png").stat().st_size > 10_000
 
 
 class TestForecast:
-    def test_of_a_running_job(self, terminal: Terminal, written: Written) -> None:
-        log = written(*csv_of(decay(60)))
-        found = terminal.json("forecast", log, "--target-loss", 0.15)  # met at 90
+    def test_a_running_job(self, command_line: CommandLine, write_log: Written) -> None:
+        log = write_log(*csv_of(decay(60)))
+        found = command_line.json("forecast", log, "--target-loss", 0.15)  # met at 90
         assert (found["unit"], found["seen"], found["met_at"], found["reason"]) == (
             "epochs",
             60,
@@ -263,27 +269,29 @@ class TestForecast:
         )
         assert found["low"] < 90 < found["high"]
         assert found["predicted"] == pytest.approx(90, rel=0.2)
-        assert "80 % between" in terminal.text("forecast", log, "--target-loss", 0.15)
+        assert "80 % between" in command_line.text("forecast", log, "--target-loss", 0.15)
 
-    def test_of_a_target_that_was_met(self, terminal: Terminal) -> None:
-        found = terminal.json("forecast", CONSTANT[0], "--target-loss", 0.5)
+    def test_a_target_that_was_met(self, command_line: CommandLine) -> None:
+        found = command_line.json("forecast", CONSTANT[0], "--target-loss", 0.5)
         losses = [point.loss for point in read_training_log(CONSTANT[0]).epoch_means()]
         assert found["met_at"] == int(np.argmax(np.array(losses) <= 0.5)) + 1
         assert found["predicted"] is None
 
-    def test_of_a_target_out_of_reach(self, terminal: Terminal) -> None:
-        found = terminal.json("forecast", CONSTANT[1], "--target-loss", 1e-6)
+    def test_an_unreachable_target(self, command_line: CommandLine) -> None:
+        found = command_line.json("forecast", CONSTANT[1], "--target-loss", 1e-6)
         assert found["predicted"] is None
         assert found["reason"].startswith("a loss of 1e-06 is not reachable at this rate: ")
 
-    def test_of_a_log_with_steps_alone(self, terminal: Terminal, written: Written) -> None:
+    def test_a_log_with_steps_only(self, command_line: CommandLine, write_log: Written) -> None:
         steps = [f"step={100 * n} loss={loss}" for n, loss in enumerate(decay(60), 1)]
-        found = terminal.json("forecast", written(*steps, name="steps.log"), "--target-loss", 0.15)
+        found = command_line.json(
+            "forecast", write_log(*steps, name="steps.log"), "--target-loss", 0.15
+        )
         assert (found["unit"], found["seen"]) == ("steps", 6000)
         assert found["predicted"] == pytest.approx(9000, rel=0.25)
 
-    def test_states_where_the_learning_rate_dropped(self, terminal: Terminal) -> None:
-        found = terminal.json("forecast", STEPS[0], "--target-loss", 0.06)
+    def test_learning_rate_drops_are_reported(self, command_line: CommandLine) -> None:
+        found = command_line.json("forecast", STEPS[0], "--target-loss", 0.06)
         assert found["rate_dropped_at"] == [40, 90]
 
 
@@ -363,27 +371,29 @@ class TestBadInput:
             pytest.param([""], "no training loss was found in 1 lines", id="an empty file"),
         ],
     )
-    def test_is_reported_in_one_line(
-        self, terminal: Terminal, written: Written, lines: list[str], problem: str
+    def test_an_invalid_log_is_reported_in_one_line(
+        self, command_line: CommandLine, write_log: Written, lines: list[str], problem: str
     ) -> None:
-        log = written(*lines)
-        message = terminal.error("evaluate", "convergence", log)
+        log = write_log(*lines)
+        message = command_line.error("evaluate", "convergence", log)
         assert str(log) in message
         assert problem in message
 
-    def test_no_such_file(self, terminal: Terminal, tmp_path: Path) -> None:
-        assert "No such file" in terminal.error(
+    def test_a_missing_file_is_reported(self, command_line: CommandLine, tmp_path: Path) -> None:
+        assert "No such file" in command_line.error(
             "forecast", tmp_path / "none.log", "--target-loss", 1
         )
 
-    def test_no_drop(self, terminal: Terminal) -> None:
-        message = terminal.error("evaluate", "convergence", CONSTANT[0], "--after-drop", 5)
+    def test_after_drop_without_a_drop_is_refused(self, command_line: CommandLine) -> None:
+        message = command_line.error("evaluate", "convergence", CONSTANT[0], "--after-drop", 5)
         assert "a drop of the learning rate with more than 5 epochs after it is expected" in message
 
     @pytest.mark.parametrize(
         "options", [["--at", "1.5"], ["--at", "x"], ["--target-at", "0"], ["--after-drop", "0"]]
     )
-    def test_options(self, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_invalid_options_are_refused(
+        self, options: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         with pytest.raises(SystemExit):
             main(["evaluate", "convergence", str(CONSTANT[0]), *options])
         assert "expected" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``optimus evaluate speed``: its answer, its tables, and what it says of input that is wrong."""
+"""``optimus evaluate speed``: errors of the model, speed tables, and errors in the input."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ Written = Callable[[str | bytes], Path]
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
+def write_table(tmp_path: Path) -> Written:
     def write(content: str | bytes) -> Path:
         file = tmp_path / "speeds.csv"
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -48,23 +48,23 @@ def answer(capsys: pytest.CaptureFixture[str], file: Path, *arguments: str) -> A
     return json.loads(capsys.readouterr().out)
 
 
-class TestTheAnswer:
-    def test_is_within_the_bars_on_measured_speeds(
+class TestResult:
+    def test_errors_on_measured_speeds_are_below_the_limits(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         value = answer(capsys, MEASURED)
-        bars = {"sync": {"5": 0.05, "10": 0.04}, "async": {"5": 0.075, "10": 0.065}}
+        limits = {"sync": {"5": 0.05, "10": 0.04}, "async": {"5": 0.075, "10": 0.065}}
         assert {mode: list(held) for mode, held in value.items()} == {
             "sync": ["5", "10"],
             "async": ["5", "10"],
         }
-        for mode, held in bars.items():
+        for mode, held in limits.items():
             for samples, bar in held.items():
                 assert 0 < value[mode][samples]["mean"] < bar
                 assert value[mode][samples]["mean"] < value[mode][samples]["p90"]
                 assert 0.95 <= value[mode][samples]["chosen_ratio"] <= 1
 
-    def test_has_no_other_fields_and_samples_from_1_1_on_that_differ(
+    def test_samples_are_distinct_and_begin_at_1_1(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         found = answer(capsys, MEASURED, "--samples", "7")["async"]["7"]
@@ -73,7 +73,7 @@ class TestTheAnswer:
         assert len({tuple(each) for each in found["samples"]}) == 7
         assert any(ps != workers for ps, workers in found["samples"])
 
-    def test_is_the_same_for_speeds_of_each_worker_and_for_the_jobs(
+    def test_speeds_per_worker_and_per_job_give_the_same_result(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         raw, own = answer(capsys, RAW), answer(capsys, MEASURED)
@@ -81,51 +81,49 @@ class TestTheAnswer:
             assert raw[mode]["5"]["samples"] == own[mode]["5"]["samples"]
             assert raw[mode]["5"]["mean"] == pytest.approx(own[mode]["5"]["mean"], abs=1e-4)
 
-    def test_is_exact_without_noise(
-        self, capsys: pytest.CaptureFixture[str], written: Written
+    def test_noiseless_speeds_are_predicted_exactly(
+        self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
-        value = answer(capsys, written(rows()), "--samples", "5,8", "--form", "knee")
+        value = answer(capsys, write_table(rows()), "--samples", "5,8", "--form", "knee")
         for samples in ("5", "8"):
             assert value["sync"][samples]["mean"] < 1e-6
             assert value["sync"][samples]["chosen_ratio"] == 1
 
-    def test_depends_on_the_seed_alone(
-        self, capsys: pytest.CaptureFixture[str], written: Written
+    def test_the_result_depends_only_on_the_seed(
+        self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
-        file = written(rows(noise=0.05, repeats=3))
+        file = write_table(rows(noise=0.05, repeats=3))
         first, again, other = (
             answer(capsys, file, "--seed", seed, "--repeats", "3") for seed in ("1", "1", "2")
         )
         assert first == again
         assert first != other
 
-    def test_of_one_mode_does_not_depend_on_the_other(
-        self, capsys: pytest.CaptureFixture[str], written: Written
+    def test_sync_results_do_not_depend_on_async_rows(
+        self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
         table = rows(noise=0.05, repeats=2)
-        alone = answer(capsys, written(table))
-        both = answer(capsys, written(table + table.split("\n", 1)[1].replace("sync", "async")))
+        alone = answer(capsys, write_table(table))
+        both = answer(capsys, write_table(table + table.split("\n", 1)[1].replace("sync", "async")))
         assert both["sync"] == alone["sync"]
 
-    def test_starts_at_the_smallest_counts(
-        self, capsys: pytest.CaptureFixture[str], written: Written
+    def test_samples_begin_at_the_smallest_counts(
+        self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
         grid = [(ps, workers) for ps, workers in GRID if ps > 1 and workers > 1]
-        assert answer(capsys, written(rows(grid=grid)))["sync"]["5"]["samples"][0] == [2, 2]
+        assert answer(capsys, write_table(rows(grid=grid)))["sync"]["5"]["samples"][0] == [2, 2]
 
-    def test_has_no_errors_where_everything_was_measured(
-        self, capsys: pytest.CaptureFixture[str], written: Written
+    def test_errors_are_null_where_every_pair_was_sampled(
+        self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
-        file = written(rows(grid=[(1, 1), (1, 2), (2, 1), (2, 2)]))
+        file = write_table(rows(grid=[(1, 1), (1, 2), (2, 1), (2, 2)]))
         value = answer(capsys, file, "--samples", "3,4")["sync"]
         assert value["3"]["mean"] is not None
         assert value["4"] == {**value["4"], "mean": None, "p90": None, "chosen_ratio": 1.0}
         assert main(["evaluate", "speed", str(file), "--samples", "4"]) == 0
         assert "sync: all 4 are measured, nothing is left to predict." in capsys.readouterr().out
 
-    def test_is_a_table_for_people_and_a_picture(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
+    def test_text_and_plot(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         picture = tmp_path / "speed.svg"
         assert main(["evaluate", "speed", str(MEASURED), "--plot", str(picture)]) == 0
         text = capsys.readouterr().out
@@ -141,9 +139,9 @@ HEADER = "mode,ps,workers,speed\n"
 
 
 class TestTables:
-    def test_repeats_failed_runs_and_batches(self, written: Written) -> None:
+    def test_repeats_failed_runs_and_the_batch_are_read(self, write_table: Written) -> None:
         read = read_speed_tables(
-            written(
+            write_table(
                 "Mode, PS ,workers,speed,batch,host\n"
                 + "".join(
                     f"dist_sync,{ps},{w},{speed},64,a\n"
@@ -170,11 +168,9 @@ class TestTables:
         assert table.batch is not None
         assert (table.batch.size, table.batch.scope) == (64, BatchScope.JOB)
 
-    def test_a_batch_that_grows_with_the_workers_is_each_workers_own(
-        self, written: Written
-    ) -> None:
+    def test_a_batch_proportional_to_the_workers_is_per_worker(self, write_table: Written) -> None:
         lines = "".join(f"sync,{ps},{w},1.5,{16 * w}\n" for ps in (1, 2) for w in (1, 2, 3))
-        (table,) = read_speed_tables(written("mode,ps,workers,speed,batch\n" + lines)).tables
+        (table,) = read_speed_tables(write_table("mode,ps,workers,speed,batch\n" + lines)).tables
         assert table.batch is not None
         assert (table.batch.size, table.batch.scope) == (16, BatchScope.WORKER)
 
@@ -195,9 +191,11 @@ class TestTables:
             ),
         ],
     )
-    def test_what_makes_no_difference(self, written: Written, change: Callable[[str], str]) -> None:
-        plain = read_speed_tables(written(rows()))
-        assert read_speed_tables(written(change(rows()))) == plain
+    def test_formatting_does_not_change_the_table(
+        self, write_table: Written, change: Callable[[str], str]
+    ) -> None:
+        plain = read_speed_tables(write_table(rows()))
+        assert read_speed_tables(write_table(change(rows()))) == plain
 
     @pytest.mark.parametrize(
         ("content", "error"),
@@ -318,10 +316,14 @@ class TestTables:
             ),
         ],
     )
-    def test_one_line_says_what_is_wrong(
-        self, capsys: pytest.CaptureFixture[str], written: Written, content: str | bytes, error: str
+    def test_an_invalid_table_is_reported_in_one_line(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        write_table: Written,
+        content: str | bytes,
+        error: str,
     ) -> None:
-        file = written(content)
+        file = write_table(content)
         assert main(["evaluate", "speed", str(file)]) == 1
         printed = capsys.readouterr()
         assert printed.out == ""
@@ -330,16 +332,16 @@ class TestTables:
         assert printed.err.count("\n") == 1
         assert len(printed.err) < 400
 
-    def test_counts_on_the_diagonal_alone_are_refused(
-        self, capsys: pytest.CaptureFixture[str], written: Written
+    def test_a_table_with_equal_ps_and_workers_only_is_refused(
+        self, capsys: pytest.CaptureFixture[str], write_table: Written
     ) -> None:
-        file = written(rows(grid=[(n, n) for n in range(1, 9)]))
+        file = write_table(rows(grid=[(n, n) for n in range(1, 9)]))
         assert main(["evaluate", "speed", str(file)]) == 1
         assert (
             "sync: speed was measured only with as many PSs as workers" in capsys.readouterr().err
         )
 
-    def test_a_file_that_is_not_there(
+    def test_a_missing_file_is_reported(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         assert main(["evaluate", "speed", str(tmp_path / "none.csv")]) == 1
@@ -361,7 +363,7 @@ class TestTables:
         (["--form", "cubic"], "invalid choice: 'cubic'"),
     ],
 )
-def test_arguments_that_are_wrong(
+def test_invalid_options_exit_with_status_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
     with pytest.raises(SystemExit) as exit_:

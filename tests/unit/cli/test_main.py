@@ -1,4 +1,4 @@
-"""The frame that all commands share: arguments in, one answer or one line of error out."""
+"""What all commands share: parsed arguments, a printed answer, or an error of one line."""
 
 import argparse
 import json
@@ -30,22 +30,26 @@ def command(run: Callable[[], Answer]) -> tuple[Command, ...]:
     return (Command(("evaluate", "thing"), "what a thing is worth", add_arguments, answer),)
 
 
-def fine() -> Answer:
+def succeed() -> Answer:
     return Answer({"worth": [1.5, None]}, "it is worth a lot", draw)
 
 
-def test_people_get_the_text_and_programs_the_value(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", "thing", "a.csv"], command(fine)) == 0
+def test_text_is_printed_by_default_and_the_value_with_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["evaluate", "thing", "a.csv"], command(succeed)) == 0
     assert capsys.readouterr().out == "it is worth a lot\n"
-    assert main(["evaluate", "thing", "a.csv", "--json"], command(fine)) == 0
+    assert main(["evaluate", "thing", "a.csv", "--json"], command(succeed)) == 0
     assert json.loads(capsys.readouterr().out) == {"worth": [1.5, None]}
 
 
-def test_a_plot_is_drawn_beside_the_answer(
+def test_plot_writes_a_picture_beside_the_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, beginning in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")):
-        assert main(["evaluate", "thing", "x", "--plot", str(tmp_path / name)], command(fine)) == 0
+        assert (
+            main(["evaluate", "thing", "x", "--plot", str(tmp_path / name)], command(succeed)) == 0
+        )
         assert (tmp_path / name).read_bytes().startswith(beginning)
     assert "it is worth a lot" in capsys.readouterr().out
 
@@ -57,7 +61,7 @@ def test_a_plot_is_drawn_beside_the_answer(
         pytest.param("nowhere/a.png", "in a folder that exists", id="a folder that is not there"),
     ],
 )
-def test_a_plot_that_cannot_be_drawn_is_refused_before_the_work(
+def test_an_invalid_plot_path_is_refused_before_the_command_runs(
     plot: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def never() -> Answer:
@@ -69,7 +73,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_work(
     assert error.count("\n") == 1
 
 
-def test_a_command_without_a_picture_says_so(
+def test_plot_is_refused_for_a_command_without_a_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = command(lambda: Answer({}, "done"))
@@ -78,7 +82,7 @@ def test_a_command_without_a_picture_says_so(
 
 
 @pytest.mark.parametrize(
-    ("problem", "line"),
+    ("error", "line"),
     [
         pytest.param(
             BadInput("a.csv", "a number is expected", 7),
@@ -98,18 +102,18 @@ def test_a_command_without_a_picture_says_so(
         pytest.param(KeyboardInterrupt(), "optimus: interrupted\n", id="ctrl-c"),
     ],
 )
-def test_what_is_wrong_is_one_line(
-    problem: BaseException, line: str, capsys: pytest.CaptureFixture[str]
+def test_an_error_is_printed_in_one_line(
+    error: BaseException, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> Answer:
-        raise problem
+        raise error
 
     assert main(["evaluate", "thing", "x"], command(fail)) == 1
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", line)
 
 
-def test_what_a_terminal_would_obey_is_shown_and_not_sent(
+def test_control_characters_are_escaped_in_text_and_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def colour() -> Answer:
@@ -150,10 +154,10 @@ def test_a_character_that_the_output_cannot_encode_is_escaped() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xb1 1\n", b"")
 
 
-def test_wrong_arguments_end_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["evaluate"], ["evaluate", "thing"], ["nothing"]):
         with pytest.raises(SystemExit, match="2"):
-            main(arguments, command(fine))
+            main(arguments, command(succeed))
     assert "usage: optimus" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""``optimus plan``: what it answers, and what it says of tables that are none."""
+"""``optimus plan``: plans of job tables, and errors in tables and arguments."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ NODE = Resources(cpu=16000, memory=48 << 30, bandwidth=10000, gpu=2)
 ROW = "a,0,100,32,0.25,0.1,0.3,0.01,0.01,2,6,0,1,6,0,0"
 
 
-def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+def plan_as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
     assert main(["plan", *arguments, "--json"]) == 0
     answer: dict[str, object] = json.loads(capsys.readouterr().out)
     return answer
@@ -37,10 +37,10 @@ def cell(name: int, value: str) -> str:
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_every_task_has_a_node_and_no_node_more_than_it_holds(
+def test_every_task_has_a_node_and_no_node_is_over_committed(
     capsys: pytest.CaptureFixture[str], policy: str
 ) -> None:
-    answer = planned(
+    answer = plan_as_json(
         capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--policy", policy
     )
     with (DATA / "jobs_100.csv").open() as file:
@@ -65,10 +65,10 @@ def test_every_task_has_a_node_and_no_node_more_than_it_holds(
     assert (answer["whole_jobs"], answer["tasks"]) == (100, tasks)
 
 
-def test_with_room_enough_the_published_rule_gives_the_authors_counts(
+def test_optimus_paper_gives_the_authors_counts_on_enough_nodes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    answer = planned(
+    answer = plan_as_json(
         capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus-paper"
     )
     with (DATA / "counts_100_jobs_1000_nodes.csv").open() as file:
@@ -77,17 +77,17 @@ def test_with_room_enough_the_published_rule_gives_the_authors_counts(
     assert found == expected
 
 
-def test_optimus_is_no_worse_than_the_published_rule_there(
+def test_optimus_has_no_larger_objective_than_optimus_paper_on_enough_nodes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    answer = planned(
+    answer = plan_as_json(
         capsys, "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "1000", "--policy", "optimus"
     )
     assert answer["objective"] <= 18978.95  # type: ignore[operator]
     assert answer["whole_jobs"] == 100
 
 
-def test_a_header_line_is_passed_over(tmp_path: Path) -> None:
+def test_a_header_line_is_skipped(tmp_path: Path) -> None:
     header = "id,arrival,Q,M,t0,t1,t2,t3,t4,ps cpu,ps mem,ps bw,worker cpu,worker mem,worker bw,gpu"
     assert [each.job.uid for each in read_job_table(table(tmp_path, header, "", ROW), NODE)] == [
         "a"
@@ -99,11 +99,11 @@ def test_fractions_are_rounded_up_to_millicores_and_bytes(tmp_path: Path) -> Non
     assert candidate.job.ps.resources == Resources(cpu=1, memory=6 << 30)
 
 
-def test_more_jobs_than_fit_are_told_why(
+def test_jobs_that_do_not_fit_are_listed_with_a_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = table(tmp_path, *(ROW.replace("a,", f"{number},", 1) for number in range(8)))
-    answer = planned(capsys, "--jobs", str(file), "--nodes", "1")
+    answer = plan_as_json(capsys, "--jobs", str(file), "--nodes", "1")
     assert (answer["whole_jobs"], answer["tasks"]) == (4, 8)
     assert answer["objective"] > 4e9  # type: ignore[operator]
     assert answer["jobs"]["7"] == {"ps": 0, "workers": 0, "nodes": {}}  # type: ignore[index]
@@ -111,7 +111,7 @@ def test_more_jobs_than_fit_are_told_why(
     assert "too little" in capsys.readouterr().out
 
 
-def test_placement_is_the_papers_unless_another_is_asked_for(
+def test_each_policy_has_a_default_placement_that_can_be_changed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = ["plan", "--jobs", str(DATA / "jobs_100.csv"), "--nodes", "60", "--policy", "drf"]
@@ -121,7 +121,7 @@ def test_placement_is_the_papers_unless_another_is_asked_for(
     assert "drf, placed by pack" in capsys.readouterr().out
 
 
-def test_the_same_table_gives_the_same_plan_whatever_the_order_of_its_lines(tmp_path: Path) -> None:
+def test_the_plan_does_not_depend_on_the_order_of_the_tables_lines(tmp_path: Path) -> None:
     lines = (DATA / "jobs_100.csv").read_text().splitlines()
     plans = []
     for rows in (lines, lines[::-1]):
@@ -131,7 +131,7 @@ def test_the_same_table_gives_the_same_plan_whatever_the_order_of_its_lines(tmp_
     assert plans[0] == plans[1]
 
 
-def test_a_plot(tmp_path: Path) -> None:
+def test_the_plot_is_written_as_svg(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "plan.svg"
     assert (
@@ -171,18 +171,20 @@ BAD_TABLES = [
 
 
 @pytest.mark.parametrize(
-    ("rows", "sentence"), [case[1:] for case in BAD_TABLES], ids=[case[0] for case in BAD_TABLES]
+    ("rows", "message"), [case[1:] for case in BAD_TABLES], ids=[case[0] for case in BAD_TABLES]
 )
-def test_a_bad_table_is_told_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[str], sentence: str
+def test_an_invalid_table_is_reported_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[str], message: str
 ) -> None:
     assert main(["plan", "--jobs", str(table(tmp_path, *rows)), "--nodes", "3"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert sentence in err
+    assert message in err
 
 
-def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_that_is_not_text_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for content in (b"\xff\xfe\x00\x01", b"a,\0,b"):
         (tmp_path / "jobs.csv").write_bytes(content)
         assert main(["plan", "--jobs", str(tmp_path / "jobs.csv"), "--nodes", "3"]) == 1
@@ -193,7 +195,7 @@ def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         pytest.param(
             ["--jobs", "none.csv", "--nodes", "3"], "none.csv: No such file", id="no file"
@@ -233,17 +235,17 @@ def test_what_is_no_text_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ),
     ],
 )
-def test_bad_arguments_are_told_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+def test_invalid_arguments_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     given = (
         arguments if "--jobs" in arguments else ["--jobs", str(table(tmp_path, ROW)), *arguments]
     )
     assert main(["plan", *given]) == 1
-    assert sentence in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_remaining_times_are_the_tables(tmp_path: Path) -> None:
+def test_remaining_seconds_follow_the_tables_speed_terms(tmp_path: Path) -> None:
     (candidate,) = read_job_table(table(tmp_path, ROW), NODE)
     expected = 100 * (8 / 3 + 0.1 + 0.3 * 3 / 2 + 0.01 * 3 + 0.01 * 2)
     assert candidate.forecast.at(Counts(2, 3)) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""The table helper: columns line up whatever is in them."""
+"""Tables as text: aligned columns, and markup printed as text."""
 
 import pytest
 
@@ -22,9 +22,9 @@ def test_a_long_text_in_the_last_column_is_neither_wrapped_nor_cut() -> None:
 
 
 @pytest.mark.parametrize("text", ["[bold]x[/bold]", ":smile:", "[/]"])
-def test_markup_in_a_cell_is_text(text: str) -> None:
+def test_markup_in_a_cell_is_printed_as_text(text: str) -> None:
     assert text in table("<", ("name",), [(text,)])
 
 
-def test_a_table_without_rows_is_its_headings() -> None:
+def test_a_table_without_rows_is_its_heading_line() -> None:
     assert table("<>", ("a", "b"), []) == "a  b"

@@ -1,4 +1,4 @@
-"""Traces of jobs: what is read, and one line about what is wrong."""
+"""Job traces: jobs read from CSV, and errors with the line number."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ Written = Callable[[Sequence[str]], Path]
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
+def write_trace(tmp_path: Path) -> Written:
     def write(lines: Sequence[str]) -> Path:
         file = tmp_path / "trace.csv"
         file.write_text("\n".join(lines), encoding="utf-8")
@@ -25,7 +25,7 @@ def written(tmp_path: Path) -> Written:
     return write
 
 
-def test_a_trace_is_read_whatever_the_order_of_its_lines_and_columns(written: Written) -> None:
+def test_jobs_do_not_depend_on_the_order_of_lines_and_columns(write_trace: Written) -> None:
     lines = [
         "\ufeff# by hand",
         "",
@@ -33,7 +33,7 @@ def test_a_trace_is_read_whatever_the_order_of_its_lines_and_columns(written: Wr
         "ResNet-50,0.02,sync,30",
         " kaggle,0.05 ,ASYNC, 10",
     ]
-    traced = read_trace(written(lines))
+    traced = read_trace(write_trace(lines))
     workload = TraceWorkload("mine", traced)(10, np.random.default_rng(1))
     assert [(job.kind, job.job.created_at, job.job.mode) for job in workload.jobs] == [
         ("KAGGLE", 10, TrainingMode.ASYNC),
@@ -44,8 +44,8 @@ def test_a_trace_is_read_whatever_the_order_of_its_lines_and_columns(written: Wr
     assert len(TraceWorkload("mine", traced)(1, np.random.default_rng(1)).jobs) == 1
 
 
-def test_examples_of_an_epoch_are_stated_or_left_open(written: Written) -> None:
-    traced = read_trace(written([HEADER, "0,DSSM,sync,0.02,5120", "1,DSSM,sync,0.02,"]))
+def test_examples_per_epoch_are_optional(write_trace: Written) -> None:
+    traced = read_trace(write_trace([HEADER, "0,DSSM,sync,0.02,5120", "1,DSSM,sync,0.02,"]))
     stated, left_open = TraceWorkload("mine", traced)(2, np.random.default_rng(1)).jobs
     assert stated.steps_per_epoch == 10
     assert left_open.steps_per_epoch > 10
@@ -116,9 +116,9 @@ def test_examples_of_an_epoch_are_stated_or_left_open(written: Written) -> None:
     ],
 )
 def test_an_error_is_one_line_with_the_line_number(
-    written: Written, lines: list[str], line: int | None, expected: str
+    write_trace: Written, lines: list[str], line: int | None, expected: str
 ) -> None:
-    file = written(lines)
+    file = write_trace(lines)
     with pytest.raises(BadInput) as raised:
         read_trace(file)
     assert str(raised.value).startswith(f"{file}: " if line is None else f"{file}:{line}: ")
