@@ -85,7 +85,7 @@ class Settings:
 
     rescale_spacing_seconds: float = 300.0
     """Least seconds between two rescales of one job (cooldown); in between it
-    neither grows nor releases room."""
+    neither grows nor releases capacity."""
 
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""

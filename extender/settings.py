@@ -24,7 +24,7 @@ class Settings:
 
     listen: str = "127.0.0.1:8888"
     """Address and port of /filter and /prioritize; loopback, since any client of it can reserve
-    room."""
+    capacity."""
 
     health_listen: str = ""
     """A second address and port for /healthz, /readyz and /metrics alone; in a pod, its own."""
@@ -47,7 +47,7 @@ class Settings:
     name."""
 
     reservation_seconds: float = 60.0
-    """How long room is reserved for planned pods that are not bound; each bound pod of the gang
+    """How long capacity is reserved for planned pods that are not bound; each bound pod of the gang
     restarts the time."""
 
     exclusion_seconds: float = 60.0
@@ -55,7 +55,7 @@ class Settings:
     offer: a second at first, then twice as long each time, until such a node changes."""
 
     rescale_hold_seconds: float = 600.0
-    """Longest time that room is reserved for a job that is being rescaled."""
+    """Longest time that capacity is reserved for a job that is being rescaled."""
 
     age_limit_seconds: float = 600.0
     """A gang that has waited longer goes first, and blocks the nodes that it could use."""
@@ -71,7 +71,7 @@ class Settings:
     """One line per request: off, plain or json."""
 
     check_invariants: bool = False
-    """Check after every change that reservations exceed no node's room, and log where they do."""
+    """Check after every change that no node is reserved beyond its capacity; log where one is."""
 
     log_level: str = "info"
     """debug, info, warning or error."""

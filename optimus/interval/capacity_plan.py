@@ -8,8 +8,8 @@ capacity is really free.
 1. Pods being deleted still take theirs.
 2. A job in a rescale keeps capacity for its target, planned as the extender plans it: on what is
    free and on what its own pods take until they have left.
-3. Where a job that was stopped finds none, the nodes that it may use are closed to all others: it
-   must not lose its place to a profiling run or to the growth of another job.
+3. Where a suspended job does not fit, the nodes that it may use are closed to all others: it must
+   not lose its capacity to a profiling run or to the growth of another job.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from optimus.snapshot import BoundPod, ClusterSnapshot, ReplicaId
 
 
 class Held(NamedTuple):
-    """The room of one replica."""
+    """The capacity that one replica holds."""
 
     replica: ReplicaId
     node: str
@@ -49,7 +49,7 @@ class _Savepoint(NamedTuple):
 
 @dataclass(slots=True)
 class CapacityPlan:
-    """Free room by node, and what each job holds, by UID: its bound pods or a tried assignment."""
+    """Free capacity by node, and what each job holds by UID: bound pods or a tried assignment."""
 
     nodes: Sequence[Node]
     rule: PlacementRule
@@ -61,7 +61,7 @@ class CapacityPlan:
     def of(
         cls, snapshot: ClusterSnapshot, rule: PlacementRule, leaving_counts: bool = False
     ) -> Self:
-        """The cluster as it is; with ``leaving_counts`` pods being deleted still take room."""
+        """The cluster as it is; with ``leaving_counts`` pods being deleted still count."""
         staying = tuple(pod for pod in snapshot.pods if not pod.leaving)
         charged = snapshot if leaving_counts else replace(snapshot, pods=staying)
         bound: dict[str, list[Held]] = {}

@@ -1,8 +1,8 @@
-"""Classify: what may happen to each job's counts in this interval, and what is decided of them.
+"""Classify: which jobs the policy may resize in this interval, and the record of a decision.
 
-A job keeps counts that are not up for decision (*fixed*), takes no room (*suspended*), waits for
-its first room (*waiting*), or has a forecast by which the policy may resize it (*resizable*). The
-first rule that applies decides, in the order of ``_RULES``.
+A job keeps its counts in this interval (*fixed*), holds no capacity (*suspended*), has no pods yet
+(*waiting*), or has a forecast by which the policy may resize it (*resizable*). The first rule that
+applies decides, in the order of ``_RULES``.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 Optimus, sections 3.2 and 6.1: about 5 combinations a job.
 1. A young job runs at its user's counts first, then at a few more that an optimal design chooses
-   among what fits in room that is free now.
+   among the counts that fit on what is free now.
 2. A job that has trained for long is not restarted for a measurement any more; only if its speed
    model is still not identified it may make one exploratory move per interval, after a checkpoint.
 3. Once it is measured, the interval's allocation decides its counts where it has a forecast.

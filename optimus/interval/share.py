@@ -1,18 +1,18 @@
 """Share: divides the nodes into pools, states the policy's problem in each, places starting jobs.
 
-Taints, selectors and cordons keep replicas from nodes; room there is no room for them, however much
-there is. 1. Jobs that compete for room are grouped by the constraints of their roles. 2. A node
+Taints, selectors and cordons keep replicas from nodes, so free capacity is not the same for all
+jobs. 1. Jobs that compete for capacity are grouped by the constraints of their roles. 2. A node
 belongs to the pool of the groups of which it admits a replica; groups that share a node are one
-pool. 3. Within a pool, what is fixed and the minimum of waiting jobs come off the room before
-anybody grows.
+pool. 3. Within a pool, fixed jobs and the minimum of waiting jobs are subtracted before any job
+grows.
 
 Starting jobs wait with a forecast. They have no pods yet: nothing is restarted for their counts.
 1. Every job is placed whole, smaller ones first (Optimus, section 4.2). One that does not fit is
    placed at its minimum and grows from there; one of which not even that fits gets the place of
    another starting job, which is trimmed or moved.
-2. Whole jobs leave pieces that hold no whole job. The policy shares out what is left, every job
-   keeping what it has; further tasks are placed one by one, large ones first, beside their job's.
-Step 2 is repeated while it finds a place for anything.
+2. Whole jobs leave fragments that hold no whole job. The policy allocates them, every job keeping
+   what it has; further tasks are placed one by one, large ones first, near the others of their job.
+Step 2 is repeated while it places any task.
 """
 
 from collections import Counter

@@ -2,8 +2,8 @@
 
 Two nodes are of one class if the same is free on both, the same is allocatable on both, and both
 admit the same replicas. Most nodes of a cluster are like many others, so a question about all nodes
-is answered once per class: jobs are placed on 16,000 nodes in the time that some hundred classes
-take. Where all nodes differ, every node is a class, and the questions are numpy operations over
+is answered once per class: placing jobs on 16,000 nodes takes as long as on some hundred classes.
+Where all nodes differ, every node is a class, and the questions are numpy operations over
 them.
 
 Rows number the nodes in order of names. Every change is recorded and can be undone back to a mark,
