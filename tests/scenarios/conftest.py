@@ -21,7 +21,7 @@ from tests.harness.scenario import Scenario, scenario_namespace
 TUNING = replace(QUICK_TUNING, autoscaler={**QUICK_TUNING.autoscaler, "interval_seconds": "2"})
 # A process that was killed is started again at once: a kubelet's usual back-off is not what is
 # tested here.
-AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
+AGENT = {"settings": {"back_off": {"base_seconds": 0.5, "cap_seconds": 1.0}}}
 
 _FOLDER = Path(__file__).parent
 _SCENARIO_SECONDS = 600

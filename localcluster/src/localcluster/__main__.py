@@ -1,7 +1,6 @@
 """The command line of the local cluster: `python -m localcluster up | down | status`."""
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -9,8 +8,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
 from localcluster.environments import framework_environments
@@ -76,7 +73,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     down.set_defaults(run=_down)
     status = commands.add_parser("status", help="show what runs; exit status 3 when nothing does")
-    status.add_argument("--json", action="store_true", help="print the status as JSON")
     status.set_defaults(run=_status)
     for command in (up, down, status):
         command.add_argument(
@@ -127,7 +123,7 @@ def _up(options: argparse.Namespace) -> int:
     paths, progress = _paths(options), Lines()
     nodes = _nodes(options.nodes, options.node or [])
     with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
-        _refuse_if_running(paths)
+        control.refuse_if_running(paths)
         binaries = None if options.embedded else resolve(options.binaries, progress)
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
@@ -181,23 +177,10 @@ def _status(options: argparse.Namespace) -> int:
     paths = _paths(options)
     status = read_status(paths)
     if status is None:
-        text = f"no cluster in {paths.root}; `python -m localcluster up` starts one"
-        print(json.dumps({"phase": "absent"}) if options.json else text)
+        print(f"no cluster in {paths.root}; `python -m localcluster up` starts one")
         return _NOT_RUNNING
-    running = status.phase == "running" and status.supervised
-    if options.json:
-        print(json.dumps(_as_json(paths, status), indent=1))
-    else:
-        _print_status(paths, status)
-    return 0 if running else _NOT_RUNNING
-
-
-def _as_json(paths: ClusterPaths, status: ClusterStatus) -> dict[str, object]:
-    body = msgspec.to_builtins(status)
-    for each in body["components"].values():
-        each["pid"] = (each.pop("process") or {}).get("pid")
-    body.pop("supervisor")
-    return {**body, "supervised": status.supervised, "kubeconfig": str(paths.kubeconfig)}
+    _print_status(paths, status)
+    return 0 if status.phase == "running" and status.supervised else _NOT_RUNNING
 
 
 def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
@@ -219,15 +202,6 @@ def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
     print("last events:")
     for event in read_events(paths, _SHOWN_EVENTS):
         print(f"  {event['at']} {event['subject']}: {event['event']} {event['detail']}".rstrip())
-
-
-def _refuse_if_running(paths: ClusterPaths) -> None:
-    status = read_status(paths)
-    if status is not None and status.supervised:
-        raise ClusterError(
-            f"a cluster runs in {paths.root} already: use it with KUBECONFIG={paths.kubeconfig},"
-            " stop it with `down`, or start another with --name"
-        )
 
 
 def _paths(options: argparse.Namespace) -> ClusterPaths:

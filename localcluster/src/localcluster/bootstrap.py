@@ -3,7 +3,6 @@
 Written by server-side apply: it can be repeated, and the CRDs are larger than the annotation that a
 client-side apply would keep them in."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,10 +10,11 @@ from urllib.parse import quote
 
 import yaml
 
-from localcluster.api_calls import APPLY_PATCH, ApiCalls, Calls
+from localcluster.api_calls import APPLY_PATCH, ApiCalls
 from localcluster.errors import ClusterError
 from localcluster.identities import NODE_AGENT_USER, OPERATOR_ACCOUNT
 from localcluster.paths import ClusterPaths
+from localcluster.processes import wait_for
 from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
 from optimus.kube.job_kinds import JOB_KINDS
@@ -53,10 +53,17 @@ def prepare(paths: ClusterPaths, manifests: Path) -> None:
             collection = _COLLECTIONS[body["kind"]].format(namespace=metadata.get("namespace"))
             path = f"{collection}/{quote(metadata['name'])}"
             api.patch(f"{path}?fieldManager=localcluster&force=true", body, APPLY_PATCH)
-        for kind in JOB_KINDS.values():
-            _wait_established(api, kind.crd)
+        crds = _COLLECTIONS["CustomResourceDefinition"]
+        served = wait_for(
+            lambda: all(_established(api.get(f"{crds}/{kind.crd}")) for kind in JOB_KINDS.values()),
+            _ESTABLISHED_SECONDS,
+        )
     except KubeError as error:
         raise ClusterError(str(error)) from error
+    if not served:
+        raise ClusterError(
+            f"the operator's custom resources were not served within {_ESTABLISHED_SECONDS:.0f} s"
+        )
 
 
 def _objects(manifests: Path) -> Iterator[dict[str, Any]]:
@@ -99,16 +106,6 @@ def _binding(name: str, subject: dict[str, str]) -> dict[str, Any]:
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
         "subjects": [subject],
     }
-
-
-def _wait_established(api: Calls, name: str) -> None:
-    deadline = time.monotonic() + _ESTABLISHED_SECONDS
-    while not _established(api.get(f"{_COLLECTIONS['CustomResourceDefinition']}/{name}")):
-        if time.monotonic() > deadline:
-            raise ClusterError(
-                f"the custom resource {name} was not served within {_ESTABLISHED_SECONDS:.0f} s"
-            )
-        time.sleep(0.05)
 
 
 def _established(crd: dict[str, Any]) -> bool:

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +23,7 @@ from localcluster.embedded import manifests
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
 from localcluster.paths import REPOSITORY, ClusterPaths
-from localcluster.processes import ProcessId, base_environ, send
+from localcluster.processes import ProcessId, base_environ, send, wait_for
 from localcluster.progress import Lines, Progress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.supervisor import control
@@ -32,7 +31,6 @@ from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_
 
 _READY_SECONDS = 180.0
 _KUBECTL_SECONDS = 120.0
-_POLL_SECONDS = 0.05
 
 
 class LocalCluster:
@@ -145,11 +143,6 @@ class LocalCluster:
         return self.paths.kubeconfig
 
     @property
-    def server(self) -> str:
-        """The API server's address."""
-        return str(client.api_client(self.kubeconfig).configuration.host)
-
-    @property
     def status(self) -> ClusterStatus:
         """What the supervisor last said."""
         status = read_status(self.paths)
@@ -232,14 +225,13 @@ class LocalCluster:
         self, component: str, previous: ProcessId, timeout_seconds: float = 60.0
     ) -> None:
         """Wait until a component is ready in another process. Raises ClusterError."""
-        deadline = time.monotonic() + timeout_seconds
-        while True:
+
+        def restarted() -> bool:
             current = self._component(component)
-            if current.ready and current.process != previous:
-                return
-            if time.monotonic() > deadline:
-                raise ClusterError(f"{component} was not ready again after {timeout_seconds:.0f} s")
-            time.sleep(_POLL_SECONDS)
+            return current.ready and current.process != previous
+
+        if not wait_for(restarted, timeout_seconds):
+            raise ClusterError(f"{component} was not ready again after {timeout_seconds:.0f} s")
 
     def log_path(self, component: str) -> Path:
         """Return the component's log file."""

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from localcluster.binaries.locate import Binaries
 from localcluster.identities import ADMIN
-from localcluster.paths import ClusterPaths
-from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe, Probe, RunningProbe
+from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
+from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe, Probe
 
 SERVICE_RANGE = "10.96.0.0/16"
 AGENT = "node-agent"
 OPERATOR = "training-operator"
+PYTHON_ENVIRON: Mapping[str, str] = {"PYTHONPATH": SOURCES, "PYTHONUNBUFFERED": "1"}
+"""Variables of the components that are programs of this checkout."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class Component:
 
     name: str
     command: Sequence[str]
+    probe: Probe
     environ: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
-    probe: Probe = field(default_factory=RunningProbe)
     grace_seconds: float = 10.0
     death_signal: signal.Signals = signal.SIGKILL
 
@@ -100,7 +102,7 @@ def etcd(recipe: Recipe) -> Component:
         *(f"--{side}key-file={pki / 'etcd.key'}" for side in ("", "peer-")),
     )
     probe = HttpProbe(ports.etcd, "/readyz", pki / "etcd-ca.crt", pki / "etcd-client")
-    return Component("etcd", command, probe=probe)
+    return Component("etcd", command, probe)
 
 
 def api_server(recipe: Recipe) -> Component:
@@ -131,9 +133,7 @@ def api_server(recipe: Recipe) -> Component:
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--profiling=false",
     )
-    return Component(
-        "kube-apiserver", command, probe=recipe.serving_probe(recipe.ports.api, "/readyz")
-    )
+    return Component("kube-apiserver", command, recipe.serving_probe(recipe.ports.api, "/readyz"))
 
 
 def controller_manager(recipe: Recipe) -> Component:
@@ -159,9 +159,8 @@ def controller_manager(recipe: Recipe) -> Component:
     # Until this account exists, every pod in the namespace is refused.
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     made = HttpProbe(recipe.ports.api, account, pki / "ca.crt", pki / ADMIN)
-    return Component(
-        name, command, probe=AllProbe((recipe.serving_probe(recipe.ports.controllers), made))
-    )
+    serves = recipe.serving_probe(recipe.ports.controllers)
+    return Component(name, command, AllProbe((serves, made)))
 
 
 def stock_scheduler(recipe: Recipe) -> Component:
@@ -176,7 +175,7 @@ def stock_scheduler(recipe: Recipe) -> Component:
         "--kube-api-burst=400",
         "--profiling=false",
     )
-    return Component(name, command, probe=recipe.serving_probe(recipe.ports.scheduler))
+    return Component(name, command, recipe.serving_probe(recipe.ports.scheduler))
 
 
 def training_operator(recipe: Recipe) -> Component:
@@ -191,18 +190,18 @@ def training_operator(recipe: Recipe) -> Component:
         "--zap-log-level=info",
     )
     environ = {"KUBECONFIG": str(recipe.paths.kubeconfig_of(OPERATOR))}
-    return Component(OPERATOR, command, environ, probe=HttpProbe(health, "/readyz"))
+    return Component(OPERATOR, command, HttpProbe(health, "/readyz"), environ)
 
 
-def node_agent(paths: ClusterPaths, repository: Path) -> Component:
+def node_agent(paths: ClusterPaths) -> Component:
     """Return the agent of all process nodes."""
     command = (sys.executable, "-m", "localcluster.node", "--config", str(agent_config_path(paths)))
     return Component(
         AGENT,
         command,
-        {"PYTHONPATH": f"{repository}:{repository}/localcluster/src", "PYTHONUNBUFFERED": "1"},
-        cwd=repository,
-        probe=LogLineProbe(paths.log(AGENT), "ready"),
+        LogLineProbe(paths.log(AGENT), "ready"),
+        PYTHON_ENVIRON,
+        REPOSITORY,
         grace_seconds=20.0,
         death_signal=signal.SIGTERM,  # so that it can end its containers
     )

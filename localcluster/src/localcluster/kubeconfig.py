@@ -1,15 +1,14 @@
 """Reads and writes kubeconfigs: what the official client does not show, and what pods are given."""
 
 import base64
-import os
+import json
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from localcluster.client import api_client
 
 
 @dataclass(frozen=True)
@@ -23,33 +22,33 @@ class Credentials:
 
 
 def read_kubeconfig(path: Path) -> Credentials:
-    """Read the current context of a kubeconfig. Raises ValueError when it is incomplete."""
-    config = yaml.safe_load(path.read_text())
-    try:
-        context = _entry(config, "contexts", config["current-context"])["context"]
-        cluster = _entry(config, "clusters", context["cluster"])["cluster"]
-        user = _entry(config, "users", context["user"])["user"]
-        server = cluster["server"]
-    except (KeyError, TypeError, StopIteration):
-        raise ValueError(f"{path} has no complete current context") from None
-    ca_pem = _content(cluster, "certificate-authority", path) or ""
+    """Read the current context of a kubeconfig. Raises ConfigException when it is incomplete."""
+    configuration = api_client(path).configuration
+    authority = configuration.ssl_ca_cert
+    ca_pem = Path(authority).read_text() if authority else ""
+    tls = tls_context(ca_pem)
+    if configuration.cert_file:
+        tls.load_cert_chain(configuration.cert_file, configuration.key_file)
+    token = configuration.api_key.get("BearerToken", "").removeprefix("Bearer ").strip()
+    return Credentials(str(configuration.host), ca_pem, tls, token or None)
+
+
+def tls_context(ca_pem: str) -> ssl.SSLContext:
+    """Return a context that trusts one authority; with "" those that the machine trusts."""
     tls = ssl.create_default_context(cadata=ca_pem or None)
     # The API server's own certificate lacks the extensions that Python 3.13 began to ask for.
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    _load_client_certificate(tls, user, path)
-    token_file = user.get("tokenFile")
-    token = user.get("token") or (
-        (path.parent / token_file).read_text().strip() if token_file else None
-    )
-    return Credentials(server.rstrip("/"), ca_pem, tls, token)
+    return tls
 
 
 def kubeconfig_body(
     server: str, ca_pem: str, user: Mapping[str, str], namespace: str = "default"
 ) -> dict[str, Any]:
     """A kubeconfig with one cluster, user and context; no `ca_pem` means plain HTTP."""
-    authority = base64.b64encode(ca_pem.encode()).decode()
-    cluster = {"server": server, **({"certificate-authority-data": authority} if ca_pem else {})}
+    cluster = {
+        "server": server,
+        **({"certificate-authority-data": encoded(ca_pem.encode())} if ca_pem else {}),
+    }
     context = {"cluster": "local", "user": "local", "namespace": namespace}
     return {
         "apiVersion": "v1",
@@ -61,29 +60,18 @@ def kubeconfig_body(
     }
 
 
-def _entry(config: Any, section: str, name: str) -> Any:
-    return next(each for each in config[section] if each["name"] == name)
+def write_kubeconfig(path: Path, server: str, ca_pem: str, user: Mapping[str, str]) -> None:
+    """Write a kubeconfig that only its owner may read."""
+    body = kubeconfig_body(server, ca_pem, user)
+    write_private(path, json.dumps(body, indent=1).encode())  # JSON is YAML
 
 
-def _content(section: Mapping[str, Any], key: str, kubeconfig: Path) -> str | None:
-    """A PEM that a kubeconfig holds inline or names as a file."""
-    if section.get(f"{key}-data"):
-        return base64.b64decode(section[f"{key}-data"]).decode()
-    return (kubeconfig.parent / str(section[key])).read_text() if section.get(key) else None
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read."""
+    path.touch(mode=0o600)
+    path.write_bytes(data)
 
 
-def _load_client_certificate(
-    tls: ssl.SSLContext, user: Mapping[str, Any], kubeconfig: Path
-) -> None:
-    certificate = _content(user, "client-certificate", kubeconfig)
-    key = _content(user, "client-key", kubeconfig)
-    if not certificate or not key:
-        return
-    # The ssl module reads certificates from files only; this one exists for the time of the call.
-    descriptor, name = tempfile.mkstemp()
-    try:
-        with os.fdopen(descriptor, "w") as combined:
-            combined.write(f"{certificate}\n{key}\n")
-        tls.load_cert_chain(name)
-    finally:
-        Path(name).unlink()
+def encoded(pem: bytes) -> str:
+    """Return a certificate or a key as a kubeconfig holds it."""
+    return base64.b64encode(pem).decode()

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +67,13 @@ def send(process: ProcessId | None, number: signal.Signals) -> bool:
 
 def wait_gone(processes: Sequence[ProcessId], timeout_seconds: float) -> bool:
     """Wait until none of these runs; False when some still do at the time-out."""
+    return wait_for(lambda: not any(alive(process) for process in processes), timeout_seconds)
+
+
+def wait_for(holds: Callable[[], bool], timeout_seconds: float) -> bool:
+    """Wait until something holds; False when it does not at the time-out."""
     deadline = time.monotonic() + timeout_seconds
-    while any(alive(process) for process in processes):
+    while not holds():
         if time.monotonic() > deadline:
             return False
         time.sleep(_POLL_SECONDS)

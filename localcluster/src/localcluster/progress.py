@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
 
@@ -15,19 +15,6 @@ class Progress(Protocol):
 
     def step(self, text: str) -> AbstractContextManager[None]:
         """Announce a step; leaving the returned context ends it."""
-
-
-class Quiet:
-    """Says nothing: for callers that report in another way."""
-
-    def note(self, text: str) -> None:
-        """Drop the text."""
-        del text
-
-    def step(self, text: str) -> AbstractContextManager[None]:
-        """Run the step without a word about it."""
-        del text
-        return nullcontext()
 
 
 class Lines:

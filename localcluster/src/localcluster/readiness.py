@@ -42,7 +42,11 @@ class HttpProbe:
     def _connection(self) -> http.client.HTTPConnection:
         if self.authority is None:
             return http.client.HTTPConnection("127.0.0.1", self.port, timeout=_LOOK_SECONDS)
-        context = tls_context(self.authority, self.client)
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if self.client is not None:
+            context.load_cert_chain(
+                self.client.with_suffix(".crt"), self.client.with_suffix(".key")
+            )
         return http.client.HTTPSConnection(
             "127.0.0.1", self.port, timeout=_LOOK_SECONDS, context=context
         )
@@ -74,21 +78,3 @@ class AllProbe:
     def ready(self, log_offset: int) -> bool:
         """Ask until one says no."""
         return all(probe.ready(log_offset) for probe in self.probes)
-
-
-@dataclass(frozen=True)
-class RunningProbe:
-    """Ready as soon as it runs."""
-
-    def ready(self, log_offset: int) -> bool:
-        """Say yes."""
-        del log_offset
-        return True
-
-
-def tls_context(authority: Path, client: Path | None) -> ssl.SSLContext:
-    """Return a context that trusts one authority and presents `<client>.crt`, if named."""
-    context = ssl.create_default_context(cafile=str(authority))
-    if client is not None:
-        context.load_cert_chain(client.with_suffix(".crt"), client.with_suffix(".key"))
-    return context

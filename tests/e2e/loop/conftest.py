@@ -32,7 +32,7 @@ TUNING = Tuning(
 )
 # These tests kill the two processes again and again; a kubelet's usual back-off would
 # only delay them.
-AGENT = {"settings": {"restart_base_seconds": 0.5, "restart_cap_seconds": 1.0}}
+AGENT = {"settings": {"back_off": {"base_seconds": 0.5, "cap_seconds": 1.0}}}
 
 
 @pytest.fixture(scope="package")

@@ -3,7 +3,6 @@
 The components have the names of the real ones, so commands need not know which back end runs. All
 share one identity, a token that is new at each start."""
 
-import json
 import random
 import secrets
 import sys
@@ -11,17 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from localcluster.components import AGENT, OPERATOR, Component, node_agent
+from localcluster.components import AGENT, OPERATOR, PYTHON_ENVIRON, Component, node_agent
 from localcluster.embedded.apiserver.auth import ADMINISTRATOR
-from localcluster.kubeconfig import kubeconfig_body
-from localcluster.paths import ClusterPaths
+from localcluster.kubeconfig import write_kubeconfig, write_private
+from localcluster.paths import REPOSITORY, ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.readiness import HttpProbe, LogLineProbe
 from localcluster.storage import write_json
 from localcluster.supervisor.runner import Stage
 
 _HERE: Final = Path(__file__).parent
-_REPOSITORY: Final = _HERE.parents[3]
 _KINDS: Final = ("tfjobs.yaml", "mxjobs.yaml")
 _SCHEDULER: Final = "kube-scheduler"
 _COMPONENTS: Final = (_SCHEDULER, OPERATOR, AGENT)
@@ -32,11 +30,13 @@ def stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
     (port,) = pick_ports(1, random.Random())
     paths.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = secrets.token_urlsafe(32)
-    _write_private(_token_file(paths), token)
+    write_private(_token_file(paths), token.encode())
+    # The token is also part of the address: kubectl sends a user's token only over TLS.
+    server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
     for path in (paths.kubeconfig, *(paths.kubeconfig_of(name) for name in _COMPONENTS)):
-        write_kubeconfig(path, port, token)
+        write_kubeconfig(path, server, "", {"token": token})
     write_json(_scheduler_config(paths), _scheduler_settings(paths))
-    agent = [node_agent(paths, _REPOSITORY)] if plan["nodes"] else []
+    agent = [node_agent(paths)] if plan["nodes"] else []
     # All at once: the API server is ready long before the others have read their modules.
     return [Stage([api_server(paths, port), scheduler(paths), training_operator(paths), *agent])]
 
@@ -65,20 +65,6 @@ def training_operator(paths: ClusterPaths) -> Component:
     return _component(OPERATOR, command, LogLineProbe(paths.log(OPERATOR), "ready"))
 
 
-def write_kubeconfig(path: Path, port: int, token: str) -> None:
-    """Write a kubeconfig for a server on a port of loopback, without TLS.
-
-    The token is also part of the address: kubectl sends a user's token only over TLS."""
-    server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
-    body = kubeconfig_body(server, "", {"token": token})
-    _write_private(path, json.dumps(body, indent=1))  # JSON is YAML
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.touch(mode=0o600)
-    path.write_text(text)
-
-
 def _token_file(paths: ClusterPaths) -> Path:
     return paths.pki / "token"
 
@@ -88,11 +74,7 @@ def _python(module: str, *arguments: str) -> Sequence[str]:
 
 
 def _component(name: str, command: Sequence[str], probe: HttpProbe | LogLineProbe) -> Component:
-    environ = {
-        "PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY}/localcluster/src",
-        "PYTHONUNBUFFERED": "1",
-    }
-    return Component(name, command, environ, cwd=_REPOSITORY, probe=probe)
+    return Component(name, command, probe, PYTHON_ENVIRON, REPOSITORY)
 
 
 def _scheduler_config(paths: ClusterPaths) -> Path:

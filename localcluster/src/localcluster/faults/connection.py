@@ -3,7 +3,6 @@
 import http.client
 import json
 import socket
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 from localcluster.faults import faults
 from localcluster.faults.streams import changed, error_status
 from localcluster.faults.traffic import Traffic
-from localcluster.kubeconfig import Credentials
+from localcluster.kubeconfig import Credentials, tls_context
 
 _PIECE_BYTES: Final = 65536
 _SILENCE_SECONDS: Final = 600.0
@@ -74,11 +73,7 @@ def _connect(credentials: Credentials, *, has_token: bool) -> http.client.HTTPCo
     host, port = address.hostname or "", address.port
     if address.scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=_SILENCE_SECONDS)
-    context = credentials.context
-    if has_token:
-        context = ssl.create_default_context(cadata=credentials.ca_pem or None)
-        # The API server's certificate lacks extensions that Python 3.13 began to ask for.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context = tls_context(credentials.ca_pem) if has_token else credentials.context
     return http.client.HTTPSConnection(host, port, timeout=_SILENCE_SECONDS, context=context)
 
 

@@ -4,7 +4,6 @@ One thread per connection of a client, one connection to the server per call; pl
 client, whatever the server speaks. Events of a watch and lines of a followed log are passed on as
 they come. Every call is recorded with the server's status, so a test can say what took effect."""
 
-import json
 import socket
 import sys
 import threading
@@ -15,7 +14,7 @@ from typing import Self
 
 from localcluster.faults.connection import ClientConnection
 from localcluster.faults.traffic import Server, Traffic
-from localcluster.kubeconfig import Credentials, kubeconfig_body
+from localcluster.kubeconfig import Credentials, write_kubeconfig
 
 
 class FaultProxy(Traffic):
@@ -48,8 +47,7 @@ class FaultProxy(Traffic):
     def write_kubeconfig(self, path: Path) -> None:
         """Write a kubeconfig that leads here, with the token of the credentials if there is one."""
         user = {"token": self.credentials.token} if self.credentials.token else {}
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(kubeconfig_body(self.url, "", user)))  # JSON is YAML
+        write_kubeconfig(path, self.url, "", user)
 
 
 class _Listener(ThreadingHTTPServer):

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from localcluster.back_off import BackOff
 from localcluster.images import ImageCatalog
-from localcluster.node.lifecycle import BackOff
 from localcluster.specs import NodeSpec
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -20,26 +20,14 @@ class BadConfig(Exception):
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Figures of the agent; tests shorten them."""
 
-    restart_base_seconds: Seconds = 10.0
-    """The second restart of a container waits this long, every later one twice as long (a kubelet's
-    figure)."""
-    restart_cap_seconds: Seconds = 300.0
-    """No restart waits longer (a kubelet's figure)."""
-    restart_reset_seconds: Seconds = 600.0
-    """A run of this length starts the back-off anew (a kubelet's figure)."""
+    back_off: BackOff = BackOff()
+    """Before restarts of containers; the first restart is immediate."""
     refresh_seconds: Seconds = 60.0
     """How often config maps and tokens in volumes are looked at (a kubelet's figure)."""
     lease_seconds: Seconds = 10.0
     """How often each node's Lease is renewed; the node controller waits 40 s."""
     shutdown_seconds: Seconds = 3.0
     """How long containers get between SIGTERM and SIGKILL when the agent itself is to end."""
-
-    @property
-    def back_off(self) -> BackOff:
-        """The back-off of container restarts."""
-        return BackOff(
-            self.restart_base_seconds, self.restart_cap_seconds, self.restart_reset_seconds
-        )
 
 
 @dataclass(frozen=True)

@@ -20,21 +20,6 @@ class Moment:
     seconds: float
 
 
-@dataclass(frozen=True)
-class BackOff:
-    """Delays of restarts: the first is immediate, then `base_seconds` doubling up to the cap.
-
-    A run of at least `reset_seconds` starts the count anew."""
-
-    base_seconds: float = 10.0
-    cap_seconds: float = 300.0
-    reset_seconds: float = 600.0
-
-    def after(self, delay_seconds: float) -> float:
-        """The delay that follows one of `delay_seconds`."""
-        return min(max(self.base_seconds, 2 * delay_seconds), self.cap_seconds)
-
-
 # --- states of a container
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from localcluster.api_calls import STRATEGIC_PATCH, Calls, object_path
+from localcluster.back_off import BackOff
 from localcluster.node import lifecycle as life
 from localcluster.node.admission import NodeAdmission, Rejection
 from localcluster.node.lifecycle import Event, Instruction, Moment
@@ -43,7 +44,7 @@ class RunnerContext:
     api: Calls
     recorder: Recorder
     admission: NodeAdmission
-    back_off: life.BackOff
+    back_off: BackOff
     forgotten: Callable[[str], None]
 
 

@@ -9,9 +9,9 @@ main containers get SIGTERM and their grace, then the sidecars, then the object 
 from dataclasses import dataclass
 from typing import Any, Final
 
+from localcluster.back_off import BackOff
 from localcluster.node import lifecycle as life
 from localcluster.node.lifecycle import (
-    BackOff,
     ContainerRecord,
     EmitEvent,
     Event,

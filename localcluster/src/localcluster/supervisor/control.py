@@ -65,11 +65,7 @@ def launch(
 
     With `owned` the cluster ends when this process does, or when that end is closed; without, it
     stays until `stop`. Raises ClusterError where a cluster runs in this folder already."""
-    status = read_status(paths)
-    if status is not None and status.supervised:
-        raise ClusterError(
-            f"a cluster runs in {paths.root} already; stop it first, or take another name"
-        )
+    refuse_if_running(paths)
     if paths.root.is_dir() and any(paths.root.iterdir()) and not paths.plan.exists():
         raise ClusterError(
             f"{paths.root} holds files that are not of a cluster; name an empty folder"
@@ -80,6 +76,16 @@ def launch(
     paths.root.chmod(0o700)
     write_json(paths.plan, spec.to_json())
     return _spawn(paths, owned)
+
+
+def refuse_if_running(paths: ClusterPaths) -> None:
+    """Raise ClusterError where a cluster runs in this folder already."""
+    status = read_status(paths)
+    if status is not None and status.supervised:
+        raise ClusterError(
+            f"a cluster runs in {paths.root} already: use it with KUBECONFIG={paths.kubeconfig},"
+            " stop it with `down`, or start another with --name"
+        )
 
 
 def _spawn(paths: ClusterPaths, owned: bool) -> tuple[SupervisorProcess, int | None]:

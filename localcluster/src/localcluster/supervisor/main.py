@@ -21,7 +21,7 @@ from localcluster.components import Ports, Recipe
 from localcluster.embedded import backend
 from localcluster.errors import ClusterError
 from localcluster.identities import write_identities
-from localcluster.paths import REPOSITORY, ClusterPaths
+from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.processes import identify
 from localcluster.specs import Backend
@@ -106,7 +106,7 @@ def _real_stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
     ports = Ports(*pick_ports(6, random.Random()))
     write_identities(paths, ports.api)
     recipe = Recipe(paths, binaries, ports)
-    agent = [components.node_agent(paths, REPOSITORY)] if plan["nodes"] else []
+    agent = [components.node_agent(paths)] if plan["nodes"] else []
     return [
         Stage([components.etcd(recipe)]),
         Stage(

@@ -5,6 +5,9 @@ and is reset after a steady time."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
+
+from localcluster.back_off import BackOff
 
 
 class Phase(Enum):
@@ -17,18 +20,8 @@ class Phase(Enum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True)
-class BackOff:
-    """How long a component that died waits before it is started again, all in seconds."""
-
-    first_seconds: float = 0.2
-    longest_seconds: float = 10.0
-    steady_seconds: float = 20.0
-
-    def delay_seconds(self, deaths_in_a_row: int) -> float:
-        """Return the delay after so many deaths (1 or more) in a row."""
-        doublings = min(deaths_in_a_row - 1, 30)
-        return float(min(self.longest_seconds, self.first_seconds * 2**doublings))
+BACK_OFF: Final = BackOff(base_seconds=0.2, cap_seconds=10.0, reset_seconds=20.0)
+"""Between a component's death and its next start."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +31,7 @@ class Life:
     phase: Phase = Phase.WAITING
     starts: int = 0
     deaths_in_a_row: int = 0
+    delay_seconds: float = 0.0
     started_at: float = 0.0
     retry_at: float | None = None
     last_exit: str | None = None
@@ -59,13 +53,14 @@ class Life:
 
     def died(self, how: str, now: float, back_off: BackOff) -> "Life":
         """It ended on its own, `how` in words; it will be started again at `retry_at`."""
-        steady = now - self.started_at >= back_off.steady_seconds
-        deaths = 1 if steady else self.deaths_in_a_row + 1
+        steady = now - self.started_at >= back_off.reset_seconds
+        delay = back_off.after(0.0 if steady else self.delay_seconds)
         return replace(
             self,
             phase=Phase.BACKING_OFF,
-            deaths_in_a_row=deaths,
-            retry_at=now + back_off.delay_seconds(deaths),
+            deaths_in_a_row=1 if steady else self.deaths_in_a_row + 1,
+            delay_seconds=delay,
+            retry_at=now + delay,
             last_exit=how,
         )
 

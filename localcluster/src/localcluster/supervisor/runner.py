@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from localcluster.back_off import BackOff
 from localcluster.components import Component
 from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths
 from localcluster.processes import Launch, ProcessId, base_environ, identify
 from localcluster.supervisor.interrupts import Interrupts
-from localcluster.supervisor.policy import BackOff, Life, Phase, describe_exit
+from localcluster.supervisor.policy import BACK_OFF, Life, Phase, describe_exit
 from localcluster.supervisor.status import StatusWriter
 
 _LOOK_EVERY_SECONDS = 0.05
@@ -46,6 +48,9 @@ class Patience:
     deaths: int = 6
 
 
+_PATIENCE: Final = Patience()
+
+
 @dataclass
 class _Child:
     """A component with the process that it has now, if it has one."""
@@ -66,14 +71,14 @@ class Supervisor:
         paths: ClusterPaths,
         records: StatusWriter,
         interrupts: Interrupts,
-        back_off: BackOff | None = None,
-        patience: Patience | None = None,
+        back_off: BackOff = BACK_OFF,
+        patience: Patience = _PATIENCE,
     ) -> None:
         self._paths = paths
         self._records = records
         self._interrupts = interrupts
-        self._back_off = back_off or BackOff()
-        self._patience = patience or Patience()
+        self._back_off = back_off
+        self._patience = patience
         self._children: dict[str, _Child] = {}
         self._selector = selectors.DefaultSelector()
 

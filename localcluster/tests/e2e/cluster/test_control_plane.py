@@ -15,9 +15,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.errors import ClusterError, KubectlError
+from localcluster.kubeconfig import read_kubeconfig, tls_context
 from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, alive
-from localcluster.readiness import tls_context
 from localcluster.specs import NodeSpec, Taint, numbered_nodes
 from localcluster.supervisor.status import read_status
 from localcluster.testing.clusters import Shown
@@ -102,9 +102,11 @@ class TestACluster:
         assert set(addresses) == {"0100007F"}, "127.0.0.1, as /proc/net writes it"
 
     def test_a_client_without_a_certificate_may_do_nothing(self, own: LocalCluster) -> None:
-        context = tls_context(own.paths.pki / "ca.crt", None)
+        server = read_kubeconfig(own.kubeconfig)
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{own.server}/api/v1/pods", timeout=10, context=context)
+            urllib.request.urlopen(
+                f"{server.server}/api/v1/pods", timeout=10, context=tls_context(server.ca_pem)
+            )
         with refused.value:
             assert refused.value.code == 403
 
@@ -189,7 +191,8 @@ spec:
 class TestSeveralClusters:
     def test_two_run_at_a_time_and_know_nothing_of_each_other(self, own: LocalCluster) -> None:
         with LocalCluster("second", numbered_nodes(1, {})) as second:
-            assert second.server != own.server
+            servers = [read_kubeconfig(each.kubeconfig).server for each in (own, second)]
+            assert servers[0] != servers[1]
             assert second.kubectl("get", "nodes", "-o", "name").split() == ["node/node-1"]
             gone = processes(second)
             root = second.paths.root

@@ -23,7 +23,7 @@ def own(shown: Shown) -> Iterator[Namespace]:
             (Taint("only", "training"),),
         ),
     )
-    settings = {"settings": {"restart_base_seconds": 0.5, "refresh_seconds": 1}}
+    settings = {"settings": {"back_off": {"base_seconds": 0.5}, "refresh_seconds": 1}}
     with LocalCluster("agent", nodes, agent=settings) as cluster, shown(cluster):
         yield Namespace(cluster, "default")
 

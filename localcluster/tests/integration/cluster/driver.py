@@ -9,20 +9,27 @@ import os
 import sys
 from pathlib import Path
 
+from localcluster.back_off import BackOff
 from localcluster.components import Component
 from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths
 from localcluster.processes import identify
-from localcluster.readiness import LogLineProbe, Probe, RunningProbe
+from localcluster.readiness import LogLineProbe, Probe
 from localcluster.supervisor.interrupts import Interrupts
-from localcluster.supervisor.policy import BackOff
 from localcluster.supervisor.runner import Patience, PortTakenError, Stage, Supervisor
 from localcluster.supervisor.status import StatusWriter
 
 
+class Running:
+    """Ready as soon as it runs."""
+
+    def ready(self, log_offset: int) -> bool:
+        return log_offset >= 0
+
+
 def component(paths: ClusterPaths, name: str, script: str, ready: str | None) -> Component:
-    probe: Probe = LogLineProbe(paths.log(name), ready) if ready else RunningProbe()
-    return Component(name, ("/bin/sh", "-c", script), probe=probe, grace_seconds=1.0)
+    probe: Probe = LogLineProbe(paths.log(name), ready) if ready else Running()
+    return Component(name, ("/bin/sh", "-c", script), probe, grace_seconds=1.0)
 
 
 def main() -> int:
@@ -32,7 +39,7 @@ def main() -> int:
         Stage([component(paths, *each) for each in stage]) for stage in json.loads(sys.argv[2])
     ]
     records = StatusWriter(paths, identify(os.getpid()))
-    quick = BackOff(first_seconds=0.05, longest_seconds=0.2, steady_seconds=60.0)
+    quick = BackOff(base_seconds=0.05, cap_seconds=0.2, reset_seconds=60.0)
     supervisor = Supervisor(
         paths, records, interrupts, quick, Patience(ready_seconds=3.0, deaths=3)
     )

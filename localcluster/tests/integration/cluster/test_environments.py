@@ -10,7 +10,7 @@ import pytest
 
 from localcluster.environments import ensure_environment
 from localcluster.errors import BuildError
-from localcluster.progress import Lines, Quiet
+from localcluster.progress import Lines
 
 _FILES = {
     "tiny.py": "def main() -> None:\n    print('tiny runs')\n",
@@ -61,5 +61,5 @@ def test_a_package_with_another_hash_is_refused_and_nothing_is_left(
 ) -> None:
     pins.write_text(f"tiny==1.0 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(BuildError, match="THESE PACKAGES DO NOT MATCH THE HASHES"):
-        ensure_environment(pins, None, Quiet(), tmp_path / "cache")
+        ensure_environment(pins, None, Lines(), tmp_path / "cache")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]

@@ -6,7 +6,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe, RunningProbe
+from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe
 
 
 @pytest.mark.parametrize(("status", "ready"), [(200, True), (500, False), (403, False)])
@@ -29,8 +29,10 @@ def test_an_authority_that_is_not_there_yet_is_not_ready(
 
 def test_all_must_say_yes(tmp_path: Path) -> None:
     never = LogLineProbe(tmp_path / "absent.log", "ready")
-    assert AllProbe((RunningProbe(), RunningProbe())).ready(0)
-    assert not AllProbe((RunningProbe(), never)).ready(0)
+    (tmp_path / "there.log").write_text("ready\n")
+    at_once = LogLineProbe(tmp_path / "there.log", "ready")
+    assert AllProbe((at_once, at_once)).ready(0)
+    assert not AllProbe((at_once, never)).ready(0)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from localcluster.back_off import BackOff
 from localcluster.images import Environment, ImageCatalog
 from localcluster.node import lifecycle as life
 from localcluster.node.admission import NodeAdmission
@@ -64,7 +65,7 @@ class Bench:
             self.api,
             self.recorder,
             self.admission,
-            life.BackOff(0.05, 0.2, 600),
+            BackOff(0.05, 0.2, 600),
             lambda _: self.forgotten.set(),
         )
         processes = PodProcesses(parse_pod(pod), pod, self.machine)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trustme
 import yaml
+from kubernetes.config import ConfigException
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -117,5 +118,5 @@ def test_a_kubeconfig_names_files_or_holds_what_is_in_them(tmp_path: Path) -> No
 
 def test_a_kubeconfig_without_a_context_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "k").write_text("kind: Config\n")
-    with pytest.raises(ValueError, match="no complete current context"):
+    with pytest.raises(ConfigException, match="current-context"):
         read_kubeconfig(tmp_path / "k")

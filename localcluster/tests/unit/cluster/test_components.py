@@ -44,7 +44,7 @@ def plane(paths: ClusterPaths) -> list[Component]:
         components.stock_scheduler,
         components.training_operator,
     )
-    return [maker(recipe) for maker in makers] + [components.node_agent(paths, Path("/repository"))]
+    return [maker(recipe) for maker in makers] + [components.node_agent(paths)]
 
 
 class TestCommandLines:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from localcluster.back_off import BackOff
 from localcluster.node import lifecycle as life
-from localcluster.node.lifecycle import BackOff, Event, Instruction
+from localcluster.node.lifecycle import Event, Instruction
 from localcluster.node.pod_spec import parse_pod
 from localcluster.node.state_machine import PodMachine
 from tests.unit.node.pods import moment

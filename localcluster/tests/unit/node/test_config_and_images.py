@@ -26,7 +26,7 @@ GOOD: dict[str, Any] = {
 
 
 def test_a_good_configuration_is_read() -> None:
-    config = parse_config({**GOOD, "settings": {"restart_base_seconds": 1}})
+    config = parse_config({**GOOD, "settings": {"back_off": {"base_seconds": 1}}})
     assert (config.nodes[0].name, config.nodes[0].capacity["pods"]) == ("n1", "110")
     assert config.settings.back_off.base_seconds == 1.0
     assert isinstance(config.images.lookup("busybox"), Environment)
