@@ -13,10 +13,10 @@ from localcluster.binaries.locate import FOLDER_VARIABLE, resolve
 from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
-from localcluster.paths import REPOSITORY, ClusterPaths
+from localcluster.paths import ClusterPaths
 from localcluster.progress import Lines
 from localcluster.specs import NodeSpec, numbered_nodes, parse_capacity
-from localcluster.storage import locked, read_json, state_root
+from localcluster.storage import locked, state_root
 from localcluster.supervisor import control
 from localcluster.supervisor.status import ClusterStatus, read_events, read_status
 
@@ -127,7 +127,7 @@ def _up(options: argparse.Namespace) -> int:
         binaries = None if options.embedded else resolve(options.binaries, progress)
         programs = None if binaries is None else binaries["kube-scheduler"].parent
         extra = framework_environments(progress) if options.frameworks else None
-        images = default_images(REPOSITORY, Path(sys.prefix), programs, extra)
+        images = default_images(programs, extra)
         plan = control.ClusterSpec(options.name, nodes, binaries, {"images": images.to_json()})
         with progress.step(f"starting the cluster {options.name!r} with {len(nodes)} nodes"):
             process, _ = control.launch(paths, plan, owned=False)
@@ -191,9 +191,9 @@ def _print_status(paths: ClusterPaths, status: ClusterStatus) -> None:
         else status.phase
     )
     print(f"cluster:    {text}{': ' if status.reason else ''}{status.reason}")
-    plan = read_json(paths.plan)
-    if plan is not None:
-        print(f"back end:   {plan.get('backend')}, {len(plan.get('nodes') or ())} nodes")
+    spec = control.read_spec(paths)
+    if spec is not None:
+        print(f"back end:   {spec.backend}, {len(spec.nodes)} nodes")
     print(f"kubeconfig: {paths.kubeconfig}")
     print(f"{'COMPONENT':<26}{'PHASE':<14}{'PID':<10}{'RESTARTS':<10}LAST EXIT")
     for name, each in status.components.items():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -17,24 +17,8 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 
-class Calls(Protocol):
-    """What the programs of this distribution ask of an API server; `ApiCalls` is one."""
-
-    def get(self, path: str) -> dict[str, Any]:
-        """Read one object."""
-
-    def create(self, path: str, body: Json) -> dict[str, Any]:
-        """Create an object in the collection `path`."""
-
-    def patch(self, path: str, body: Json, content_type: str = MERGE_PATCH) -> dict[str, Any]:
-        """Change an object."""
-
-    def delete(self, path: str, options: Json) -> dict[str, Any]:
-        """Delete an object."""
-
-
 class ApiCalls:
-    """`Calls` on a real server. Thread-safe; every call raises KubeError when it fails."""
+    """Calls on one server. Thread-safe; every call raises KubeError when it fails."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -91,6 +75,6 @@ class ApiCalls:
 
 
 def object_path(plural: str, namespace: str, name: str = "", subresource: str = "") -> str:
-    """The API path of a namespaced object of the core group, of a subresource, or of all."""
-    parts = ["/api/v1/namespaces", quote(namespace), plural, quote(name), subresource]
-    return "/".join(part for part in parts if part)
+    """The API path of an object of the core group, of a subresource, or of all in a namespace."""
+    scope = f"/api/v1/namespaces/{quote(namespace)}" if namespace else "/api/v1"
+    return "/".join(part for part in (scope, plural, quote(name), subresource) if part)

@@ -6,15 +6,14 @@ client-side apply would keep them in."""
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
-import yaml
-
-from localcluster.api_calls import APPLY_PATCH, ApiCalls
+from localcluster.api_calls import ApiCalls
+from localcluster.embedded.manifests import apply_object
 from localcluster.errors import ClusterError
 from localcluster.identities import NODE_AGENT_USER, OPERATOR_ACCOUNT
 from localcluster.paths import ClusterPaths
 from localcluster.processes import wait_for
+from localcluster.storage import read_yaml
 from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
 from optimus.kube.job_kinds import JOB_KINDS
@@ -22,14 +21,7 @@ from optimus.kube.job_kinds import JOB_KINDS
 _ESTABLISHED_SECONDS: Final = 30.0
 _RBAC: Final = "rbac.authorization.k8s.io"
 _AGENT: Final = "localcluster-node-agent"
-
-_COLLECTIONS: Final = {
-    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "Namespace": "/api/v1/namespaces",
-    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
-    "ClusterRole": f"/apis/{_RBAC}/v1/clusterroles",
-    "ClusterRoleBinding": f"/apis/{_RBAC}/v1/clusterrolebindings",
-}
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 # What a kubelet may do, for all process nodes at once: API groups, resources, verbs.
 _AGENT_RULES: Final = (
@@ -49,13 +41,11 @@ def prepare(paths: ClusterPaths, manifests: Path) -> None:
     try:
         api = ApiCalls(connect(paths.kubeconfig, user_agent="localcluster"))
         for body in _objects(manifests):
-            metadata = body["metadata"]
-            collection = _COLLECTIONS[body["kind"]].format(namespace=metadata.get("namespace"))
-            path = f"{collection}/{quote(metadata['name'])}"
-            api.patch(f"{path}?fieldManager=localcluster&force=true", body, APPLY_PATCH)
-        crds = _COLLECTIONS["CustomResourceDefinition"]
+            apply_object(api, body)
         served = wait_for(
-            lambda: all(_established(api.get(f"{crds}/{kind.crd}")) for kind in JOB_KINDS.values()),
+            lambda: all(
+                _established(api.get(f"{_DEFINITIONS}/{kind.crd}")) for kind in JOB_KINDS.values()
+            ),
             _ESTABLISHED_SECONDS,
         )
     except KubeError as error:
@@ -69,12 +59,11 @@ def prepare(paths: ClusterPaths, manifests: Path) -> None:
 def _objects(manifests: Path) -> Iterator[dict[str, Any]]:
     namespace, account = OPERATOR_ACCOUNT
     for kind in JOB_KINDS.values():
-        file = manifests / "crds" / f"kubeflow.org_{kind.plural}.yaml"
-        yield from _documents(file, "CustomResourceDefinition")
+        yield from read_yaml(manifests / "crds" / f"kubeflow.org_{kind.plural}.yaml")
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     metadata = {"name": account, "namespace": namespace}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-    yield from _documents(manifests / "rbac" / "role.yaml", "ClusterRole")
+    yield from read_yaml(manifests / "rbac" / "role.yaml")
     yield _binding("training-operator", {"kind": "ServiceAccount", **metadata})
     rules = [
         {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
@@ -83,19 +72,6 @@ def _objects(manifests: Path) -> Iterator[dict[str, Any]]:
     role = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": _AGENT}}
     yield {**role, "rules": rules}
     yield _binding(_AGENT, {"kind": "User", "apiGroup": _RBAC, "name": NODE_AGENT_USER})
-
-
-def _documents(file: Path, kind: str) -> Iterator[dict[str, Any]]:
-    try:
-        text = file.read_text()
-    except OSError as error:
-        raise ClusterError(
-            f"the operator's manifest {file} cannot be read: {error.strerror}"
-        ) from error
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    yield from (
-        body for body in yaml.load_all(text, Loader=loader) if body and body.get("kind") == kind
-    )
 
 
 def _binding(name: str, subject: dict[str, str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from localcluster.components import AGENT
 from localcluster.embedded import manifests
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
-from localcluster.paths import REPOSITORY, ClusterPaths
+from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, base_environ, send, wait_for
 from localcluster.progress import Lines, Progress
 from localcluster.specs import Backend, NodeSpec
@@ -31,6 +30,7 @@ from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_
 
 _READY_SECONDS = 180.0
 _KUBECTL_SECONDS = 120.0
+_SHOWN_EVENTS = 40
 
 
 class LocalCluster:
@@ -113,7 +113,7 @@ class LocalCluster:
 
     def _plan(self) -> control.ClusterSpec:
         kube = None if self._binaries is None else self._binaries["kube-scheduler"].parent
-        images = default_images(REPOSITORY, Path(sys.prefix), kube, self._images)
+        images = default_images(kube, self._images)
         agent = {"images": images.to_json(), **self._agent}
         return control.ClusterSpec(
             self.name, self.nodes, self._binaries, agent, ephemeral=self._state_dir is None
@@ -215,11 +215,10 @@ class LocalCluster:
 
     def kill(self, component: str) -> ProcessId:
         """Kill a component with SIGKILL and return its process; it is started again."""
-        return self._signal(component, signal.SIGKILL)
-
-    def restart(self, component: str, timeout_seconds: float = 60.0) -> None:
-        """End a component with SIGTERM and wait until it is ready again."""
-        self.wait_restarted(component, self._signal(component, signal.SIGTERM), timeout_seconds)
+        process = self._component(component).process
+        if process is None or not send(process, signal.SIGKILL):
+            raise ClusterError(f"{component} does not run now")
+        return process
 
     def wait_restarted(
         self, component: str, previous: ProcessId, timeout_seconds: float = 60.0
@@ -233,30 +232,15 @@ class LocalCluster:
         if not wait_for(restarted, timeout_seconds):
             raise ClusterError(f"{component} was not ready again after {timeout_seconds:.0f} s")
 
-    def log_path(self, component: str) -> Path:
-        """Return the component's log file."""
-        self._component(component)
-        return self.paths.log(component)
-
     def diagnose(self, lines: int = 12) -> str:
         """Return the last events and the last lines of every log."""
         events = [
             f"  {each['at']} {each['subject']}: {each['event']} {each['detail']}"
-            for each in self.events()
+            for each in read_events(self.paths, _SHOWN_EVENTS)
         ]
         logs = sorted(self.paths.logs.glob("*.log"))
         parts = [f"--- {log.name}\n{control.tail(log, lines)}" for log in logs]
         return "\n".join(["--- events", *events, *parts])
-
-    def events(self, last: int = 40) -> list[dict[str, Any]]:
-        """Return what happened to the components, oldest first: at, subject, event, detail."""
-        return read_events(self.paths, last)
-
-    def _signal(self, component: str, number: signal.Signals) -> ProcessId:
-        process = self._component(component).process
-        if process is None or not send(process, number):
-            raise ClusterError(f"{component} does not run now")
-        return process
 
     def _component(self, name: str) -> ComponentStatus:
         try:

@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from localcluster.binaries.locate import Binaries
 from localcluster.identities import ADMIN
 from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
 from localcluster.readiness import AllProbe, HttpProbe, LogLineProbe, Probe
+from localcluster.specs import NodeSpec
 
 SERVICE_RANGE = "10.96.0.0/16"
 AGENT = "node-agent"
@@ -213,13 +216,13 @@ def agent_config_path(paths: ClusterPaths) -> Path:
 
 
 def agent_config(
-    paths: ClusterPaths, nodes: Sequence[Mapping[str, object]], settings: Mapping[str, object]
+    paths: ClusterPaths, nodes: Sequence[NodeSpec], settings: Mapping[str, object]
 ) -> str:
     """Return the agent's configuration as JSON: `settings`, such as `images`, and the nodes."""
     body = {
         **settings,
         "kubeconfig": str(paths.kubeconfig_of(AGENT)),
         "state_dir": str(paths.data / AGENT),
-        "nodes": list(nodes),
+        "nodes": msgspec.to_builtins(list(nodes)),
     }
     return json.dumps(body, indent=1)

@@ -98,20 +98,9 @@ def _version(interpreter: str) -> str:
 def _install(interpreter: str, requirements: Path, work: Path) -> None:
     run([interpreter, "-m", "venv", str(work)], _INSTALL_SECONDS)
     pip = [str(work / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    install = [
-        "install",
-        "--quiet",
-        "--require-hashes",
-        "--only-binary",
-        ":all:",
-        "-r",
-        str(requirements),
-    ]
-    run(
-        [*pip, *install],
-        _INSTALL_SECONDS,
-        environ={**os.environ, "PIP_NO_WARN_SCRIPT_LOCATION": "1"},
-    )
+    pinned = ["--require-hashes", "--only-binary", ":all:", "-r", str(requirements)]
+    environ = {**os.environ, "PIP_NO_WARN_SCRIPT_LOCATION": "1"}
+    run([*pip, "install", "--quiet", *pinned], _INSTALL_SECONDS, environ=environ)
 
 
 def _lend(work: Path) -> None:

@@ -4,11 +4,14 @@ A process node looks an image up in an `ImageCatalog`, which answers with an `En
 working directory, variables, entry point) or with a sentence that says why the image cannot run
 here. A catalog travels to the node agent as JSON inside its configuration."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from localcluster.paths import REPOSITORY, SOURCES
 
 _DEFAULT_PREFIXES = ("docker.io/", "index.docker.io/", "library/")
 
@@ -55,22 +58,19 @@ class ImageCatalog(msgspec.Struct, frozen=True):
 
 
 def default_images(
-    repository: Path,
-    venv: Path,
-    binaries_dir: Path | None,
-    extra: Mapping[str, Path | str] | None = None,
+    binaries_dir: Path | None, extra: Mapping[str, Path | str] | None = None
 ) -> ImageCatalog:
     """The images that this project's manifests and examples use.
 
     `binaries_dir` holds a kube-scheduler; without one the embedded stand-in is meant. `extra` maps
     an example image (`optimus-examples-mxnet`, `optimus-examples-tensorflow`) to the folder of its
     virtual environment, or to the sentence that says why there is none."""
-    project = _python_environment(repository, venv)
+    project = _python_environment(Path(sys.prefix))
     command = ("kube-scheduler",)
     if binaries_dir is not None:
         scheduler = Environment(path=(str(binaries_dir),), command=command)
     else:
-        stand_in = repository / "localcluster" / "src" / "localcluster" / "embedded" / "bin"
+        stand_in = Path(__file__).parent / "embedded" / "bin"
         path = (str(stand_in), *project.path)
         scheduler = msgspec.structs.replace(project, path=path, command=command)
     entries: dict[str, Environment | Unavailable] = {
@@ -84,19 +84,17 @@ def default_images(
         absent = f'the virtual environment of image "{name}" was not set up for this cluster'
         where = given.get(name, absent)
         entries[name] = (
-            _python_environment(repository, where)
-            if isinstance(where, Path)
-            else Unavailable(where)
+            _python_environment(where) if isinstance(where, Path) else Unavailable(where)
         )
     return ImageCatalog(entries)
 
 
-def _python_environment(repository: Path, venv: Path) -> Environment:
+def _python_environment(venv: Path) -> Environment:
     """A virtual environment whose programs see the project's sources."""
     return Environment(
         path=(str(venv / "bin"),),
-        working_dir=str(repository),
-        env={"PYTHONPATH": f"{repository}:{repository}/localcluster/src", "VIRTUAL_ENV": str(venv)},
+        working_dir=str(REPOSITORY),
+        env={"PYTHONPATH": SOURCES, "VIRTUAL_ENV": str(venv)},
         interpreter=str(venv / "bin" / "python"),
     )
 

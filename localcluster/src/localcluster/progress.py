@@ -1,4 +1,4 @@
-"""Reports long steps: one line each with its seconds, or a spinner on a terminal."""
+"""Reports long steps: one line at the begin of each, one with its seconds at the end."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ class Progress(Protocol):
 
 
 class Lines:
-    """Writes plain lines, or a spinner with a line after it where the stream is a terminal."""
+    """Writes plain lines."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -31,21 +31,10 @@ class Lines:
     def step(self, text: str) -> Iterator[None]:
         """Announce the step, then say how many seconds it took or that it failed."""
         started = time.monotonic()
+        self.note(f"{text} ...")
         try:
-            with self._announce(text):
-                yield
+            yield
         except BaseException:
             self.note(f"{text}: failed after {time.monotonic() - started:.1f} s")
             raise
         self.note(f"{text}: done in {time.monotonic() - started:.1f} s")
-
-    @contextmanager
-    def _announce(self, text: str) -> Iterator[None]:
-        if not self._stream.isatty():
-            self.note(f"{text} ...")
-            yield
-            return
-        from rich.console import Console
-
-        with Console(file=self._stream).status(text):
-            yield

@@ -10,6 +10,14 @@ from typing import Protocol
 _LOOK_SECONDS = 1.0
 
 
+def unverified_context() -> ssl.SSLContext:
+    """Return a context that checks no certificate, as kubelets probe and API servers fetch logs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 class Probe(Protocol):
     """One look at a component."""
 

@@ -15,6 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from localcluster.errors import ClusterError
 from localcluster.progress import Progress
 
 _PRODUCT = "optimus-on-kubernetes"
@@ -81,15 +84,30 @@ def _fill_and_rename(target: Path, fill: Callable[[Path], None]) -> None:
 
 def write_json(path: Path, body: object) -> None:
     """Replace a JSON file atomically."""
+    replace_file(path, json.dumps(body, indent=1).encode())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file in one step; only its owner may read it."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w") as stream:
-            json.dump(body, stream, indent=1)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
         Path(name).rename(path)
     except BaseException:
         with suppress(FileNotFoundError):
             Path(name).unlink()
         raise
+
+
+def read_yaml(path: Path) -> list[dict[str, Any]]:
+    """Return the documents of a YAML file. Raises ClusterError where it cannot be read."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ClusterError(f"the manifest {path} cannot be read: {error.strerror}") from error
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [each for each in yaml.load_all(text, Loader=loader) if each]
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

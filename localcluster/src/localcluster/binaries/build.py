@@ -43,14 +43,8 @@ def _build_programs(module: GoModule, tools: Toolchain, work: Path, progress: Pr
         with progress.step(
             f"building {name} ({number} of {len(module.programs)} of {module.name})"
         ):
-            command = [
-                str(tools.go),
-                "build",
-                *module.build_flags(),
-                "-o",
-                str(work / name),
-                package,
-            ]
+            output = ["-o", str(work / name), package]
+            command = [str(tools.go), "build", *module.build_flags(), *output]
             run(command, _BUILD_SECONDS, module.folder, environ)
 
 

@@ -46,22 +46,16 @@ class GoModule:
         assert found is not None, f"{self.folder}/go.mod lacks its go directive"
         return tuple(int(part) for part in found[1].split("."))
 
-    @property
-    def ldflags(self) -> str:
-        """Linker flags: no debug tables and, for Kubernetes, the version that it reports."""
-        if not self.stamps_version:
-            return _STRIPPED
-        major, minor = self.version.removeprefix("v").split(".")[:2]
-        # Unstamped, the API server calls itself v0.0.0-master+$Format:%H$, which kubectl refuses to
-        # parse.
-        stamps = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
-        return " ".join(
-            [_STRIPPED, *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in stamps.items())]
-        )
-
     def build_flags(self) -> tuple[str, ...]:
-        """Return the arguments of `go build` before `-o`."""
-        return ("-trimpath", "-ldflags", self.ldflags)
+        """Return the arguments of `go build` before `-o`: no debug tables, the version reported."""
+        stamps = {}
+        if self.stamps_version:
+            # Unstamped, the API server calls itself v0.0.0-master+$Format:%H$, which kubectl
+            # refuses to parse.
+            major, minor = self.version.removeprefix("v").split(".")[:2]
+            stamps = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
+        set_all = (f"-X k8s.io/component-base/version.{k}={v}" for k, v in stamps.items())
+        return ("-trimpath", "-ldflags", " ".join([_STRIPPED, *set_all]))
 
     def key(self) -> str:
         """Name the build: a function of pins, flags, programs and platform."""

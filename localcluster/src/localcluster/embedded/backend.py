@@ -6,17 +6,16 @@ share one identity, a token that is new at each start."""
 import random
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from localcluster.components import AGENT, OPERATOR, PYTHON_ENVIRON, Component, node_agent
+from localcluster.components import AGENT, OPERATOR, PYTHON_ENVIRON, Component
 from localcluster.embedded.apiserver.auth import ADMINISTRATOR
 from localcluster.kubeconfig import write_kubeconfig, write_private
 from localcluster.paths import REPOSITORY, ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.readiness import HttpProbe, LogLineProbe
-from localcluster.storage import write_json
 from localcluster.supervisor.runner import Stage
 
 _HERE: Final = Path(__file__).parent
@@ -25,8 +24,8 @@ _SCHEDULER: Final = "kube-scheduler"
 _COMPONENTS: Final = (_SCHEDULER, OPERATOR, AGENT)
 
 
-def stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
-    """Write what the components read, and return them."""
+def stages(paths: ClusterPaths, agent: Sequence[Component]) -> list[Stage]:
+    """Write what the components read, and return them with the node agent, if there is one."""
     (port,) = pick_ports(1, random.Random())
     paths.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
     token = secrets.token_urlsafe(32)
@@ -35,8 +34,6 @@ def stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
     server = f"http://{ADMINISTRATOR}:{token}@127.0.0.1:{port}"
     for path in (paths.kubeconfig, *(paths.kubeconfig_of(name) for name in _COMPONENTS)):
         write_kubeconfig(path, server, "", {"token": token})
-    write_json(_scheduler_config(paths), _scheduler_settings(paths))
-    agent = [node_agent(paths)] if plan["nodes"] else []
     # All at once: the API server is ready long before the others have read their modules.
     return [Stage([api_server(paths, port), scheduler(paths), training_operator(paths), *agent])]
 
@@ -51,10 +48,9 @@ def api_server(paths: ClusterPaths, port: int) -> Component:
 
 
 def scheduler(paths: ClusterPaths) -> Component:
-    """Return the cluster's own scheduler."""
-    kubeconfig, config = str(paths.kubeconfig_of(_SCHEDULER)), str(_scheduler_config(paths))
-    files = ("--kubeconfig", kubeconfig, "--config", config)
-    command = _python("localcluster.embedded.scheduler", *files)
+    """Return the cluster's own scheduler, with its defaults."""
+    kubeconfig = str(paths.kubeconfig_of(_SCHEDULER))
+    command = _python("localcluster.embedded.scheduler", "--kubeconfig", kubeconfig)
     return _component(_SCHEDULER, command, LogLineProbe(paths.log(_SCHEDULER), "ready"))
 
 
@@ -75,17 +71,3 @@ def _python(module: str, *arguments: str) -> Sequence[str]:
 
 def _component(name: str, command: Sequence[str], probe: HttpProbe | LogLineProbe) -> Component:
     return Component(name, command, probe, PYTHON_ENVIRON, REPOSITORY)
-
-
-def _scheduler_config(paths: ClusterPaths) -> Path:
-    return paths.root / "kube-scheduler.json"
-
-
-def _scheduler_settings(paths: ClusterPaths) -> dict[str, Any]:
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(paths.kubeconfig_of(_SCHEDULER))},
-        "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": "default-scheduler"}],
-    }

@@ -1,8 +1,9 @@
 """Renders the kustomizations of this project, for a machine without kubectl.
 
 Known are `resources`, `patches` (JSON and strategic), `images`, and `configMapGenerator` with
-`files` and `literals`; anything else is refused by name. The name of a generated ConfigMap ends in
-a hash of its content, as kustomize has it, so pods that mount it are recreated when it changes."""
+`files`, which creates or replaces; anything else is refused by name. The name of a generated
+ConfigMap ends in a hash of its content, as kustomize has it, so pods that mount it are recreated
+when it changes."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +18,11 @@ from localcluster.embedded.apiserver.errors import StatusError
 from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.patches import json_patch, strategic_merge
 from localcluster.errors import ClusterError
+from localcluster.storage import read_yaml
 
 _FILE: Final = "kustomization.yaml"
 _KNOWN: Final = {"apiVersion", "kind", "resources", "patches", "images", "configMapGenerator"}
+_OF_GENERATORS: Final = {"name", "namespace", "behavior", "files"}
 _FIRST: Final = (
     *("Namespace", "CustomResourceDefinition", "ServiceAccount", "ConfigMap", "PersistentVolume"),
 )
@@ -58,28 +61,21 @@ def _read(path: Path) -> Iterator[Item]:
         yield from _kustomized(path)
     elif path.is_dir():
         for file in sorted([*path.glob("*.yaml"), *path.glob("*.yml")]):
-            yield from _documents(file)
+            yield from map(Item, read_yaml(file))
     else:
-        yield from _documents(path)
-
-
-def _documents(file: Path) -> Iterator[Item]:
-    try:
-        text = file.read_text()
-    except OSError as error:
-        raise ClusterError(f"the manifest {file} cannot be read: {error.strerror}") from error
-    yield from (Item(body) for body in yaml.safe_load_all(text) if body)
+        yield from map(Item, read_yaml(path))
 
 
 def _kustomized(folder: Path) -> list[Item]:
     content = yaml.safe_load((folder / _FILE).read_text())
-    unknown = sorted(set(content) - _KNOWN)
+    generators = content.get("configMapGenerator") or ()
+    unknown = {*content} - _KNOWN | {key for each in generators for key in each} - _OF_GENERATORS
     if unknown:
-        fields = ", ".join(unknown)
+        fields = ", ".join(sorted(unknown))
         raise ClusterError(f"{folder / _FILE} has {fields}, which is not known here; use kubectl")
     resources = content.get("resources") or ()
     items = [item for name in resources for item in _read((folder / name).resolve())]
-    for generator in content.get("configMapGenerator") or ():
+    for generator in generators:
         items = _generated(items, generator, folder)
     for patch in content.get("patches") or ():
         items = _patched(items, patch, folder)
@@ -90,26 +86,16 @@ def _kustomized(folder: Path) -> list[Item]:
 
 def _generated(items: list[Item], generator: Json, folder: Path) -> list[Item]:
     metadata = {key: generator[key] for key in ("name", "namespace") if key in generator}
-    data = dict(_file(folder, entry) for entry in generator.get("files") or ())
-    data.update(entry.split("=", 1) for entry in generator.get("literals") or ())
+    data = {name: (folder / name).read_text() for name in generator["files"]}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     made = Item(body, generated=True)
     behavior = generator.get("behavior", "create")
     if behavior == "create":
         return [*items, made]
-    before = next((item for item in items if item.place == made.place), None)
-    if before is None:
+    if behavior != "replace" or all(item.place != made.place for item in items):
         name = metadata["name"]
         raise ClusterError(f"there is no ConfigMap {name} to {behavior} in {folder / _FILE}")
-    if behavior == "merge":
-        made = replace(made, body={**made.body, "data": {**before.body["data"], **data}})
-    return [made if item is before else item for item in items]
-
-
-def _file(folder: Path, entry: str) -> tuple[str, str]:
-    key, equals, name = entry.rpartition("=")
-    path = folder / name
-    return (key if equals else path.name), path.read_text()
+    return [made if item.place == made.place else item for item in items]
 
 
 def _patched(items: list[Item], patch: Json, folder: Path) -> list[Item]:

@@ -1,6 +1,5 @@
 """Applies manifests to an API server, for a machine without kubectl."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,16 +17,16 @@ def apply(kubeconfig: Path, path: Path) -> str:
     Raises ClusterError with the server's message where it refuses one."""
     api = ApiCalls(connect(kubeconfig, user_agent="localcluster"))
     try:
-        return "".join(f"{line}\n" for line in _apply_all(api, render(path)))
+        # One by one: a definition among the objects serves those that follow.
+        return "".join(apply_object(api, body) for body in render(path))
     except KubeError as error:
         raise ClusterError(str(error)) from error
 
 
-def _apply_all(api: ApiCalls, objects: Iterable[Json]) -> Iterator[str]:
-    for body in objects:
-        # One by one: a definition among the objects serves those that follow.
-        api.patch(_path(api, body), body, APPLY_PATCH)
-        yield f"{body['kind'].lower()}/{body['metadata']['name']} serverside-applied"
+def apply_object(api: ApiCalls, body: Json) -> str:
+    """Apply one object server-side; return a line about it. Raises KubeError or ClusterError."""
+    api.patch(f"{_path(api, body)}?fieldManager=localcluster&force=true", body, APPLY_PATCH)
+    return f"{body['kind'].lower()}/{body['metadata']['name']} serverside-applied\n"
 
 
 def _path(api: ApiCalls, body: Json) -> str:

@@ -1,7 +1,7 @@
 """Whole objects as JSON dictionaries, for programs that look at more than the product does."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -9,14 +9,17 @@ from optimus.kube.client import path_of
 from optimus.kube.errors import Malformed
 from optimus.kube.list_watch import ListWatch
 
-_OBJECTS = msgspec.json.Decoder(dict[str, Any])
+Json: TypeAlias = dict[str, Any]
+"""A whole object, or a part of one."""
+
+_OBJECTS = msgspec.json.Decoder(Json)
 
 
 @dataclass(frozen=True)
 class RawObject:
     """One object. It can be the subject of an Event."""
 
-    body: dict[str, Any]
+    body: Json
 
     @property
     def kind(self) -> str:

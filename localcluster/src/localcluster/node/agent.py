@@ -17,7 +17,7 @@ from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.config import AgentConfig
 from localcluster.node.lifecycle import EmitEvent, StatusJson, Vanished
 from localcluster.node.logs import LogFile
-from localcluster.node.logs_server import LogServer
+from localcluster.node.logs_server import serve_logs
 from localcluster.node.node_status import NodeRegistrar, current_labels
 from localcluster.node.peer_addresses import PeerAddresses
 from localcluster.node.pod_processes import Machine, PodProcesses
@@ -25,7 +25,7 @@ from localcluster.node.pod_spec import Unresolved, parse_pod
 from localcluster.node.process_table import ProcessTable, end_marked
 from localcluster.node.runner import PodRunner, RunnerContext
 from localcluster.ports import PortAllocator
-from optimus.kube.client import Client, connect
+from optimus.kube.client import connect
 from optimus.kube.errors import KubeError
 from optimus.kube.events import EventType, EventWriter
 from optimus.kube.reflector import Reflector
@@ -51,7 +51,8 @@ class Agent:
             )
             for node in config.nodes
         }
-        self._recorder = EventRecorder(self._client)
+        self._events = EventWriter(self._client, "kubelet", api_version="v1")
+        self._event_pool = ThreadPoolExecutor(1, "events")
         self._machine = self._make_machine()
 
     def stop(self) -> None:
@@ -63,9 +64,9 @@ class Agent:
         ended = end_marked(self._machine.marker)
         if ended:
             _LOG.warning("%d processes of an earlier agent have been killed", ended)
-        logs = LogServer(self)
+        logs = serve_logs(self)
         lease_seconds = self._config.settings.lease_seconds
-        nodes = NodeRegistrar(self._api, self._config.nodes, logs.port, lease_seconds)
+        nodes = NodeRegistrar(self._api, self._config.nodes, logs.server_port, lease_seconds)
         pods = Reflector(
             self._client, raw_objects("", "v1", "pods", "Pod"), observer=self.pod_changed
         )
@@ -131,7 +132,7 @@ class Agent:
             table=ProcessTable(),
             images=self._config.images,
             objects=ClusterObjects(self._api),
-            peers=PeerAddresses(ports),
+            peers=PeerAddresses(ports.allocate, ports.release),
             ports=ports,
             api=self._api,
             api_host=address.hostname or "",
@@ -158,7 +159,7 @@ class Agent:
     def _start_runner(self, pod: dict[str, Any], node: str) -> PodRunner:
         context = RunnerContext(
             api=self._api,
-            recorder=self._recorder,
+            emit=self._emit,
             admission=self._admission[node],
             back_off=self._config.settings.back_off,
             forgotten=self._forget,
@@ -166,6 +167,11 @@ class Agent:
         runner = PodRunner(pod, context, PodProcesses(parse_pod(pod), pod, self._machine))
         runner.start()
         return runner
+
+    def _emit(self, pod: StatusJson, event: EmitEvent) -> None:
+        """Emit an Event on a pod in the background, one at a time; losing one does no harm."""
+        about, kind = RawObject(dict(pod)), EventType(event.kind)
+        self._event_pool.submit(self._events.emit, about, kind, event.reason, event.message)
 
     def _forget(self, uid: str) -> None:
         with self._mutex:
@@ -189,27 +195,5 @@ class Agent:
         self._machine.table.end_all(self._config.settings.shutdown_seconds)
         end_marked(self._machine.marker)
         self._machine.ports.close()
-        self._recorder.close()
+        self._event_pool.shutdown(wait=False, cancel_futures=True)
         _LOG.info("agent %d has ended its containers", os.getpid())
-
-
-class EventRecorder:
-    """Emits Events on pods in the background, one at a time; losing one does no harm."""
-
-    def __init__(self, client: Client) -> None:
-        self._writer = EventWriter(client, "kubelet", api_version="v1")
-        self._pool = ThreadPoolExecutor(1, "events")
-
-    def emit(self, pod: StatusJson, event: EmitEvent) -> None:
-        """Emit an Event on a pod."""
-        self._pool.submit(
-            self._writer.emit,
-            RawObject(dict(pod)),
-            EventType(event.kind),
-            event.reason,
-            event.message,
-        )
-
-    def close(self) -> None:
-        """Drop what has not been written."""
-        self._pool.shutdown(wait=False, cancel_futures=True)

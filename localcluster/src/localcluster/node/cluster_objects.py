@@ -1,12 +1,11 @@
 """What pods refer to on the API server: config maps, claims with their volumes, and tokens."""
 
-import base64
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from localcluster.api_calls import Calls, object_path
+from localcluster.api_calls import ApiCalls, object_path
 from localcluster.node.pod_spec import Json, Unresolved
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.times import parse_instant
@@ -17,36 +16,24 @@ _TOKEN_SECONDS = 3600
 class ClusterObjects:
     """Reads objects anew each time; keeps tokens for four fifths of their lifetime. Thread-safe."""
 
-    def __init__(self, api: Calls, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, api: ApiCalls, clock: Callable[[], float] = time.time) -> None:
         self._api = api
         self._clock = clock
         self._tokens: dict[tuple[str, int], tuple[str, float]] = {}
         self._mutex = threading.Lock()
 
-    def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """The keys of a config map; None when there is none."""
-        found = self._read(object_path("configmaps", namespace, name))
-        if found is None:
-            return None
-        binary = found.get("binaryData") or {}
-        text = found.get("data") or {}
-        return {
-            **{key: base64.b64decode(value) for key, value in binary.items()},
-            **{key: value.encode() for key, value in text.items()},
-        }
+    def config_map(self, namespace: str, name: str) -> Mapping[str, str]:
+        """The texts of a config map by key. Raises Unresolved when there is none."""
+        text: Mapping[str, str] | None = self._read("configmaps", namespace, name).get("data")
+        return text or {}
 
     def volume_of_claim(self, namespace: str, name: str) -> Json:
         """The PersistentVolume that a claim is bound to. Raises Unresolved while it is not."""
-        claim = self._read(object_path("persistentvolumeclaims", namespace, name))
-        if claim is None:
-            raise Unresolved(f'persistentvolumeclaim "{name}" not found')
+        claim = self._read("persistentvolumeclaims", namespace, name)
         volume_name = claim["spec"].get("volumeName")
         if not volume_name or (claim.get("status") or {}).get("phase") != "Bound":
             raise Unresolved(f'persistentvolumeclaim "{name}" is not bound to a volume')
-        volume = self._read(f"/api/v1/persistentvolumes/{volume_name}")
-        if volume is None:
-            raise Unresolved(f'persistentvolume "{volume_name}" of claim "{name}" not found')
-        return volume
+        return self._read("persistentvolumes", "", volume_name)
 
     def token(self, pod: Json, lifetime_seconds: int = _TOKEN_SECONDS) -> str:
         """A token of the pod's ServiceAccount, bound to the pod. Raises Unresolved."""
@@ -91,10 +78,11 @@ class ClusterObjects:
         expires = parse_instant(answer["expirationTimestamp"])
         return str(answer["token"]), now + (expires - now) * 0.8
 
-    def _read(self, path: str) -> dict[str, Any] | None:
+    def _read(self, plural: str, namespace: str, name: str) -> dict[str, Any]:
+        path = object_path(plural, namespace, name)
         try:
             return self._api.get(path)
         except KubeError as error:
-            if error.kind is ErrorKind.NOT_FOUND:
-                return None
-            raise Unresolved(str(error)) from None
+            missing = error.kind is ErrorKind.NOT_FOUND
+            why = f'{plural.removesuffix("s")} "{name}" not found' if missing else str(error)
+            raise Unresolved(why) from None

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 from localcluster.images import ImageCatalog
 from localcluster.specs import NodeSpec
 
@@ -44,14 +44,8 @@ class AgentConfig:
 def load_config(path: Path) -> AgentConfig:
     """Read a configuration file. Raises BadConfig."""
     try:
-        return parse_config(msgspec.json.decode(path.read_bytes()))
-    except (OSError, msgspec.DecodeError) as error:
-        raise BadConfig(f"{path} cannot be read as JSON: {error}") from None
-
-
-def parse_config(values: Any) -> AgentConfig:
-    """Read a configuration from JSON values. Raises BadConfig."""
-    try:
-        return msgspec.convert(values, AgentConfig, dec_hook=lambda kind, value: kind(value))
-    except (msgspec.ValidationError, ValueError, TypeError) as error:
-        raise BadConfig(str(error)) from None
+        return msgspec.json.decode(
+            path.read_bytes(), type=AgentConfig, dec_hook=lambda kind, value: kind(value)
+        )
+    except (OSError, msgspec.DecodeError, ValueError, TypeError) as error:
+        raise BadConfig(f"{path} cannot be used: {error}") from None

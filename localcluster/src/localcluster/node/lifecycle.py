@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster.node.pod_spec import ContainerKind, ContainerSpec
+from localcluster.node.pod_spec import ContainerSpec
 
 StatusJson = Mapping[str, Any]
 
@@ -85,8 +85,6 @@ class ContainerRecord:
     @property
     def ready(self) -> bool:
         """Whether the container counts as ready, as a kubelet reports it."""
-        if self.spec.kind is ContainerKind.INIT:
-            return self.succeeded
         running = isinstance(self.state, Running) and self.started
         return running and (self.spec.readiness is None or self.probed_ready)
 

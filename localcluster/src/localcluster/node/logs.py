@@ -6,9 +6,11 @@ container engines: F ends a line, P is a part of one that was too long."""
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 
 _LONGEST_LINE_BYTES = 16384
@@ -147,19 +149,6 @@ def _nanoseconds(instant: datetime) -> int:
 
 def _tail_offset(path: Path, lines: int) -> int:
     """Return where the last `lines` lines of a file begin."""
-    if lines <= 0:
-        return path.stat().st_size
-    block, found = 65536, 0
     with path.open("rb") as source:
-        end = source.seek(0, 2)
-        while end > 0:
-            start = max(0, end - block)
-            source.seek(start)
-            data = source.read(end - start)
-            position = len(data)
-            while (position := data.rfind(b"\n", 0, position)) >= 0:
-                found += 1
-                if found > lines:
-                    return start + position + 1
-            end = start
-    return 0
+        ends = deque(accumulate(map(len, source), initial=0), maxlen=max(0, lines) + 1)
+    return ends[0]

@@ -8,10 +8,9 @@ import logging
 import select
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -19,6 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import trustme
 
 from localcluster.node.logs import LogFile, LogQuery, read_log
+from localcluster.tls_server import TlsServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,30 +32,10 @@ class LogSource(Protocol):
         """Return a log's file and its live writer, or a sentence why there is none."""
 
 
-class LogServer:
-    """Serves logs on a free port of 127.0.0.1 until `stop`."""
-
-    def __init__(self, source: LogSource, authority: trustme.CA | None = None) -> None:
-        """Serve what `source` has, with a certificate of `authority` or of a throwaway one."""
-        handler = type("Handler", (_Handler,), {"source": source})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=True)
-        self._server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        (authority or trustme.CA()).issue_cert("127.0.0.1", "localhost").configure_cert(context)
-        # The handshake is done in the connection's own thread: a silent client must not hold up the
-        # others.
-        self._server.socket = context.wrap_socket(
-            self._server.socket, server_side=True, do_handshake_on_connect=False
-        )
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="logs", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=5.0)
+def serve_logs(source: LogSource, authority: trustme.CA | None = None) -> TlsServer:
+    """Serve what `source` has on a free port of 127.0.0.1."""
+    handler = type("Handler", (_Handler,), {"source": source})
+    return TlsServer(("127.0.0.1", 0), handler, authority)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -66,9 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         parts = [unquote(each) for each in url.path.strip("/").split("/")]
-        if parts == ["healthz"]:
-            self._answer(200, "ok")
-        elif len(parts) == 4 and parts[0] == "containerLogs":
+        if len(parts) == 4 and parts[0] == "containerLogs":
             self._logs(parts[1], parts[2], parts[3], dict(parse_qsl(url.query)))
         else:
             self._answer(

@@ -6,11 +6,12 @@ import platform
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from localcluster.api_calls import STRATEGIC_PATCH, Calls
+from localcluster.api_calls import STRATEGIC_PATCH, ApiCalls
+from localcluster.embedded.apiserver.pods import is_ready
 from localcluster.node.pod_spec import HOST_IP
 from localcluster.specs import NodeSpec
 from optimus.kube.errors import ErrorKind, KubeError
@@ -20,11 +21,6 @@ _LOG = logging.getLogger(__name__)
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _LEASE_DURATION_SECONDS: Final = 40
 _VERSION: Final = "v1.36.3-localprocess"
-_PRESSURES: Final = {
-    "MemoryPressure": "KubeletHasSufficientMemory",
-    "DiskPressure": "KubeletHasNoDiskPressure",
-    "PIDPressure": "KubeletHasSufficientPID",
-}
 
 
 class NodeRegistrar(threading.Thread):
@@ -34,7 +30,7 @@ class NodeRegistrar(threading.Thread):
     node controller until its own status says again that it is ready: a late Lease is not enough."""
 
     def __init__(
-        self, api: Calls, nodes: tuple[NodeSpec, ...], logs_port: int, lease_seconds: float
+        self, api: ApiCalls, nodes: tuple[NodeSpec, ...], logs_port: int, lease_seconds: float
     ) -> None:
         """Announce these nodes, with logs served on `logs_port` of the loopback address."""
         super().__init__(name="leases", daemon=True)
@@ -64,7 +60,7 @@ class NodeRegistrar(threading.Thread):
         for node in self._nodes:
             try:
                 self._renew(node)
-                if not _is_ready(self._api.get(f"/api/v1/nodes/{node.name}")):
+                if not is_ready(self._api.get(f"/api/v1/nodes/{node.name}")):
                     _LOG.warning(
                         "node %s was marked Unknown; its status is written anew", node.name
                     )
@@ -85,17 +81,15 @@ class NodeRegistrar(threading.Thread):
         self._write_status(node)
 
     def _write_status(self, node: NodeSpec) -> None:
-        ready = "the node agent runs pods as local processes"
+        now, message = format_second(time.time()), "the node agent runs pods as local processes"
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": message}
         status = {
             "capacity": dict(node.capacity),
             "allocatable": dict(node.capacity),
             # No Hostname: the API server would prefer it, and nothing resolves a node's name here.
             "addresses": [{"type": "InternalIP", "address": HOST_IP}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self._logs_port}},
-            "conditions": [
-                _condition("Ready", "True", "KubeletReady", ready),
-                *(_condition(kind, "False", reason, "") for kind, reason in _PRESSURES.items()),
-            ],
+            "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
             "nodeInfo": _node_info(),
         }
         path = f"/api/v1/nodes/{node.name}/status"
@@ -128,7 +122,7 @@ def node_labels(node: NodeSpec) -> dict[str, str]:
     }
 
 
-def current_labels(api: Calls, node: NodeSpec) -> Mapping[str, str]:
+def current_labels(api: ApiCalls, node: NodeSpec) -> Mapping[str, str]:
     """The labels that a node has now: users change them. Its spec's if they cannot be read."""
     try:
         labels: Mapping[str, str] = api.get(f"/api/v1/nodes/{node.name}")["metadata"]["labels"]
@@ -138,29 +132,11 @@ def current_labels(api: Calls, node: NodeSpec) -> Mapping[str, str]:
     return labels
 
 
-def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = node.get("status", {}).get("conditions") or []
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
-    now = format_second(time.time())
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }
-
-
 def _architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
 def _node_info() -> dict[str, str]:
-    unknown = ("kubeProxyVersion", "machineID", "systemUUID", "bootID")
     return {
         "architecture": _architecture(),
         "operatingSystem": "linux",
@@ -168,5 +144,4 @@ def _node_info() -> dict[str, str]:
         "osImage": "local processes",
         "containerRuntimeVersion": "process://1",
         "kubeletVersion": _VERSION,
-        **dict.fromkeys(unknown, ""),
     }

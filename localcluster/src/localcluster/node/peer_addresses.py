@@ -10,27 +10,18 @@ made again keeps its port, a resumed job gets new ones."""
 import json
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from localcluster.node.pod_spec import HOST_IP, Json, owner
 from optimus.kube.job_kinds import JOB_KINDS
 
 
-class Ports(Protocol):
-    """Where ports come from."""
-
-    def allocate(self) -> int:
-        """A free port."""
-
-    def release(self, port: int) -> None:
-        """Take a port back."""
-
-
 class PeerAddresses:
     """The ports of all running training jobs, from every pod of the API server. Thread-safe."""
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+    def __init__(self, allocate: Callable[[], int], release: Callable[[int], None]) -> None:
+        """Take free ports from `allocate` and give them back with `release`."""
+        self._allocate, self._release = allocate, release
         self._pods: dict[str, set[str]] = {}
         self._by_run: dict[str, dict[tuple[str, int], int]] = {}
         self._mutex = threading.Lock()
@@ -52,7 +43,7 @@ class PeerAddresses:
             if not pods:
                 self._pods.pop(key, None)
                 for port in self._by_run.pop(key, {}).values():
-                    self._ports.release(port)
+                    self._release(port)
 
     def port(self, pod: Json, host: str, port: int) -> int:
         """The local port of a service, with or without namespace, in the run of this pod."""
@@ -60,7 +51,7 @@ class PeerAddresses:
         with self._mutex:
             run = self._by_run.setdefault(_run_key(pod), {})
             if service not in run:
-                run[service] = self._ports.allocate()
+                run[service] = self._allocate()
             return run[service]
 
     def rewrite(self, pod: Json, variables: Mapping[str, str]) -> dict[str, str]:

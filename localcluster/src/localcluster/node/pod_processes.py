@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from localcluster.api_calls import Calls, object_path
+from localcluster.api_calls import ApiCalls, object_path
 from localcluster.images import ImageCatalog, Unavailable
 from localcluster.node import lifecycle as life
 from localcluster.node.cluster_objects import ClusterObjects
@@ -42,7 +42,7 @@ class Machine:
     objects: ClusterObjects
     peers: PeerAddresses
     ports: PortAllocator
-    api: Calls
+    api: ApiCalls
     api_host: str
     api_port: int
     server: tuple[str, str]

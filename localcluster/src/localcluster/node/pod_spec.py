@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final
 
 Json = Mapping[str, Any]
@@ -16,14 +15,6 @@ _UNSUPPORTED_CONTAINER_FIELDS: Final = ("envFrom", "lifecycle", "volumeDevices",
 
 class Unresolved(Exception):
     """A variable or file refers to something that is not there now; may pass."""
-
-
-class ContainerKind(Enum):
-    """When a container runs."""
-
-    INIT = "once, before the main containers"
-    SIDECAR = "before and beside the main containers"
-    MAIN = "the pod's work"
 
 
 @dataclass(frozen=True)
@@ -44,8 +35,9 @@ class ContainerSpec:
 
     name: str
     image: str
-    kind: ContainerKind
     restart_policy: str
+    sidecar: bool = False
+    """Whether it runs before and beside the main containers, not as the pod's work."""
     startup: ProbeSpec | None = None
     readiness: ProbeSpec | None = None
     liveness: ProbeSpec | None = None
@@ -54,7 +46,7 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class PodSpec:
-    """What is fixed in a bound pod. `init` holds init containers and sidecars in their order."""
+    """What is fixed in a bound pod."""
 
     namespace: str
     name: str
@@ -62,12 +54,12 @@ class PodSpec:
     node: str
     restart_policy: str
     grace_seconds: float
-    init: tuple[ContainerSpec, ...]
+    sidecars: tuple[ContainerSpec, ...]
     main: tuple[ContainerSpec, ...]
 
     def container(self, name: str) -> ContainerSpec:
         """The container of this name."""
-        return next(each for each in self.init + self.main if each.name == name)
+        return next(each for each in self.sidecars + self.main if each.name == name)
 
 
 def parse_pod(pod: Json) -> PodSpec:
@@ -82,15 +74,15 @@ def parse_pod(pod: Json) -> PodSpec:
         node=spec.get("nodeName") or "",
         restart_policy=policy,
         grace_seconds=30.0 if grace is None else float(grace),
-        init=tuple(_init_container(each, policy) for each in spec.get("initContainers") or ()),
-        main=tuple(
-            _container(each, ContainerKind.MAIN, policy) for each in spec.get("containers") or ()
+        sidecars=tuple(
+            _container(each, "Always", sidecar=True) for each in spec.get("initContainers") or ()
         ),
+        main=tuple(_container(each, policy) for each in spec.get("containers") or ()),
     )
 
 
 def containers_of(pod: Json) -> list[Json]:
-    """All containers as written, init containers first."""
+    """All containers as written, sidecars first."""
     spec = pod["spec"]
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
@@ -144,6 +136,13 @@ def _unsupported(pod: Json) -> Iterator[str]:
         if kind not in VOLUME_TYPES:
             supported = ", ".join(VOLUME_TYPES)
             yield f'volumes of type {kind} (volume "{volume["name"]}"); these are: {supported}'
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") != "Always":
+            yield f'init containers without restartPolicy: Always (container "{container["name"]}")'
+    yield from _unsupported_in_containers(pod)
+
+
+def _unsupported_in_containers(pod: Json) -> Iterator[str]:
     for container in containers_of(pod):
         where = f'(container "{container["name"]}")'
         yield from (f"{key} {where}" for key in _UNSUPPORTED_CONTAINER_FIELDS if container.get(key))
@@ -158,18 +157,10 @@ def _unsupported(pod: Json) -> Iterator[str]:
                 yield f"a valueFrom other than fieldRef {where}"
 
 
-def _init_container(raw: Json, pod_policy: str) -> ContainerSpec:
-    if raw.get("restartPolicy") == "Always":
-        return _container(raw, ContainerKind.SIDECAR, "Always")
-    # A failed init container runs again unless the pod is never restarted; a successful one never.
-    policy = "Never" if pod_policy == "Never" else "OnFailure"
-    return _container(raw, ContainerKind.INIT, policy)
-
-
-def _container(raw: Json, kind: ContainerKind, policy: str) -> ContainerSpec:
+def _container(raw: Json, policy: str, *, sidecar: bool = False) -> ContainerSpec:
     startup, readiness, liveness = (_probe(raw.get(key)) for key in PROBES)
     image = raw.get("image") or ""
-    return ContainerSpec(raw["name"], image, kind, policy, startup, readiness, liveness, raw)
+    return ContainerSpec(raw["name"], image, policy, sidecar, startup, readiness, liveness, raw)
 
 
 def _probe(raw: Json | None) -> ProbeSpec | None:

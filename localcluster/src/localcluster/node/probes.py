@@ -4,13 +4,13 @@ The startup probe comes first; readiness and liveness begin when it has succeede
 probed run waits for the next probe that is due and ends with the run."""
 
 import http.client
-import ssl
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from localcluster.node.pod_spec import ContainerSpec, Json, ProbeSpec
+from localcluster.readiness import unverified_context
 
 
 @dataclass
@@ -107,7 +107,7 @@ def check(probe: ProbeSpec, container: Json, local_port: Callable[[int], int]) -
     path, scheme = action.get("path") or "/", action.get("scheme") or "HTTP"
     connection = (
         http.client.HTTPSConnection(
-            host, port, timeout=probe.timeout_seconds, context=_unverified()
+            host, port, timeout=probe.timeout_seconds, context=unverified_context()
         )
         if scheme == "HTTPS"
         else http.client.HTTPConnection(host, port, timeout=probe.timeout_seconds)
@@ -123,11 +123,3 @@ def check(probe: ProbeSpec, container: Json, local_port: Callable[[int], int]) -
     finally:
         connection.close()
     return None if 200 <= status < 400 else f"HTTP probe failed with statuscode: {status}"
-
-
-def _unverified() -> ssl.SSLContext:
-    """A context that checks no certificate: a kubelet's HTTPS probes do not either."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

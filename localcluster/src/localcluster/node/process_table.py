@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from localcluster.node.logs import LogFile
+from localcluster.processes import identify, send
 
 _LOG = logging.getLogger(__name__)
 POD_VARIABLE = "LOCALCLUSTER_POD"
@@ -121,17 +122,9 @@ class ProcessTable:
         return True
 
     def _spawn(self, key: str, launch: Launch, log: LogFile, on_exit: Callable[[int], None]) -> int:
+        own = (sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid()))
         popen = subprocess.Popen(
-            [
-                sys.executable,
-                "-I",
-                "-S",
-                _LAUNCHER,
-                str(os.getpid()),
-                launch.folder,
-                launch.program,
-                *launch.argv,
-            ],
+            [*own, launch.folder, launch.program, *launch.argv],
             env=dict(launch.env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -233,7 +226,9 @@ def end_marked(marker: str) -> int:
     ended = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid() and _carries(entry, wanted):
-            ended += _kill(int(entry.name), entry, wanted)
+            process = identify(int(entry.name))
+            # A second look: the number may have been given anew before it was identified.
+            ended += _carries(entry, wanted) and send(process, signal.SIGKILL)
     return ended
 
 
@@ -243,20 +238,3 @@ def _carries(process: Path, wanted: bytes) -> bool:
     except OSError:
         return False  # it has ended, or belongs to somebody else
     return any(each == wanted or each.startswith(wanted + b"/") for each in variables)
-
-
-def _kill(pid: int, process: Path, wanted: bytes) -> int:
-    """Kill a process by its pidfd, after a second look: its number may have been given anew."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return 0
-    try:
-        if not _carries(process, wanted):
-            return 0
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except OSError:
-        return 0
-    finally:
-        os.close(descriptor)
-    return 1

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from localcluster.api_calls import STRATEGIC_PATCH, Calls, object_path
-from localcluster.back_off import BackOff
+from localcluster.api_calls import STRATEGIC_PATCH, ApiCalls, object_path
+from localcluster.backoff import BackOff
 from localcluster.node import lifecycle as life
 from localcluster.node.admission import NodeAdmission, Rejection
 from localcluster.node.lifecycle import Event, Instruction, Moment
@@ -30,19 +30,14 @@ _FIRST_RETRY_SECONDS = 0.5
 _LONGEST_RETRY_SECONDS = 10.0
 
 
-class Recorder(Protocol):
-    """Emits Events."""
-
-    def emit(self, pod: life.StatusJson, event: life.EmitEvent) -> None:
-        """Emit an Event on a pod."""
-
-
 @dataclass(frozen=True)
 class RunnerContext:
-    """What a runner works with besides its pod; `forgotten` is called with the UID at its end."""
+    """What a runner works with besides its pod.
 
-    api: Calls
-    recorder: Recorder
+    `emit` emits an Event on a pod; `forgotten` is called with the UID at its end."""
+
+    api: ApiCalls
+    emit: Callable[[life.StatusJson, life.EmitEvent], None]
     admission: NodeAdmission
     back_off: BackOff
     forgotten: Callable[[str], None]
@@ -120,9 +115,9 @@ class PodRunner(threading.Thread):
         """Handle events until the pod is forgotten or abandoned."""
         refused = self._admit()
         if refused is not None:
-            self._machine.reject(refused.reason, refused.message)
+            self._machine.reject(refused)
             event = life.EmitEvent("Warning", refused.reason, refused.message)
-            self._context.recorder.emit(self.pod, event)
+            self._context.emit(self.pod, event)
         # A deletion that is already under way comes first: nothing of such a pod is started.
         self.update(self.pod)
         self.post(life.Tick())
@@ -171,7 +166,7 @@ class PodRunner(threading.Thread):
             case life.EndProbes():
                 self._processes.end_probes(instruction.container)
             case life.EmitEvent():
-                self._context.recorder.emit(self.pod, instruction)
+                self._context.emit(self.pod, instruction)
             case life.Discard():
                 self._discard = True
             case life.Forget():

@@ -1,16 +1,17 @@
 """The lifecycle of one pod as a state machine without I/O: events in, instructions out.
 
 The rules are a kubelet's. After every event the machine compares what is with what should be:
-prepare the pod; run init containers one after another, sidecars from their place in that order on;
-run the main containers; restart what the policy restarts, with back-off; when all work has ended,
-end the sidecars in reverse order and settle on Succeeded or Failed. A deletion overrides all this:
-main containers get SIGTERM and their grace, then the sidecars, then the object is deleted."""
+prepare the pod; start the sidecars one after another, then the main containers; restart what the
+policy restarts, with back-off; when all work has ended, end the sidecars in reverse order and
+settle on Succeeded or Failed. A deletion overrides all this: main containers get SIGTERM and their
+grace, then the sidecars, then the object is deleted."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 from localcluster.node import lifecycle as life
+from localcluster.node.admission import Rejection
 from localcluster.node.lifecycle import (
     ContainerRecord,
     EmitEvent,
@@ -19,10 +20,9 @@ from localcluster.node.lifecycle import (
     Moment,
     Stopping,
 )
-from localcluster.node.pod_spec import ContainerKind, PodSpec
+from localcluster.node.pod_spec import PodSpec
 from localcluster.node.status import (
     Conditions,
-    Failure,
     phase_of,
     pod_status,
     recover,
@@ -56,8 +56,8 @@ class PodMachine:
         """`recovered` is the status that an earlier agent wrote, if one did."""
         self.spec = spec
         self._back_off = back_off
-        waiting = life.Waiting("PodInitializing" if spec.init else "ContainerCreating")
-        self.init = [ContainerRecord(each, waiting) for each in spec.init]
+        waiting = life.Waiting("PodInitializing" if spec.sidecars else "ContainerCreating")
+        self.sidecars = [ContainerRecord(each, waiting) for each in spec.sidecars]
         self.main = [ContainerRecord(each, waiting) for each in spec.main]
         self._start = now
         self._conditions = Conditions()
@@ -66,7 +66,7 @@ class PodMachine:
         self._prepare_failures = 0
         self._prepare_at: float | None = None
         self._ending: _Ending | None = None
-        self._failure: Failure | None = None
+        self._rejection: Rejection | None = None
         self._phase: str | None = None
         self._gone = False
         self._discarded = False
@@ -76,27 +76,22 @@ class PodMachine:
             self._conditions = Conditions.read(recovered)
             if recovered.get("phase") in {"Succeeded", "Failed"}:
                 self._phase = str(recovered["phase"])
-                self._failure = Failure.read(recovered)
+                if recovered.get("reason"):
+                    self.reject(Rejection(recovered["reason"], recovered.get("message") or ""))
 
     @property
     def records(self) -> list[ContainerRecord]:
-        """All containers' records, init containers first."""
-        return self.init + self.main
+        """All containers' records, sidecars first."""
+        return self.sidecars + self.main
 
     @property
     def finished(self) -> bool:
         """Whether the pod has reached Succeeded or Failed and nothing of it runs."""
         return self._phase is not None and not any(each.alive for each in self.records)
 
-    @property
-    def started_at(self) -> float:
-        """When an agent first admitted the pod."""
-        return self._start.wall
-
-    def reject(self, reason: str, message: str) -> None:
+    def reject(self, rejection: Rejection) -> None:
         """Refuse the pod at admission: it fails at once and nothing of it is started."""
-        self._failure = Failure(reason, message, at_admission=True)
-        self._phase = "Failed"
+        self._rejection, self._phase = rejection, "Failed"
 
     def handle(self, event: Event, now: Moment) -> list[Instruction]:
         """Take one event; return what has to be done, in order."""
@@ -122,9 +117,14 @@ class PodMachine:
 
     def status(self, now: Moment) -> dict[str, Any]:
         """The pod's status as a kubelet would write it."""
-        phase = self._phase or phase_of(self.init, self.main, self.spec.restart_policy)
-        self._conditions.update(self.init, self.main, phase, prepared=self._prepared, now=now.wall)
-        return pod_status(self, phase, self._conditions, self._failure)
+        if self._rejection is not None:
+            return {"phase": "Failed", **asdict(self._rejection)}
+        phase = self._phase or phase_of(self.sidecars, self.main, self.spec.restart_policy)
+        self._conditions.update(
+            self.sidecars, self.main, phase, prepared=self._prepared, now=now.wall
+        )
+        status = pod_status(self.spec.uid, self._start.wall, self.records, phase)
+        return {**status, "conditions": list(self._conditions.by_type.values())}
 
     # --- events
 
@@ -133,7 +133,7 @@ class PodMachine:
             case life.Prepared():
                 self._prepared, self._preparing, self._prepare_at = True, False, None
                 for record in self._not_launched():
-                    initialising = self.spec.init and record.spec.kind is ContainerKind.MAIN
+                    initialising = self.spec.sidecars and not record.spec.sidecar
                     reason = "PodInitializing" if initialising else "ContainerCreating"
                     record.state = life.Waiting(reason)
             case life.PrepareFailed():
@@ -232,24 +232,17 @@ class PodMachine:
                 self._preparing, self._prepare_at = True, None
                 self._out.append(life.Prepare())
             return
-        if self._run_init(now):
+        if self._run_sidecars(now):
             for record in self.main:
                 self._keep_running(record, now)
-        failed_init = any(
-            each.spec.kind is ContainerKind.INIT and each.over and not each.succeeded
-            for each in self.init
-        )
-        if failed_init or all(each.over for each in self.main):
+        if all(each.over for each in self.main):
             self._ending = _Ending(now.seconds + self.spec.grace_seconds, deleted=False)
 
-    def _run_init(self, now: Moment) -> bool:
-        """Drive init containers in order; return whether the main containers may run."""
-        for record in self.init:
-            init = record.spec.kind is ContainerKind.INIT
-            if init and record.succeeded:
-                continue
+    def _run_sidecars(self, now: Moment) -> bool:
+        """Start the sidecars in order; return whether the main containers may run."""
+        for record in self.sidecars:
             self._keep_running(record, now)
-            if init or not record.started_once:
+            if not record.started_once:
                 return False
         return True
 
@@ -262,9 +255,8 @@ class PodMachine:
 
     def _wind_down(self, ending: _Ending, now: Moment) -> None:
         """End the pod's work first, then its sidecars from the last to the first, then settle."""
-        sidecar = ContainerKind.SIDECAR
-        work = [each for each in self.records if each.alive and each.spec.kind is not sidecar]
-        sidecars = [each for each in self.init if each.alive and each.spec.kind is sidecar]
+        work = [each for each in self.main if each.alive]
+        sidecars = [each for each in self.sidecars if each.alive]
         for record in work or sidecars[-1:]:
             if isinstance(record.state, life.Running) and record.stopping is None:
                 self._emit("Normal", "Killing", f"Stopping container {record.spec.name}")
@@ -275,7 +267,7 @@ class PodMachine:
                 if isinstance(record.state, life.Waiting) and record.last is not None:
                     record.state, record.last = record.last, None
                 record.retry_at_seconds = None
-            self._phase = "Failed" if self._failure else terminal_phase(self.init, self.main)
+            self._phase = terminal_phase(self.main)
 
     def _emit(self, kind: str, reason: str, message: str) -> None:
         self._out.append(EmitEvent(kind, reason, message))

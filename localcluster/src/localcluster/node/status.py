@@ -5,7 +5,7 @@ The rules follow `getPhase` (kubernetes `pkg/kubelet/kubelet_pods.go`) and the p
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from localcluster.node.lifecycle import (
     ContainerRecord,
@@ -15,7 +15,7 @@ from localcluster.node.lifecycle import (
     Terminated,
     Waiting,
 )
-from localcluster.node.pod_spec import HOST_IP, ContainerKind, PodSpec
+from localcluster.node.pod_spec import HOST_IP
 from optimus.kube.times import format_second, parse_instant
 
 _CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -23,22 +23,6 @@ _AGENT_ENDED: Final = (
     "The container's process ended together with the node agent that ran it; the agent has "
     "been started again"
 )
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a pod as a whole failed, where no container shows it (admission)."""
-
-    reason: str
-    message: str
-    at_admission: bool = False
-
-    @staticmethod
-    def read(status: StatusJson) -> "Failure | None":
-        """Read it back from a written status."""
-        reason = status.get("reason")
-        refused = not status.get("startTime")
-        return Failure(str(reason), str(status.get("message") or ""), refused) if reason else None
 
 
 @dataclass
@@ -55,7 +39,7 @@ class Conditions:
 
     def update(
         self,
-        init: Sequence[ContainerRecord],
+        sidecars: Sequence[ContainerRecord],
         main: Sequence[ContainerRecord],
         phase: str,
         *,
@@ -64,8 +48,7 @@ class Conditions:
     ) -> None:
         """Set all conditions from the containers' states."""
         ended = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase)
-        missing = " ".join(each.spec.name for each in init if not _initialized(each))
-        sidecars = [each for each in init if each.spec.kind is ContainerKind.SIDECAR]
+        missing = " ".join(each.spec.name for each in sidecars if not each.started_once)
         unready = [each.spec.name for each in [*sidecars, *main] if not each.ready]
         self._set("PodReadyToStartContainers", prepared and ended is None, ("", ""), now)
         incomplete = f"containers with incomplete status: [{missing}]"
@@ -91,65 +74,46 @@ class Conditions:
         }
 
 
-class Pod(Protocol):
-    """What `pod_status` reads of a pod machine."""
-
-    spec: PodSpec
-    init: list[ContainerRecord]
-    main: list[ContainerRecord]
-
-    @property
-    def started_at(self) -> float:
-        """When the pod was admitted."""
-
-
 def phase_of(
-    init: Sequence[ContainerRecord], main: Sequence[ContainerRecord], restart_policy: str
+    sidecars: Sequence[ContainerRecord], main: Sequence[ContainerRecord], restart_policy: str
 ) -> str:
     """The phase of a pod that is being run: Pending, Running, Succeeded or Failed."""
-    inits = [each for each in init if each.spec.kind is ContainerKind.INIT]
-    if any(each.over and not each.succeeded for each in inits):
-        return "Failed"
     # A container in back-off counts as the ended run that it waits to repeat, as in a kubelet.
     waits = any(isinstance(each.state, Waiting) and each.last is None for each in main)
-    if waits or not all(_initialized(each) for each in init):
+    if waits or not all(each.started_once for each in sidecars):
         return "Pending"
     # Sidecars are still to be ended: the pod is not over, whatever its main containers returned.
     over = restart_policy != "Always" and all(each.over for each in main)
-    if not over or any(each.alive for each in init):
+    if not over or any(each.alive for each in sidecars):
         return "Running"
-    return terminal_phase(init, main)
+    return terminal_phase(main)
 
 
-def terminal_phase(init: Sequence[ContainerRecord], main: Sequence[ContainerRecord]) -> str:
+def terminal_phase(main: Sequence[ContainerRecord]) -> str:
     """The last phase of a pod of which nothing runs; a sidecar's exit code does not count."""
-    inits = [each for each in init if each.spec.kind is ContainerKind.INIT]
-    succeeded = bool(main) and all(each.succeeded for each in [*inits, *main])
-    return "Succeeded" if succeeded else "Failed"
+    return "Succeeded" if main and all(each.succeeded for each in main) else "Failed"
 
 
 def pod_status(
-    pod: Pod, phase: str, conditions: Conditions, failure: Failure | None
+    uid: str, started_at: float, containers: Sequence[ContainerRecord], phase: str
 ) -> dict[str, Any]:
-    """The whole status, as the body of a patch of `pods/status`."""
-    if failure is not None and failure.at_admission:
-        return {"phase": phase, "reason": failure.reason, "message": failure.message}
+    """The whole status but its conditions, as the body of a patch of `pods/status`."""
+    written = {
+        sidecar: [
+            _container_status(uid, each) for each in containers if each.spec.sidecar is sidecar
+        ]
+        for sidecar in (True, False)
+    }
     return {
         "phase": phase,
-        "startTime": format_second(pod.started_at),
+        "startTime": format_second(started_at),
         "hostIP": HOST_IP,
         "hostIPs": [{"ip": HOST_IP}],
         "podIP": HOST_IP,
         "podIPs": [{"ip": HOST_IP}],
-        "conditions": list(conditions.by_type.values()),
-        "initContainerStatuses": [_container_status(pod.spec.uid, each) for each in pod.init],
-        "containerStatuses": [_container_status(pod.spec.uid, each) for each in pod.main],
+        "initContainerStatuses": written[True],
+        "containerStatuses": written[False],
     }
-
-
-def _initialized(record: ContainerRecord) -> bool:
-    sidecar = record.spec.kind is ContainerKind.SIDECAR
-    return record.started_once if sidecar else record.succeeded
 
 
 def _container_id(pod_uid: str, record: ContainerRecord, attempt: int) -> str:
@@ -157,7 +121,6 @@ def _container_id(pod_uid: str, record: ContainerRecord, attempt: int) -> str:
 
 
 def _container_status(uid: str, record: ContainerRecord) -> dict[str, Any]:
-    running = isinstance(record.state, Running)
     status: dict[str, Any] = {
         "name": record.spec.name,
         "image": record.spec.image,
@@ -166,9 +129,8 @@ def _container_status(uid: str, record: ContainerRecord) -> dict[str, Any]:
         "restartCount": record.attempt,
         "state": _state(uid, record, record.state),
         "lastState": _state(uid, record, record.last) if record.last else {},
+        "started": isinstance(record.state, Running) and record.started,
     }
-    if record.spec.kind is not ContainerKind.INIT or running:
-        status["started"] = running and record.started
     if record.launched:
         status["containerID"] = _container_id(uid, record, record.attempt)
     return status

@@ -1,54 +1,33 @@
 """A pod's volumes as folders of this machine, and the folder behind each mount path.
 
 An emptyDir is a folder of the pod; a hostPath, and a claim bound to a hostPath volume, is that very
-path; config maps and projected volumes are files written here, and again when they change."""
+folder, made where it is not there; config maps and projected volumes are files written here, and
+again when they change."""
 
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from localcluster.kubeconfig import kubeconfig_body
-from localcluster.node.pod_spec import Json, Unresolved, containers_of, field_value, volume_type
+from localcluster.node.cluster_objects import ClusterObjects
+from localcluster.node.pod_spec import Json, Unresolved, containers_of, field_value
 from localcluster.node.rewriting import Rewriting
+from localcluster.storage import replace_file
 
-_PRIVATE = 0o600
-_DEFAULT_MODE = 0o644
-
-
-class Objects(Protocol):
-    """What volumes refer to; `cluster_objects.ClusterObjects` on a cluster."""
-
-    def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """The keys of a config map; None when there is none."""
-
-    def volume_of_claim(self, namespace: str, name: str) -> Json:
-        """The PersistentVolume of a claim. Raises Unresolved."""
-
-    def token(self, pod: Json, lifetime_seconds: int = 3600) -> str:
-        """A token of the pod's ServiceAccount. Raises Unresolved."""
-
-
-@dataclass(frozen=True)
-class File:
-    """Content and mode of one file."""
-
-    data: bytes
-    mode: int = _DEFAULT_MODE
-
-
-Files = dict[str, File]
+Files = dict[str, str]
+"""Texts by path within a volume; only the user of this machine may read them."""
 
 
 class PodVolumes:
     """The volumes of one pod. `refresh` may run on another thread than the rest."""
 
     def __init__(
-        self, pod_dir: Path, objects: Objects, server: tuple[str, str], ports: Mapping[int, int]
+        self,
+        pod_dir: Path,
+        objects: ClusterObjects,
+        server: tuple[str, str],
+        ports: Mapping[int, int],
     ) -> None:
         """Keep them under `pod_dir`; `ports` maps declared to local ports."""
         self._dir = pod_dir / "volumes"
@@ -86,10 +65,8 @@ class PodVolumes:
         }
 
     def _folder(self, pod: Json, volume: Json) -> Path:
-        kind = volume_type(volume)
-        if kind == "hostPath":
-            return _host_path(volume["hostPath"])
-        if kind == "persistentVolumeClaim":
+        source = volume
+        if "persistentVolumeClaim" in volume:
             claim = volume["persistentVolumeClaim"]["claimName"]
             bound = self._objects.volume_of_claim(pod["metadata"]["namespace"], claim)
             if "hostPath" not in bound["spec"]:
@@ -97,8 +74,10 @@ class PodVolumes:
                 raise Unresolved(
                     f'persistentvolume "{name}" is no hostPath: the only supported kind'
                 )
-            return _host_path({"type": "DirectoryOrCreate", **bound["spec"]["hostPath"]})
+            source = bound["spec"]
         folder = self._dir / str(volume["name"])
+        if "hostPath" in source:
+            folder = Path(source["hostPath"]["path"])
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -125,7 +104,7 @@ class PodVolumes:
             elif "downwardAPI" in part:
                 for item in part["downwardAPI"].get("items") or ():
                     value = field_value(pod, item["fieldRef"]["fieldPath"])
-                    files[item["path"]] = File(value.encode())
+                    files[item["path"]] = value
             elif "serviceAccountToken" in part:
                 files.update(self._token(part["serviceAccountToken"], pod, folder))
             else:
@@ -141,58 +120,30 @@ class PodVolumes:
         config = kubeconfig_body(server, ca_pem, user, pod["metadata"]["namespace"])
         beside = str(path.with_name("kubeconfig").relative_to(folder))
         return {
-            projection["path"]: File(token.encode(), _PRIVATE),
-            beside: File(json.dumps(config, indent=1).encode(), _PRIVATE),
+            projection["path"]: token,
+            beside: json.dumps(config, indent=1),
         }
 
     def _config_map(self, reference: Json, pod: Json, rewriting: Rewriting) -> Files:
         namespace, name = pod["metadata"]["namespace"], reference.get("name") or ""
         values = self._objects.config_map(namespace, name)
-        if values is None:
-            if reference.get("optional"):
-                return {}
-            raise Unresolved(f'configmap "{name}" not found in namespace {namespace}')
         keys = [(each["key"], each["path"]) for each in reference.get("items") or ()]
         missing = [key for key, _ in keys if key not in values]
         if missing:
             raise Unresolved(f'configmap "{name}" has no key {", ".join(missing)}')
-        mode = reference.get("defaultMode") or _DEFAULT_MODE
         chosen = keys or [(key, key) for key in values]
-        return {path: File(_rewritten(values[key], rewriting), mode) for key, path in chosen}
-
-
-def _host_path(source: Json) -> Path:
-    path, kind = Path(str(source["path"])), source.get("type") or ""
-    if kind in {"", "DirectoryOrCreate"} and not path.exists():
-        path.mkdir(parents=True, exist_ok=True)
-    right = {"Directory": path.is_dir, "DirectoryOrCreate": path.is_dir, "File": path.is_file}
-    if not right.get(kind, path.exists)():
-        raise Unresolved(
-            f"hostPath type check failed: {path} is not what type {kind or 'any'} asks for"
-        )
-    return path
-
-
-def _rewritten(data: bytes, rewriting: Rewriting) -> bytes:
-    try:
-        return rewriting.file(data.decode()).encode()
-    except UnicodeDecodeError:
-        return data
+        return {path: rewriting.file(values[key]) for key, path in chosen}
 
 
 def _write(folder: Path, files: Files) -> None:
     """Make a folder hold exactly these files; each is replaced in one step, when it differs."""
-    for name, file in files.items():
+    for name, text in files.items():
         target = folder / name
         if not target.is_relative_to(folder) or ".." in Path(name).parts:
             raise Unresolved(f'path "{name}" leads out of its volume')
-        if not target.is_file() or target.read_bytes() != file.data:
+        if not target.is_file() or target.read_bytes() != text.encode():
             target.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=target.parent)
-            with os.fdopen(descriptor, "wb") as output:
-                output.write(file.data)
-                os.fchmod(output.fileno(), file.mode)
-            Path(temporary).replace(target)
+            replace_file(target, text.encode())
     for path in folder.rglob("*"):
         if path.is_file() and str(path.relative_to(folder)) not in files:
             path.unlink()

@@ -21,7 +21,7 @@ from localcluster.errors import ClusterError
 from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
 from localcluster.processes import ProcessId, alive, base_environ, send, wait_gone
 from localcluster.specs import Backend, NodeSpec
-from localcluster.storage import write_json
+from localcluster.storage import read_json, write_json
 from localcluster.supervisor.status import ClusterStatus, end_recorded, read_status
 
 SupervisorProcess: TypeAlias = "subprocess.Popen[bytes]"
@@ -43,19 +43,19 @@ class ClusterSpec:
     agent: Mapping[str, Any] = field(default_factory=dict)
     ephemeral: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """The spec as the supervisor reads it."""
-        spec: dict[str, Any] = {
-            "name": self.name,
-            "ephemeral": self.ephemeral,
-            "nodes": msgspec.to_builtins(list(self.nodes)),
-            "agent": dict(self.agent),
-            "backend": (Backend.REAL if self.binaries else Backend.EMBEDDED).value,
-        }
-        if self.binaries is not None:
-            spec["programs"] = {name: str(path) for name, path in self.binaries.programs.items()}
-            spec["manifests"] = str(self.binaries.manifests)
-        return spec
+    @property
+    def backend(self) -> Backend:
+        """What its control plane is made of."""
+        return Backend.REAL if self.binaries else Backend.EMBEDDED
+
+
+def read_spec(paths: ClusterPaths) -> ClusterSpec | None:
+    """Return the spec that a cluster was launched with; None where there is none."""
+    body = read_json(paths.plan)
+    try:
+        return msgspec.convert(body, ClusterSpec, dec_hook=lambda kind, value: kind(value))
+    except msgspec.ValidationError:
+        return None
 
 
 def launch(
@@ -74,7 +74,7 @@ def launch(
     shutil.rmtree(paths.root, ignore_errors=True)
     paths.logs.mkdir(parents=True)
     paths.root.chmod(0o700)
-    write_json(paths.plan, spec.to_json())
+    write_json(paths.plan, msgspec.to_builtins(spec, enc_hook=str))
     return _spawn(paths, owned)
 
 

@@ -10,22 +10,20 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from localcluster import bootstrap, components
 from localcluster.binaries.locate import Binaries
-from localcluster.components import Ports, Recipe
+from localcluster.components import Component, Ports, Recipe
 from localcluster.embedded import backend
 from localcluster.errors import ClusterError
 from localcluster.identities import write_identities
 from localcluster.paths import ClusterPaths
 from localcluster.ports import pick_ports
 from localcluster.processes import identify
-from localcluster.specs import Backend
-from localcluster.storage import read_json
+from localcluster.supervisor.control import ClusterSpec, read_spec
 from localcluster.supervisor.interrupts import Interrupts
 from localcluster.supervisor.runner import PortTakenError, Stage, Supervisor
 from localcluster.supervisor.status import StatusWriter, end_recorded
@@ -56,14 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _supervise(paths: ClusterPaths, interrupts: Interrupts) -> int:
-    plan = read_json(paths.plan)
-    if plan is None:
+    spec = read_spec(paths)
+    if spec is None:
         raise ClusterError(f"{paths.plan} is missing or broken")
     end_recorded(paths)
     status = StatusWriter(paths, identify(os.getpid()))
 
     def attempt() -> str:
-        return _attempt(paths, plan, Supervisor(paths, status, interrupts))
+        return _attempt(paths, spec, Supervisor(paths, status, interrupts))
 
     def report(why: str) -> None:
         status.event("cluster", "starting again with other ports", why)
@@ -77,7 +75,7 @@ def _supervise(paths: ClusterPaths, interrupts: Interrupts) -> int:
     finally:
         for folder in (paths.data, paths.pki):
             shutil.rmtree(folder, ignore_errors=True)
-        if plan.get("ephemeral") and interrupts.owner_ended:
+        if spec.ephemeral and interrupts.owner_ended:
             shutil.rmtree(paths.root, ignore_errors=True)  # its owner cannot do it
 
 
@@ -91,22 +89,23 @@ def with_other_ports(attempt: Callable[[], str], report: Callable[[str], None]) 
     return attempt()
 
 
-def _attempt(paths: ClusterPaths, plan: Mapping[str, Any], supervisor: Supervisor) -> str:
+def _attempt(paths: ClusterPaths, spec: ClusterSpec, supervisor: Supervisor) -> str:
     shutil.rmtree(paths.data, ignore_errors=True)
     paths.data.mkdir(mode=0o700)
-    config = components.agent_config(paths, plan["nodes"], plan.get("agent", {}))
+    config = components.agent_config(paths, spec.nodes, spec.agent)
     components.agent_config_path(paths).write_text(config)
-    embedded = plan.get("backend") == Backend.EMBEDDED
-    return supervisor.run(backend.stages(paths, plan) if embedded else _real_stages(paths, plan))
+    agent = [components.node_agent(paths)] if spec.nodes else []
+    if spec.binaries is None:
+        return supervisor.run(backend.stages(paths, agent))
+    return supervisor.run(_real_stages(paths, spec.binaries, agent))
 
 
-def _real_stages(paths: ClusterPaths, plan: Mapping[str, Any]) -> list[Stage]:
-    programs = {name: Path(path) for name, path in plan["programs"].items()}
-    binaries = Binaries(programs, Path(plan["manifests"]))
+def _real_stages(
+    paths: ClusterPaths, binaries: Binaries, agent: Sequence[Component]
+) -> list[Stage]:
     ports = Ports(*pick_ports(6, random.Random()))
     write_identities(paths, ports.api)
     recipe = Recipe(paths, binaries, ports)
-    agent = [components.node_agent(paths)] if plan["nodes"] else []
     return [
         Stage([components.etcd(recipe)]),
         Stage(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 
 
 class Phase(Enum):

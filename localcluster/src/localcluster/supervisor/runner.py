@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 from localcluster.components import Component
 from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths

@@ -9,12 +9,11 @@ from localcluster.specs import Backend
 
 REAL: Final = "real"
 EMBEDDED: Final = "embedded"
-_NAMES: Final = {REAL: "conformance", EMBEDDED: "conformance-embedded"}
 
 
 def start(name: str) -> AbstractContextManager[LocalCluster]:
     """A control plane without nodes, up for the length of a `with` block."""
-    return LocalCluster(_NAMES[name], backend=Backend(name))
+    return LocalCluster(f"conformance-{name}", backend=Backend(name))
 
 
 def scheduler_command(cluster: LocalCluster) -> list[str]:

@@ -27,17 +27,6 @@ class TestBinding:
             ("PodScheduled", "True")
         ]
 
-    def test_a_binding_may_be_sent_to_the_collection_of_bindings(
-        self, api: ApiCalls, namespace: str
-    ) -> None:
-        api.core.create_namespaced_pod(namespace, pod("p"))
-        body = {
-            "metadata": {"name": "p"},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": namespace},
-        }
-        api.core.create_namespaced_binding(namespace, body, _preload_content=False)
-        assert api.core.read_namespaced_pod("p", namespace).spec.node_name == namespace
-
     def test_a_bound_pod_is_not_bound_again(self, api: ApiCalls, namespace: str) -> None:
         api.core.create_namespaced_pod(namespace, pod("p"))
         api.bind("p", namespace, namespace)

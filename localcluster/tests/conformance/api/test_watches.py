@@ -89,25 +89,6 @@ class TestWatches:
             api.core.delete_namespaced_pod("p", namespace, grace_period_seconds=0)
             assert watching.event_names(3) == [("ADDED", "p"), ("MODIFIED", "p"), ("DELETED", "p")]
 
-    def test_bookmarks_tell_how_far_the_watch_has_come(self, api: ApiCalls, namespace: str) -> None:
-        api.core.create_namespaced_config_map(namespace, config_map("c", {"own": "1"}))
-        query = {
-            "allowWatchBookmarks": "true",
-            "sendInitialEvents": "true",
-            "resourceVersionMatch": "NotOlderThan",
-            "labelSelector": "own=1",
-        }
-        with api.watch(maps(namespace), 60, **query) as watching:
-            added, bookmark = watching.events(2)[:2]
-        assert added["type"] == "ADDED"
-        assert bookmark["type"] == "BOOKMARK"
-        marker = bookmark["object"]
-        assert marker["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-        assert marker["kind"] == "ConfigMap"
-        assert int(marker["metadata"]["resourceVersion"]) >= int(
-            added["object"]["metadata"]["resourceVersion"]
-        )
-
     def test_a_last_bookmark_comes_before_the_watch_ends(
         self, api: ApiCalls, namespace: str
     ) -> None:

@@ -210,12 +210,11 @@ def test_a_sidecar_is_up_before_and_ends_after_the_main_container(
         "startupProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
         "volumeMounts": mounts,
     }
-    init = container("echo init >>/v/events", name="init", volumeMounts=mounts)
     main = container("echo main >>/v/events", volumeMounts=mounts)
     volume = {"name": "v", "hostPath": {"path": str(tmp_path)}}
-    space.make(pod("side", main, initContainers=[side, init], volumes=[volume]))
+    space.make(pod("side", main, initContainers=[side], volumes=[volume]))
     space.wait("side", ".status.phase=Succeeded")
-    assert (tmp_path / "events").read_text().split() == ["side", "init", "main", "side-ended"]
+    assert (tmp_path / "events").read_text().split() == ["side", "main", "side-ended"]
 
 
 ASK = """

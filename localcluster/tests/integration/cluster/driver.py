@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 from localcluster.components import Component
 from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths

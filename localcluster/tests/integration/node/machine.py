@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 from localcluster.images import Environment, ImageCatalog
 from localcluster.node import lifecycle as life
 from localcluster.node.admission import NodeAdmission
@@ -49,7 +49,7 @@ class Bench:
             table=self.table,
             images=self.images,
             objects=ClusterObjects(self.api),
-            peers=PeerAddresses(self.ports),
+            peers=PeerAddresses(self.ports.allocate, self.ports.release),
             ports=self.ports,
             api=self.api,
             api_host="127.0.0.1",
@@ -63,7 +63,7 @@ class Bench:
         """Run a pod as if it had just been bound to the node."""
         context = RunnerContext(
             self.api,
-            self.recorder,
+            self.recorder.emit,
             self.admission,
             BackOff(0.05, 0.2, 600),
             lambda _: self.forgotten.set(),

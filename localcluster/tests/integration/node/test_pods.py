@@ -316,12 +316,11 @@ def test_sidecars_start_before_and_end_after_the_main_container(bench: Bench) ->
         startupProbe={"httpGet": {"port": 8080}, "periodSeconds": 1},
         volumeMounts=mounts,
     )
-    init = script("echo init >>/out/events", name="init", volumeMounts=mounts)
     main = script("echo main >>/out/events", volumeMounts=mounts)
     volumes = [{"name": "out", "emptyDir": {}}]
-    running = bench.run(
-        pod(main, init=(side, init), restartPolicy="Never", volumes=volumes)
-    ).wait_phase("Succeeded")
+    running = bench.run(pod(main, init=(side,), restartPolicy="Never", volumes=volumes)).wait_phase(
+        "Succeeded"
+    )
     events = (bench.folder / "pods" / "u1" / "volumes" / "out" / "events").read_text().split()
-    assert events == ["side-up", "init", "main", "side-ends"]
+    assert events == ["side-up", "main", "side-ends"]
     assert running.container("side")["state"]["terminated"]["exitCode"] == 0

@@ -3,10 +3,15 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localcluster.__main__ import main
+from localcluster.binaries.locate import Binaries
 from localcluster.paths import ClusterPaths
+from localcluster.specs import numbered_nodes
+from localcluster.storage import write_json
+from localcluster.supervisor.control import ClusterSpec
 from localcluster.supervisor.status import read_events, read_status
 
 
@@ -101,7 +106,9 @@ def test_a_cluster_whose_supervisor_is_gone_is_told_from_a_running_one(
     status = {"phase": "running", "supervisor": supervisor, "components": {"etcd": component}}
     paths = ClusterPaths(tmp_path)
     paths.status.write_text(json.dumps(status))
-    paths.plan.write_text('{"backend": "real", "nodes": [{}, {}]}')
+    binaries = Binaries({"etcd": Path("/programs/etcd")}, Path("/manifests"))
+    spec = ClusterSpec("x", numbered_nodes(2, {}), binaries)
+    write_json(paths.plan, msgspec.to_builtins(spec, enc_hook=str))
     paths.events.write_text(
         '{"at": "2026-01-01T00:00:00Z", "subject": "etcd", "event": "died", "detail": ""}\n'
     )

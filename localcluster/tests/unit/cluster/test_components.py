@@ -127,7 +127,7 @@ class TestTheAgentsConfiguration:
     ) -> None:
         node = NodeSpec("a", {"cpu": "2"})
         text = components.agent_config(
-            paths, [msgspec.to_builtins(node)], {"images": {"x": {}}, "kubeconfig": "ignored"}
+            paths, [node], {"images": {"x": {}}, "kubeconfig": "ignored"}
         )
         body = json.loads(text)
         assert body["kubeconfig"] == str(paths.pki / "node-agent.kubeconfig")

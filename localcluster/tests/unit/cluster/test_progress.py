@@ -26,17 +26,6 @@ def test_a_step_that_fails_says_so_and_passes_the_failure_on() -> None:
     assert "building etcd: failed after" in stream.getvalue()
 
 
-def test_on_a_terminal_a_line_is_left_when_the_spinner_goes() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    stream = Terminal()
-    with Lines(stream).step("building etcd"):
-        pass
-    assert "building etcd: done in" in stream.getvalue()
-
-
 @pytest.mark.parametrize(
     ("text", "last"),
     [

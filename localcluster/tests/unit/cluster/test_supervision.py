@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 from localcluster.supervisor.policy import Life, Phase, describe_exit
 
 BACK_OFF = BackOff(base_seconds=0.5, cap_seconds=8.0, reset_seconds=20.0)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ import yaml
 
 from localcluster.__main__ import main
 from localcluster.cluster import LocalCluster
-from localcluster.components import Component
+from localcluster.components import Component, node_agent
 from localcluster.embedded import backend
 from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import Environment, default_images
-from localcluster.paths import REPOSITORY, SOURCES, ClusterPaths
-from localcluster.specs import Backend, NodeSpec
+from localcluster.paths import SOURCES, ClusterPaths
+from localcluster.specs import Backend
 from localcluster.supervisor import control
 
 
@@ -23,31 +24,30 @@ def paths(tmp_path: Path) -> ClusterPaths:
     return ClusterPaths(tmp_path)
 
 
-def components(paths: ClusterPaths, nodes: list[NodeSpec]) -> dict[str, Component]:
-    plan = control.ClusterSpec("x", nodes, None).to_json()
-    return {each.name: each for stage in backend.stages(paths, plan) for each in stage.components}
+def components(paths: ClusterPaths, *agent: Component) -> dict[str, Component]:
+    return {each.name: each for stage in backend.stages(paths, agent) for each in stage.components}
 
 
 def test_the_components_have_the_names_of_the_real_ones(paths: ClusterPaths) -> None:
-    with_nodes = components(paths, [NodeSpec("n")])
+    with_nodes = components(paths, node_agent(paths))
     assert set(with_nodes) == {
         "kube-apiserver",
         "kube-scheduler",
         "training-operator",
         "node-agent",
     }
-    assert set(components(paths, [])) == set(with_nodes) - {"node-agent"}
+    assert set(components(paths)) == set(with_nodes) - {"node-agent"}
 
 
 def test_every_file_they_name_is_there(paths: ClusterPaths) -> None:
-    for each in components(paths, []).values():
+    for each in components(paths).values():
         for flag, value in zip(each.command, each.command[1:], strict=False):
             if flag in {"--load", "--config", "--kubeconfig", "--token-file"}:
                 assert Path(value).is_file(), f"{each.name} {flag}"
 
 
 def test_every_identity_is_the_same_and_knows_the_server(paths: ClusterPaths) -> None:
-    port = components(paths, [])["kube-apiserver"].command[4]
+    port = components(paths)["kube-apiserver"].command[4]
     config = yaml.safe_load(paths.kubeconfig.read_text())
     token = config["users"][0]["user"]["token"]
     assert config["clusters"][0]["cluster"] == {"server": f"http://admin:{token}@127.0.0.1:{port}"}
@@ -57,7 +57,7 @@ def test_every_identity_is_the_same_and_knows_the_server(paths: ClusterPaths) ->
 
 
 def test_a_spec_names_its_back_end() -> None:
-    assert control.ClusterSpec("x", (), None).to_json()["backend"] == Backend.EMBEDDED
+    assert control.ClusterSpec("x", (), None).backend is Backend.EMBEDDED
 
 
 def test_what_the_embedded_back_end_lacks_is_refused_with_a_message(
@@ -80,12 +80,10 @@ def test_programs_and_their_stand_ins_cannot_both_be_asked_for(
 
 
 def test_the_image_of_kube_scheduler_is_a_program_of_this_repository() -> None:
-    found = default_images(REPOSITORY, Path("/venv"), None).lookup(
-        "registry.k8s.io/kube-scheduler:v1.36.3"
-    )
+    found = default_images(None).lookup("registry.k8s.io/kube-scheduler:v1.36.3")
     assert isinstance(found, Environment)
     assert os.access(Path(found.path[0]) / "kube-scheduler", os.X_OK)
-    assert (found.path[1], found.env["PYTHONPATH"]) == ("/venv/bin", SOURCES)
+    assert (found.path[1], found.env["PYTHONPATH"]) == (f"{sys.prefix}/bin", SOURCES)
 
 
 def test_the_kinds_of_the_operator_are_defined() -> None:

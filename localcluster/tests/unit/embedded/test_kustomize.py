@@ -73,25 +73,23 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
         patch=merged,
         kustomization={
             "resources": ["../base"],
-            "configMapGenerator": [
-                {**generated, "behavior": "replace", "files": ["key=other.txt"]}
-            ],
+            "configMapGenerator": [{**generated, "behavior": "replace", "files": ["settings.txt"]}],
             "patches": [
                 {"target": {"kind": "Deployment", "name": "d"}, "patch": added},
                 {"path": "patch.yaml"},
             ],
         },
     )
-    (top / "other.txt").write_text("top")
+    (top / "settings.txt").write_text("top")
     found = by_kind(render(top))
     config, spec = found["ConfigMap"], found["Deployment"]["spec"]
-    assert config["data"] == {"key": "top"}
+    assert config["data"] == {"settings.txt": "top"}
     assert config["metadata"]["name"].startswith("made-")
     assert spec["replicas"] == 3
     pod = spec["template"]["spec"]
     assert pod["containers"] == [{"name": "c", "image": "app:7", "args": ["one", "two"]}]
     assert pod["volumes"][0]["configMap"]["name"] == config["metadata"]["name"]
-    (top / "other.txt").write_text("changed")
+    (top / "settings.txt").write_text("changed")
     assert by_kind(render(top))["ConfigMap"]["metadata"]["name"] != config["metadata"]["name"]
 
 
@@ -102,6 +100,11 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
             {"namePrefix": "x-"},
             "has namePrefix, which is not known here",
             id="a field that is not known",
+        ),
+        pytest.param(
+            {"configMapGenerator": [{"name": "x", "literals": ["a=b"]}]},
+            "has literals, which is not known here",
+            id="a field of a generator that is not known",
         ),
         pytest.param({"resources": ["none.yaml"]}, "cannot be read", id="a file that is missing"),
         pytest.param(
@@ -123,7 +126,7 @@ def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> Non
             id="a patch that does not fit",
         ),
         pytest.param(
-            {"configMapGenerator": [{"name": "x", "behavior": "replace", "literals": ["a=b"]}]},
+            {"configMapGenerator": [{"name": "x", "behavior": "replace", "files": []}]},
             "no ConfigMap x to replace",
             id="nothing to replace",
         ),

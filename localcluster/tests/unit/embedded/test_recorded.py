@@ -55,6 +55,8 @@ DIFFERENT: Final[Mapping[str, str]] = {
     "discovery": "no hash of the stored version",
     **dict.fromkeys(("pod bad name", "pod bad label", "cr bad name"), "names are not checked"),
     "pod spec immutable": "it gives the rule, not the difference",
+    **dict.fromkeys(("cr invalid size 10", "cr invalid pattern"), "no maximum and no pattern"),
+    "secret": "no type and no data from stringData",
     "label selector bad": "the words of another parser",
     "label selector bad2": "the words of another parser",
     "continue bad": "lists come whole",

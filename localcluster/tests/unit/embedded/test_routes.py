@@ -40,11 +40,6 @@ from tests.unit.embedded.api_server import NS, WIDGETS_PATH, ApiServer, config_m
             id="another group",
         ),
         pytest.param(
-            "/api/v1/namespaces/a/bindings",
-            ("pods", "a", "", "binding"),
-            id="the old path of bindings",
-        ),
-        pytest.param(
             "/api/v1/namespaces/a/pods/x%2Fy", ("pods", "a", "x/y", ""), id="signs in a name"
         ),
     ],

@@ -15,7 +15,6 @@ from localcluster.embedded.apiserver.kinds import Json
 from localcluster.embedded.apiserver.selectors import Selection, parse_labels
 from localcluster.embedded.apiserver.store import event_line
 from localcluster.embedded.apiserver.watches import (
-    LATEST,
     Watches,
     WatchQuery,
     WatchRequest,
@@ -145,11 +144,7 @@ def test_changes_between_list_and_watch_and_later_ones() -> None:
 def test_without_a_version_it_begins_with_what_there_is() -> None:
     async def story(server: ApiServer) -> None:
         write(server, "a", "0")
-        watcher = Watcher(server, WatchQuery(None, bookmarks=True, initial_end=True))
-        assert await watcher.read() == ["ADDED a", "ADDED kube-root-ca.crt", "BOOKMARK"]
-        end = watcher.seen[-1]["object"]["metadata"]
-        assert end["annotations"] == {"k8s.io/initial-events-end": "true"}
-        assert end["resourceVersion"] == str(server.store.version)
+        assert await Watcher(server, WatchQuery()).read() == ["ADDED a", "ADDED kube-root-ca.crt"]
 
     run(story)
 
@@ -217,25 +212,16 @@ def test_simultaneous_changes_come_in_one_piece() -> None:
             WatchQuery(7, 3.0, bookmarks=True),
             id="from a version, for a time",
         ),
-        pytest.param(
-            {
-                "sendInitialEvents": "true",
-                "resourceVersionMatch": "NotOlderThan",
-                "allowWatchBookmarks": "true",
-                "resourceVersion": "7",
-            },
-            WatchQuery(None, None, bookmarks=True, initial_end=True),
-            id="the list first, and a mark at its end",
-        ),
-        pytest.param(
-            {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"},
-            WatchQuery(LATEST),
-            id="expressly not the list first",
-        ),
     ],
 )
 def test_parameters(query: dict[str, str], wanted: WatchQuery) -> None:
     assert parse_watch(query) == wanted
+
+
+def test_a_list_is_not_sent_as_a_watch() -> None:
+    with pytest.raises(StatusError, match="sendInitialEvents is forbidden") as refused:
+        parse_watch({"sendInitialEvents": "true", "allowWatchBookmarks": "true"})
+    assert (refused.value.code, refused.value.reason) == (422, "Invalid")
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from localcluster.api_calls import ApiCalls
 from optimus.kube.client import MERGE_PATCH
 from optimus.kube.errors import ErrorKind, KubeError
 
 _WAIT_SECONDS = 30.0
 
 
-class FakeApi:
+class FakeApi(ApiCalls):
     """`writes` are (verb, path, body); `errors` are raised, the last first, before any patch.
 
     `failing` maps a verb to the error that each of its calls meets.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from localcluster.back_off import BackOff
+from localcluster.backoff import BackOff
 from localcluster.node import lifecycle as life
 from localcluster.node.lifecycle import Event, Instruction
 from localcluster.node.pod_spec import parse_pod

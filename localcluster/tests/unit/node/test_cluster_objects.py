@@ -56,7 +56,7 @@ CLAIM = "/api/v1/namespaces/ns/persistentvolumeclaims/c"
         ),
         pytest.param(
             {CLAIM: {"spec": {"volumeName": "v"}, "status": {"phase": "Bound"}}},
-            'persistentvolume "v" of claim "c" not found',
+            'persistentvolume "v" not found',
             id="a volume that is gone",
         ),
     ],
@@ -68,11 +68,12 @@ def test_a_claim_without_its_volume_is_a_sentence(
         ClusterObjects(FakeApi(objects)).volume_of_claim("ns", "c")
 
 
-def test_config_maps_are_bytes_by_key() -> None:
+def test_config_maps_are_texts_by_key() -> None:
     path = "/api/v1/namespaces/ns/configmaps/c"
-    objects = ClusterObjects(FakeApi({path: {"data": {"a": "x"}, "binaryData": {"b": "AP8="}}}))
-    assert objects.config_map("ns", "c") == {"a": b"x", "b": b"\x00\xff"}
-    assert objects.config_map("ns", "no") is None
+    objects = ClusterObjects(FakeApi({path: {"data": {"a": "x"}}}))
+    assert objects.config_map("ns", "c") == {"a": "x"}
+    with pytest.raises(Unresolved, match='configmap "no" not found'):
+        objects.config_map("ns", "no")
 
 
 @pytest.mark.parametrize(

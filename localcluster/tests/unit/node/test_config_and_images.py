@@ -1,5 +1,7 @@
 """The configuration file, image names, and what process nodes do not support."""
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,9 @@ import msgspec
 import pytest
 
 from localcluster.images import Environment, ImageCatalog, Unavailable, default_images
-from localcluster.node.config import BadConfig, load_config, parse_config
+from localcluster.node.config import AgentConfig, BadConfig, load_config
 from localcluster.node.pod_spec import unsupported
+from localcluster.paths import REPOSITORY, SOURCES
 from tests.unit.node.pods import container, pod
 
 GOOD: dict[str, Any] = {
@@ -25,8 +28,14 @@ GOOD: dict[str, Any] = {
 }
 
 
-def test_a_good_configuration_is_read() -> None:
-    config = parse_config({**GOOD, "settings": {"back_off": {"base_seconds": 1}}})
+def read(folder: Path, values: dict[str, Any]) -> AgentConfig:
+    """Read these values from a file."""
+    (folder / "config").write_text(json.dumps(values))
+    return load_config(folder / "config")
+
+
+def test_a_good_configuration_is_read(tmp_path: Path) -> None:
+    config = read(tmp_path, {**GOOD, "settings": {"back_off": {"base_seconds": 1}}})
     assert (config.nodes[0].name, config.nodes[0].capacity["pods"]) == ("n1", "110")
     assert config.settings.back_off.base_seconds == 1.0
     assert isinstance(config.images.lookup("busybox"), Environment)
@@ -52,19 +61,21 @@ def test_a_good_configuration_is_read() -> None:
         pytest.param({"settings": {"lease_seconds": 0}}, "lease_seconds", id="a setting of 0"),
     ],
 )
-def test_a_bad_configuration_is_a_sentence(change: dict[str, Any], sentence: str) -> None:
+def test_a_bad_configuration_is_a_sentence(
+    tmp_path: Path, change: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(BadConfig, match=sentence):
-        parse_config({**GOOD, **change})
+        read(tmp_path, {**GOOD, **change})
 
 
-def test_a_missing_field_is_named() -> None:
+def test_a_missing_field_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="kubeconfig"):
-        parse_config({"state_dir": "/s"})
+        read(tmp_path, {"state_dir": "/s"})
 
 
 def test_a_file_that_is_no_json_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("{")
-    with pytest.raises(BadConfig, match="cannot be read as JSON"):
+    with pytest.raises(BadConfig, match="cannot be used"):
         load_config(tmp_path / "c")
 
 
@@ -104,22 +115,20 @@ def test_a_catalog_survives_its_journey_as_json() -> None:
         "optimus-examples-mxnet": Path("/mx"),
         "optimus-examples-tensorflow": "no wheel",
     }
-    catalog = default_images(Path("/repo"), Path("/venv"), Path("/bin"), extra)
+    catalog = default_images(Path("/bin"), extra)
     assert msgspec.convert(catalog.to_json(), ImageCatalog) == catalog
     project = catalog.lookup("optimus-on-kubernetes:0.1.0")
     assert isinstance(project, Environment)
     assert (project.interpreter, project.working_dir, project.env["PYTHONPATH"]) == (
-        "/venv/bin/python",
-        "/repo",
-        "/repo:/repo/localcluster/src",
+        f"{sys.prefix}/bin/python",
+        str(REPOSITORY),
+        SOURCES,
     )
     assert catalog.lookup("optimus-examples-tensorflow") == Unavailable("no wheel")
 
 
 def test_example_images_without_an_environment_say_so() -> None:
-    found = default_images(Path("/repo"), Path("/venv"), Path("/bin")).lookup(
-        "optimus-examples-mxnet"
-    )
+    found = default_images(Path("/bin")).lookup("optimus-examples-mxnet")
     assert isinstance(found, Unavailable)
     assert "was not set up" in found.sentence
 
@@ -152,6 +161,9 @@ def test_example_images_without_an_environment_say_so() -> None:
         pytest.param(pod(resourceClaims=[{}]), "resourceClaims", id="resource claims"),
         pytest.param(pod(activeDeadlineSeconds=1), "activeDeadlineSeconds", id="a deadline"),
         pytest.param(pod(container(volumeDevices=[{}])), "volumeDevices", id="a block device"),
+        pytest.param(
+            pod(init=(container("first"),)), 'Always (container "first")', id="an init container"
+        ),
     ],
 )
 def test_what_is_not_supported_is_said(raw: dict[str, Any], sentence: str) -> None:

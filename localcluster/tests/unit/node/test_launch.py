@@ -1,7 +1,6 @@
 """From a container's JSON to a command line: entry point, interpreter, programs of the image,
 folders."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.images import Environment
+from localcluster.node.cluster_objects import ClusterObjects
 from localcluster.node.launch import CannotStart, LaunchContext, expand, prepare_launch
-from localcluster.node.peer_addresses import PeerAddresses
-from localcluster.node.pod_spec import Json, Unresolved, parse_pod
+from localcluster.node.pod_spec import Unresolved, parse_pod
 from localcluster.node.process_table import Launch
 from localcluster.node.volumes import PodVolumes
+from tests.unit.node.fake_api import FakeApi
 from tests.unit.node.pods import pod
 from tests.unit.node.test_services import Counter
-
-
-class Nothing:
-    """An API server on which there is nothing."""
-
-    def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        return None
-
-    def volume_of_claim(self, namespace: str, name: str) -> Json:
-        raise AssertionError("no claim is used here")
-
-    def token(self, pod: Json, lifetime_seconds: int = 3600) -> str:
-        raise AssertionError("no token is used here")
 
 
 @pytest.fixture
@@ -58,10 +45,10 @@ def prepare(
         volumes=[{"name": "v", "emptyDir": {}}],
         serviceAccountName="me",
     )
-    volumes = PodVolumes(folder / "pod", Nothing(), ("https://s", ""), ports or {})
+    volumes = PodVolumes(folder / "pod", ClusterObjects(FakeApi()), ("https://s", ""), ports or {})
     volumes.prepare(raw)
     context = LaunchContext(
-        peers=PeerAddresses(Counter()),
+        peers=Counter().addresses(),
         volumes=volumes,
         scratch=folder / "pod" / "scratch",
         marker="mark",

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localcluster.node import lifecycle as life
+from localcluster.node.admission import Rejection
 from tests.unit.node.machine_harness import SIDECAR, MachineHarness
 from tests.unit.node.pods import container, pod
 
@@ -86,7 +87,7 @@ def test_a_pod_whose_object_vanished_is_killed_and_forgotten() -> None:
 
 def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -> None:
     harness = MachineHarness(pod())
-    harness.machine.reject("OutOfcpu", "too much")
+    harness.machine.reject(Rejection("OutOfcpu", "too much"))
     assert harness.begin().heard() == []
     assert harness.status == {"phase": "Failed", "reason": "OutOfcpu", "message": "too much"}
     assert harness.send(life.DeletionRequested(30)).heard() == [life.Discard()]
@@ -134,10 +135,7 @@ def test_a_pod_that_had_ended_stays_as_it_was() -> None:
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[str, int, float]]]:
     """Draw a pod and a list of (what happens, a number, seconds later)."""
-    init = tuple(
-        container(f"i{index}", **(SIDECAR if draw(st.booleans()) else {}))
-        for index in range(draw(st.integers(0, 2)))
-    )
+    init = tuple(container(f"i{index}", **SIDECAR) for index in range(draw(st.integers(0, 2))))
     main = [container(f"m{index}") for index in range(draw(st.integers(1, 2)))]
     policy = draw(st.sampled_from(["Always", "OnFailure", "Never"]))
     what = st.sampled_from(["exit", "exit", "exit", "tick", "wake", "delete", "unhealthy"])

@@ -1,5 +1,4 @@
-"""The pod's state machine while the pod runs: restarts, init containers, sidecars, probes, failed
-starts."""
+"""The pod's state machine while the pod runs: restarts, sidecars, probes, failed starts."""
 
 import pytest
 
@@ -75,45 +74,17 @@ def test_a_container_in_back_off_counts_as_running_and_shows_its_last_end() -> N
     assert not status["ready"]
 
 
-def test_init_containers_run_one_after_another_before_the_rest() -> None:
-    harness = MachineHarness(pod(init=(container("one"), container("two")))).begin()
+def test_the_startup_probe_of_a_sidecar_gates_what_comes_after_it() -> None:
+    sidecar = container("side", startupProbe={"httpGet": {"port": 1}}, **SIDECAR)
+    harness = MachineHarness(pod(init=(sidecar, container("next", **SIDECAR)))).begin()
     assert (list(harness.running), harness.phase, harness.condition("Initialized")) == (
-        ["one"],
+        ["side"],
         "Pending",
         "False",
     )
-    harness.exit("one", 0)
-    assert list(harness.running) == ["two"]
-    harness.exit("two", 0)
-    assert (list(harness.running), harness.phase, harness.condition("Initialized")) == (
-        ["main"],
-        "Running",
-        "True",
-    )
-
-
-def test_an_init_container_that_fails_fails_a_pod_that_never_restarts() -> None:
-    harness = (
-        MachineHarness(pod(init=(container("one"),), restartPolicy="Never")).begin().exit("one", 1)
-    )
-    assert (harness.running, harness.phase) == ({}, "Failed")
-
-
-def test_an_init_container_that_fails_is_run_again_otherwise() -> None:
-    harness = (
-        MachineHarness(pod(init=(container("one"),), restartPolicy="Always")).begin().exit("one", 1)
-    )
-    assert (list(harness.running), harness.phase) == (["one"], "Pending")
-
-
-def test_the_startup_probe_of_a_sidecar_gates_what_comes_after_it() -> None:
-    sidecar = container("side", startupProbe={"httpGet": {"port": 1}}, **SIDECAR)
-    harness = MachineHarness(pod(init=(sidecar, container("one")))).begin()
-    assert list(harness.running) == ["side"]
     harness.send(life.ProbeReport("side", 0, "startup", healthy=True))
-    assert list(harness.running) == ["side", "one"]
-    harness.exit("one", 0)
-    assert list(harness.running) == ["side", "main"]
+    assert list(harness.running) == ["side", "next", "main"]
+    assert (harness.phase, harness.condition("Initialized")) == ("Running", "True")
 
 
 def test_a_sidecar_that_ends_is_run_again_beside_the_main_container() -> None:

@@ -28,6 +28,9 @@ class Counter:
     def release(self, port: int) -> None:
         self.released.append(port)
 
+    def addresses(self) -> PeerAddresses:
+        return PeerAddresses(self.allocate, self.release)
+
 
 def replica(uid: str, job: str = "job-1", kind: str = "TFJob") -> dict[str, Any]:
     """Return a replica of a training job."""
@@ -55,7 +58,7 @@ def cluster_of(table: PeerAddresses, which: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
-    table = PeerAddresses(Counter())
+    table = Counter().addresses()
     for uid in ("a", "b"):
         table.pod_seen(replica(uid))
     first = cluster_of(table, replica("a"))
@@ -65,7 +68,7 @@ def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
 
 def test_a_replica_made_again_keeps_the_ports_of_its_run() -> None:
     ports = Counter()
-    table = PeerAddresses(ports)
+    table = ports.addresses()
     for uid in ("a", "b"):
         table.pod_seen(replica(uid))
     first = cluster_of(table, replica("a"))
@@ -76,7 +79,7 @@ def test_a_replica_made_again_keeps_the_ports_of_its_run() -> None:
 
 def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
     ports = Counter()
-    table = PeerAddresses(ports)
+    table = ports.addresses()
     table.pod_seen(replica("a"))
     table.pod_seen(replica("b"))
     first = cluster_of(table, replica("a"))
@@ -88,7 +91,7 @@ def test_a_run_ends_with_its_last_pod_and_the_next_one_gets_new_ports() -> None:
 
 
 def test_jobs_do_not_share_ports() -> None:
-    table = PeerAddresses(Counter())
+    table = Counter().addresses()
     one, other = replica("a"), replica("b", job="job-2")
     table.pod_seen(one)
     table.pod_seen(other)
@@ -105,7 +108,7 @@ def test_within_a_run_answers_agree_and_no_two_live_services_share_a_port(
     steps: list[tuple[str, int, int]],
 ) -> None:
     ports = Counter()
-    table = PeerAddresses(ports)
+    table = ports.addresses()
     alive: dict[int, set[int]] = {}
     told: dict[int, dict[int, int]] = {}
     for what, job, index in steps:
@@ -127,7 +130,7 @@ def test_within_a_run_answers_agree_and_no_two_live_services_share_a_port(
 
 
 def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
-    table = PeerAddresses(Counter())
+    table = Counter().addresses()
     config = {
         "cluster": {
             "scheduler": [{"url": "j-scheduler-0", "port": 9091}],
@@ -152,7 +155,7 @@ def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
 
 
 def test_a_sparse_cluster_is_rewritten_too() -> None:
-    table = PeerAddresses(Counter())
+    table = Counter().addresses()
     table.pod_seen(replica("a"))
     sparse = json.dumps({"cluster": {"worker": {"1": "j-worker-1.ns.svc:2222"}}})
     told = table.rewrite(replica("a"), {"TF_CONFIG": sparse})
@@ -168,13 +171,13 @@ def test_a_sparse_cluster_is_rewritten_too() -> None:
     ],
 )
 def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> None:
-    table = PeerAddresses(Counter())
+    table = Counter().addresses()
     table.pod_seen(replica("a"))
     assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
 
 
 def test_pods_that_no_training_job_controls_are_left_alone() -> None:
-    assert PeerAddresses(Counter()).rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
+    assert Counter().addresses().rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Job, Json, OperatorKind, read_job
+from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Job, OperatorKind, read_job
 from localcluster.embedded.operator.reconcile import (
     Action,
-    CreatePod,
-    CreateService,
-    DeletePod,
-    DeleteService,
+    Create,
+    Delete,
     EmitEvent,
     WriteStatus,
     reconcile,
 )
+from localcluster.embedded.raw_objects import Json
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -96,19 +95,19 @@ class OperatorHarness:
 
     def _do(self, action: Action) -> None:
         match action:
-            case CreatePod(body):
+            case Create(body) if body["kind"] == "Pod":
                 self.made += 1
                 name = body["metadata"]["name"]
                 assert name not in self.pods, f"{name} is made while it is there"
                 self.pods[name] = copy.deepcopy(body)
                 self.pods[name]["metadata"]["uid"] = f"pod-{self.made}"
                 self.pods[name]["status"] = {"phase": "Pending"}
-            case CreateService(body):
+            case Create(body):
                 self.services[body["metadata"]["name"]] = body
-            case DeletePod(name, uid):
+            case Delete("Pod", name, uid):
                 assert self.pods[name]["metadata"]["uid"] == uid
                 self._delete(name)
-            case DeleteService(name):
+            case Delete(_, name):
                 del self.services[name]
             case WriteStatus(status):
                 self.body["status"] = status

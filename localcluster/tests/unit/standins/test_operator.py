@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.embedded.operator.jobs import MXJOB, TFJOB, Json, read_job
-from localcluster.embedded.operator.reconcile import CreatePod, WriteStatus
+from localcluster.embedded.operator.jobs import MXJOB, TFJOB, read_job
+from localcluster.embedded.operator.reconcile import Create, WriteStatus
 from localcluster.embedded.operator.status_rules import with_condition
+from localcluster.embedded.raw_objects import Json
 from tests.unit.standins.jobs import NOW, OperatorHarness, job_of, mxjob, running, tfjob
 
 LATER = "2026-01-01T00:01:00Z"
@@ -187,7 +188,7 @@ class TestCourse:
         made = [
             action.body["metadata"]["name"]
             for action in harness.look()
-            if isinstance(action, CreatePod)
+            if isinstance(action, Create) and action.body["kind"] == "Pod"
         ]
         assert made == ["j-worker-1"]
 

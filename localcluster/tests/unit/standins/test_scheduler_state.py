@@ -23,16 +23,16 @@ class TestState:
         state.pod_changed(None, pod("other", schedulerName="other"), 0.0)
         gated = pod("gated", schedulingGates=[{"name": "g"}])
         state.pod_changed(None, gated, 0.0)
-        assert list(state.queue.uids()) == []
+        assert list(state.queue._pods) == []
         state.pod_changed(gated, pod("gated"), 1.0)
-        assert list(state.queue.uids()) == ["uid-gated"]
+        assert list(state.queue._pods) == ["uid-gated"]
 
     def test_a_bound_pod_takes_room_and_waits_no_more(self) -> None:
         state = self.state(node("a"))
         waiting = pod("p")
         state.pod_changed(None, waiting, 0.0)
         state.pod_changed(waiting, pod("p", nodeName="a"), 1.0)
-        assert list(state.queue.uids()) == []
+        assert list(state.queue._pods) == []
         assert [each["metadata"]["name"] for each in state.snapshot(pod("q")).nodes["a"].pods] == [
             "p"
         ]
@@ -90,7 +90,7 @@ class TestState:
         new["metadata"]["uid"] = "another"
         state.pod_changed(None, old, 0.0)
         state.pod_changed(old, new, 1.0)
-        assert list(state.queue.uids()) == ["another"]
+        assert list(state.queue._pods) == ["another"]
 
     def test_the_end_of_a_nominated_pod_is_room(self) -> None:
         state = self.state(node("a"))

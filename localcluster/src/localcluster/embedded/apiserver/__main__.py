@@ -12,10 +12,10 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
-import yaml
 
 from localcluster.embedded.apiserver.app import App
 from localcluster.embedded.apiserver.server import Server
+from localcluster.storage import read_yaml
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.INFO, format=form)
     secret = options.token_file.read_bytes().strip() if options.token_file else b""
-    documents = [each for path in options.load for each in _documents(path)]
+    documents = [each for path in options.load for each in read_yaml(path)]
     server = Server(f"127.0.0.1:{options.port}", options.journal, documents, secret)
     try:
         return asyncio.run(_serve(server.app, options.port))
@@ -83,11 +83,6 @@ class _HttpServer(uvicorn.Server):
         """Handle a signal to end."""
         super().handle_exit(sig, frame)
         self._app.close()
-
-
-def _documents(path: Path) -> list[dict[str, object]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return [each for each in yaml.load_all(path.read_text(), Loader=loader) if each]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Defaults and checks of the built-in kinds other than pods."""
 
-import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
@@ -84,13 +83,6 @@ def _node(body: Json) -> Json:
     return {**body, "spec": spec, "status": {**unknown, **(body.get("status") or {})}}
 
 
-def _secret(body: Json) -> Json:
-    plain = body.get("stringData") or {}
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
-    kept = {key: value for key, value in body.items() if key != "stringData"}
-    return {"type": "Opaque", **kept, "data": {**(body.get("data") or {}), **data}}
-
-
 def _service(body: Json) -> Json:
     spec = {"type": "ClusterIP", **_spec(body)}
     ports = spec.get("ports") or ()
@@ -129,7 +121,6 @@ _DEFAULTS: Final[Mapping[str, Callable[[Json], Json]]] = {
     "namespaces": _namespace,
     "nodes": _node,
     "pods": pods.with_defaults,
-    "secrets": _secret,
     "services": _service,
     "persistentvolumeclaims": _claim,
     "persistentvolumes": _volume,

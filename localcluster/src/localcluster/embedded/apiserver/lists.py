@@ -6,20 +6,18 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from localcluster.embedded.apiserver.errors import version_in_future
 from localcluster.embedded.apiserver.kinds import Json, Resource
 from localcluster.embedded.apiserver.selectors import Selection
 from localcluster.embedded.apiserver.store import Store, Stored
-from localcluster.embedded.apiserver.wire import number, version_number
+from localcluster.embedded.apiserver.wire import check_version, number
 
 
 def listed(
     store: Store, resource: Resource, selection: Selection, query: Mapping[str, str]
 ) -> bytes:
     """Return a list as the body of a response. Raises StatusError."""
-    version, _ = version_number(query), number(query, "limit")
-    if version is not None and version > store.version:
-        raise version_in_future(version, store.version)
+    check_version(query, store.version)
+    number(query, "limit")
     items = store.items(resource.store_key, selection.namespace)
     chosen = (each for each in items if selection.matches(each.body))
     return encoded_list(resource, {"resourceVersion": str(store.version)}, chosen)

@@ -4,7 +4,6 @@ As in a real cluster: the status of the pod's node says on which port its agent 
 agent's response is passed on piece by piece. The agent's certificate is not checked."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from localcluster.embedded.apiserver.errors import StatusError, bad_request, not
 from localcluster.embedded.apiserver.kinds import NODES, PODS, Json
 from localcluster.embedded.apiserver.objects import Objects
 from localcluster.embedded.apiserver.wire import Target, flag
+from localcluster.readiness import unverified_context
 
 _FLAGS: Final = ("follow", "previous", "timestamps")
 _VALUES: Final = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes")
@@ -72,7 +72,8 @@ def _container(pod: Json, asked: str) -> str:
 async def fetch(request: LogRequest, timeout_seconds: float = _CONNECT_SECONDS) -> LogResponse:
     """Ask the agent. Raises StatusError where it does not begin to respond in time."""
     async with _responding(request, timeout_seconds):
-        reader, writer = await asyncio.open_connection("127.0.0.1", request.port, ssl=_no_checks())
+        tls = unverified_context()
+        reader, writer = await asyncio.open_connection("127.0.0.1", request.port, ssl=tls)
     try:
         async with _responding(request, timeout_seconds):
             head = "Host: 127.0.0.1\r\nConnection: close\r\n\r\n"
@@ -113,10 +114,3 @@ async def _pieces(
 async def _chunk(reader: asyncio.StreamReader) -> bytes:
     size = int((await reader.readuntil(b"\r\n")).strip(), 16)
     return (await reader.readexactly(size + 2))[:-2]
-
-
-def _no_checks() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

@@ -12,7 +12,7 @@ import msgspec
 from localcluster.embedded.apiserver import discovery, errors, wire
 from localcluster.embedded.apiserver.auth import Authenticator
 from localcluster.embedded.apiserver.journal import JournalError
-from localcluster.embedded.apiserver.kinds import NAMESPACES, PODS, Json
+from localcluster.embedded.apiserver.kinds import NAMESPACES, Json
 from localcluster.embedded.apiserver.lists import encoded_list, listed
 from localcluster.embedded.apiserver.logs import LogRequest, log_request
 from localcluster.embedded.apiserver.objects import Objects, check_identity, check_replaces
@@ -104,9 +104,7 @@ def _list(objects: Objects, target: wire.Target, request: wire.Request) -> Outco
 
 
 def _get(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
-    asked = request.query.get("resourceVersion", "")
-    if asked.isdecimal() and int(asked) > objects.store.version:
-        raise errors.version_in_future(int(asked), objects.store.version)
+    wire.check_version(request.query, objects.store.version)
     found = objects.get(target)
     if ACCEPTED not in request.accept:
         return wire.respond(found)
@@ -179,10 +177,9 @@ def _delete_collection(
 def _bind(objects: Objects, target: wire.Target, request: wire.Request) -> wire.Response:
     wire.refuse_dry_run(request.query)
     binding = wire.body_of(request)
-    name = (binding.get("metadata") or {}).get("name") or ""
-    if not name or target.name not in {"", name}:
+    if (binding.get("metadata") or {}).get("name") != target.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
-    objects.bind(wire.Target(PODS, target.namespace, name), binding)
+    objects.bind(target, binding)
     return wire.respond({**_SUCCESS, "code": 201}, 201)
 
 

@@ -28,13 +28,7 @@ def table(resource: Resource, bodies: Iterable[Json], metadata: Json, now: datet
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
         "columnDefinitions": [
-            {
-                "name": heading,
-                "type": kind,
-                "format": "name" if heading == "Name" else "",
-                "description": heading,
-                "priority": priority,
-            }
+            {"name": heading, "type": kind, "priority": priority}
             for heading, kind, priority, _ in columns
         ],
         "rows": [

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from localcluster.embedded.apiserver.errors import expired
-from localcluster.embedded.apiserver.kinds import Json, Resource
+from localcluster.embedded.apiserver.errors import StatusError, expired
+from localcluster.embedded.apiserver.kinds import Resource
 from localcluster.embedded.apiserver.selectors import Selection
 from localcluster.embedded.apiserver.store import (
     Change,
@@ -27,26 +27,22 @@ from localcluster.embedded.apiserver.wire import flag, number, version_number
 
 GATHER_SECONDS: Final = 0.005
 """How long a watcher gathers changes after it has sent some."""
-LATEST: Final = -1
-"""A version to begin at: the latest one when the watch begins."""
 _BOOKMARK_SECONDS: Final = 60.0
 _LAST_BOOKMARK_SECONDS: Final = 2.0
 """How long before its end a watch is sent its last bookmark, as in the real server."""
 _DEFAULT_SECONDS: Final = (1800.0, 3600.0)
 """A watch without a time limit ends at random between these, as in the real server."""
-_INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
 @dataclass(frozen=True)
 class WatchQuery:
     """The options of a watch besides its selection.
 
-    `since` is None to begin with the objects that there are, LATEST to begin after them."""
+    `since` is None to begin with the objects that there are."""
 
     since: int | None = None
     seconds: float | None = None
     bookmarks: bool = False
-    initial_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,12 +55,13 @@ class WatchRequest:
 
 
 def parse_watch(query: Mapping[str, str]) -> WatchQuery:
-    """Read the options of a watch. Raises StatusError."""
-    version, bookmarks = version_number(query) or 0, flag(query, "allowWatchBookmarks")
-    initial = flag(query, "sendInitialEvents")
-    since = None if initial else version or (LATEST if "sendInitialEvents" in query else None)
+    """Read the options of a watch. Raises StatusError, also for a list that is sent as a watch:
+    Kubernetes' clients then list first, as with a server that cannot do so."""
+    if "sendInitialEvents" in query:
+        why = "is forbidden for watch unless the WatchList feature gate is enabled"
+        raise StatusError(422, "Invalid", f"sendInitialEvents {why}")
     seconds = number(query, "timeoutSeconds") or None
-    return WatchQuery(since, seconds, bookmarks, initial and bookmarks)
+    return WatchQuery(version_number(query) or None, seconds, flag(query, "allowWatchBookmarks"))
 
 
 class Watches:
@@ -108,7 +105,7 @@ class Watches:
         query, key = request.query, request.resource.store_key
         deadline = clock() + (query.seconds or self._random.uniform(*_DEFAULT_SECONDS))
         bookmark_at = next_bookmark(clock(), deadline)
-        position = self._store.version if query.since in {None, LATEST} else query.since or 0
+        position = self._store.version if query.since is None else query.since
         if query.since is None:
             yield self._initial_events(request)
         while not disconnected() and not self._closed and clock() < deadline:
@@ -127,10 +124,7 @@ class Watches:
     def _initial_events(self, request: WatchRequest) -> bytes:
         items = self._store.items(request.resource.store_key, request.selection.namespace)
         matching = (each for each in items if request.selection.matches(each.body))
-        events = b"".join(event_line("ADDED", each.raw) for each in matching)
-        if request.query.initial_end:
-            events += bookmark(request.resource, self._store.version, _INITIAL_END)
-        return events
+        return b"".join(event_line("ADDED", each.raw) for each in matching)
 
     def _wake(self, kind: str, _change: Change) -> None:
         for wakeup in self._wakeups.get(kind, ()):
@@ -173,8 +167,8 @@ def selected_event(change: Change, selection: Selection) -> tuple[str, Stored] |
     return None
 
 
-def bookmark(resource: Resource, version: int, more: Json | None = None) -> bytes:
+def bookmark(resource: Resource, version: int) -> bytes:
     """Return the event that only says how far the watcher has come."""
-    metadata = {"resourceVersion": str(version), **(more or {})}
+    metadata = {"resourceVersion": str(version)}
     body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     return event_line("BOOKMARK", msgspec.json.encode(body))

@@ -8,8 +8,13 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 import yaml
 
-from localcluster.embedded.apiserver.errors import StatusError, bad_request, no_route
-from localcluster.embedded.apiserver.kinds import PODS, Json, Kinds, Resource
+from localcluster.embedded.apiserver.errors import (
+    StatusError,
+    bad_request,
+    no_route,
+    version_in_future,
+)
+from localcluster.embedded.apiserver.kinds import Json, Kinds, Resource
 from localcluster.embedded.apiserver.store import Stored
 
 JSON: Final = "application/json"
@@ -84,8 +89,6 @@ def _target(kinds: Kinds, group: str, version: str, parts: list[str]) -> Target:
     if parts[0] == "namespaces" and not is_namespace:
         namespace, parts = parts[1], parts[2:]
     plural, name, subresource = [*parts, "", ""][:3] if len(parts) < 4 else ("", "", "")
-    if (group, plural) == ("", "bindings") and namespace and not name:
-        return Target(PODS, namespace, "", "binding")
     resource = kinds.find(group, version, plural)
     if resource is None or (subresource and subresource not in resource.subresources):
         raise no_route()
@@ -179,6 +182,13 @@ def version_number(query: Mapping[str, str]) -> int | None:
             f'strconv.ParseUint: parsing "{version}": invalid syntax'
         )
     return int(version) if version else None
+
+
+def check_version(query: Mapping[str, str], current: int) -> None:
+    """Refuse a read of a version that has not been given yet. Raises StatusError."""
+    version = version_number(query)
+    if version is not None and version > current:
+        raise version_in_future(version, current)
 
 
 def refuse_dry_run(query: Mapping[str, str]) -> None:

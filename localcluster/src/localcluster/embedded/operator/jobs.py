@@ -4,12 +4,11 @@ import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
+from localcluster.embedded.raw_objects import Json
 from optimus.kube import job_kinds
 from optimus.kube.job_kinds import JobKind
-
-Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,26 @@
 It acts on caches that lag behind, as the real operator does: what it creates may be there already,
 and a write may be refused because the job has changed. Such a job is reconciled again later."""
 
-import json
 import logging
 import threading
 import time
+from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from localcluster.api_calls import ApiCalls, object_path
-from localcluster.embedded.operator.jobs import OPERATOR_KINDS, Job, Json, read_job
+from localcluster.embedded.operator.jobs import OPERATOR_KINDS, Job, read_job
 from localcluster.embedded.operator.pod_factory import LABELS
 from localcluster.embedded.operator.reconcile import (
     Action,
-    CreatePod,
-    CreateService,
-    DeletePod,
-    DeleteService,
+    Create,
+    Delete,
     EmitEvent,
     WriteStatus,
     reconcile,
 )
 from localcluster.embedded.operator.status_rules import is_true
-from localcluster.embedded.raw_objects import RawObject, raw_objects
+from localcluster.embedded.raw_objects import Json, RawObject, raw_objects
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.events import EventType, EventWriter
@@ -43,7 +42,6 @@ class Operator:
     """Reconciles every TFJob and MXJob; ``run`` returns after ``stop``."""
 
     def __init__(self, client: Client, config: ReflectorConfig | None = None) -> None:
-        self._client = client
         self._api = ApiCalls(client)
         self._changes = Changes()
         self._lock = threading.Lock()
@@ -56,20 +54,15 @@ class Operator:
         controllers = ", ".join(each.controller for each in OPERATOR_KINDS.values())
         selector = f"{LABELS}/operator-name in ({controllers})"
 
-        def children(plural: str, kind: str) -> Reflector[RawObject]:
-            source = raw_objects("", "v1", plural, kind, label_selector=selector)
-            return Reflector(
-                client, source, config=config, changes=self._changes, observer=self._child_changed
-            )
-
-        def jobs(plural: str, kind: str) -> Reflector[RawObject]:
-            source = raw_objects(OPERATOR_GROUP, OPERATOR_VERSION, plural, kind)
-            return Reflector(
-                client, source, config=config, changes=self._changes, observer=self._job_changed
-            )
-
-        self._jobs = {name: jobs(each.kind.plural, name) for name, each in OPERATOR_KINDS.items()}
-        self._pods, self._services = children("pods", "Pod"), children("services", "Service")
+        cache = partial(Reflector[RawObject], client, config=config, changes=self._changes)
+        job = partial(raw_objects, OPERATOR_GROUP, OPERATOR_VERSION)
+        child = partial(raw_objects, "", "v1", label_selector=selector)
+        self._jobs = {
+            name: cache(job(each.kind.plural, name), observer=self._job_changed)
+            for name, each in OPERATOR_KINDS.items()
+        }
+        self._pods = cache(child("pods", "Pod"), observer=self._child_changed)
+        self._services = cache(child("services", "Service"), observer=self._child_changed)
         self._caches = (*self._jobs.values(), self._pods, self._services)
 
     @property
@@ -151,23 +144,17 @@ class Operator:
             return [each.body for each in self._pods.items()]
         # A pod that is gone, and still in a lagging cache, would fail the resumed job for good.
         # The real operator's caches lag by less than the time that anybody needs to resume a job.
-        query = [("labelSelector", f"{LABELS}/job-name={job.name}")]
-        path = path_of("", "v1", "pods", job.namespace)
-        pods: list[Json] = json.loads(self._client.get(f"list pods of {job.name}", path, query))[
-            "items"
-        ]
+        selector = quote(f"{LABELS}/job-name={job.name}")
+        path = object_path("pods", job.namespace)
+        pods: list[Json] = self._api.get(f"{path}?labelSelector={selector}")["items"]
         return pods
 
     def _do(self, job: Job, action: Action) -> None:
         match action:
-            case CreatePod(body):
-                self._create(job, "Pod", body)
-            case CreateService(body):
-                self._create(job, "Service", body)
-            case DeletePod(name, uid):
-                self._delete(job, "Pod", name, {"preconditions": {"uid": uid}})
-            case DeleteService(name):
-                self._delete(job, "Service", name, {})
+            case Create(body):
+                self._create(job, body)
+            case Delete(kind, name, uid):
+                self._delete(job, kind, name, {"preconditions": {"uid": uid}} if uid else {})
             case WriteStatus(status):
                 path = path_of(
                     OPERATOR_GROUP, OPERATOR_VERSION, job.kind.kind.plural, job.namespace
@@ -176,7 +163,8 @@ class Operator:
             case EmitEvent(kind, reason, message):
                 self._emit(RawObject(job.body), kind, reason, message)
 
-    def _create(self, job: Job, kind: str, body: Json) -> None:
+    def _create(self, job: Job, body: Json) -> None:
+        kind: str = body["kind"]
         path = object_path(f"{kind.lower()}s", job.namespace)
         try:
             self._api.create(path, body)

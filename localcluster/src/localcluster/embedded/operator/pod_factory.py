@@ -6,7 +6,8 @@ import copy
 import json
 from typing import Final
 
-from localcluster.embedded.operator.jobs import TFJOB, Job, Json, Role
+from localcluster.embedded.operator.jobs import TFJOB, Job, Role
+from localcluster.embedded.raw_objects import Json
 
 LABELS: Final = "training.kubeflow.org"
 
@@ -152,7 +153,7 @@ def _mxnet(job: Job, role: Role, index: int) -> list[Json]:
         ]
         for each in roles
     }
-    labels = {each.label: _tuner_key(each) for each in roles}
+    labels = {each.label: "" for each in roles}  # only tuning jobs, which are not run, have any
     config = {"cluster": cluster, "labels": labels, "task": {"type": role.label, "index": index}}
     root = (cluster.get("scheduler") or [{"url": "", "port": 0}])[0]
     variables = {
@@ -166,8 +167,3 @@ def _mxnet(job: Job, role: Role, index: int) -> list[Json]:
         **({"DMLC_WORKER_ID": str(index)} if role.name == "Worker" else {}),
     }
     return [{"name": name, "value": value} for name, value in variables.items()]
-
-
-def _tuner_key(role: Role) -> str:
-    annotations = (role.template.get("metadata") or {}).get("annotations") or {}
-    return str(annotations.get("tuner-server-key", ""))

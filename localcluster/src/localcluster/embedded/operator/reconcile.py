@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from localcluster.embedded.operator import status_rules
-from localcluster.embedded.operator.jobs import Job, Json, Role
+from localcluster.embedded.operator.jobs import Job, Role
 from localcluster.embedded.operator.pod_factory import LABELS, child_name, make_pod, make_service
+from localcluster.embedded.raw_objects import Json
 
 _RESTARTED = ("OnFailure", "Always")
 _OVERWRITTEN = (
@@ -23,32 +24,19 @@ _OVERWRITTEN = (
 
 
 @dataclass(frozen=True)
-class CreatePod:
-    """Create this pod."""
+class Create:
+    """Create this pod or service."""
 
     body: Json
 
 
 @dataclass(frozen=True)
-class CreateService:
-    """Create this service."""
+class Delete:
+    """Delete the pod or service of this name, a pod only if it still has this uid."""
 
-    body: Json
-
-
-@dataclass(frozen=True)
-class DeletePod:
-    """Delete the pod of this name, if it still has this uid."""
-
+    kind: str
     name: str
-    uid: str
-
-
-@dataclass(frozen=True)
-class DeleteService:
-    """Delete the service of this name."""
-
-    name: str
+    uid: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ class EmitEvent:
     message: str
 
 
-Action: TypeAlias = CreatePod | CreateService | DeletePod | DeleteService | WriteStatus | EmitEvent
+Action: TypeAlias = Create | Delete | WriteStatus | EmitEvent
 
 
 @dataclass
@@ -172,9 +160,9 @@ def _delete(run: _Reconciliation, pods: Iterable[Json]) -> None:
     for pod in pods:
         name = pod["metadata"]["name"]
         if not _terminating(pod):
-            run.actions.append(DeletePod(name, pod["metadata"]["uid"]))
+            run.actions.append(Delete("Pod", name, pod["metadata"]["uid"]))
         if name in there:
-            run.actions.append(DeleteService(name))
+            run.actions.append(Delete("Service", name))
 
 
 # --- pods and services
@@ -196,7 +184,7 @@ def _fill_pods(run: _Reconciliation, role: Role) -> None:
                 run.actions.append(
                     EmitEvent("Warning", "SettedPodTemplateRestartPolicy", _OVERWRITTEN)
                 )
-            run.actions.append(CreatePod(make_pod(run.job, role, index)))
+            run.actions.append(Create(make_pod(run.job, role, index)))
         elif len(there) == 1:
             _check_pod(run, role, index, there[0])
             counted = status_rules.counted_as(there[0])
@@ -209,7 +197,7 @@ def _fill_pods(run: _Reconciliation, role: Role) -> None:
 def _check_pod(run: _Reconciliation, role: Role, index: int, pod: Json) -> None:
     retried = _phase(pod) == "Failed" and role.restart_policy in _RESTARTED
     if (index >= role.replicas or retried) and not _terminating(pod):
-        run.actions.append(DeletePod(pod["metadata"]["name"], pod["metadata"]["uid"]))
+        run.actions.append(Delete("Pod", pod["metadata"]["name"], pod["metadata"]["uid"]))
     if retried:
         message = f"job {run.job.name} is restarting because {role.name} replica(s) failed."
         if not status_rules.is_true(run.status, "Restarting"):
@@ -220,9 +208,9 @@ def _check_pod(run: _Reconciliation, role: Role, index: int, pod: Json) -> None:
 def _fill_services(run: _Reconciliation, role: Role) -> None:
     for index, there in _slots(role, run.services):
         if not there:
-            run.actions.append(CreateService(make_service(run.job, role, index)))
+            run.actions.append(Create(make_service(run.job, role, index)))
         elif index >= role.replicas and len(there) == 1:
-            run.actions.append(DeleteService(child_name(run.job, role, index)))
+            run.actions.append(Delete("Service", child_name(run.job, role, index)))
 
 
 def _slots(role: Role, objects: Sequence[Json]) -> list[tuple[int, list[Json]]]:

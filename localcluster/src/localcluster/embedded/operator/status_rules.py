@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from localcluster.embedded.operator.jobs import TFJOB, Job, Json, Role
+from localcluster.embedded.operator.jobs import TFJOB, Job, Role
 from localcluster.embedded.operator.pod_factory import LABELS
+from localcluster.embedded.raw_objects import Json
 
 _TFJOB_ORDER: Final = ("Chief", "Evaluator", "Master", "PS", "Worker")
 _MXJOB_ORDER: Final = ("Scheduler", "Server", "Worker")

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, Protocol, TypeAlias
 
+from localcluster.embedded.raw_objects import Json
 from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
 from localcluster.embedded.scheduler.extenders import ExtenderFailed, Filtered
 from localcluster.embedded.scheduler.fit import NodeState, Refusal, Requests, refusal_of, score
-
-Json: TypeAlias = dict[str, Any]
 
 _NO_NODES: Final = "no nodes available to schedule pods"
 _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"

@@ -6,14 +6,13 @@ node; a node that was not offered spoils the whole answer."""
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 import urllib3
 
+from localcluster.embedded.raw_objects import Json
 from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
-
-Json: TypeAlias = dict[str, Any]
 
 
 class ExtenderFailed(Exception):

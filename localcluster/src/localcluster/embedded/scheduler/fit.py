@@ -5,17 +5,15 @@ node name, taints, selector and affinity, resources (of pods on the node and nom
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
 
 import msgspec
 
+from localcluster.embedded.raw_objects import Json
 from optimus.jobs import NodeConstraints
 from optimus.kube.podspec import PodSpec, constraints_of, requests_of
 from optimus.kube.quantity import offered
 from optimus.nodes import Node, Taint, refusal
 from optimus.resources import PODS, Resources, total
-
-Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
 
 from localcluster.api_calls import ApiCalls
+from localcluster.embedded.raw_objects import Json
 from localcluster.embedded.scheduler.configuration import ElectionConfiguration
 from optimus.kube.client import Client, path_of
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.times import format_instant
 
 _LOG = logging.getLogger(__name__)
-Json: TypeAlias = dict[str, Any]
 
 
 class Election(threading.Thread):

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from localcluster.embedded.raw_objects import RawObject, raw_objects
+from localcluster.embedded.raw_objects import Json, RawObject, raw_objects
 from localcluster.embedded.scheduler.attempt import (
     Failed,
     Outcome,
@@ -27,7 +27,6 @@ from optimus.kube.errors import KubeError
 from optimus.kube.reflector import Reflector, ReflectorConfig
 
 _LOG = logging.getLogger(__name__)
-Json: TypeAlias = dict[str, Any]
 
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _IDLE_SECONDS: Final = 1.0

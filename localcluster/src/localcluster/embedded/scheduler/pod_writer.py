@@ -1,16 +1,13 @@
 """What the scheduler writes of a pod: its binding, the condition why it has no node, and Events."""
 
 import time
-from typing import Any, TypeAlias
 
 from localcluster.api_calls import STRATEGIC_PATCH, ApiCalls, object_path
-from localcluster.embedded.raw_objects import RawObject
+from localcluster.embedded.raw_objects import Json, RawObject
 from optimus.kube.client import Client
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.events import EventType, EventWriter
 from optimus.kube.times import format_second
-
-Json: TypeAlias = dict[str, Any]
 
 _CONDITION = "PodScheduled"
 

@@ -5,12 +5,9 @@ extender refused, whose reasons the scheduler cannot know, by any change of a po
 that comes while a pod is being tried counts for it too. The times of kube-scheduler's back-off are
 not imitated."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, TypeAlias
-
-Json: TypeAlias = dict[str, Any]
+from typing import Final
 
 RETRY_SECONDS: Final = 1.0
 """After an attempt that failed by an error: the first step of kube-scheduler's back-off."""
@@ -106,10 +103,6 @@ class Queue:
     def wait_seconds(self, now: float, most: float) -> float:
         """How long nothing has to be done."""
         return max(0.0, min([most, *(pod.at - now for pod in self._pods.values())]))
-
-    def uids(self) -> Iterable[str]:
-        """Every pod that waits."""
-        return tuple(self._pods)
 
 
 def _wakes(pod: _Waiting, change: Change) -> bool:

@@ -1,16 +1,14 @@
 """The health endpoints of kube-scheduler, over TLS with a throwaway certificate."""
 
-import ssl
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-import trustme
+from localcluster.tls_server import TlsServer
 
 
-def serve_health(address: str, port: int, ready: Callable[[], bool]) -> ThreadingHTTPServer:
-    """Serve /livez, /healthz and /readyz on a thread of their own; `shutdown()` ends it.
+def serve_health(address: str, port: int, ready: Callable[[], bool]) -> TlsServer:
+    """Serve /livez, /healthz and /readyz on a thread of their own.
 
     Raises:
         OSError: the port cannot be had."""
@@ -28,12 +26,4 @@ def serve_health(address: str, port: int, ready: Callable[[], bool]) -> Threadin
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it so
             """Keep quiet."""
 
-    server = ThreadingHTTPServer((address, port), Handler)
-    server.daemon_threads = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("127.0.0.1", "localhost").configure_cert(context)
-    server.socket = context.wrap_socket(
-        server.socket, server_side=True, do_handshake_on_connect=False
-    )
-    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
-    return server
+    return TlsServer((address, port), Handler)

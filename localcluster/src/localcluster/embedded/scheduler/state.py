@@ -4,13 +4,12 @@ A pod that was bound a moment ago counts as bound, whatever the caches still say
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
+from localcluster.embedded.raw_objects import Json
 from localcluster.embedded.scheduler.attempt import Snapshot
 from localcluster.embedded.scheduler.fit import NodeState
 from localcluster.embedded.scheduler.queue import Change, Queue
-
-Json: TypeAlias = dict[str, Any]
 
 
 def priority_of(pod: Json) -> int:
