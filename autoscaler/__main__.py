@@ -42,7 +42,7 @@ _SYNC_SECONDS = 60.0
 _STUCK_TICKS = 60
 """After so many ticks' time without a tick the process is unhealthy, and is restarted."""
 
-_ROOM_TICKS = 10
+_CAPACITY_TICKS = 10
 """With --once: so many ticks after a rescale has ended, the room of the next may become free."""
 
 
@@ -112,7 +112,7 @@ def _once(settings: Settings, controller: Controller, stopping: threading.Event)
         sys.stdout.write(f"{each.key}\t{each.action}\t{change}\t{each.reason}\n")
     waited_ticks = 0
     while not settings.dry_run and (
-        controller.is_busy or (controller.awaits_room and waited_ticks < _ROOM_TICKS)
+        controller.is_busy or (controller.awaits_capacity and waited_ticks < _CAPACITY_TICKS)
     ):
         if stopping.wait(settings.tick_seconds):
             break

@@ -132,7 +132,7 @@ class Controller:
         return any(state.rescale is not None for state in self.managed)
 
     @property
-    def awaits_room(self) -> bool:
+    def awaits_capacity(self) -> bool:
         """Whether a decided rescale has not begun, since its capacity is not free yet."""
         return self._components.decider.has_pending
 

@@ -72,7 +72,7 @@ def drawn(jobs: int, tasks: Tasks = Tasks.PLAIN) -> tuple[Candidate, ...]:
 
 def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
     """The reference: how many tasks the published rule hands out, by cores alone."""
-    room = NODE["cpu"] * nodes
+    free = NODE["cpu"] * nodes
     heap: list[tuple[float, int, int, int, int]] = []
     costs = [
         (each.job.ps.resources["cpu"], each.job.worker.resources["cpu"]) for each in candidates
@@ -90,14 +90,14 @@ def heap_and_rows(candidates: Sequence[Candidate], nodes: int) -> int:
         heapq.heappush(heap, (-gains[column], row, ps, workers, column))
 
     for row in range(len(candidates)):
-        room -= sum(costs[row])
+        free -= sum(costs[row])
         push(row, 1, 1)
     tasks = 2 * len(candidates)
     while heap:
         gain, row, ps, workers, column = heapq.heappop(heap)
-        if gain >= 0 or costs[row][column] > room:
+        if gain >= 0 or costs[row][column] > free:
             break
-        room -= costs[row][column]
+        free -= costs[row][column]
         tasks += 1
         push(row, ps + (column == 0), workers + (column == 1))
     return tasks

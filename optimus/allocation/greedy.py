@@ -2,7 +2,7 @@
 
 A policy's rule names each job's next step, from the job's own counts alone, and its gain. Taking
 the step of the largest gain, again and again, is then a merge of the jobs' sequences of steps:
-1. ``start_at_minimum`` admits the candidates at their minimum, as far as there is room.
+1. ``start_at_minimum`` admits the candidates at their minimum, as far as they fit.
 2. The steps of all jobs are worked out as arrays. A step of larger gain than its predecessor
    follows it at once, so that each is ordered by the least gain up to it; one sort is the order.
 3. The first step that does not fit ends a round; the next goes on with the steps that still fit.
@@ -34,11 +34,11 @@ Mask = NDArray[np.bool_]
 NO_STEP = -np.inf
 
 MAX_PER_ROLE = 1024
-"""The most PSs, or workers, of one job where its user names no maximum and the room none."""
+"""The most PSs, or workers, of one job where its user names no maximum and what is free none."""
 
 _FIRST_STRIDE = 4
-"""So many steps of each job are worked out before it is asked how far the room reaches, then twice
-as many."""
+"""So many steps of each job are worked out before it is asked how far what is free reaches, then
+twice as many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,19 +56,19 @@ class GrowingJobs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrowthState:
-    """Some of the jobs while they grow: their rows, counts so far, and the room of this round."""
+    """Some of the jobs while they grow: their rows, counts so far, and what is free in a round."""
 
     jobs: GrowingJobs
     rows: Counted
     ps: Counted
     workers: Counted
-    room: Amounts
+    free: Amounts
     known: dict[tuple[str, int, int], NDArray[Any]] = field(default_factory=dict)
-    """Room and shares worked out in this round for all jobs: the same at every step."""
+    """What fits, and shares, worked out in this round for all jobs: the same at every step."""
 
     def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
-        """Whether so many more (broadcast against the rows) lie within bounds and room."""
-        return self.within_bounds(more_ps, more_workers) & self.has_room(more_ps, more_workers)
+        """Whether so many more (broadcast against the rows) lie within bounds and fit."""
+        return self.within_bounds(more_ps, more_workers) & self.fits(more_ps, more_workers)
 
     def within_bounds(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
         """Whether so many more lie within the users' bounds; a role at its bound may stay there."""
@@ -77,11 +77,11 @@ class GrowthState:
         workers_ok = self.workers + workers <= self.jobs.max_workers[self.rows]
         return np.asarray(ps_ok & (workers_ok | (workers == 0)))
 
-    def has_room(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
-        """Whether the room holds so many more of each job's tasks."""
+    def fits(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
+        """Whether so many more of each job's tasks fit in what is free."""
         if isinstance(more_ps, int) and isinstance(more_workers, int):
-            return self._once("room", more_ps, more_workers)
-        return fits(self.cost(more_ps, more_workers), self.room)
+            return self._once("fits", more_ps, more_workers)
+        return fits(self.cost(more_ps, more_workers), self.free)
 
     def share(self, more_ps: int, more_workers: int) -> NDArray[np.float64]:
         """The dominant share of so many more tasks."""
@@ -92,7 +92,7 @@ class GrowthState:
         if key not in self.known:
             demands = self.jobs.demands
             cost = demands.ps * more_ps + demands.workers * more_workers
-            self.known[key] = fits(cost, self.room) if what == "room" else demands.shares(cost)
+            self.known[key] = fits(cost, self.free) if what == "fits" else demands.shares(cost)
         return self.known[key][self.rows]
 
     def pair(self) -> tuple[Counted, Counted]:
@@ -129,34 +129,34 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Growth:
-    """The counts to which the jobs have grown, and the room that is left."""
+    """The counts to which the jobs have grown, and what is left free."""
 
     ps: Counted
     workers: Counted
-    room: Amounts
+    free: Amounts
     lacking: str
     """What there was too little of when the first step did not fit; empty where every step did."""
 
 
 def grow(
-    jobs: GrowingJobs, room: Amounts, rule: StepRule, *, stop_at_misfit: bool = False
+    jobs: GrowingJobs, free: Amounts, rule: StepRule, *, stop_at_misfit: bool = False
 ) -> Growth:
     """Take steps until none fits; with ``stop_at_misfit`` until the first that does not fit."""
     ps, workers = jobs.ps.copy(), jobs.workers.copy()
     lacking = ""
     while True:
-        steps, taken, cost = _round(jobs, ps, workers, room, rule)
+        steps, taken, cost = _round(jobs, ps, workers, free, rule)
         rows = steps.row[taken]
         np.add.at(ps, rows, steps.more_ps[taken])
         np.add.at(workers, rows, steps.more_workers[taken])
-        room = room - cost
+        free = free - cost
         if len(taken) == len(steps.row):
-            return Growth(ps, workers, room, lacking)
+            return Growth(ps, workers, free, lacking)
         if not lacking:
             misfit = steps.cost[steps.order(jobs)[len(taken)]]
-            lacking = jobs.demands.lacking(misfit, room)
+            lacking = jobs.demands.lacking(misfit, free)
         if stop_at_misfit:
-            return Growth(ps, workers, room, lacking)
+            return Growth(ps, workers, free, lacking)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,21 +174,21 @@ class _Steps:
         """The greedy order: by gain, ties by the jobs' rank."""
         return np.lexsort((self.at, jobs.rank[self.row], -self.order_gain))
 
-    def taken_first(self, jobs: GrowingJobs, room: Amounts) -> tuple[Counted, Amounts, float]:
+    def taken_first(self, jobs: GrowingJobs, free: Amounts) -> tuple[Counted, Amounts, float]:
         """The steps before the first that does not fit, their cost, and the gain of that one."""
         used = self.cost.sum(axis=0)
-        if (used <= np.maximum(room, 0)).all():
+        if (used <= np.maximum(free, 0)).all():
             return np.arange(len(self.row)), used, NO_STEP
         order = self.order(jobs)
         used = np.cumsum(self.cost[order], axis=0)
-        over = (used > np.maximum(room, 0)).any(axis=1)
+        over = (used > np.maximum(free, 0)).any(axis=1)
         first = int(np.argmax(over)) if over.any() else len(order)
         gain = float(self.order_gain[order[first]]) if first < len(order) else NO_STEP
-        return order[:first], used[first - 1] if first else np.zeros_like(room), gain
+        return order[:first], used[first - 1] if first else np.zeros_like(free), gain
 
 
 def _round(
-    jobs: GrowingJobs, ps: Counted, workers: Counted, room: Amounts, rule: StepRule
+    jobs: GrowingJobs, ps: Counted, workers: Counted, free: Amounts, rule: StepRule
 ) -> tuple[_Steps, Counted, Amounts]:
     """The jobs' steps from here as far as they matter; which of them are taken, and their cost."""
     demands = jobs.demands
@@ -201,7 +201,7 @@ def _round(
     at, stride = 0, _FIRST_STRIDE
     while True:
         for _ in range(stride):
-            state = GrowthState(jobs, rows, ps[rows], workers[rows], room, known)
+            state = GrowthState(jobs, rows, ps[rows], workers[rows], free, known)
             rows, part = _step(state, rule, least, at)
             parts.append(part)
             ps[rows] += part.more_ps
@@ -211,12 +211,12 @@ def _round(
                 break
         steps = _join(parts)
         parts = [steps]
-        taken, cost, gain = steps.taken_first(jobs, room)
+        taken, cost, gain = steps.taken_first(jobs, free)
         # Steps of a job that come after the first that does not fit do not matter in this round.
         rows = rows[least[rows] >= gain]
-        # Nor do those of a job whose own steps take more than all the room already.
+        # Nor do those of a job whose own steps take more than all that is free already.
         more_ps, more_workers = (ps - from_ps)[rows, None], (workers - from_workers)[rows, None]
-        rows = rows[fits(demands.ps[rows] * more_ps + demands.workers[rows] * more_workers, room)]
+        rows = rows[fits(demands.ps[rows] * more_ps + demands.workers[rows] * more_workers, free)]
         if len(rows) == 0:
             return steps, taken, cost
         stride *= 2
@@ -244,11 +244,11 @@ def _join(parts: list[_Steps]) -> _Steps:
 class Baseline:
     """The candidates whose minimum fits, in the order of admission, and row by row their ``jobs``.
 
-    ``room`` is what is left; ``reasons`` say by UID why a candidate was not admitted."""
+    ``free`` is what is left; ``reasons`` say by UID why a candidate was not admitted."""
 
     admitted: tuple[Candidate, ...]
     jobs: GrowingJobs
-    room: Amounts
+    free: Amounts
     reasons: Mapping[str, str]
 
     def seconds(self) -> RemainingSeconds:
@@ -271,12 +271,12 @@ class Baseline:
             rank = np.empty(len(self.admitted), dtype=np.int64)
             rank[np.asarray(order, dtype=np.int64)] = np.arange(len(self.admitted))
             jobs = replace(jobs, rank=rank)
-        return grow(jobs, self.room - jobs.demands.reserve, rule, stop_at_misfit=stop_at_misfit)
+        return grow(jobs, self.free - jobs.demands.reserve, rule, stop_at_misfit=stop_at_misfit)
 
     def state(self, growth: Growth) -> GrowthState:
-        """All jobs as they have grown, with the room that is left."""
+        """All jobs as they have grown, with what is left free."""
         rows = np.arange(len(self.admitted), dtype=np.int64)
-        return GrowthState(self.jobs, rows, growth.ps, growth.workers, growth.room)
+        return GrowthState(self.jobs, rows, growth.ps, growth.workers, growth.free)
 
     def counts_at(self, growth: Growth) -> dict[str, Counts]:
         """Counts by UID."""
@@ -299,7 +299,7 @@ def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Ba
         range(len(candidates)),
         key=lambda row: (not candidates[row].running, keys[row], candidates[row].job.uid),
     )
-    rows, room, reasons = _admit(problem, demands, needed, order)
+    rows, free, reasons = _admit(problem, demands, needed, order)
     admitted = [candidates[row] for row in rows]
     bounds = [each.job.bounds for each in admitted]
     jobs = GrowingJobs(
@@ -311,7 +311,7 @@ def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Ba
         np.array([each.may_grow for each in admitted], dtype=np.bool_),
         np.arange(len(admitted), dtype=np.int64),
     )
-    return Baseline(tuple(admitted), jobs, room, reasons)
+    return Baseline(tuple(admitted), jobs, free, reasons)
 
 
 def _largest(bounds: Sequence[int | None]) -> Counted:
@@ -322,23 +322,23 @@ def _largest(bounds: Sequence[int | None]) -> Counted:
 def _admit(
     problem: AllocationProblem, demands: Demands, needed: Amounts, order: Sequence[int]
 ) -> tuple[Counted, Amounts, dict[str, str]]:
-    """Admit in this order, passing over what does not fit; the rows, the room left, the reasons."""
+    """Admit in this order, passing over what does not fit; the rows, what is left, the reasons."""
     ordered = needed[np.asarray(order, dtype=np.int64)]
     used = np.cumsum(ordered, axis=0)
-    over = (used > np.maximum(demands.room, 0)).any(axis=1)
+    over = (used > np.maximum(demands.available, 0)).any(axis=1)
     # Up to the first that does not fit all of them do, in one go.
     first = int(np.argmax(over)) if over.any() else len(order)
     admitted, reasons = list(order[:first]), {}
-    room = demands.room - (used[first - 1] if first else 0)
+    free = demands.available - (used[first - 1] if first else 0)
     for row in order[first:]:
         job, demand = problem.candidates[row].job, needed[row]
-        if fits(demand, room):
-            room = room - demand
+        if fits(demand, free):
+            free = free - demand
             admitted.append(row)
         else:
             minimum = f"its minimum of {problem.candidates[row].least} does not fit"
-            reasons[job.uid] = f"{minimum}: too little {demands.lacking(demand, room)} is left"
-    return np.array(admitted, dtype=np.int64), room, reasons
+            reasons[job.uid] = f"{minimum}: too little {demands.lacking(demand, free)} is left"
+    return np.array(admitted, dtype=np.int64), free, reasons
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -353,7 +353,7 @@ class SequentialGrowth:
     def next_steps(self, state: GrowthState) -> Steps:
         """One PS and one worker; one alone where the other is at its bound."""
         more_ps, more_workers = state.pair()
-        going = (more_ps + more_workers > 0) & state.has_room(more_ps, more_workers)
+        going = (more_ps + more_workers > 0) & state.fits(more_ps, more_workers)
         after = self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers)
         going &= after < self.seconds(state.rows, state.ps, state.workers)
         return Steps(np.where(going, self.score[state.rows], NO_STEP), more_ps, more_workers)

@@ -1,13 +1,13 @@
 """An allocation problem and its answer (Optimus, section 4.1), and both as arrays for the policies.
 
 ``JobHistory`` is what was done to a job before. It holds the counts at which the job's pods found
-no place although the nodes had room: a quota, a volume or an admission rule can stop pods, and
+no place although the nodes had capacity: a quota, a volume or an admission rule can stop pods, and
 nobody tells which. So 1. what asks for at least as much is excluded, and 2. so is what goes more
 than half the way there, in tasks: each failure halves what is left to try. 3. The back-off after
 each is twice that after the one before. 4. Nodes that change lift the exclusions; a day ends all.
 
 ``Demands`` are matrices: one row per job, one column per resource. Beside the real resources there
-may be a column for a task of which the nodes hold fewer than the sum of their room: "slots" for
+may be a column for a task of which the nodes hold fewer than the sum of what is free: "slots" for
 such a task. A worker of 8 GPUs finds no slot on nodes with 4 free ones, however many of those there
 are. ``remaining_seconds`` answers for many forecasts at once.
 """
@@ -101,7 +101,7 @@ class Candidate:
 
     @property
     def may_grow(self) -> bool:
-        """A job that has met its goal does not grow, and gives room down to its minimum."""
+        """A job that has met its goal does not grow, and gives capacity down to its minimum."""
         return not self.forecast.goal_met
 
     @property
@@ -149,15 +149,15 @@ NO_HISTORY = JobHistory()
 class AllocationProblem:
     """One decision over all candidates.
 
-    ``room`` is what the candidates may use together: the cluster's capacity less everything that is
-    fixed (other pods, jobs that are not managed or not forecast). ``capacity`` is the whole
+    ``available`` is what the candidates may use together: the cluster's capacity less everything
+    that is fixed (other pods, jobs that are not managed or not forecast). ``capacity`` is the whole
     cluster's, for shares.
-    ``servers`` says how the room lies: what is free on a node, and on how many nodes it is just
-    that. Where it is not given, a task is taken to fit wherever the sum of the room allows it.
-    ``reserve`` is left of the room when jobs grow beyond their minimum.
+    ``servers`` says how that lies: what is free on a node, and on how many nodes it is just that.
+    Where it is not given, a task is taken to fit wherever the sum allows it.
+    ``reserve`` is left of it when jobs grow beyond their minimum.
     """
 
-    room: Resources
+    available: Resources
     capacity: Resources
     candidates: tuple[Candidate, ...]
     servers: Mapping[Resources, int] | None = None
@@ -180,15 +180,15 @@ class AllocationPolicy(Protocol):
         """Its name in the literature, which is the value of ``--policy``."""
 
     def allocate(self, problem: AllocationProblem) -> Allocation:
-        """Choose counts within each job's bounds, together within ``problem.room``."""
+        """Choose counts within each job's bounds, together within ``problem.available``."""
 
 
 Amounts = NDArray[np.int64]
 Counted = NDArray[np.int64]
 
 _MAX_SLOT_COLUMNS = 32
-"""With more different tasks than this only the sum of the room is looked at, and placement trims
-the rest."""
+"""With more different tasks than this only the sum of what is available is looked at, and placement
+trims the rest."""
 
 LEAST_SHARE = 1e-9
 """A task that requests nothing has no share to divide by; this keeps its gain finite and first."""
@@ -205,7 +205,7 @@ class Demands:
     ps: Amounts
     workers: Amounts
     fixed: Amounts
-    room: Amounts
+    available: Amounts
     capacity: Amounts
     reserve: Amounts
 
@@ -218,7 +218,7 @@ class Demands:
         amounts = list({*tasks, *fixed})
         index = {amount: number for number, amount in enumerate(amounts)}
         names = sorted(
-            {name for each in (*amounts, problem.room, problem.capacity) for name in each}
+            {name for each in (*amounts, problem.available, problem.capacity) for name in each}
         )
         matrix = _matrix(amounts, names)
         slots = _slots(problem, tasks, names)
@@ -227,14 +227,16 @@ class Demands:
         # What fixed roles ask for is charged to the real resources alone, even where a task asks
         # for just the same.
         without_slots = np.hstack([matrix, np.zeros((len(amounts), len(slots)), dtype=np.int64)])
-        room, capacity, reserve = _matrix([problem.room, problem.capacity, problem.reserve], names)
+        available, capacity, reserve = _matrix(
+            [problem.available, problem.capacity, problem.reserve], names
+        )
         no_slots = np.zeros(len(slots), dtype=np.int64)
         return cls(
             (*names, *(f"capacity on one node for a task of {_task_name(slot)}" for slot in slots)),
             with_slots[[index[job.ps.resources] for job in jobs]],
             with_slots[[index[job.worker.resources] for job in jobs]],
             without_slots[[index[each] for each in fixed]],
-            np.append(room, np.array(list(slots.values()), dtype=np.int64)),
+            np.append(available, np.array(list(slots.values()), dtype=np.int64)),
             capacity,
             np.append(reserve, no_slots),
         )
@@ -254,18 +256,18 @@ class Demands:
             shares = np.where(self.capacity > 0, real / self.capacity, np.inf)
         return np.asarray(np.where(real > 0, shares, 0.0).max(axis=-1, initial=0.0))
 
-    def lacking(self, amount: Amounts, room: Amounts) -> str:
+    def lacking(self, amount: Amounts, free: Amounts) -> str:
         """The names of what there is too little of."""
         return ", ".join(
             name
-            for name, asked, left in zip(self.names, amount, room, strict=True)
+            for name, asked, left in zip(self.names, amount, free, strict=True)
             if 0 < asked > left
         )
 
 
-def fits(amounts: Amounts, room: Amounts) -> NDArray[np.bool_]:
-    """Which rows have room; what is not asked for does not matter."""
-    return np.asarray(((amounts <= room) | (amounts <= 0)).all(axis=-1))
+def fits(amounts: Amounts, free: Amounts) -> NDArray[np.bool_]:
+    """Which rows fit in what is free; what is not asked for does not matter."""
+    return np.asarray(((amounts <= free) | (amounts <= 0)).all(axis=-1))
 
 
 def _fixed(job: Job) -> Resources:
@@ -280,7 +282,7 @@ def _matrix(amounts: Sequence[Resources], names: Sequence[str]) -> Amounts:
 def _slots(
     problem: AllocationProblem, tasks: set[Resources], names: Sequence[str]
 ) -> dict[Resources, int]:
-    """The tasks of which the nodes hold fewer than the sum of their room suggests: how many."""
+    """The tasks of which the nodes hold fewer than the sum of what is free suggests: how many."""
     if problem.servers is None or len(tasks) > _MAX_SLOT_COLUMNS:
         return {}
     free = _matrix(list(problem.servers), names)
@@ -296,7 +298,7 @@ def _slots(
         columns = [names.index(name) for name in task]
         fitting = (free[:, columns] // np.array(list(task.values()))).min(axis=1)
         held = placed[task] + int(np.maximum(fitting, 0) @ count)
-        if held < max(0, min(problem.room[name] // amount for name, amount in task.items())):
+        if held < max(0, min(problem.available[name] // amount for name, amount in task.items())):
             slots[task] = held
     return slots
 

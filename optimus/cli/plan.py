@@ -133,10 +133,10 @@ def policy_for_tables(name: str) -> AllocationPolicy:
     return replace(policy, min_gain_fraction=0.0) if isinstance(policy, OptimusPolicy) else policy
 
 
-def equal_nodes(count: int, room: Resources) -> list[Node]:
-    """So many nodes of the same room, named in order."""
+def equal_nodes(count: int, allocatable: Resources) -> list[Node]:
+    """So many nodes of the same resources, named in order."""
     width = len(str(count))
-    return [Node(f"node-{number:0{width}}", room) for number in range(1, count + 1)]
+    return [Node(f"node-{number:0{width}}", allocatable) for number in range(1, count + 1)]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -144,8 +144,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     columns = "16 columns; see the documentation"
     add("--jobs", type=Path, required=True, metavar="JOBS.csv", help=columns)
     add("--nodes", required=True, metavar="N", help="how many nodes there are, all alike")
-    room = f"what one node has: cores, GiB, Gbit/s, GPUs (default {_DEFAULT_NODE})"
-    add("--node", default=_DEFAULT_NODE, metavar="NAME=AMOUNT,...", help=room)
+    has = f"what one node has: cores, GiB, Gbit/s, GPUs (default {_DEFAULT_NODE})"
+    add("--node", default=_DEFAULT_NODE, metavar="NAME=AMOUNT,...", help=has)
     policy = OptimusPolicy.name
     add("--policy", choices=sorted(POLICIES), default=policy, help="default optimus")
     placed_by = "default: the one that goes with the policy in the paper"
@@ -154,13 +154,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, progress: Progress) -> Answer:
     del progress  # a second at most
-    room = _node(options.node)
-    nodes = equal_nodes(_count(options.nodes), room)
-    candidates = read_job_table(options.jobs, room)
+    node = _node(options.node)
+    nodes = equal_nodes(_count(options.nodes), node)
+    candidates = read_job_table(options.jobs, node)
     placement = options.placement or PLACED_BY[options.policy]
     found = plan(candidates, nodes, policy_for_tables(options.policy), placement)
     heading = f"{options.policy}, placed by {placement}"
-    picture = partial(draw_plan, plan=found, room=room, heading=heading)
+    picture = partial(draw_plan, plan=found, node=node, heading=heading)
     return Answer(_value(found), _text(found, heading), picture)
 
 
@@ -214,14 +214,14 @@ def _count(given: str) -> int:
 
 
 def _node(given: str) -> Resources:
-    room: dict[str, float] = {}
+    values: dict[str, float] = {}
     for part in given.split(","):
         name, _, amount = (piece.strip() for piece in part.partition("="))
-        if name not in UNITS or name in room:
+        if name not in UNITS or name in values:
             expected = f"each of {', '.join(UNITS)} at most once is expected"
             raise BadInput("--node", f"{part.strip()!r}; {expected}")
-        room[name] = _amount(part.strip(), amount)
-    whole = amounts(room)
+        values[name] = _amount(part.strip(), amount)
+    whole = amounts(values)
     if not whole:
         raise BadInput("--node", f"{given!r}; a node that has something is expected")
     return whole

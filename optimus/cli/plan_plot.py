@@ -20,12 +20,12 @@ _COLOURS = {"cpu": "#0072b2", "memory": "#e69f00", "bandwidth": "#009e73", "gpu"
 _PS, _WORKER = "#e69f00", "#0072b2"
 
 
-def draw_plan(figure: "Figure", plan: "Plan", room: Resources, heading: str) -> None:
+def draw_plan(figure: "Figure", plan: "Plan", node: Resources, heading: str) -> None:
     """Left the jobs' tasks, right the nodes' use of each resource; both from most to least."""
     left, right = figure.subplots(1, 2)
     figure.suptitle(heading, fontsize=11)
     _draw_jobs(left, plan.counts)
-    _draw_nodes(right, plan.interval.capacity_plan, room)
+    _draw_nodes(right, plan.interval.capacity_plan, node)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_ylim(bottom=0)
@@ -43,13 +43,13 @@ def _draw_jobs(axes: "Axes", counts_by_job: Mapping[str, Counts]) -> None:
     axes.legend(frameon=False, loc="upper right")
 
 
-def _draw_nodes(axes: "Axes", plan: CapacityPlan, room: Resources) -> None:
+def _draw_nodes(axes: "Axes", plan: CapacityPlan, node: Resources) -> None:
     free = np.array(plan.capacity.free, dtype=np.float64)
     percent = np.linspace(0, 100, len(free) + 1)
     for column, name in enumerate(plan.capacity.resources):
-        used = 100 * (1 - free[:, column] / room[name])
+        used = 100 * (1 - free[:, column] / node[name])
         if used.any():
-            label = f"{name}, {in_units(name, room[name])} a node: {used.mean():.1f} % used"
+            label = f"{name}, {in_units(name, node[name])} a node: {used.mean():.1f} % used"
             axes.stairs(
                 np.sort(used)[::-1],
                 percent,

@@ -223,11 +223,11 @@ def parse_nodes(texts: Iterable[str]) -> tuple[Node, ...]:
             )
             example = "6:cpu=8,memory=48,gpu=2"
             raise BadInput("--nodes", f"{expected}, like {example}, not {text!r}") from None
-        name, room = (
+        name, allocatable = (
             chr(96 + group) if group <= 26 else group,
             Resources({PODS: _PODS, **dict(given)}),
         )
-        nodes += [Node(f"{name}-{n:04}", room) for n in range(int(count))]
+        nodes += [Node(f"{name}-{n:04}", allocatable) for n in range(int(count))]
     return tuple(nodes)
 
 

@@ -217,7 +217,7 @@ class JobView:
             self.job, eligibility, counts, reason, counts, placement_failures=failures
         )
 
-    def without_room(
+    def suspended(
         self, reason: str, eligibility: Eligibility = Eligibility.SUSPENDED
     ) -> Classified:
         """Suspended, or to be suspended: its room is free for others."""
@@ -242,7 +242,7 @@ def _not_managed(view: JobView) -> Classified | None:
     if view.job.managed:
         return None
     if view.job.suspended:
-        return view.without_room("suspended by its user")
+        return view.suspended("suspended by its user")
     return view.fixed(view.job.left_alone or "not managed: no goal is annotated")
 
 
@@ -251,7 +251,7 @@ def _in_rescale(view: JobView) -> Classified | None:
     if target is None:
         return None
     if target == Counts(0, 0):
-        return view.without_room("being suspended: its goal is met")
+        return view.suspended("being suspended: its goal is met")
     reason = f"in the middle of a rescale to {target}"
     classified = Classified(view.job, Eligibility.FIXED, target, reason, target, rescaling=True)
     back = _larger(target, view.history.own_counts or view.job.counts)
@@ -265,7 +265,7 @@ def _suspended(view: JobView) -> Classified | None:
     if not view.job.suspended:
         return None
     met = view.history.suspended_at_target
-    return view.without_room("suspended: its goal is met" if met else "suspended by its user")
+    return view.suspended("suspended: its goal is met" if met else "suspended by its user")
 
 
 def _no_checkpoint(view: JobView) -> Classified | None:
@@ -281,7 +281,7 @@ def _goal_met(view: JobView) -> Classified | None:
         return None
     if view.job.at_target is not AtTarget.SUSPEND or view.history.suspended_at_target:
         return None  # suspended once already, and it runs: its user has resumed it
-    return view.without_room("its goal is met, and at-target is suspend", Eligibility.TO_SUSPEND)
+    return view.suspended("its goal is met, and at-target is suspend", Eligibility.TO_SUSPEND)
 
 
 def _never(view: JobView) -> Classified | None:

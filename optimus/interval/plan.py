@@ -173,7 +173,7 @@ def _settle_waiting(
         starting.join(job.job.uid)
     for job in share.to_measure:
         if job.measure_at is not None:
-            settlement.make_room_to_measure(job, job.measure_at)
+            settlement.reclaim_to_measure(job, job.measure_at)
 
 
 def _share_remainder(
@@ -285,7 +285,7 @@ class Settlement:
         self.decide(job, minimum, _placed_reason(job, minimum))
         return None
 
-    def make_room_to_measure(self, job: Classified, counts: Counts) -> None:
+    def reclaim_to_measure(self, job: Classified, counts: Counts) -> None:
         """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
         if self.plan.complete(job.job, counts) is None:
             self.reclaim.all_shrunk = None

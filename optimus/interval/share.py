@@ -46,10 +46,10 @@ class Pool:
         alike = Counter(node.allocatable for node in self.nodes)
         return total(amount * count for amount, count in alike.items())
 
-    def room(
+    def available(
         self, plan: CapacityPlan, holders: Iterable[str] = ()
     ) -> tuple[Resources, Mapping[Resources, int]]:
-        """Room that is free or held by these jobs (UIDs), and the number of nodes by their part."""
+        """What is free or held by these jobs (UIDs), and the number of nodes by their part."""
         capacity = plan.capacity
         rows = [capacity.row_of[node.name] for node in self.nodes]
         free = {row: capacity.free[row] for row in rows}
@@ -68,10 +68,10 @@ class Pool:
 class Share:
     """The policy's problem in one pool, and its waiting jobs in the order of the queue.
 
-    ``placed`` already hold room at their own counts; ``admitted`` fit, at their minimum, beside the
-    minimum of running jobs; ``rejected`` do not, for the reason given. ``starting`` are waiting
+    ``placed`` have a place at their own counts already; ``admitted`` fit, at their minimum, beside
+    the minimum of running jobs; ``rejected`` do not, for the reason given. ``starting`` are waiting
     jobs with a forecast, whose counts the policy chooses. ``to_measure`` are running jobs for which
-    room to be measured in is reclaimed.
+    capacity to be measured in is reclaimed.
     """
 
     pool: Pool
@@ -84,7 +84,7 @@ class Share:
 
 
 def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float) -> Share:
-    """Share out a pool's room; waiting jobs that fit as they are take theirs in ``plan``."""
+    """Share out a pool's capacity; waiting jobs that fit as they are take theirs in ``plan``."""
     capacity = pool.capacity
     waiting = [each for each in pool.jobs if each.eligibility is Eligibility.WAITING]
     starting = [each for each in waiting if each.candidate is not None]
@@ -95,8 +95,8 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     candidates = tuple(each.candidate for each in pool.jobs if each.candidate is not None)
     running = [each for each in candidates if each.running]
     holders = [each.job.uid for each in running]
-    room, servers = pool.room(plan, holders)
-    spare = room - total(each.job.demand(each.job.bounds.minimum) for each in running)
+    available, servers = pool.available(plan, holders)
+    spare = available - total(each.job.demand(each.job.bounds.minimum) for each in running)
     forced = [each for each in pool.jobs if each.forced and each.eligibility is Eligibility.FIXED]
     asked = [*forced, *(each for each in queue if not plan.is_placed(each.job.uid))]
     wanted = [(each, each.minimum) for each in asked]
@@ -106,15 +106,15 @@ def share_pool(pool: Pool, plan: CapacityPlan, config: IntervalConfig, at: float
     for number, (each, counts) in enumerate(wanted):
         demand = each.job.demand(counts) - plan.usage(each.job.uid)
         if demand.fits_in(spare):
-            room, spare = room - demand, spare - demand
+            available, spare = available - demand, spare - demand
             (admitted if number < len(asked) else to_measure).append(each)
         elif number < len(asked):
             rejected.append((each, _why_rejected(each, demand, spare)))
     # Whole jobs leave fragments that no whole job fits. Part of the capacity is held back from them
     # and then allocated task by task. Not where jobs run: they would restart to use fragments.
     part = 0.0 if running else config.reserve_fraction
-    reserve = Resources({name: int(max(each, 0) * part) for name, each in room.items()})
-    problem = AllocationProblem(room, capacity, candidates, servers, reserve)
+    reserve = Resources({name: int(max(each, 0) * part) for name, each in available.items()})
+    problem = AllocationProblem(available, capacity, candidates, servers, reserve)
     return Share(pool, problem, placed, admitted, rejected, starting, to_measure)
 
 
@@ -290,9 +290,9 @@ class StartingJobs:
             held[job.worker.resources] += counts.workers
             for role in job.fixed:
                 held[role.spec.resources] += role.count
-        free, servers = self.share.pool.room(self.plan)
-        room = free + total(amount * count for amount, count in held.items())
-        return AllocationProblem(room, self.share.problem.capacity, jobs, servers)
+        free, servers = self.share.pool.available(self.plan)
+        available = free + total(amount * count for amount, count in held.items())
+        return AllocationProblem(available, self.share.problem.capacity, jobs, servers)
 
     def _place(self, uid: str, wanted: Counts) -> None:
         if self.plan.assign(self._jobs[uid].job, wanted, evenly=True) is None:

@@ -40,5 +40,5 @@ class _SmallestShareFirst:
         share = state.jobs.demands.shares(
             state.cost(state.ps, state.workers) + state.jobs.demands.fixed[state.rows]
         )
-        going = (more_ps + more_workers > 0) & state.has_room(more_ps, more_workers)
+        going = (more_ps + more_workers > 0) & state.fits(more_ps, more_workers)
         return Steps(np.where(going, -share, NO_STEP), more_ps, more_workers)

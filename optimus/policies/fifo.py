@@ -24,14 +24,14 @@ class FifoPolicy:
         jobs = [each.job for each in problem.candidates]
         wanted = [job.bounds.clamp(job.counts) for job in jobs]
         pairs = np.array(wanted, dtype=np.int64).reshape(-1, 2)
-        asked, room = demands.at(pairs[:, 0], pairs[:, 1]), demands.room
+        asked, free = demands.at(pairs[:, 0], pairs[:, 1]), demands.available
         for row in sorted(range(len(jobs)), key=lambda row: (jobs[row].created_at, jobs[row].uid)):
             uid = jobs[row].uid
-            if fits(asked[row], room):
-                room, counts[uid] = room - asked[row], wanted[row]
+            if fits(asked[row], free):
+                free, counts[uid] = free - asked[row], wanted[row]
                 reasons[uid] = f"{wanted[row]} are the counts its user asked for"
             else:
-                lacking = demands.lacking(asked[row], room)
+                lacking = demands.lacking(asked[row], free)
                 reasons[uid] = (
                     f"{wanted[row]} do not fit after earlier jobs: too little {lacking} is left"
                 )

@@ -116,7 +116,7 @@ class _GainPerShare:
             stuck = stuck[hopeful]
             wide, saved, good = self._further(state, now, stuck)
         cost = wide.cost(more_ps, more_workers)
-        good &= fits(cost, state.room)
+        good &= fits(cost, state.free)
         shares = np.maximum(state.jobs.demands.shares(cost), LEAST_SHARE)
         gains = np.where(good, saved / shares, NO_STEP)
         best = gains.argmax(axis=1)
@@ -126,9 +126,9 @@ class _GainPerShare:
     def _further(
         self, state: GrowthState, now: Seconds, stuck: Counted
     ) -> tuple[GrowthState, Seconds, Mask]:
-        """What each block saves each of these rows, and whether it is worth it but for room."""
+        """What each block saves each of these rows, and whether it is worth it, if it fits."""
         rows, ps, workers = (each[stuck, None] for each in (state.rows, state.ps, state.workers))
-        wide = GrowthState(state.jobs, rows, ps, workers, state.room)
+        wide = GrowthState(state.jobs, rows, ps, workers, state.free)
         more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
         at = now[stuck, None]
         after = self.seconds(rows, ps + more_ps, workers + more_workers)
@@ -164,7 +164,7 @@ class _Reasons(Mapping[str, str]):
         now = self.rule.seconds(state.rows, state.ps, state.workers)
         allowed = np.stack([state.within_bounds(*each) for each in _NEAREST])
         saved = [self.rule.saved(state, now, *each) for each in _NEAREST]
-        # Of the nearest steps the first that the job would take if there were room for it.
+        # Of the nearest steps the first that the job would take if it fitted.
         wanted = allowed & np.stack([self.rule.worthwhile(now, each) for each in saved])
         blocked = np.where(wanted.any(axis=0), wanted.argmax(axis=0), -1).tolist()
         bounded = set(np.flatnonzero(~allowed.any(axis=0)).tolist())
@@ -185,7 +185,7 @@ class _Reasons(Mapping[str, str]):
             more_ps, more_workers = _NEAREST[blocked]
             demands = self.baseline.jobs.demands
             cost = demands.ps[row] * more_ps + demands.workers[row] * more_workers
-            lacking = demands.lacking(cost, self.growth.room)
+            lacking = demands.lacking(cost, self.growth.free)
             names = [f"PS {counts.ps + 1}"] * more_ps
             names += [f"worker {counts.workers + 1}"] * more_workers
             return f"{' with '.join(names)} does not fit: too little {lacking} is left"

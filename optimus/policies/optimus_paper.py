@@ -111,7 +111,7 @@ class _GainPerAmount:
     def _gain(self, state: GrowthState, now: Gains, more: tuple[int, int], amount: Gains) -> Gains:
         with np.errstate(invalid="ignore"):
             saved = now - self.seconds(state.rows, state.ps + more[0], state.workers + more[1])
-        # What is to end the loop must come up in its turn, though there is no room for it.
+        # What is to end the loop must come up in its turn, though it does not fit.
         allowed = state.within_bounds(*more) if self.stop is StopRule.LOOP else state.allows(*more)
         good = allowed & ~np.isnan(saved)
         return np.asarray(np.where(good, saved / amount[state.rows], NO_STEP))

@@ -1,7 +1,7 @@
 """Tetris (SIGCOMM 2014), as Optimus compares itself with it (section 6.1): short, small jobs first.
 
 The score of a job is its alignment less its remaining work. Alignment is the dot product of what
-one PS and one worker ask for and of the room, both as shares of capacity. Remaining work is the
+one PS and one worker ask for and of what is free, both as shares of capacity. Remaining work is the
 remaining time at one PS and one worker (its minimum) times the sum of the shares these take. The
 work is scaled by the ratio of the jobs' mean alignment and mean work, as in Tetris, section 3.3.
 Jobs are admitted at their minimum by descending score; then, in that order, each grows by one PS
@@ -55,9 +55,9 @@ class TetrisPolicy:
             return np.zeros(0)
         capacity = np.maximum(demands.capacity, 1)
         real = len(demands.capacity)
-        room = np.maximum(demands.room[:real], 0) / capacity
+        free = np.maximum(demands.available[:real], 0) / capacity
         asked = (demands.ps + demands.workers)[:, :real] / capacity
-        alignment = asked @ room
+        alignment = asked @ free
         seconds = np.array([each.forecast.at(each.least) for each in problem.candidates])
         # No speed at all is the longest of all jobs; it must not make every other's work vanish
         # beside it.

@@ -91,7 +91,7 @@ class JobState:
         return min(self.phase_ends_at, self.training.next_at)
 
     @property
-    def has_room(self) -> bool:
+    def is_placed(self) -> bool:
         """Whether it holds room or some is reserved for it."""
         return bool(self.pods or self.coming)
 
@@ -157,7 +157,7 @@ class SimulatedCluster:
         pods = (pod for state in states for pod in (*state.pods, *state.coming))
         return ClusterSnapshot.of(self.now, (state.job for state in states), self.nodes, pods)
 
-    def room(self, rule: PlacementRule) -> CapacityPlan:
+    def free_capacity(self, rule: PlacementRule) -> CapacityPlan:
         """The room that is free now: leaving and coming pods both hold theirs."""
         return CapacityPlan.of(self.snapshot(), rule, leaving_counts=True)
 

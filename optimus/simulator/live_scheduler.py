@@ -128,14 +128,14 @@ class LiveScheduler:
         waiting = [state for state in cluster.visible if state.phase is Phase.WAITING]
         if not waiting:
             return
-        room, capacity = cluster.room(self._placement), schedulable_capacity(cluster.nodes)
+        free, capacity = cluster.free_capacity(self._placement), schedulable_capacity(cluster.nodes)
         gangs = {_gang(state): state for state in waiting}
         order = partial(
             order_key, capacity=capacity, now=cluster.now, age_limit_seconds=AGE_LIMIT_SECONDS
         )
         for gang in sorted(gangs, key=order):
             state = gangs[gang]
-            placement = reserve(room, state.job, state.job.counts)
+            placement = reserve(free, state.job, state.job.counts)
             if placement is not None:
                 cluster.move(state, Move(state.job.counts, placement, cluster.now))
             elif blocks_others(gang, cluster.now, AGE_LIMIT_SECONDS):

@@ -92,13 +92,13 @@ class PaperScheduler:
         """Counts for every job that gets any."""
         candidates = [self._candidate(state, forecasts) for state in cluster.visible]
         capacity = schedulable_capacity(cluster.nodes)
-        room, wanted = capacity, dict[str, Counts]()
+        free, wanted = capacity, dict[str, Counts]()
         for state, candidate in zip(cluster.visible, candidates, strict=True):
             least = state.job.bounds.minimum
-            if candidate is None and state.job.demand(least).fits_in(room):
-                room, wanted[state.job.uid] = room - state.job.demand(least), least
+            if candidate is None and state.job.demand(least).fits_in(free):
+                free, wanted[state.job.uid] = free - state.job.demand(least), least
         known = tuple(candidate for candidate in candidates if candidate is not None)
-        allocation = self._strategies.policy.allocate(AllocationProblem(room, capacity, known))
+        allocation = self._strategies.policy.allocate(AllocationProblem(free, capacity, known))
         return {**wanted, **allocation.counts}
 
     def _candidate(self, state: JobState, forecasts: _Forecasts) -> Candidate | None:
@@ -106,16 +106,16 @@ class PaperScheduler:
         forecast = forecasts[state.job.uid] if self._config.looks_ahead else _UNKNOWN
         if isinstance(forecast, NotReady):
             return None
-        return Candidate(state.truth.job, forecast, running=state.has_room)
+        return Candidate(state.truth.job, forecast, running=state.is_placed)
 
     def _place(self, cluster: SimulatedCluster, wanted: Mapping[str, Counts]) -> None:
         movable = [state for state in cluster.visible if state.phase is not Phase.CLEARING]
         moving = [state for state in movable if not _stays(state, wanted)]
-        leaves = any(state.has_room for state in moving)
+        leaves = any(state.is_placed for state in moving)
         free_at = cluster.now + (cluster.leaving_seconds if leaves else 0.0)
-        room = cluster.room(self._strategies.placement)
+        free = cluster.free_capacity(self._strategies.placement)
         for state in moving:
-            room.release(state.job.uid)
+            free.release(state.job.uid)
         capacity = schedulable_capacity(cluster.nodes)
         jobs = {
             state.job.uid: replace(state.job, counts=wanted.get(state.job.uid, Counts(0, 0)))
@@ -124,24 +124,24 @@ class PaperScheduler:
         demand = {uid: job.demand().dominant(capacity)[1] for uid, job in jobs.items()}
         for state in sorted(moving, key=lambda each: (demand[each.job.uid], each.job.uid)):
             job = jobs[state.job.uid]
-            counts = self._fit(room, job) if state.job.uid in wanted else None
+            counts = self._fit(free, job) if state.job.uid in wanted else None
             if counts is not None:
-                cluster.move(state, Move(counts, room.held[job.uid], free_at))
-            elif state.has_room:
+                cluster.move(state, Move(counts, free.held[job.uid], free_at))
+            elif state.is_placed:
                 cluster.pause(state)
 
-    def _fit(self, room: CapacityPlan, job: Job) -> Counts | None:
+    def _fit(self, free: CapacityPlan, job: Job) -> Counts | None:
         """The counts at which the job was placed."""
-        if room.place(Gang.of(job)) is None:
+        if free.place(Gang.of(job)) is None:
             return job.counts
         fewer = list(_trims(job.counts, job.bounds.minimum)) if self._config.trims else []
 
         def fits(counts: Counts) -> bool:
-            return room.copy().place(Gang.of(job, counts)) is None
+            return free.copy().place(Gang.of(job, counts)) is None
 
         # What fits mostly still fits with a task less, so that bisection finds the first that does.
         first = bisect_left(fewer, True, key=fits)
-        if first < len(fewer) and room.place(Gang.of(job, fewer[first])) is None:
+        if first < len(fewer) and free.place(Gang.of(job, fewer[first])) is None:
             return fewer[first]
         return None
 
@@ -154,7 +154,7 @@ _UNKNOWN = Forecast(NoWorkLeft(), 1.0)
 
 
 def _stays(state: JobState, wanted: Mapping[str, Counts]) -> bool:
-    return state.has_room and wanted.get(state.job.uid) == state.job.counts
+    return state.is_placed and wanted.get(state.job.uid) == state.job.counts
 
 
 def _trims(counts: Counts, least: Counts) -> Iterator[Counts]:

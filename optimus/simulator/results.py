@@ -73,7 +73,7 @@ class TimelinePoint:
     def of(cls, cluster: SimulatedCluster) -> "TimelinePoint":
         """The cluster as it is now."""
         training = idle = waiting = ps = workers = 0
-        ps_room = worker_room = NONE
+        held_by_ps = held_by_workers = NONE
         for state in cluster.states.values():
             trains, has_pods = state.phase is Phase.TRAINING, bool(state.pods)
             training, idle = training + trains, idle + (has_pods and not trains)
@@ -81,10 +81,10 @@ class TimelinePoint:
             roles = [pod.replica.role for pod in state.pods if pod.replica is not None]
             of_ps, of_workers = roles.count(Role.PS), roles.count(Role.WORKER)
             ps, workers = ps + of_ps, workers + of_workers
-            ps_room += state.job.ps.resources * of_ps
-            worker_room += state.job.worker.resources * of_workers
-        room = (ps_room[CPU], worker_room[CPU], ps_room[GPU] + worker_room[GPU])
-        return cls(cluster.now, training, idle, waiting, ps, workers, *room)
+            held_by_ps += state.job.ps.resources * of_ps
+            held_by_workers += state.job.worker.resources * of_workers
+        held = (held_by_ps[CPU], held_by_workers[CPU], held_by_ps[GPU] + held_by_workers[GPU])
+        return cls(cluster.now, training, idle, waiting, ps, workers, *held)
 
     @property
     def tasks(self) -> int:

@@ -2,7 +2,7 @@
 
 Written without a look at the code under test, from the statement alone (Optimus, section 4.2,
 Theorem 1): the fewest servers that hold the job with PSs and workers spread such that their counts
-per server differ by at most one. Free room is worked out from API objects by `room`. Only for a
+per server differ by at most one. What is free is worked out by `free_resources`. Only for a
 handful of nodes: the number of ways is exponential."""
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ def carry_on(cluster: FakeCluster, harness: ControllerHarness, seconds: int) -> 
 
 
 def under_way(harness: ControllerHarness) -> tuple[bool, bool]:
-    return harness.controller.is_busy, harness.controller.awaits_room
+    return harness.controller.is_busy, harness.controller.awaits_capacity
 
 
 def test_a_job_that_grows_gets_the_room_of_one_that_shrinks_although_nothing_new_is_decided() -> (

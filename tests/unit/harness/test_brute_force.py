@@ -8,8 +8,8 @@ ONE_CPU = {"cpu": 1000}
 Free = dict[str, dict[str, int]]
 
 
-def room(*cpus: int) -> Free:
-    return {f"n{number}": {"cpu": cpu} for number, cpu in enumerate(cpus, start=1)}
+def cpus(*amounts: int) -> Free:
+    return {f"n{number}": {"cpu": cpu} for number, cpu in enumerate(amounts, start=1)}
 
 
 def demand(ps: int, workers: int, **fixed: int) -> Demand:
@@ -22,36 +22,36 @@ def demand(ps: int, workers: int, **fixed: int) -> Demand:
     ("wanted", "free", "servers"),
     [
         pytest.param(
-            demand(1, 1), room(2000), 1, id="one server with just enough room holds the job"
+            demand(1, 1), cpus(2000), 1, id="one server with just enough room holds the job"
         ),
-        pytest.param(demand(1, 1), room(1000, 1000), 2, id="no server holds both: two are needed"),
+        pytest.param(demand(1, 1), cpus(1000, 1000), 2, id="no server holds both: two are needed"),
         pytest.param(
             demand(2, 2),
-            room(3000, 3000),
+            cpus(3000, 3000),
             2,
             id="two of each over two servers is one of each on each",
         ),
         pytest.param(
-            demand(2, 2), room(3000, 1000), None, id="the room is enough in sum but not evenly"
+            demand(2, 2), cpus(3000, 1000), None, id="the room is enough in sum but not evenly"
         ),
-        pytest.param(demand(3, 3), room(4000, 4000, 4000), 2, id="odd counts may differ by one"),
+        pytest.param(demand(3, 3), cpus(4000, 4000, 4000), 2, id="odd counts may differ by one"),
         pytest.param(
-            demand(3, 3), room(3000, 3000), 2, id="the server with more PSs may have fewer workers"
+            demand(3, 3), cpus(3000, 3000), 2, id="the server with more PSs may have fewer workers"
         ),
         pytest.param(
-            demand(1, 3), room(2000, 1000, 1000), 3, id="a server without a PS is still even"
+            demand(1, 3), cpus(2000, 1000, 1000), 3, id="a server without a PS is still even"
         ),
         pytest.param(
             demand(1, 1),
-            room(500, 2000, 500),
+            cpus(500, 2000, 500),
             1,
             id="the server with room is found wherever it stands",
         ),
         pytest.param(
-            demand(1, 1, scheduler=1), room(2000), None, id="a fixed pod needs a place too"
+            demand(1, 1, scheduler=1), cpus(2000), None, id="a fixed pod needs a place too"
         ),
         pytest.param(
-            demand(1, 1, scheduler=1), room(2000, 1000), 1, id="which may be one more server"
+            demand(1, 1, scheduler=1), cpus(2000, 1000), 1, id="which may be one more server"
         ),
         pytest.param(demand(2, 2), {}, None, id="no node, no place"),
     ],
@@ -61,7 +61,7 @@ def test_the_fewest_servers(wanted: Demand, free: Free, servers: int | None) -> 
 
 
 def test_every_even_deal_is_tried_and_no_other() -> None:
-    deals = list(even_spreads(demand(1, 2), room(9000, 9000), 2))
+    deals = list(even_spreads(demand(1, 2), cpus(9000, 9000), 2))
     assert sorted(map(str, deals)) == [
         "{'n1': (0, 1), 'n2': (1, 1)}",
         "{'n1': (1, 1), 'n2': (0, 1)}",
@@ -105,15 +105,15 @@ def test_every_resource_counts() -> None:
     ],
 )
 def test_what_is_said_of_a_placement(observed: Observed, said: str) -> None:
-    found = " / ".join(complaints(demand(2, 2), room(3000, 3000, 3000), observed))
+    found = " / ".join(complaints(demand(2, 2), cpus(3000, 3000, 3000), observed))
     assert said in found if said else not found
 
 
 @pytest.mark.parametrize(
     ("free", "said"),
     [
-        pytest.param(room(3000, 3000), "lies apart", id="beside the others there was room"),
-        pytest.param(room(2000, 1000), "", id="beside the others there was none"),
+        pytest.param(cpus(3000, 3000), "lies apart", id="beside the others there was room"),
+        pytest.param(cpus(2000, 1000), "", id="beside the others there was none"),
     ],
 )
 def test_a_fixed_pod_lies_beside_the_others_where_it_can(free: Free, said: str) -> None:

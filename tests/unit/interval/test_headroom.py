@@ -45,8 +45,8 @@ def cluster(cpus: dict[str, int], pods: list[BoundPod]) -> ClusterSnapshot:
     return ClusterSnapshot.of(0.0, (), nodes, pods)
 
 
-def free_cpus(room: CapacityPlan) -> dict[str, int]:
-    return {node: max(amount["cpu"], 0) for node, amount in room.free.items()}
+def free_cpus(plan: CapacityPlan) -> dict[str, int]:
+    return {node: max(amount["cpu"], 0) for node, amount in plan.free.items()}
 
 
 def free_after(snapshot: ClusterSnapshot, *claims: Claim) -> dict[str, int]:
@@ -105,10 +105,10 @@ def test_a_stopped_job_without_capacity_closes_only_nodes_that_admit_it() -> Non
 
 def test_capacity_of_leaving_pods_is_kept_for_their_own_job() -> None:
     snapshot = cluster({"n": 4}, pods_of("a", "nnnn", leaving=True))
-    room = headroom(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), is_stopped=True)])
-    assert not room.fits(job("b"), Counts(1, 1))
-    room = headroom(snapshot, Theorem1(), [Claim(job("a"), Counts(1, 3), is_stopped=True)])
-    assert [held.node for held in room.held["a"]] == ["n"] * 4
+    plan = headroom(snapshot, Theorem1(), [Claim(job("b"), Counts(1, 1), is_stopped=True)])
+    assert not plan.fits(job("b"), Counts(1, 1))
+    plan = headroom(snapshot, Theorem1(), [Claim(job("a"), Counts(1, 3), is_stopped=True)])
+    assert [held.node for held in plan.held["a"]] == ["n"] * 4
 
 
 def test_a_stopped_job_takes_capacity_before_a_training_one() -> None:
@@ -153,8 +153,8 @@ def test_headroom_excludes_bound_pods_and_counts_each_claim_once(
         for uid, ps, workers, keeps_pods, is_stopped in claimed
     }
     now = free_cpus(CapacityPlan.of(snapshot, Theorem1(), leaving_counts=True))
-    room = headroom(snapshot, Theorem1(), list(claims.values()))
-    for node, free in free_cpus(room).items():
+    plan = headroom(snapshot, Theorem1(), list(claims.values()))
+    for node, free in free_cpus(plan).items():
         assert free <= now[node]
         taken = 0
         for uid in "ab":
@@ -163,7 +163,7 @@ def test_headroom_excludes_bound_pods_and_counts_each_claim_once(
                 for pod in pods
                 if pod.node == node and pod.replica is not None and pod.replica.job_uid == uid
             ]
-            kept = sum(held.node == node for held in room.held.get(uid, ()))
+            kept = sum(held.node == node for held in plan.held.get(uid, ()))
             keeps_pods = uid not in claims or claims[uid].keeps_pods
             taken += sum(pod.leaving for pod in own) + kept if keeps_pods else max(len(own), kept)
         assert free in (0, max(cpus - taken, 0))

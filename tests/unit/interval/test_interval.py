@@ -296,10 +296,10 @@ def test_a_running_job_shrinks_only_with_a_reason(case: Case) -> None:
 def test_a_failed_move_changes_nothing_and_release_frees_all() -> None:
     a = job("a")
     snapshot = ClusterSnapshot.of(AT, [a], nodes(2, 4), bind(a, ON_NODE_00[:2]))
-    room = CapacityPlan.of(snapshot, Theorem1())
-    before = dict(room.free)
-    assert room.move(a, Counts(9, 9)) is not None
-    assert room.free == before
-    assert room.move(a, Counts(2, 2)) is None
-    room.release(a.uid)
-    assert room.free == {node.name: node.allocatable for node in snapshot.nodes}
+    plan = CapacityPlan.of(snapshot, Theorem1())
+    before = dict(plan.free)
+    assert plan.move(a, Counts(9, 9)) is not None
+    assert plan.free == before
+    assert plan.move(a, Counts(2, 2)) is None
+    plan.release(a.uid)
+    assert plan.free == {node.name: node.allocatable for node in snapshot.nodes}

@@ -73,7 +73,7 @@ class VirtualCluster:
 
     at: float = 0.0
     virtual_jobs: dict[str, VirtualJob] = field(default_factory=dict)
-    room: CapacityPlan = field(
+    plan: CapacityPlan = field(
         default_factory=lambda: CapacityPlan.of(
             ClusterSnapshot.of(0.0, [], nodes(3, 4), []), Theorem1()
         )
@@ -84,7 +84,7 @@ class VirtualCluster:
         self.virtual_jobs[given_job.uid] = VirtualJob(given_job)
 
     def end(self, name: str) -> None:
-        self.room.release(f"uid-{name}")
+        self.plan.release(f"uid-{name}")
         del self.virtual_jobs[f"uid-{name}"]
 
     def counts(self, name: str) -> Counts:
@@ -94,7 +94,7 @@ class VirtualCluster:
         pods = [
             BoundPod(f"{held.replica}", held.node, held.resources, held.replica)
             for uid in self.virtual_jobs
-            for held in self.room.held.get(uid, ())
+            for held in self.plan.held.get(uid, ())
         ]
         return ClusterSnapshot.of(
             self.at,
@@ -109,8 +109,8 @@ class VirtualCluster:
             self.at += TICK_SECONDS
             for uid, virtual_job in self.virtual_jobs.items():
                 if (
-                    self.room.is_placed(uid)
-                    or self.room.move(virtual_job.job, virtual_job.job.counts) is None
+                    self.plan.is_placed(uid)
+                    or self.plan.move(virtual_job.job, virtual_job.job.counts) is None
                 ):
                     virtual_job.train(TICK_SECONDS)
             self.profile()
@@ -123,7 +123,7 @@ class VirtualCluster:
             ):
                 virtual_job.history = replace(virtual_job.history, profiling_since=None)
         measured = Measured(self.progress(), self.histories())
-        for move in plan_profiling(self.snapshot(), measured, self.room, PROFILING):
+        for move in plan_profiling(self.snapshot(), measured, self.plan, PROFILING):
             virtual_job = self.virtual_jobs[move.uid]
             self.rescale(virtual_job, move.counts)
             profiled = (*virtual_job.history.profiled, move.counts)
@@ -148,7 +148,7 @@ class VirtualCluster:
         return {decision.key.name: decision for decision in plan.decisions}
 
     def rescale(self, virtual_job: VirtualJob, counts: Counts) -> None:
-        assert self.room.move(virtual_job.job, counts) is None
+        assert self.plan.move(virtual_job.job, counts) is None
         virtual_job.job = replace(virtual_job.job, counts=counts)
 
     def progress(self) -> dict[str, TrainingProgress]:

@@ -21,8 +21,8 @@ def full_node(workers: list[int], free: int) -> tuple[CapacityPlan, list[Classif
     jobs = [job(f"j{index}", (1, count)) for index, count in enumerate(workers)]
     cluster = nodes(1, sum(workers) + len(workers) + free)
     pods = [pod for each in jobs for pod in bind(each, ["node-00"] * sum(each.counts))]
-    room = CapacityPlan.of(ClusterSnapshot.of(AT, jobs, cluster, pods), Theorem1())
-    return room, [Classified(each, Eligibility.RESIZABLE, each.counts, "", LEAST) for each in jobs]
+    plan = CapacityPlan.of(ClusterSnapshot.of(AT, jobs, cluster, pods), Theorem1())
+    return plan, [Classified(each, Eligibility.RESIZABLE, each.counts, "", LEAST) for each in jobs]
 
 
 def reclaim_from(donors: list[Classified], cost: float = 1.0, attempts: int = 1000) -> Reclaim:
@@ -31,9 +31,9 @@ def reclaim_from(donors: list[Classified], cost: float = 1.0, attempts: int = 10
 
 
 def donors_by_exhaustive_search(
-    room: CapacityPlan, donors: list[Classified], wanted: Job, max_cost: float
+    plan: CapacityPlan, donors: list[Classified], wanted: Job, max_cost: float
 ) -> list[Classified] | None:
-    trial, shrunk = room.copy(), list[Classified]()
+    trial, shrunk = plan.copy(), list[Classified]()
     for donor in donors:
         max_cost -= 1.0
         if max_cost <= 0:
@@ -54,25 +54,25 @@ def donors_by_exhaustive_search(
 def test_finds_the_donors_that_an_exhaustive_search_finds(
     workers: list[int], free: int, asked: list[int], max_cost: float
 ) -> None:
-    room, jobs = full_node(workers, free)
+    plan, jobs = full_node(workers, free)
     left, reclaim = list(jobs), reclaim_from(jobs)
     decided: dict[str, Counts] = {}
     reclaim.decided = decided
     for index, count in enumerate(asked):
         new = job(f"new{index}", (1, count))
-        expected = donors_by_exhaustive_search(room, left, new, max_cost)
+        expected = donors_by_exhaustive_search(plan, left, new, max_cost)
 
         def moves(trial: CapacityPlan, job: Job = new) -> str | None:
             return trial.move(job, job.counts)
 
-        found = reclaim.find(room, moves, max_cost)
+        found = reclaim.find(plan, moves, max_cost)
         if expected is None:
             assert isinstance(found, str)
             assert found or not left
             continue
         assert isinstance(found, Reclaimed)
         assert list(found.donors) == expected
-        room.adopt(found.plan)
+        plan.adopt(found.plan)
         for each in [*expected, Classified(new, Eligibility.WAITING, new.counts, "", LEAST)]:
             decided[each.job.uid] = LEAST if each in left else new.counts
             reclaim.moved(each, decided[each.job.uid])
@@ -81,19 +81,19 @@ def test_finds_the_donors_that_an_exhaustive_search_finds(
 
 @pytest.mark.parametrize("waiting", [1, 50])
 def test_a_repeated_refusal_costs_one_attempt_for_any_number_of_donors(waiting: int) -> None:
-    room, jobs = full_node([3] * 40, 0)
+    plan, jobs = full_node([3] * 40, 0)
     reclaim = reclaim_from(jobs)
     new = job("new", (50, 50))
     for _ in range(waiting):
-        assert isinstance(reclaim.find(room, lambda trial: trial.move(new, new.counts)), str)
+        assert isinstance(reclaim.find(plan, lambda trial: trial.move(new, new.counts)), str)
     assert 1000 - reclaim.attempts_left == 40 + waiting
 
 
 def test_the_attempts_of_an_interval_are_bounded() -> None:
-    room, jobs = full_node([3] * 40, 0)
+    plan, jobs = full_node([3] * 40, 0)
     reclaim, new = reclaim_from(jobs, attempts=60), job("new", (20, 20))
-    assert isinstance(reclaim.find(room, lambda trial: trial.move(new, new.counts)), str)
+    assert isinstance(reclaim.find(plan, lambda trial: trial.move(new, new.counts)), str)
     assert -1 <= reclaim.attempts_left <= 0
-    refusal = reclaim.find(room, lambda trial: trial.move(new, new.counts))
+    refusal = reclaim.find(plan, lambda trial: trial.move(new, new.counts))
     assert isinstance(refusal, str)
     assert "in the next interval" in refusal

@@ -18,21 +18,21 @@ NO_COOLDOWN = IntervalConfig(cooldown_seconds=0.0)
 
 def snapshot_after(snapshot: ClusterSnapshot, decisions: tuple[Decision, ...]) -> ClusterSnapshot:
     """The cluster after the decisions in order; a job whose new counts do not fit is unchanged."""
-    room = CapacityPlan.of(snapshot, Theorem1())
+    plan = CapacityPlan.of(snapshot, Theorem1())
     jobs = {each.uid: each for each in snapshot.jobs}
     for decision in decisions:
         if decision.action is Action.SUSPEND:
             jobs[decision.uid] = replace(jobs[decision.uid], suspended=True)
-            room.release(decision.uid)
-        if decision.rescales and room.move(jobs[decision.uid], decision.counts) is None:
+            plan.release(decision.uid)
+        if decision.rescales and plan.move(jobs[decision.uid], decision.counts) is None:
             jobs[decision.uid] = replace(jobs[decision.uid], counts=decision.counts)
     for each in jobs.values():
-        if not each.suspended and not room.is_placed(each.uid):
-            room.move(each, each.counts)
-    return ClusterSnapshot.of(snapshot.at + 600, jobs.values(), snapshot.nodes, pods_of(room, jobs))
+        if not each.suspended and not plan.is_placed(each.uid):
+            plan.move(each, each.counts)
+    return ClusterSnapshot.of(snapshot.at + 600, jobs.values(), snapshot.nodes, pods_of(plan, jobs))
 
 
-def pods_of(room: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
+def pods_of(plan: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
     return [
         BoundPod(
             f"{uid}-{held.replica.role}-{held.replica.index}",
@@ -41,7 +41,7 @@ def pods_of(room: CapacityPlan, jobs: dict[str, Job]) -> list[BoundPod]:
             held.replica,
         )
         for uid in jobs
-        for held in room.held.get(uid, ())
+        for held in plan.held.get(uid, ())
     ]
 
 

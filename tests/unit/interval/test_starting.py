@@ -50,14 +50,14 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[Node]:
-    rooms = st.builds(
+    amounts = st.builds(
         lambda cpu, gpu: Resources({"cpu": cpu * 1000, "gpu": gpu}),
         st.integers(1, 9),
         st.integers(0, 2),
     )
     return [
-        Node(f"n{at}", room)
-        for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=6)))
+        Node(f"n{at}", allocatable)
+        for at, allocatable in enumerate(draw(st.lists(amounts, min_size=1, max_size=6)))
     ]
 
 
@@ -155,8 +155,8 @@ def test_a_job_whose_growth_does_not_fit_keeps_its_placement() -> None:
         )
         for index, (cpu, gpu, least) in enumerate(asks)
     ]
-    rooms = [(1000, 0), (2000, 1), (8000, 2), (6000, 1), (8000, 1)]
-    cluster = [Node(f"n{at}", Resources(cpu=cpu, gpu=gpu)) for at, (cpu, gpu) in enumerate(rooms)]
+    amounts = [(1000, 0), (2000, 1), (8000, 2), (6000, 1), (8000, 1)]
+    cluster = [Node(f"n{at}", Resources(cpu=cpu, gpu=gpu)) for at, (cpu, gpu) in enumerate(amounts)]
     found = plan_for(several, cluster, POLICIES["tetris"]())
     assert len(found.counts) == len(several)
     for uid, counts in found.counts.items():

@@ -20,7 +20,7 @@ RULE = Theorem1()
 
 def nodes_of(**cpus: int) -> tuple[list[Node], dict[str, Resources]]:
     free = {name: Resources(cpu=cpu) for name, cpu in cpus.items()}
-    return [Node(name, room) for name, room in free.items()], free
+    return [Node(name, amount) for name, amount in free.items()], free
 
 
 def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placement:
@@ -35,7 +35,7 @@ amounts = st.builds(
     lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3)
 )
 
-rooms = st.builds(
+amounts = st.builds(
     lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9)
 )
 
@@ -43,7 +43,10 @@ rooms = st.builds(
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
     """Small clusters with uneven room, labels, and gangs that may be bound or excluded in part."""
-    free = {f"n{at}": room for at, room in enumerate(draw(st.lists(rooms, min_size=1, max_size=4)))}
+    free = {
+        f"n{at}": amount
+        for at, amount in enumerate(draw(st.lists(amounts, min_size=1, max_size=4)))
+    }
     pools = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(free), max_size=len(free)))
     nodes = [Node(name, free[name], {"pool": pool}) for name, pool in zip(free, pools, strict=True)]
     excluded = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))

@@ -207,9 +207,9 @@ def assert_is_in_order(capacity: Capacity) -> None:
 def test_a_job_on_many_equal_nodes_is_spread_evenly(
     ps: int, workers: int, cpus: tuple[int, int]
 ) -> None:
-    room = Resources(cpu=16)
-    nodes = [Node(f"n{at:03}", room) for at in range(80)]
-    free = {node.name: room for node in nodes}
+    empty = Resources(cpu=16)
+    nodes = [Node(f"n{at:03}", empty) for at in range(80)]
+    free = {node.name: empty for node in nodes}
     gang = gang_of(ps, workers, *cpus)
     answer = Theorem1().place(gang, Capacity(nodes, free))
     assert not isinstance(answer, DoesNotFit)
@@ -265,8 +265,8 @@ def _job() -> Job:
 def test_an_even_spread_comes_before_fewer_servers_around_a_chief_placed_first() -> None:
     """Found at random: an uneven plan needs three servers beside the one that the chief is on, an
     even one four."""
-    room = {"a1": (1, 2), "a2": (1, 2), "a3": (1, 2), "b1": (3, 2), "b2": (6, 1)}
-    free = {name: Resources(cpu=cpu, memory=memory) for name, (cpu, memory) in room.items()}
+    amounts = {"a1": (1, 2), "a2": (1, 2), "a3": (1, 2), "b1": (3, 2), "b2": (6, 1)}
+    free = {name: Resources(cpu=cpu, memory=memory) for name, (cpu, memory) in amounts.items()}
     nodes = [Node(name, free[name], {"pool": name[0]}) for name in free]
     job = Job(
         key=JobKey("ns", "job"),
@@ -281,6 +281,6 @@ def test_an_even_spread_comes_before_fewer_servers_around_a_chief_placed_first()
     found = placed_as_gang(Theorem1(), job, (nodes, free))
     assert found == placed_as_job(Theorem1(), job, Capacity(nodes, free))
     assert isinstance(found, Counter)
-    assert [found[Role.PS, name] for name in room] == [1, 1, 1, 1, 0]
-    assert [found[Role.WORKER, name] for name in room] == [1, 1, 1, 0, 0]
+    assert [found[Role.PS, name] for name in amounts] == [1, 1, 1, 1, 0]
+    assert [found[Role.WORKER, name] for name in amounts] == [1, 1, 1, 0, 0]
     assert found[Role.CHIEF, "b1"] == 1

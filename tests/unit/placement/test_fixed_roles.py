@@ -76,14 +76,14 @@ def test_a_chief_is_part_of_what_has_to_fit(
 def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: Resources) -> bool:
     specs = {member.role: member.spec.resources for member in gang.members}
     bound = Counter((member.node, member.role) for member in gang.members)
-    for node, room in free.items():
+    for node, left in free.items():
         ps, workers = spread.get(node, (0, 0))
         taken = total(
             specs[role] * (count - bound[node, role])
             for role, count in ((Role.PS, ps), (Role.WORKER, workers))
             if count > bound[node, role]
         )
-        if asked.fits_in(room - taken):
+        if asked.fits_in(left - taken):
             return True
     return False
 

@@ -147,7 +147,7 @@ def test_servers_are_not_just_the_largest_in_one_resource() -> None:
     gang = gang_of(2, 4)
     spec = ReplicaSpec(Resources(cpu=1, memory=1))
     gang = replace(gang, members=tuple(replace(member, spec=spec) for member in gang.members))
-    answer = placed(gang, [Node(name, room) for name, room in free.items()], free)
+    answer = placed(gang, [Node(name, amount) for name, amount in free.items()], free)
     assert spread_of(gang, answer) == {"b": (1, 2), "c": (1, 2)}
 
 

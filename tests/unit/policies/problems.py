@@ -61,8 +61,8 @@ def candidate(
     return Candidate(job, Forecast(speed, steps, goal_met=not may_grow), running)
 
 
-def problem(room: Resources, *candidates: Candidate) -> AllocationProblem:
-    return AllocationProblem(room, room, candidates)
+def problem(available: Resources, *candidates: Candidate) -> AllocationProblem:
+    return AllocationProblem(available, available, candidates)
 
 
 def authors_problem(jobs: int, nodes: int, gpus: int = 0) -> AllocationProblem:

@@ -22,7 +22,7 @@ from tests.unit.policies.problems import PaperSpeed, candidate, objective, probl
 
 def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Counts]:
     """The same rule by trying every step of every job each time."""
-    counts, room = {}, given_problem.room
+    counts, free = {}, given_problem.available
     order = sorted(
         given_problem.candidates,
         key=lambda c: (
@@ -33,8 +33,8 @@ def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Co
     )
     for each in order:
         demand = each.job.demand(each.job.bounds.minimum)
-        if demand.fits_in(room):
-            counts[each.job.uid], room = each.job.bounds.minimum, room - demand
+        if demand.fits_in(free):
+            counts[each.job.uid], free = each.job.bounds.minimum, free - demand
     while True:
         steps = []
         for rank, each in enumerate(order):
@@ -44,7 +44,7 @@ def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Co
             for kind, (ps, workers) in enumerate([(0, 1), (1, 0), (1, 1)]):
                 after = Counts(now.ps + ps, now.workers + workers)
                 cost = each.job.demand(after) - each.job.demand(now)
-                if not each.job.bounds.allow(after) or not cost.fits_in(room):
+                if not each.job.bounds.allow(after) or not cost.fits_in(free):
                     continue
                 saved = each.forecast.at(now) - each.forecast.at(after)
                 if saved > least * each.forecast.at(now):
@@ -53,7 +53,7 @@ def slow_optimus(given_problem: AllocationProblem, least: float) -> dict[str, Co
         if not steps:
             return counts
         _, _, _, uid, counts[uid], cost = min(steps, key=lambda step: step[:3])
-        room = room - cost
+        free = free - cost
 
 
 @settings(deadline=None)
@@ -139,8 +139,8 @@ def test_optimus_adds_a_ps_and_a_worker_together_where_neither_alone_helps() -> 
 def test_optimus_compares_a_gpu_and_cores_by_their_share_of_the_cluster() -> None:
     gpus = candidate("gpu", worker=Resources(cpu=1000, gpu=1))
     cores = candidate("cpu", steps=900.0)
-    room = Resources(cpu=20000, gpu=4)
-    by_share = OptimusPolicy().allocate(problem(room, gpus, cores)).counts
+    free = Resources(cpu=20000, gpu=4)
+    by_share = OptimusPolicy().allocate(problem(free, gpus, cores)).counts
     assert by_share["cpu"].workers > by_share["gpu"].workers
 
 
@@ -151,8 +151,8 @@ def test_a_task_that_asks_for_nothing_is_given_while_it_helps() -> None:
 
 def test_optimus_is_near_the_best_of_all_allocations_on_small_clusters() -> None:
     a, b = candidate("a", steps=500.0), candidate("b", PaperSpeed(20.0, 0.2, 0.6, 0.01, 0.01))
-    room = Resources(cpu=10000)
-    given_problem = problem(room, a, b)
+    free = Resources(cpu=10000)
+    given_problem = problem(free, a, b)
     best = min(
         a.forecast.at(Counts(pa, wa)) + b.forecast.at(Counts(pb, wb))
         for pa, wa, pb, wb in product(range(1, 8), repeat=4)

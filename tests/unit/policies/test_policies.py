@@ -28,7 +28,7 @@ def test_never_gives_more_than_there_is_and_keeps_to_the_bounds(
 ) -> None:
     for policy in (make() for make in POLICIES.values()):
         answer = policy.allocate(given_problem)
-        assert used(given_problem, answer).fits_in(given_problem.room)
+        assert used(given_problem, answer).fits_in(given_problem.available)
         for each in given_problem.candidates:
             assert each.job.uid in answer.reasons
             assert each.job.uid not in answer.counts or each.job.bounds.allow(
@@ -42,7 +42,7 @@ def test_the_order_of_candidates_does_not_matter(
     given_problem: AllocationProblem, data: st.DataObject
 ) -> None:
     shuffled = tuple(data.draw(st.permutations(given_problem.candidates)))
-    again = AllocationProblem(given_problem.room, given_problem.capacity, shuffled)
+    again = AllocationProblem(given_problem.available, given_problem.capacity, shuffled)
     for policy in (make() for make in POLICIES.values()):
         assert policy.allocate(again) == policy.allocate(given_problem)
 

@@ -53,10 +53,10 @@ def plan(
     history: dict[str, JobHistory] | None = None,
     config: ProfilingConfig = CONFIG,
 ) -> tuple[ProfilingMove, ...]:
-    return plan_profiling(snapshot, measured_of(progress, history), room(snapshot), config)
+    return plan_profiling(snapshot, measured_of(progress, history), free_capacity(snapshot), config)
 
 
-def room(snapshot: ClusterSnapshot) -> CapacityPlan:
+def free_capacity(snapshot: ClusterSnapshot) -> CapacityPlan:
     return CapacityPlan.of(snapshot, Theorem1(), leaving_counts=True)
 
 

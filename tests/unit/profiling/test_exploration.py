@@ -16,9 +16,9 @@ from tests.unit.profiling.situations import (
     IN_VAIN,
     YOUNG,
     cluster,
+    free_capacity,
     measured_at,
     measured_of,
-    room,
 )
 
 
@@ -27,7 +27,7 @@ def explore(progress: TrainingProgress, history: JobHistory | None = None) -> Pr
         cluster(YOUNG),
         measured_of({"a": progress}, {"a": history or JobHistory()}),
     )
-    return plan_exploration(snapshot, measured, room(snapshot), IntervalConfig())
+    return plan_exploration(snapshot, measured, free_capacity(snapshot), IntervalConfig())
 
 
 def test_an_old_job_that_is_not_identified_makes_one_exploratory_move() -> None:

@@ -21,8 +21,8 @@ class Pod:
 
 @dataclass
 class SimulatedJob:
-    """``room`` is how many pods can be placed; ``user_wants_suspension`` whether the user owns the
-    suspension.
+    """``capacity`` is how many pods can be placed; ``user_wants_suspension`` whether the user
+    owns the suspension.
 
     ``believed`` is the operator's own copy of the job: (run, counts) of the pods it makes
     until it has seen the next change. ``user_resumed`` is set once the user has ended a suspension
@@ -37,7 +37,7 @@ class SimulatedJob:
     failed: bool = False
     version: int = 1
     run: int = 1
-    room: int = 10
+    capacity: int = 10
     at: float = 1000.0
     user_wants_suspension: bool = False
     user_counts: Counts | None = None
@@ -84,7 +84,7 @@ class SimulatedJob:
         self.pods = [pod for pod in self.pods if not pod.leaving]
 
     def scheduler(self) -> None:
-        if len(self.pods) == sum(self.counts) <= self.room and not any(
+        if len(self.pods) == sum(self.counts) <= self.capacity and not any(
             pod.leaving for pod in self.pods
         ):
             for pod in self.pods:

@@ -46,7 +46,7 @@ def test_without_faults_the_target_is_reached() -> None:
 
 
 def test_a_target_that_cannot_be_placed_is_rolled_back() -> None:
-    harness = run(RescaleHarness(SimulatedJob(room=4)))
+    harness = run(RescaleHarness(SimulatedJob(capacity=4)))
     assert [end.outcome for end in harness.ends] == [Outcome.ROLLED_BACK]
     assert harness.job.counts == BEFORE
 
@@ -60,7 +60,7 @@ def test_a_job_at_its_goal_stays_suspended_with_our_annotation() -> None:
 
 PATHS: dict[str, Callable[[], tuple[SimulatedJob, Counts]]] = {
     "the target is reached": lambda: (SimulatedJob(), TARGET),
-    "the target cannot be placed": lambda: (SimulatedJob(room=4), TARGET),
+    "the target cannot be placed": lambda: (SimulatedJob(capacity=4), TARGET),
     "the job is suspended for good": lambda: (SimulatedJob(), NONE),
 }
 
@@ -158,14 +158,18 @@ ACTS: dict[str, Callable[[SimulatedJob], object]] = {
 @given(
     acts=st.lists(st.sampled_from(["tick", "tick", "tick", "tick", "minute", *ACTS]), max_size=60),
     faults=st.lists(st.sampled_from([None, None, None, *FAULTS]), max_size=60),
-    room=st.sampled_from([4, 10]),
+    capacity=st.sampled_from([4, 10]),
     target=st.sampled_from([TARGET, NONE, BEFORE, Counts(1, 1)]),
     needs_checkpoint=st.booleans(),
 )
 def test_any_events_in_any_order(
-    acts: list[str], faults: list[Fault | None], room: int, target: Counts, needs_checkpoint: bool
+    acts: list[str],
+    faults: list[Fault | None],
+    capacity: int,
+    target: Counts,
+    needs_checkpoint: bool,
 ) -> None:
-    job = SimulatedJob(room=room)
+    job = SimulatedJob(capacity=capacity)
     harness = RescaleHarness(
         job, needs_checkpoint=needs_checkpoint, target=target, faults=iter(faults)
     )

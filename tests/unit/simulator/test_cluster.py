@@ -66,7 +66,7 @@ class TestAFirstStart:
         state = arrived(cluster)
         cluster.move(state, move_to(state, "node-0", "node-0", free_at=8.0))
         assert cluster.used() == {"node-0": NONE, "node-1": NONE}
-        assert cluster.room(Theorem1()).free["node-0"] == Resources(cpu=2000)
+        assert cluster.free_capacity(Theorem1()).free["node-0"] == Resources(cpu=2000)
         cluster.advance(8.0)
         assert cluster.used()["node-0"] == PS + WORKER
         cluster.advance(8.0 + START)
@@ -87,7 +87,7 @@ class TestARescale:
         cluster.move(state, move_to(state, "node-1", "node-1", "node-1"))
         assert state.training.run is None
         assert cluster.used() == {"node-0": PS + WORKER, "node-1": NONE}
-        free = cluster.room(Theorem1()).free
+        free = cluster.free_capacity(Theorem1()).free
         assert (free["node-0"], free["node-1"]) == (Resources(cpu=2000), Resources(cpu=1000))
         cluster.advance(cluster.now + LEAVING)
         assert cluster.used() == {"node-0": NONE, "node-1": PS + WORKER * 2}
