@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 
 def whole_number(least: int) -> Callable[[str], int]:
@@ -46,3 +46,23 @@ def number_between(low: float, high: float, what: str = "a number") -> Callable[
 def fractions(text: str) -> tuple[float, ...]:
     """Numbers between 0 and 1, joined by commas."""
     return tuple(map(number_between(0, 1), text.split(",")))
+
+
+_MOST = 1_000_000
+
+
+def named_amounts(text: str, names: Collection[str]) -> dict[str, float]:
+    """``NAME=AMOUNT,...``, each of the names at most once; raises ``ValueError``."""
+    found: dict[str, float] = {}
+    for part in map(str.strip, text.split(",")):
+        name, _, amount = (piece.strip() for piece in part.partition("="))
+        if name not in names or name in found:
+            raise ValueError(f"{part!r}; each of {', '.join(names)} at most once is expected")
+        try:
+            found[name] = float(amount)
+        except ValueError:
+            found[name] = math.nan
+        if not 0 <= found[name] <= _MOST:
+            expected = "NAME=AMOUNT with an amount from 0 to a million is expected"
+            raise ValueError(f"{part!r}; {expected}")
+    return found

@@ -25,7 +25,6 @@ class Progress(Protocol):
 
     def __call__(self, items: Sequence[Item], what: str, /) -> Iterable[Item]:
         """The items one by one; ``what`` is being done to them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

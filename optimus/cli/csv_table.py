@@ -20,7 +20,7 @@ class Row:
     file: Path
     line: int
     cells: Mapping[str, str]
-    """By the column's name, in lower case."""
+    """By the column's name, which is in lower case where it comes from a header."""
 
     def error(self, expected: str) -> BadInput:
         """The line is wrong: ``expected`` says what should be there."""
@@ -50,10 +50,13 @@ class Row:
 def read_lines(file: Path) -> list[str]:
     """The lines of a text file."""
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            return list(lines)
+        with file.open(encoding="utf-8-sig", newline="") as text:
+            lines = list(text)
     except UnicodeDecodeError:
-        raise BadInput(file, "a text file (CSV in UTF-8) is expected") from None
+        lines = ["\0"]
+    if any("\0" in line for line in lines):
+        raise BadInput(file, "a text file (CSV in UTF-8) is expected")
+    return lines
 
 
 def split_rows(

@@ -18,7 +18,7 @@ from optimus.cli.convergence_evaluation import (
     roc_auc,
     unreachable,
 )
-from optimus.cli.table import table
+from optimus.cli.table import percent, table
 from optimus.cli.training_log import TrainingLog, read_training_log
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def _row(log: TrainingLog, each: EvaluatedForecast) -> Sequence[object]:
         "never" if question.true is None else question.true,
         "not reachable" if found is None else f"{found.point:.1f}",
         "" if found is None else f"{found.low:.1f} - {found.high:.1f}",
-        _percent(each.error),
-        _percent(each.paper_error),
+        percent(each.error),
+        percent(each.paper_error),
     )
 
 
@@ -156,9 +156,9 @@ def _summary_row(origin: str, evaluated: Sequence[EvaluatedForecast]) -> Sequenc
     return (
         origin,
         len(known),
-        *(_percent(fmean(error for error in each if error is not None)) for each in errors),
+        *(percent(fmean(error for error in each if error is not None)) for each in errors),
         f"{fmean(each.covered for each in known):.0%}",
-        _percent(fmean(each.width for each in known)),
+        percent(fmean(each.width for each in known)),
         sum(each.time_to_goal is None for each in known),
         "-" if separation is None else f"{separation:.0%}",
     )
@@ -196,10 +196,6 @@ def _plot(evaluated: Evaluated, figure: "Figure") -> None:
         panel.legend(loc="upper left", fontsize=7, frameon=False)
     panels[0].set_ylabel("predicted, part of the run (at the top: ▲ later, x not reachable)")
     figure.suptitle("When a loss is met: predictions with their 80 % intervals", fontsize=11)
-
-
-def _percent(part: float | None) -> str:
-    return "-" if part is None else f"{part:.1%}"
 
 
 COMMAND = Command(("evaluate", "convergence"), _SUMMARY, _add_arguments, _run)

@@ -12,7 +12,7 @@ from optimus.cli.arguments import whole_number, whole_numbers
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.speed_evaluation import Draw, Score, distinct_draws, evaluate
 from optimus.cli.speed_table import SpeedTable, SpeedTables, read_speed_tables
-from optimus.cli.table import table
+from optimus.cli.table import percent, table
 from optimus.errors import NotReady
 from optimus.jobs import TrainingMode
 from optimus.models.speed.curve import SpeedForm
@@ -90,13 +90,9 @@ def _table(draws: Draws, scores: Scores) -> str:
         for number, score in by_samples.items():
             samples = draws[mode][number][0].samples
             measured = " ".join(f"{counts.ps}+{counts.workers}" for counts in samples)
-            errors = _percent(score.mean), _percent(score.p90)
+            errors = percent(score.mean), percent(score.p90)
             rows.append((mode.value, number, *errors, f"{score.chosen_ratio:.3f}", measured))
     return table("<>>>><", (*headings, "measured (PS+workers; first draw)"), rows)
-
-
-def _percent(part: float | None) -> str:
-    return "-" if part is None else f"{part:.1%}"
 
 
 def _remarks(read: SpeedTables, options: argparse.Namespace) -> list[str]:

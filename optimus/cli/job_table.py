@@ -6,7 +6,6 @@ t2 w/p + t3 w + t4 p) (Optimus, equation 4), and its remaining time Q divided by
 cores, GiB, Gbit/s and whole GPUs; fractions are rounded up to the units in which the product
 counts."""
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.allocation import Candidate
 from optimus.allocation.problem import Counted, RemainingSeconds, Seconds
 from optimus.cli.command import BadInput
+from optimus.cli.csv_table import Row, read_lines, split_rows
 from optimus.jobs import Counts, Goal, Job, JobKey, ReplicaSpec, TargetLoss
 from optimus.models.forecast import Forecast
 from optimus.resources import Resources
@@ -85,18 +85,17 @@ def read_job_table(file: Path, node: Resources) -> tuple[Candidate, ...]:
     jobs: list[Candidate] = []
     lines: dict[str, int] = {}
     known: dict[Resources, Resources] = {}
-    for line, cells in _rows(file):
-        candidate = _job(file, line, cells, known)
+    for row in _rows(file):
+        candidate = _job(row, known)
         uid = candidate.job.uid
         if uid in lines:
-            twice = f"job {uid} is in line {lines[uid]} already; every id once is expected"
-            raise BadInput(file, twice, line)
-        lines[uid] = line
+            raise row.error(f"job {uid} is in line {lines[uid]} already; every id once is expected")
+        lines[uid] = row.line
         for role, spec in (("PS", candidate.job.ps), ("worker", candidate.job.worker)):
             for name in spec.resources.lacking_in(node):
                 asked, has = in_units(name, spec.resources[name]), in_units(name, node[name])
                 problem = f"a {role} of job {uid} requests {asked} {name}, and a node has {has}"
-                raise BadInput(file, f"{problem}; tasks that fit on one node are expected", line)
+                raise row.error(f"{problem}; tasks that fit on one node are expected")
         jobs.append(candidate)
     if not jobs:
         raise BadInput(file, "at least one job is expected")
@@ -115,22 +114,14 @@ def amounts(values: Mapping[str, float]) -> Resources:
     )
 
 
-def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-        if "\0" in text:
-            raise BadInput(file, "a text file with comma-separated values is expected")
-        reader = csv.reader(text.splitlines())
-        first = True
-        for cells in reader:
-            row = [cell.strip() for cell in cells]
-            if any(row) and not (first and _is_header(row)):
-                yield reader.line_num, row
-            first = first and not any(row)
-    except UnicodeDecodeError:
-        raise BadInput(file, "a text file with comma-separated values is expected") from None
-    except csv.Error as problem:
-        raise BadInput(file, f"comma-separated values are expected ({problem})") from None
+def _rows(file: Path) -> Iterator[Row]:
+    for index, (line, cells) in enumerate(split_rows(file, read_lines(file))):
+        if index == 0 and _is_header(cells):
+            continue
+        if len(cells) != len(COLUMNS):
+            wanted = f"{len(COLUMNS)} columns are expected ({', '.join(COLUMNS)})"
+            raise BadInput(file, f"{len(cells)} columns; {wanted}", line)
+        yield Row(file, line, dict(zip(COLUMNS, cells, strict=True)))
 
 
 def _is_header(row: Sequence[str]) -> bool:
@@ -146,47 +137,27 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _job(
-    file: Path, line: int, cells: Sequence[str], known: dict[Resources, Resources]
-) -> Candidate:
-    if len(cells) != len(COLUMNS):
-        wanted = f"{len(COLUMNS)} columns are expected ({', '.join(COLUMNS)})"
-        raise BadInput(file, f"{len(cells)} columns; {wanted}", line)
-    uid = cells[0]
+def _job(row: Row, known: dict[Resources, Resources]) -> Candidate:
+    uid = row.cells["id"]
     if not uid:
-        raise BadInput(file, "an id is expected in the first column", line)
-    value = {
-        name: _number(file, line, name, cell)
-        for name, cell in zip(COLUMNS[1:], cells[1:], strict=True)
-    }
+        raise row.error("an id is expected in the first column")
+    value = {name: row.number(name, 0, _MAX_VALUE) for name in COLUMNS[1:]}
     if value["M"] <= 0:
-        raise BadInput(file, f"M, the batch, is {cells[3]}; more than 0 is expected", line)
+        raise row.error(f"M, the batch, is {row.cells['M']}; more than 0 is expected")
+    if value["worker_gpu"] != int(value["worker_gpu"]):
+        raise row.error(f"worker_gpu is {row.cells['worker_gpu']}; a whole number is expected")
     terms = (value["t0"] * value["M"], value["t1"], value["t2"], value["t3"], value["t4"])
     if not any(terms):
-        problem = "t0 to t4 are all 0, an infinite speed"
-        raise BadInput(file, f"{problem}; at least one above 0 is expected", line)
+        raise row.error("t0 to t4 are all 0, an infinite speed; at least one above 0 is expected")
     specs = []
     for role in ("ps", "worker"):
         asked = amounts({name: value.get(f"{role}_{name}", 0.0) for name in UNITS})
         if not asked:
             problem = f"a {role} that requests nothing"
-            raise BadInput(file, f"{problem}; at least one amount above 0 is expected", line)
+            raise row.error(f"{problem}; at least one amount above 0 is expected")
         specs.append(ReplicaSpec(known.setdefault(asked, asked)))
     job = Job(
         key=JobKey("table", uid), uid=uid, kind="table", created_at=value["arrival"],
         counts=Counts(1, 1), ps=specs[0], worker=specs[1], goal=_GOAL,
     )  # fmt: skip
     return Candidate(job, TableForecast(TableSpeed(terms), value["Q"]))
-
-
-def _number(file: Path, line: int, name: str, cell: str) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= _MAX_VALUE:
-        problem = f"{name} is {repr(cell) if cell else 'empty'}"
-        raise BadInput(file, f"{problem}; a number from 0 to {_MAX_VALUE:.0e} is expected", line)
-    if name == "worker_gpu" and value != int(value):
-        raise BadInput(file, f"{name} is {cell}; a whole number is expected", line)
-    return value

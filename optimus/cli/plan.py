@@ -15,9 +15,11 @@ from functools import partial
 from pathlib import Path
 
 from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
+from optimus.cli.arguments import named_amounts
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.job_table import UNITS, amounts, read_job_table
 from optimus.cli.plan_plot import draw_plan
+from optimus.cli.table import table
 from optimus.errors import NotReady
 from optimus.interval import IntervalConfig, IntervalInput, IntervalPlan, Strategies, plan_interval
 from optimus.jobs import NO_COUNTS, Counts, Job
@@ -37,6 +39,7 @@ UNPLACED_SECONDS = 1e9
 _DEFAULT_NODE = "cpu=16,memory=48,bandwidth=10,gpu=2"
 _MAX_NODES = 1_000_000
 _SHOWN = 10
+_HEADINGS = ("job", "PSs", "workers", "servers", "remaining s", "reason")
 
 
 @dataclass(slots=True)
@@ -76,6 +79,11 @@ class Plan:
             each.forecast.at(counts[each.job.uid]) if each.job.uid in counts else UNPLACED_SECONDS
             for each in self.candidates
         )
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Of every job by UID, why it has the counts that it has."""
+        return {each.uid: each.reason for each in self.interval.decisions}
 
     @property
     def tasks(self) -> int:
@@ -180,29 +188,27 @@ def _value(found: Plan) -> object:
 
 
 def _text(found: Plan, heading: str) -> str:
-    counts = found.counts
-    reasons = {each.uid: each.reason for each in found.interval.decisions}
-    placed = f"{len(counts)} of {len(found.candidates)} jobs, {found.tasks} tasks"
+    placed = f"{len(found.counts)} of {len(found.candidates)} jobs, {found.tasks} tasks"
     took = f"allocated in {found.allocation_seconds:.2f} s"
     took += f", placed in {found.placement_seconds:.2f} s of CPU time"
     lines = [
         f"{heading}: {placed}, on {len(found.interval.capacity_plan.nodes)} nodes",
         f"sum of remaining times {found.objective:,.1f} s; {took}",
         "",
-        f"{'job':<16}  {'PSs':>5}  {'workers':>7}  {'servers':>7}  {'remaining s':>11}",
+        table("<>>>><", _HEADINGS, (_row(found, each) for each in found.candidates[:_SHOWN])),
     ]
-    for each in found.candidates[:_SHOWN]:
-        uid = each.job.uid
-        if uid in counts:
-            (ps, workers), seconds = counts[uid], each.forecast.at(counts[uid])
-            servers = len(found.nodes(uid))
-            lines.append(f"{uid:<16.16}  {ps:>5}  {workers:>7}  {servers:>7}  {seconds:>11,.1f}")
-        else:
-            lines.append(f"{uid:<16.16}  {reasons[uid]}")
     left_out = len(found.candidates) - _SHOWN
     if left_out > 0:
         lines.append(f"... and {left_out} more (--json for all)")
     return "\n".join(lines)
+
+
+def _row(found: Plan, candidate: Candidate) -> Sequence[object]:
+    uid = candidate.job.uid
+    if uid not in found.counts:
+        return uid, "", "", "", "", found.reasons[uid]
+    counts = found.counts[uid]
+    return uid, *counts, len(found.nodes(uid)), f"{candidate.forecast.at(counts):,.1f}", ""
 
 
 def _count(given: str) -> int:
@@ -214,28 +220,13 @@ def _count(given: str) -> int:
 
 
 def _node(given: str) -> Resources:
-    values: dict[str, float] = {}
-    for part in given.split(","):
-        name, _, amount = (piece.strip() for piece in part.partition("="))
-        if name not in UNITS or name in values:
-            expected = f"each of {', '.join(UNITS)} at most once is expected"
-            raise BadInput("--node", f"{part.strip()!r}; {expected}")
-        values[name] = _amount(part.strip(), amount)
-    whole = amounts(values)
-    if not whole:
-        raise BadInput("--node", f"{given!r}; a node that has something is expected")
-    return whole
-
-
-def _amount(part: str, amount: str) -> float:
     try:
-        value = float(amount)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1e6:
-        expected = "NAME=AMOUNT with an amount from 0 to a million is expected"
-        raise BadInput("--node", f"{part!r}; {expected}")
-    return value
+        node = amounts(named_amounts(given, UNITS))
+    except ValueError as problem:
+        raise BadInput("--node", str(problem)) from None
+    if not node:
+        raise BadInput("--node", f"{given!r}; a node that has something is expected")
+    return node
 
 
 _SUMMARY = "one allocation and placement of a table of jobs on equal nodes"

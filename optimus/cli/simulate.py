@@ -1,8 +1,7 @@
 """``optimus simulate``: several policies on the same simulated jobs, compared seed by seed."""
 
 import argparse
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from optimus.cli.arguments import whole_number
+from optimus.cli.arguments import named_amounts, whole_number
 from optimus.cli.command import Answer, BadInput, Command, Progress
 from optimus.cli.table import table
 from optimus.cli.trace import read_trace
@@ -212,35 +211,30 @@ def parse_nodes(texts: Iterable[str]) -> tuple[Node, ...]:
     """Nodes as in ``7:cpu=16,memory=80 6:cpu=8,memory=48,gpu=2``; raises ``BadInput``."""
     nodes: list[Node] = []
     for group, text in enumerate(texts, start=1):
+        count, _, amounts = text.partition(":")
         try:
-            count, _, amounts = text.partition(":")
-            given = list(_amounts(amounts))
-            if not 1 <= int(count) <= 100_000 or len(dict(given)) < len(given):
-                raise ValueError
-        except (ValueError, KeyError):
-            expected = (
-                f"a count and amounts above 0 of {', '.join(_UNITS)}, each once, are expected"
-            )
+            allocatable = _allocatable(amounts)
+            if not 1 <= int(count) <= 100_000:
+                raise ValueError(count)
+        except ValueError:
+            names = ", ".join(_UNITS)
+            expected = f"a count and amounts above 0 of {names}, each once, are expected"
             example = "6:cpu=8,memory=48,gpu=2"
             raise BadInput("--nodes", f"{expected}, like {example}, not {text!r}") from None
-        name, allocatable = (
-            chr(96 + group) if group <= 26 else group,
-            Resources({PODS: _PODS, **dict(given)}),
-        )
+        name = chr(96 + group) if group <= 26 else group
         nodes += [Node(f"{name}-{n:04}", allocatable) for n in range(int(count))]
     return tuple(nodes)
 
 
-def _amounts(text: str) -> Iterator[tuple[str, int]]:
-    """Resources and their amounts; raises ``KeyError`` or ``ValueError``."""
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        resource, units = _UNITS[name.strip()]
-        amount = float(value) * units
-        whole = units > 1 or amount == math.floor(amount)
-        if not 0 < amount < 2**62 or not whole:
-            raise ValueError(part)
-        yield resource, int(amount)
+def _allocatable(text: str) -> Resources:
+    """What one node offers; raises ``ValueError``."""
+    offered = {PODS: _PODS}
+    for name, value in named_amounts(text, _UNITS).items():
+        resource, units = _UNITS[name]
+        if value == 0 or (units == 1 and not value.is_integer()):
+            raise ValueError(name)
+        offered[resource] = int(value * units)
+    return Resources(offered)
 
 
 COMMAND = Command(

@@ -22,3 +22,8 @@ def table(align: str, headings: Sequence[str], rows: Iterable[Sequence[object]])
     console = Console(file=text, width=_WIDE, color_system=None, markup=False, emoji=False)
     console.print(grid, crop=False)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def percent(part: float | None) -> str:
+    """A part of 1 as a cell shows it."""
+    return "-" if part is None else f"{part:.1%}"

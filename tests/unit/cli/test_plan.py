@@ -145,11 +145,31 @@ def test_the_plot_is_written_as_svg(tmp_path: Path) -> None:
 
 BAD_TABLES = [
     ("a short line", [ROW, "b,1,2"], "jobs.csv:2: 3 columns; 16 columns are expected"),
-    ("no number", [ROW.replace("0.25", "fast")], "jobs.csv:1: t0 is 'fast'; a number"),
-    ("an empty cell", [cell(4, "")], "jobs.csv:1: t0 is empty; a number"),
-    ("a negative number", [cell(2, "-1")], "jobs.csv:1: Q is '-1'; a number"),
-    ("not a number", [cell(2, "nan")], "jobs.csv:1: Q is 'nan'; a number"),
-    ("an infinite number", [cell(2, "inf")], "jobs.csv:1: Q is 'inf'; a number"),
+    (
+        "no number",
+        [ROW.replace("0.25", "fast")],
+        "jobs.csv:1: a number from 0 to 1e+12 is expected as t0, found 'fast'",
+    ),
+    (
+        "an empty cell",
+        [cell(4, "")],
+        "jobs.csv:1: a number from 0 to 1e+12 is expected as t0, found ''",
+    ),
+    (
+        "a negative number",
+        [cell(2, "-1")],
+        "jobs.csv:1: a number from 0 to 1e+12 is expected as Q, found '-1'",
+    ),
+    (
+        "not a number",
+        [cell(2, "nan")],
+        "jobs.csv:1: a number from 0 to 1e+12 is expected as Q, found 'nan'",
+    ),
+    (
+        "an infinite number",
+        [cell(2, "inf")],
+        "jobs.csv:1: a number from 0 to 1e+12 is expected as Q, found 'inf'",
+    ),
     ("an id twice", [ROW, ROW], "jobs.csv:2: job a is in line 1 already"),
     ("no id", [cell(0, " ")], "jobs.csv:1: an id is expected"),
     (
@@ -188,10 +208,7 @@ def test_a_table_that_is_not_text_is_refused(
     for content in (b"\xff\xfe\x00\x01", b"a,\0,b"):
         (tmp_path / "jobs.csv").write_bytes(content)
         assert main(["plan", "--jobs", str(tmp_path / "jobs.csv"), "--nodes", "3"]) == 1
-        assert (
-            "jobs.csv: a text file with comma-separated values is expected"
-            in capsys.readouterr().err
-        )
+        assert "jobs.csv: a text file (CSV in UTF-8) is expected" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
