@@ -19,7 +19,6 @@ from autoscaler.managed_jobs import JobState, ManagedJobs
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder, phase_of
 from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import RescaleRecord, Step
 from optimus.interval import IntervalPlan
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, RescaleRule
@@ -58,7 +57,6 @@ class Observer(Protocol):
 
     def observe(self, at: float) -> Observation:
         """The cluster as it is known now."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +161,8 @@ class Controller:
             )
             return
         why = f"only some of its pods have had a node for {now - since:.0f} s"
-        purpose, counts, step = RescalePurpose.TAKE_BACK, state.job.counts, Step.CHECKPOINT
-        rescale_id = purpose.id_of(f"{now:.0f}")
-        state.begin(RescaleRecord(rescale_id, now, counts, counts, why, step, now, purpose=purpose))
+        purpose = RescalePurpose.TAKE_BACK
+        state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
     def _report(self, states: list[JobState], observation: Observation, now: float) -> None:
         recorder, metrics = self._components.recorder, self._components.metrics

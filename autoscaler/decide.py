@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import FRESH_SECONDS, JobState
 from autoscaler.metrics import Metrics
-from autoscaler.rescale.machine import RescaleRecord, Step
+from autoscaler.rescale.machine import Step
 from optimus.allocation import AllocationPolicy
 from optimus.errors import NotReady
 from optimus.interval import IntervalPlan, Strategies
@@ -171,15 +171,9 @@ class Decider:
         self._metrics.intervals.inc()
         for decision in plan.decisions:
             self._metrics.decisions.labels(decision.action.value).inc()
-            _LOG.info(
-                "interval %s: job %s %s at %s -> %s: %s",
-                plan.interval_id,
-                decision.key,
-                decision.action,
-                decision.current,
-                decision.counts,
-                decision.reason,
-            )
+            what = f"{decision.action} at {decision.current} -> {decision.counts}"
+            form, key = "interval %s: job %s %s: %s", decision.key
+            _LOG.info(form, plan.interval_id, key, what, decision.reason)
             state = self._managed.get(decision.uid)
             if state is not None:
                 state.decision, state.interval_id = decision, plan.interval_id
@@ -187,27 +181,10 @@ class Decider:
 
 
 def _begin(state: JobState, begun: BeginRescale, at: float) -> None:
-    state.begin(
-        RescaleRecord(
-            begun.id,
-            at,
-            state.job.counts,
-            begun.counts,
-            begun.reason,
-            Step.CHECKPOINT,
-            at,
-            purpose=begun.purpose,
-        )
-    )
+    state.begin(begun.id, at, begun.counts, begun.reason, begun.purpose)
     state.record = replace(state.record, profiling_since=None)
     if begun.purpose.measures:
         profiled = (*state.record.profiled, begun.counts)
         state.record = replace(state.record, profiled=profiled, own_counts=begun.own_counts)
-    _LOG.info(
-        "job %s: rescale %s from %s to %s begins: %s",
-        state.job.key,
-        begun.id,
-        state.job.counts,
-        begun.counts,
-        begun.reason,
-    )
+    what = f"{begun.id} from {state.job.counts} to {begun.counts}"
+    _LOG.info("job %s: rescale %s begins: %s", state.job.key, what, begun.reason)

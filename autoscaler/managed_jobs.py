@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run, run_of
 from autoscaler.profile.codec import JobRecord, SavedState, unpack, unpack_rescale
-from autoscaler.rescale.machine import End, ObservedJob, Outcome, Rescale, RescaleRecord, adopt
+from autoscaler.rescale.machine import (
+    End,
+    ObservedJob,
+    Outcome,
+    Rescale,
+    RescaleRecord,
+    Step,
+    adopt,
+)
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.allocation.problem import recent_failures
 from optimus.errors import NotReady
@@ -100,13 +108,12 @@ class JobState:
             state.rescale = Rescale(record, needs_checkpoint=True, written=True)
         return state
 
-    def update(self, observation: Observation) -> None:
+    def update(self, observation: Observation, *, nodes_changed: bool) -> None:
         """Take in what the caches show of the job now."""
+        failures = self.record.placement_failures
+        recent = recent_failures(failures, observation.at, lifted=nodes_changed)
+        self.record = replace(self.record, placement_failures=recent)
         self.refresh(observation.jobs[self.job.uid])
-        self.record = replace(
-            self.record,
-            placement_failures=recent_failures(self.record.placement_failures, observation.at),
-        )
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
@@ -216,10 +223,14 @@ class JobState:
         """The training so far, by its log."""
         return self.log.progress(now)
 
-    def begin(self, record: RescaleRecord) -> None:
+    def begin(
+        self, rescale_id: str, at: float, target: Counts, why: str, purpose: RescalePurpose
+    ) -> None:
         """Begin a rescale."""
         self.goal_changed = False
-        self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, record.started_at))
+        step, before = Step.CHECKPOINT, self.job.counts
+        record = RescaleRecord(rescale_id, at, before, target, why, step, at, purpose=purpose)
+        self.rescale = Rescale(record, self.must_wait_for_checkpoint(record, at))
 
     def placement_failed(self, waited_seconds: float, at: float) -> None:
         """Record that the target of the rescale in progress was not placed in time."""
@@ -283,12 +294,7 @@ class ManagedJobs:
         self._nodes = observation.snapshot.nodes
         for state in self:
             with self._guard("observe", state):
-                state.update(observation)
-            if nodes_changed:
-                failures = recent_failures(
-                    state.record.placement_failures, observation.at, lifted=True
-                )
-                state.record = replace(state.record, placement_failures=failures)
+                state.update(observation, nodes_changed=nodes_changed)
             self._adopt(state, observation.at)
         leaving = [
             state for state in self if not _is_managed(state.training_job) and state.rescale is None

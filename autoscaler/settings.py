@@ -9,6 +9,7 @@ from optimus.policies import POLICIES
 from optimus.runtime.settings import (
     LOG_LEVELS,
     Program,
+    check,
     not_a_label,
     not_a_selector,
     not_an_address,
@@ -117,11 +118,7 @@ def _contradictions(settings: Settings) -> list[str]:
             settings, "tick_seconds", "log_readers", "interval_seconds", "start_timeout_seconds"
         ),
         *not_an_address("listen", settings.listen),
-        *(
-            []
-            if _is_version(version)
-            else [f"--operator-version {version!r}: a version such as 1.8.1 is expected"]
-        ),
+        *check(_is_version(version), "operator_version", version, "a version such as 1.8.1"),
         *not_a_selector("node_selector", settings.node_selector),
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),

@@ -65,6 +65,12 @@ class CountBounds:
         """Whether both counts lie within the bounds."""
         return self.clamp(counts) == counts
 
+    def up_to(self, widest: int) -> list[Counts]:
+        """All counts within the bounds of at most so many PSs and workers, the minimum always."""
+        low, high = self.minimum, self.clamp(Counts(widest, widest))
+        rows, columns = range(low.ps, high.ps + 1), range(low.workers, high.workers + 1)
+        return [Counts(ps, workers) for ps in rows for workers in columns]
+
     def clamp(self, counts: Counts) -> Counts:
         """The nearest counts within the bounds."""
         ps = max(counts.ps, self.min_ps)

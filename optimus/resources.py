@@ -81,9 +81,8 @@ class Resources(Mapping[str, int]):
         return self[name] / capacity[name] if capacity[name] > 0 else float("inf")
 
     def __repr__(self) -> str:
-        return (
-            f"Resources({', '.join(f'{name}={amount}' for name, amount in self._amounts.items())})"
-        )
+        amounts = ", ".join(f"{name}={amount}" for name, amount in self._amounts.items())
+        return f"Resources({amounts})"
 
 
 NONE = Resources()

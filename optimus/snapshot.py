@@ -71,14 +71,13 @@ class ClusterSnapshot:
             tuple(sorted(pods, key=lambda pod: pod.uid)),
         )
 
-    def free(self, *, without_jobs: frozenset[str] = frozenset()) -> dict[str, Resources]:
-        """Free room by node name, as if the pods of the jobs with these UIDs were gone."""
+    def free(self) -> dict[str, Resources]:
+        """Free resources by node name."""
         used: dict[str, dict[str, int]] = {}
         for pod in self.pods:
-            if pod.replica is None or pod.replica.job_uid not in without_jobs:
-                here = used.setdefault(pod.node, {})
-                for name, amount in pod.resources.items():
-                    here[name] = here.get(name, 0) + amount
+            here = used.setdefault(pod.node, {})
+            for name, amount in pod.resources.items():
+                here[name] = here.get(name, 0) + amount
         return {
             node.name: node.allocatable - Resources(used[node.name])
             if node.name in used

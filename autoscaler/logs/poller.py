@@ -51,7 +51,6 @@ class PodLogs(Protocol):
 
     def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
         """The whole lines from ``since`` on."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

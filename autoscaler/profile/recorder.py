@@ -42,15 +42,12 @@ class Profiles(Protocol):
 
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:
         """The job's profile, made now if it was not there."""
-        ...
 
     def delete(self, profile: TrainingProfile) -> Written | Refused:
         """Delete this very profile."""
-        ...
 
     def write_status(self, profile: TrainingProfile, status: ProfileStatus) -> Written | Refused:
         """Replace the whole status."""
-        ...
 
 
 class Events(Protocol):
@@ -60,7 +57,6 @@ class Events(Protocol):
         self, job: Subject, kind: EventType, reason: str, message: str
     ) -> Written | Refused | None:
         """Put an Event on the job."""
-        ...
 
 
 class ProfileRecorder:

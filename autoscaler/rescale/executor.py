@@ -54,11 +54,9 @@ class Reader(Protocol):
 
     def job(self, kind: str, key: JobKey) -> TrainingJob | Refused:
         """The job as it is stored now."""
-        ...
 
     def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
         """Every pod of the job that is there now."""
-        ...
 
 
 class Writer(Protocol):
@@ -66,15 +64,12 @@ class Writer(Protocol):
 
     def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
         """Suspend the job and annotate it as suspended by us."""
-        ...
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume, remove the annotation."""
-        ...
 
     def unmark(self, job: TrainingJob) -> Written | Refused:
         """Remove the annotation."""
-        ...
 
 
 class LastReads(Protocol):
@@ -82,7 +77,6 @@ class LastReads(Protocol):
 
     def read_now(self, log: ProgressLog, run: Run) -> bool:
         """Whether the run's last lines are in; to be called again at the next tick if not."""
-        ...
 
 
 class RescaleExecutor:

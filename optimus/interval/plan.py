@@ -125,16 +125,10 @@ def _views(
 
     def view(job: Job) -> JobView:
         progress = inputs.progress.get(job.uid, NOTHING)
-        return JobView(
-            job,
-            plan.is_placed(job.uid),
-            strategies.forecast(job, progress),
-            inputs.history.get(job.uid, NO_HISTORY),
-            progress,
-            config,
-            inputs.snapshot.at,
-            job.uid in incomplete,
-        )
+        history = inputs.history.get(job.uid, NO_HISTORY)
+        forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
+        at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
+        return JobView(job, runs, forecast, history, progress, config, at, lacks_pods)
 
     return [view(job) for job in jobs]
 
@@ -278,23 +272,17 @@ class Settlement:
             self.decide(job, options[first], _placed_reason(job, options[first]))
             return None
         minimum = options[-1]
-        found = self.reclaim.find(self.plan, lambda plan: plan.move(job.job, minimum))
-        if isinstance(found, str):
-            return found
-        self._accept(found, f"releases capacity to {job.job.key}, which waits for {minimum}")
-        self.decide(job, minimum, _placed_reason(job, minimum))
-        return None
+        reason = f"releases capacity to {job.job.key}, which waits for {minimum}"
+        refusal = self._reclaim(lambda plan: plan.move(job.job, minimum), reason)
+        if refusal is None:
+            self.decide(job, minimum, _placed_reason(job, minimum))
+        return refusal
 
     def reclaim_to_measure(self, job: Classified, counts: Counts) -> None:
         """Reserve capacity to measure a job's speed at other counts; others shrink for it."""
-        if self.plan.complete(job.job, counts) is None:
-            self.reclaim.all_shrunk = None
-            return
-        found = self.reclaim.find(self.plan, lambda plan: plan.complete(job.job, counts))
-        if isinstance(found, Reclaimed):
-            self._accept(
-                found, f"releases capacity to {job.job.key}, whose speed is to be measured"
-            )
+        reason = f"releases capacity to {job.job.key}, whose speed is to be measured"
+        fits = self.plan.complete(job.job, counts) is None
+        if fits or self._reclaim(lambda plan: plan.complete(job.job, counts), reason) is None:
             self.reclaim.all_shrunk = None
 
     def resize_running(self, jobs: Iterable[Classified]) -> None:
@@ -328,10 +316,8 @@ class Settlement:
     def _reclaim_for_growth(self, job: Classified, wanted: Counts) -> bool:
         """Shrink others for this job's growth where all of it together pays."""
         place, max_cost = (lambda plan: plan.move(job.job, wanted)), self._net_saving(job, wanted)
-        found = self.reclaim.find(self.plan, place, max_cost)
-        if isinstance(found, Reclaimed):
-            self._accept(found, f"releases capacity to {job.job.key}, which gains more by it")
-        return isinstance(found, Reclaimed)
+        reason = f"releases capacity to {job.job.key}, which gains more by it"
+        return self._reclaim(place, reason, max_cost) is None
 
     def _resize_trimmed(self, job: Classified, wanted: Counts, why_not: str) -> None:
         for counts in _trims(job, wanted, job.job.counts):
@@ -345,10 +331,15 @@ class Settlement:
         reason = f"{wanted} {why_not}, and nothing less is worth a restart"
         self.decide(job, job.job.counts, reason)
 
-    def _accept(self, found: "Reclaimed", reason: str) -> None:
+    def _reclaim(self, place: "_Place", reason: str, max_cost: float = math.inf) -> str | None:
+        """Shrink others for what is wanted, or say why it does not fit even so."""
+        found = self.reclaim.find(self.plan, place, max_cost)
+        if isinstance(found, str):
+            return found
         self.plan.adopt(found.plan)
         for donor in found.donors:
             self.decide(donor, self.allocated[donor.job.uid], reason)
+        return None
 
     def _net_saving(self, job: Classified, counts: Counts) -> float:
         """Seconds saved beyond the restart and the hysteresis.

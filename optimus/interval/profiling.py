@@ -284,12 +284,5 @@ def _next_run(
 def _untried(job: Job, measured: Measured, config: ProfilingConfig) -> list[Counts]:
     (progress, history), bounds = measured.of(job), job.bounds
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
-    least, most = bounds.minimum, config.max_replicas
-    largest = bounds.clamp(Counts(max(most, least.ps), max(most, least.workers)))
-    within = (
-        Counts(ps, workers)
-        for ps in range(least.ps, largest.ps + 1)
-        for workers in range(least.workers, largest.workers + 1)
-    )
-    failures = history.placement_failures
+    within, failures = bounds.up_to(config.max_replicas), history.placement_failures
     return [each for each in within if each not in tried and why_excluded(failures, each) is None]

@@ -109,6 +109,9 @@ class _Reader:
     def refuse(self, annotation: str, right: str) -> None:
         self.problems.append(Problem(annotation, self._annotations[annotation], right))
 
+    def refuse_second(self, annotation: str, first: str) -> None:
+        self.refuse(annotation, f"write either it or {first}, not both")
+
     def number(self, annotation: str) -> float | None:
         text = self._annotations.get(annotation, "").strip()
         if annotation not in self._annotations:
@@ -163,13 +166,8 @@ class _Reader:
     def name(self, annotation: str) -> str | None:
         text = self.text(annotation)
         if text is not None and not _NAME.fullmatch(text):
-            self.refuse(
-                annotation,
-                (
-                    "a name of lower-case letters, digits and inner dashes would be right, such as "
-                    "resnet-50"
-                ),
-            )
+            right = "a name of lower-case letters, digits and inner dashes would be right"
+            self.refuse(annotation, f"{right}, such as resnet-50")
             return None
         return text
 
@@ -189,28 +187,22 @@ class _Reader:
                 Annotation.CONVERGENCE_THRESHOLD, "a fraction below 1, such as 0.02, is expected"
             )
             fraction = None
-        if target is not None and fraction is not None:
-            self.refuse(
-                Annotation.CONVERGENCE_THRESHOLD,
-                f"write either it or {Annotation.TARGET_LOSS}, not both",
-            )
-            return None
-        if target is not None:
-            return TargetLoss(target)
-        return None if fraction is None else ConvergenceThreshold(fraction)
+        if target is None:
+            return None if fraction is None else ConvergenceThreshold(fraction)
+        both = fraction is not None
+        if both:
+            self.refuse_second(Annotation.CONVERGENCE_THRESHOLD, Annotation.TARGET_LOSS)
+        return None if both else TargetLoss(target)
 
     def batch(self) -> Batch | None:
         job = self.count(Annotation.GLOBAL_BATCH_SIZE, 10**9)
         worker = self.count(Annotation.WORKER_BATCH_SIZE, 10**9)
-        if job is not None and worker is not None:
-            self.refuse(
-                Annotation.WORKER_BATCH_SIZE,
-                f"write either it or {Annotation.GLOBAL_BATCH_SIZE}, not both",
-            )
-            return None
-        if job is not None:
-            return Batch(job, BatchScope.JOB)
-        return None if worker is None else Batch(worker, BatchScope.WORKER)
+        if job is None:
+            return None if worker is None else Batch(worker, BatchScope.WORKER)
+        both = worker is not None
+        if both:
+            self.refuse_second(Annotation.WORKER_BATCH_SIZE, Annotation.GLOBAL_BATCH_SIZE)
+        return None if both else Batch(job, BatchScope.JOB)
 
     def bounds(self) -> CountBounds:
         min_ps, max_ps = self._range(Annotation.MIN_PS, Annotation.MAX_PS)

@@ -114,17 +114,12 @@ def classify(what: str, error: Exception) -> KubeError:
         return from_answer(what, error.status, error.body, error.headers)
     if isinstance(error, urllib3.exceptions.NewConnectionError):
         # The library counts a refused connection among the time-outs.
-        return KubeError(
-            ErrorKind.TRANSIENT,
-            f"cannot {what}: no connection to the API server: {str(error)[:300]}",
-        )
-    if isinstance(error, urllib3.exceptions.TimeoutError):
-        return KubeError(
-            ErrorKind.TRANSIENT, f"cannot {what}: the API server did not answer in time"
-        )
-    return KubeError(
-        ErrorKind.TRANSIENT, f"cannot {what}: {type(error).__name__}: {str(error)[:300]}"
-    )
+        said = f"no connection to the API server: {str(error)[:300]}"
+    elif isinstance(error, urllib3.exceptions.TimeoutError):
+        said = "the API server did not answer in time"
+    else:
+        said = f"{type(error).__name__}: {str(error)[:300]}"
+    return KubeError(ErrorKind.TRANSIENT, f"cannot {what}: {said}")
 
 
 def _status(body: bytes | str | None) -> Status:

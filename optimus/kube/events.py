@@ -40,22 +40,18 @@ class Subject(Protocol):
     @property
     def kind(self) -> str:
         """TFJob or MXJob."""
-        ...
 
     @property
     def namespace(self) -> str:
         """The job's namespace."""
-        ...
 
     @property
     def name(self) -> str:
         """The job's name."""
-        ...
 
     @property
     def uid(self) -> str:
         """The job's UID."""
-        ...
 
 
 class _Content(NamedTuple):

@@ -22,13 +22,11 @@ class Source(Protocol):
 
     def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
         """The body of a GET."""
-        ...
 
     def stream(
         self, what: str, path: str, query: Sequence[tuple[str, str]], read_seconds: float
     ) -> AbstractContextManager[urllib3.BaseHTTPResponse]:
         """A GET whose body is read as it arrives."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from optimus.kube.podspec import (
     rules_of,
 )
 from optimus.kube.quantity import Amount
-from optimus.kube.times import parse_instant
+from optimus.kube.times import created_at
 from optimus.placement.rules import Labels, PodRules
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
@@ -158,9 +158,7 @@ def _view(raw: _RawPod) -> Pod:
         uid=metadata.uid,
         namespace=metadata.namespace,
         name=metadata.name,
-        created_at=parse_instant(metadata.creation_timestamp)
-        if metadata.creation_timestamp
-        else 0.0,
+        created_at=created_at(metadata.creation_timestamp),
         owner=owner,
         replica=_replica(owner, metadata.labels or {}),
         node=raw.spec.node_name or None,

@@ -181,29 +181,16 @@ class ProfileWriter:
             {"op": "add", "path": "/status", "value": _storable(status)},
         ]
         what = f"write the status of TrainingProfile {profile.namespace}/{profile.name}"
-        write = partial(
-            self._call,
-            what,
-            "patch_namespaced_custom_object_status",
-            profile.namespace,
-            name=profile.name,
-            body=patch,
-        )
+        method, arguments = "patch_namespaced_custom_object_status", {"name": profile.name}
+        write = partial(self._call, what, method, profile.namespace, **arguments, body=patch)
         return written(partial(write, _content_type=JSON_PATCH))
 
     def delete(self, profile: TrainingProfile) -> Written | Refused:
         """Delete a profile whose job is gone, this very one and no later one of the name."""
         what = f"delete TrainingProfile {profile.namespace}/{profile.name}"
         body = {"preconditions": {"uid": profile.uid}}
-        return written(
-            lambda: self._call(
-                what,
-                "delete_namespaced_custom_object",
-                profile.namespace,
-                name=profile.name,
-                body=body,
-            )
-        )
+        method, namespace = "delete_namespaced_custom_object", profile.namespace
+        return written(partial(self._call, what, method, namespace, name=profile.name, body=body))
 
     def _call(self, what: str, method: str, namespace: str, **arguments: object) -> bytes:
         return self._client.call(

@@ -9,7 +9,7 @@ by the read time-out, which is a little longer than the watch."""
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Generic
@@ -20,7 +20,7 @@ import urllib3
 from optimus.kube.backoff import Backoff, BackoffConfig
 from optimus.kube.errors import ErrorKind, KubeError, Malformed, classify
 from optimus.kube.list_watch import ListWatch, Page, Source, decode_event, decode_page, lines
-from optimus.kube.store import Cached, Changes, Key, Observer, Store, T
+from optimus.kube.store import Changes, Key, Observer, Store, T
 
 _LOG = logging.getLogger(__name__)
 _ENOUGH_FAILURES: Final = 4
@@ -199,7 +199,8 @@ class Reflector(Generic[T]):
         version, page = "", ""
         while not self._stopping.is_set():
             answer = self._page(page)
-            objects.update((_key(item), item) for item in self._decoded(answer.items or ()))
+            items = (self._decode(raw) for raw in answer.items or ())
+            objects.update((Key(each.namespace, each.name), each) for each in items if each)
             version, page = answer.metadata.resource_version, answer.metadata.next_page or ""
             if not page:
                 break
@@ -218,12 +219,6 @@ class Reflector(Generic[T]):
         return decode_page(
             self._source.get(f"list {self.watched.plural}", self.watched.path, query)
         )
-
-    def _decoded(self, items: Iterable[msgspec.Raw]) -> Iterator[T]:
-        for raw in items:
-            item = self._decode(raw)
-            if item is not None:
-                yield item
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         try:
@@ -300,10 +295,6 @@ class Reflector(Generic[T]):
         self._expirations = 0
         self._backoff.reset()
         self._heard()
-
-
-def _key(item: Cached) -> Key:
-    return Key(item.namespace, item.name)
 
 
 def _interrupt(response: urllib3.BaseHTTPResponse) -> None:

@@ -14,12 +14,10 @@ class Cached(Protocol):
     @property
     def namespace(self) -> str:
         """Its namespace; "" for kinds without."""
-        ...
 
     @property
     def name(self) -> str:
         """Its name."""
-        ...
 
 
 T = TypeVar("T", bound=Cached)

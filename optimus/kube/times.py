@@ -36,3 +36,12 @@ def format_instant(seconds: float) -> str:
 def format_second(seconds: float) -> str:
     """RFC 3339 in UTC, to the second, as ``metav1.Time`` stores it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def created_at(timestamp: str | None) -> float:
+    """An object's creation, in seconds since the epoch; 0 where it is not stored yet.
+
+    Raises:
+        Malformed: the text is no RFC 3339 instant.
+    """
+    return parse_instant(timestamp) if timestamp else 0.0

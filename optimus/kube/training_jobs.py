@@ -28,7 +28,6 @@ from optimus.kube.job_schema import (
     DECODERS,
     RunPolicy,
     StoredJob,
-    StoredMetadata,
     StoredRole,
     StoredSpec,
     StoredStatus,
@@ -37,7 +36,7 @@ from optimus.kube.job_schema import (
     roles_of,
 )
 from optimus.kube.list_watch import ListWatch
-from optimus.kube.times import parse_instant
+from optimus.kube.times import created_at
 
 _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
 """The options that a job takes as they are."""
@@ -126,7 +125,7 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        created_at=_created(metadata),
+        created_at=created_at(metadata.creation_timestamp),
         job=job,
         left_alone=left_alone,
         problems=problems,
@@ -141,10 +140,6 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         message=(outcome and conditions[outcome].message) or "",
         deleted=metadata.deletion_timestamp is not None,
     )
-
-
-def _created(metadata: StoredMetadata) -> float:
-    return parse_instant(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
 
 
 def _read(
@@ -173,7 +168,7 @@ def _job(
         key=JobKey(raw.metadata.namespace, raw.metadata.name),
         uid=raw.metadata.uid,
         kind=kind,
-        created_at=_created(raw.metadata),
+        created_at=created_at(raw.metadata.creation_timestamp),
         counts=Counts(ps.count if ps else 0, worker.count if worker else 0),
         ps=ps.spec if ps else ReplicaSpec(),
         worker=worker.spec if worker else ReplicaSpec(),

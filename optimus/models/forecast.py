@@ -37,7 +37,6 @@ class Speed(Protocol):
 
     def steps_per_second(self, ps: ArrayLike, workers: ArrayLike) -> NDArray[np.float64]:
         """Speed at each pair of counts, the arrays broadcast against each other."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

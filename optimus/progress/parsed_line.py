@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from optimus.jobs import Batch, Job, Role, TrainingMode
@@ -112,6 +112,11 @@ class ParsedLine:
     def trained(self) -> bool:
         """Whether the line gives a position in the training."""
         return self.step is not None or self.batch is not None or self.epoch_ended
+
+    def with_values(self, values: Mapping[str, float], loss_metric: str | None) -> Self:
+        """The same with the loss, the learning rate and the names of the line's values."""
+        loss, rate = choose_loss(values, loss_metric), learning_rate(values)
+        return replace(self, loss=loss, learning_rate=rate, metrics=tuple(values))
 
 
 NO_PROGRESS: Final = ParsedLine()

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections import OrderedDict
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 from wsgiref.types import WSGIApplication
 
@@ -19,18 +18,16 @@ SILENCE_SECONDS: Final = 5.0
 
 
 class _Handler(WSGIRequestHandler):
-    timeout: ClassVar[float] = (
-        SILENCE_SECONDS  # of the socket, while a request is read and while it is answered
-    )
+    # Of the socket, while a request is read and while it is answered.
+    timeout: ClassVar[float] = SILENCE_SECONDS
 
     def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's name
         """Probes come every few seconds: they are not worth a line each."""
 
 
 class _Server(ThreadedWSGIServer):
-    allow_reuse_port = (
-        True  # a process that is started again need not wait for what is left of the one before
-    )
+    # A process that is started again need not wait for what is left of the one before.
+    allow_reuse_port = True
 
     def __init__(self, host: str, port: int, app: WSGIApplication) -> None:
         super().__init__(host, port, app, handler=_Handler)
@@ -40,14 +37,12 @@ class _Server(ThreadedWSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._guard:
             self._open[request] = None
-            oldest = (
-                self._open.popitem(last=False)[0] if len(self._open) > MOST_CONNECTIONS else None
-            )
+            is_full = len(self._open) > MOST_CONNECTIONS
+            oldest = self._open.popitem(last=False)[0] if is_full else None
         if oldest is not None:
             with suppress(OSError):
-                oldest.shutdown(
-                    socket.SHUT_RDWR
-                )  # its thread reads the end of the request, and ends
+                # Its thread reads the end of the request, and ends.
+                oldest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
@@ -88,10 +83,5 @@ class HealthServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

@@ -173,6 +173,11 @@ def address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def check(good: object, name: str, text: str, expected: str) -> list[str]:
+    """The complaint about a field that should hold what is expected; none where it is good."""
+    return [] if good else [f"{flag(name)} {text!r}: {expected} is expected"]
+
+
 def not_an_address(name: str, text: str) -> list[str]:
     """The complaint about a field that should hold ADDRESS:PORT; none where it does."""
     try:
@@ -185,7 +190,7 @@ def not_an_address(name: str, text: str) -> list[str]:
 def not_a_selector(name: str, text: str) -> list[str]:
     """The complaint about a field that should hold a label selector by equality, or nothing."""
     good = not text or all(_is_requirement(part) for part in text.split(","))
-    return [] if good else [f"{flag(name)} {text!r}: key=value,... is expected"]
+    return check(good, name, text, "key=value,...")
 
 
 def _is_requirement(text: str) -> bool:
@@ -195,20 +200,12 @@ def _is_requirement(text: str) -> bool:
 
 def not_a_label(name: str, text: str) -> list[str]:
     """The complaint about a field that should hold a label's key, or nothing."""
-    return (
-        []
-        if not text or _KEY.fullmatch(text)
-        else [f"{flag(name)} {text!r}: the key of a label is expected"]
-    )
+    return check(not text or _KEY.fullmatch(text), name, text, "the key of a label")
 
 
 def not_one_of(name: str, text: str, choices: Sequence[str]) -> list[str]:
     """The complaint about a field that should hold one of a few words."""
-    return (
-        []
-        if text in choices
-        else [f"{flag(name)} {text!r}: {', '.join(choices[:-1])} or {choices[-1]} is expected"]
-    )
+    return check(text in choices, name, text, f"{', '.join(choices[:-1])} or {choices[-1]}")
 
 
 def not_positive(settings: object, *names: str) -> list[str]:

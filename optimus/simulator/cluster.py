@@ -6,10 +6,10 @@ Room that pods are still leaving is not free, and no node ever holds more than i
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from optimus.allocation import JobHistory
+from optimus.allocation import NO_HISTORY, JobHistory
 from optimus.interval.capacity_plan import CapacityPlan, Held
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Job, Role
@@ -32,25 +32,13 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobCounters:
-    """Counters of one job: ``restarts`` are all its moves after it had trained."""
-
-    rescales: int = 0
-    restarts: int = 0
-    pauses: int = 0
-    last_rescaled_at: float | None = None
-    profiled: tuple[Counts, ...] = ()
-    profiling_since: float | None = None
-    own_counts: Counts | None = None
-
-
 @dataclass(slots=True)
 class JobState:
     """One job on the cluster, with its present spec.
 
     ``visible_at`` is when the scheduler learns of it. ``pods`` hold room now, ``coming`` are those
-    of a move in progress. ``moving_to`` are the counts of a rescale until its pods train."""
+    of a move in progress. ``moving_to`` are the counts of a rescale until its pods train. ``past``
+    holds what was done to it but for that; ``restarts`` are its moves after it had trained."""
 
     truth: SimulatedJob
     job: Job
@@ -63,7 +51,9 @@ class JobState:
     coming: tuple[BoundPod, ...] = ()
     moving_to: Counts | None = None
     purpose: RescalePurpose = RescalePurpose.INTERVAL
-    counters: JobCounters = field(default_factory=JobCounters)
+    past: JobHistory = NO_HISTORY
+    restarts: int = 0
+    pauses: int = 0
     placed_at: float | None = None
     ended_at: float | None = None
     version: int = 0
@@ -74,15 +64,12 @@ class JobState:
 
     def history(self, _: float, /) -> JobHistory:
         """Its rescales and profiling runs so far."""
-        counters = self.counters
-        return JobHistory(
-            rescales=counters.rescales,
-            last_rescaled_at=counters.last_rescaled_at,
+        past = self.past
+        return replace(
+            past,
             rescaling_to=self.moving_to,
             measures=self.moving_to is not None and self.purpose is RescalePurpose.PROFILING,
-            profiling_since=counters.profiling_since,
-            profiled=counters.profiled,
-            own_counts=counters.own_counts if self.job.counts in counters.profiled else None,
+            own_counts=past.own_counts if self.job.counts in past.profiled else None,
         )
 
     @property
@@ -166,24 +153,21 @@ class SimulatedCluster:
         assert state.phase is not Phase.CLEARING, "a move under way is not moved again"
         at = self.now
         state.training.stop(at)
-        had_room, trained = bool(state.pods), state.training.trained_seconds > 0
-        leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_room else 0.0
+        had_pods, trained = bool(state.pods), state.training.trained_seconds > 0
+        leaving = min(self.leaving_seconds, state.truth.rescale_seconds) if had_pods else 0.0
         clear_at = max(at + leaving, move.free_at)
         changes = move.counts != state.job.counts
         state.job = replace(state.job, counts=move.counts)
         state.coming = tuple(_pod(held) for held in move.placement)
         state.pods = tuple(replace(pod, leaving=True) for pod in state.pods)
-        state.ready_at = max(at + self._cost(state, had_room, trained), clear_at)
-        if not had_room:
-            state.ready_at = clear_at + self._cost(state, had_room, trained)
+        state.ready_at = max(at + self._cost(state, had_pods, trained), clear_at)
+        if not had_pods:
+            state.ready_at = clear_at + self._cost(state, had_pods, trained)
         state.phase, state.phase_ends_at = Phase.CLEARING, clear_at
-        state.moving_to = move.counts if had_room or changes else None
+        state.moving_to = move.counts if had_pods or changes else None
         state.purpose = move.purpose
-        state.counters = replace(
-            state.counters,
-            restarts=state.counters.restarts + (had_room and trained),
-            profiling_since=None,
-        )
+        state.restarts += had_pods and trained
+        state.past = replace(state.past, profiling_since=None)
         if clear_at <= at:
             self._bind(state)
         self._schedule(state)
@@ -195,9 +179,8 @@ class SimulatedCluster:
         leaving = min(self.leaving_seconds, state.truth.rescale_seconds)
         state.coming, state.moving_to = (), None
         state.phase, state.phase_ends_at = Phase.CLEARING, self.now + leaving
-        state.counters = replace(
-            state.counters, pauses=state.counters.pauses + 1, profiling_since=None
-        )
+        state.pauses += 1
+        state.past = replace(state.past, profiling_since=None)
         self._schedule(state)
 
     def present(self) -> Iterator[BoundPod]:
@@ -212,12 +195,12 @@ class SimulatedCluster:
             used[pod.node] = used[pod.node] + pod.resources
         return used
 
-    def _cost(self, state: JobState, had_room: bool, trained: bool) -> float:
+    def _cost(self, state: JobState, had_pods: bool, trained: bool) -> float:
         """Seconds until the next step: of a restart, of one after a pause, of a first start."""
         truth = state.truth
         if not trained:
             return truth.start_seconds
-        leaving = 0.0 if had_room else self.leaving_seconds
+        leaving = 0.0 if had_pods else self.leaving_seconds
         return max(truth.rescale_seconds - leaving, 0.0)
 
     def _process(self, state: JobState, at: float) -> bool:
@@ -250,15 +233,13 @@ class SimulatedCluster:
             state.phase, state.phase_ends_at = Phase.STARTING, max(state.ready_at, self.now)
 
     def _complete_rescale(self, state: JobState, at: float) -> None:
-        moved, counters = state.moving_to, state.counters
+        moved, past = state.moving_to, state.past
         state.moving_to = None
         if moved is not None and state.purpose is RescalePurpose.PROFILING:
-            state.counters = replace(counters, profiling_since=at)
+            state.past = replace(past, profiling_since=at)
         elif moved is not None:
-            rescales = counters.rescales + 1
-            state.counters = replace(
-                counters, rescales=rescales, last_rescaled_at=at, own_counts=None
-            )
+            rescales = past.rescales + 1
+            state.past = replace(past, rescales=rescales, last_rescaled_at=at, own_counts=None)
 
     def _end(self, state: JobState, at: float) -> None:
         state.phase, state.phase_ends_at, state.ended_at = Phase.ENDED, math.inf, at

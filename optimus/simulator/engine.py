@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from optimus.interval import Strategies
-from optimus.jobs import Counts, Job
 from optimus.models.experiment_design import next_sample
 from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.forecasts import GroundTruth, LoggedForecast
@@ -32,11 +31,9 @@ class Scheduler(Protocol):
 
     def next_action_at(self, cluster: SimulatedCluster) -> float:
         """When to act next even if nothing happens."""
-        ...
 
     def act(self, cluster: SimulatedCluster) -> None:
         """Do all that is to be done at this instant."""
-        ...
 
 
 Observer = Callable[[SimulatedCluster], None]
@@ -113,10 +110,8 @@ class _Loop:
         lives = self._arrivals or self.cluster.next_at < float("inf")
         self._quiet = 0 if lives else self._quiet + 1
         if self._quiet > _QUIET_LIMIT or at == float("inf"):
-            stuck = ", ".join(
-                sorted(str(each.job.key) for each in self.cluster.states.values())[:5]
-            )
-            happens = f"under {self._config.name}, nothing happens any more to {stuck}"
+            stuck = sorted(str(each.job.key) for each in self.cluster.states.values())[:5]
+            happens = f"under {self._config.name}, nothing happens any more to {', '.join(stuck)}"
             raise WorkloadError(f"{happens}, which have not ended")
 
 
@@ -136,7 +131,7 @@ def _check(workload: Workload, empty: EmptyCluster) -> None:
 def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> float:
     """Measure a job's speed at the most informative counts; returns the end of that."""
     job = training.truth.job
-    within = _within(job, pre_run.widest)
+    within = job.bounds.up_to(pre_run.widest)
     fitting = [counts for counts in within if empty.servers(job, counts) is not None]
     for _ in range(pre_run.samples):
         first = job.counts if job.counts in fitting and not training.samples else None
@@ -147,13 +142,3 @@ def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float
         at += pre_run.seconds
         training.add_sample(training.measure(servers, pre_run.seconds, at))
     return at
-
-
-def _within(job: Job, widest: int) -> list[Counts]:
-    least, bounds = job.bounds.minimum, job.bounds
-    return [
-        Counts(ps, workers)
-        for ps in range(least.ps, max(widest, least.ps) + 1)
-        for workers in range(least.workers, max(widest, least.workers) + 1)
-        if bounds.allow(Counts(ps, workers))
-    ]

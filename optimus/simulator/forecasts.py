@@ -39,7 +39,6 @@ class ForecastSource(Protocol):
 
     def forecast_fn(self, ground_truth: GroundTruth, /) -> ForecastFn:
         """Predicts the jobs of one simulation."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ class TrueSpeed(Protocol):
 
         ``servers`` are the PSs and workers by server, the largest first. ``straggling`` has the
         part of its usual speed (above 0, below 1) of each worker that straggles now."""
-        ...
 
 
 class TrueLoss(Protocol):
@@ -30,7 +29,6 @@ class TrueLoss(Protocol):
 
     def after(self, epochs: float, /) -> float:
         """The mean training loss of the epoch that ends after so many epochs, above 0."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +91,3 @@ class WorkloadMaker(Protocol):
 
     def __call__(self, jobs: int, rng: Generator, /) -> Workload:
         """A workload of so many jobs; the same generator state gives the same workload."""
-        ...

@@ -116,7 +116,7 @@ class LiveScheduler:
                     self._log_forecasts(view, plan)
                 case EndProfilingRun(uid=uid):
                     state = view.managed[uid]
-                    state.counters = replace(state.counters, profiling_since=None)
+                    state.past = replace(state.past, profiling_since=None)
                 case BeginRescale(uid=uid):
                     _begin(cluster, view.managed[uid], instruction)
 
@@ -161,9 +161,9 @@ class LiveScheduler:
             config.measures
             and state.phase is Phase.TRAINING
             and state.training.trained_seconds < profiling.trained_limit_seconds
-            and len(state.counters.profiled) < profiling.runs
+            and len(state.past.profiled) < profiling.runs
         )
-        if run is None or not (is_young or state.counters.profiling_since is not None):
+        if run is None or not (is_young or state.past.profiling_since is not None):
             return math.inf
         samples, counts = state.training.samples, state.job.counts
         steady = sum(sample.seconds for sample in samples if sample.counts == counts)
@@ -181,5 +181,5 @@ def _begin(cluster: SimulatedCluster, state: JobState, begun: BeginRescale) -> N
     move = Move(begun.counts, begun.placement, cluster.now, begun.purpose)
     cluster.move(state, move)
     if begun.purpose is RescalePurpose.PROFILING:
-        profiled = (*state.counters.profiled, begun.counts)
-        state.counters = replace(state.counters, profiled=profiled, own_counts=begun.own_counts)
+        profiled = (*state.past.profiled, begun.counts)
+        state.past = replace(state.past, profiled=profiled, own_counts=begun.own_counts)

@@ -8,7 +8,7 @@ Setups run on the same workloads, seed by seed: a workload's draws depend on the
 Published ratios are to Optimus' own completion time and makespan; those of figure 15 were read off
 the figure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -175,11 +175,6 @@ class Task(NamedTuple):
 
 Runner = Callable[[Sequence[Task]], Iterable[Simulation]]
 """Runs simulations; yields their results in the same order."""
-
-
-def one_by_one(tasks: Sequence[Task]) -> Iterator[Simulation]:
-    """Runs one after another."""
-    return (task.run() for task in tasks)
 
 
 def compare(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimus.simulator.forecasts import LoggedForecast
-from optimus.simulator.results import Simulation, TimelinePoint
+from optimus.simulator.results import Simulation, TimelinePoint, by_policy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def tasks(figure: "Figure", found: Sequence[Simulation]) -> None:
 
 def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
     """PSs and workers over time, one panel for each policy; mean over seeds."""
-    groups = _by_policy(found)
+    groups = by_policy(found)
     columns = math.ceil(math.sqrt(len(groups)))
     rows = -(-len(groups) // columns)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -86,7 +86,7 @@ def allocations(figure: "Figure", found: Sequence[Simulation]) -> None:
 def forecasts(figure: "Figure", found: Sequence[Simulation]) -> None:
     """Left: forecast against true remaining times. Right: errors over the jobs' progress."""
     left, right = figure.subplots(1, 2)
-    groups = _by_policy([each for each in found if each.forecasts])
+    groups = by_policy([each for each in found if each.forecasts])
     if not groups:
         for axes in (left, right):
             axes.set_axis_off()
@@ -106,7 +106,7 @@ def forecasts(figure: "Figure", found: Sequence[Simulation]) -> None:
 
 
 def _completion(axes: "Axes", found: Sequence[Simulation]) -> None:
-    for number, (policy, those) in enumerate(_by_policy(found).items()):
+    for number, (policy, those) in enumerate(by_policy(found).items()):
         minutes = np.sort([job.completion_seconds / 60 for each in those for job in each.jobs])
         part = np.arange(1, len(minutes) + 1) / len(minutes)
         axes.step(np.r_[0, minutes], np.r_[0, part], where="post", label=policy, **_line(number))
@@ -116,7 +116,7 @@ def _completion(axes: "Axes", found: Sequence[Simulation]) -> None:
 
 
 def _tasks(axes: "Axes", found: Sequence[Simulation]) -> None:
-    for number, (policy, those) in enumerate(_by_policy(found).items()):
+    for number, (policy, those) in enumerate(by_policy(found).items()):
         hours, running = _over_time(those, lambda point: point.tasks, _end(found))
         axes.plot(hours, running, label=policy, **_line(number))
     axes.set(xlabel="hours since the first arrival", ylabel="running tasks")
@@ -193,13 +193,6 @@ def _binned(found: Simulation, value: Callable[[TimelinePoint], float], edges: V
     knots = np.append(starts, max(edges[-1], starts[-1] + 1.0))
     integral = np.concatenate([[0.0], np.cumsum(values * np.diff(knots))])
     return np.asarray(np.diff(np.interp(edges, knots, integral)) / np.diff(edges), dtype=np.float64)
-
-
-def _by_policy(found: Sequence[Simulation]) -> dict[str, list[Simulation]]:
-    groups: dict[str, list[Simulation]] = {}
-    for each in found:
-        groups.setdefault(each.policy, []).append(each)
-    return groups
 
 
 def _line(number: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Results of one simulation: jobs, the cluster over time, forecasts beside the truth."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from optimus.jobs import Role
@@ -47,9 +48,9 @@ class JobResult:
             finished_at=state.ended_at,
             trained_seconds=state.training.trained_seconds,
             epochs=state.training.end_epochs,
-            restarts=state.counters.restarts,
-            profiling_runs=len(state.counters.profiled),
-            pauses=state.counters.pauses,
+            restarts=state.restarts,
+            profiling_runs=len(state.past.profiled),
+            pauses=state.pauses,
         )
 
 
@@ -134,3 +135,11 @@ class Simulation:
     def makespan_seconds(self) -> float:
         """From the first arrival to the last end."""
         return self.ended_at - self.began_at
+
+
+def by_policy(found: Iterable[Simulation]) -> dict[str, list[Simulation]]:
+    """The simulations of each policy, in order of appearance."""
+    groups: dict[str, list[Simulation]] = {}
+    for each in found:
+        groups.setdefault(each.policy, []).append(each)
+    return groups

@@ -26,13 +26,8 @@ def _placements(_nodes: Hashable, _rule: Hashable) -> _Placements:
 
 
 def _key(node: Node) -> tuple[object, ...]:
-    return (
-        node.name,
-        node.allocatable,
-        tuple(sorted(node.labels.items())),
-        node.taints,
-        node.cordoned,
-    )
+    labels = tuple(sorted(node.labels.items()))
+    return node.name, node.allocatable, labels, node.taints, node.cordoned
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from optimus.resources import CPU
-from optimus.simulator.results import GPU, Simulation, TimelinePoint
+from optimus.simulator.results import GPU, Simulation, TimelinePoint, by_policy
 
 CONFIDENCE: Final = 0.95
 
@@ -107,24 +107,21 @@ class PolicySummary:
 
 def summarise(found: Sequence[Simulation]) -> tuple[PolicySummary, ...]:
     """Figures of every policy, in order of appearance; each has been run with the same seeds."""
-    runs: dict[str, list[Simulation]] = {}
-    for each in found:
-        runs.setdefault(each.policy, []).append(each)
-    by_policy = {
+    figures_of = {
         policy: {
             name: [figure(each) for each in sorted(those, key=lambda one: one.seed)]
             for name, figure in FIGURES.items()
         }
-        for policy, those in runs.items()
+        for policy, those in by_policy(found).items()
     }
-    first = next(iter(by_policy.values()), {})
+    first = next(iter(figures_of.values()), {})
     return tuple(
         PolicySummary(
             policy,
             {name: Estimate.of(values) for name, values in figures.items()},
             {name: Estimate.of(list(map(_ratio, figures[name], first[name]))) for name in COMPARED},
         )
-        for policy, figures in by_policy.items()
+        for policy, figures in figures_of.items()
     )
 
 

@@ -11,8 +11,6 @@ from optimus.progress.parsed_line import (
     LogFormatOptions,
     ParsedLine,
     Saved,
-    choose_loss,
-    learning_rate,
     numbers,
     without_prefix,
 )
@@ -48,12 +46,6 @@ def _bar(text: str, options: LogFormatOptions) -> ParsedLine | None:
     if not values:
         return None
     batch, batches = int(found[1]), None if found[2] == "Unknown" else int(found[2])
-    return ParsedLine(
-        batch=batch,
-        batches=batches,
-        epoch_ended=batch == batches,
-        loss=choose_loss(values, options.loss_metric),
-        cumulative=True,
-        learning_rate=learning_rate(values),
-        metrics=tuple(values),
-    )
+    ended = batch == batches
+    parsed = ParsedLine(batch=batch, batches=batches, epoch_ended=ended, cumulative=True)
+    return parsed.with_values(values, options.loss_metric)

@@ -5,7 +5,6 @@ of their scripts. Epochs count from 0; a batch's number is its index within one 
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from optimus.progress.parsed_line import (
@@ -50,10 +49,9 @@ def parse(text: str, options: LogFormatOptions) -> ParsedLine | None:
 
 
 def _with_values(text: str, options: LogFormatOptions, parsed: ParsedLine) -> ParsedLine:
-    """The parsed line with the loss, the learning rate and the names of the pairs in a text."""
+    """The parsed line with the values of the pairs in a text."""
     values = {name.removeprefix("Train-"): value for name, value in pairs(text).items()}
-    loss, rate = choose_loss(values, options.loss_metric), learning_rate(values)
-    return replace(parsed, loss=loss, learning_rate=rate, metrics=tuple(values))
+    return parsed.with_values(values, options.loss_metric)
 
 
 def _speedometer(found: _Match, options: LogFormatOptions) -> ParsedLine:

@@ -11,7 +11,8 @@ from autoscaler.managed_jobs import JobState
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.executor import RescaleExecutor
-from autoscaler.rescale.machine import RescaleConfig, RescaleRecord, Step
+from autoscaler.rescale.machine import RescaleConfig
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, Role
 from optimus.progress.log import ProgressLog
 from optimus.progress.types import LogLine, PodRun
@@ -28,12 +29,8 @@ def moving(rescale: str) -> tuple[FakeCluster, JobState]:
     seen = observation.jobs["uid-a"]
     assert seen.active is not None
     state = JobState.first_seen(seen, seen.active, None, cluster.at)
-    state.update(observation)
-    state.begin(
-        RescaleRecord(
-            "i", cluster.at, Counts(1, 1), Counts(1, 2), "why", Step.CHECKPOINT, cluster.at
-        )
-    )
+    state.update(observation, nodes_changed=False)
+    state.begin("i", cluster.at, Counts(1, 2), "why", RescalePurpose.INTERVAL)
     return cluster, state
 
 

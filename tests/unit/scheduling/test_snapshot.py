@@ -42,12 +42,6 @@ def test_leaving_pods_still_occupy_room_but_do_not_count_as_placed() -> None:
     assert snapshot.bound_counts("job") == Counts(1, 1)
 
 
-def test_free_room_can_be_asked_for_as_if_a_job_were_gone() -> None:
-    snapshot = ClusterSnapshot.of(0.0, [job()], NODES, PODS)
-    assert snapshot.free(without_jobs=frozenset({"job"}))["n0"] == NODES[0].allocatable
-    assert snapshot.free(without_jobs=frozenset({"job"}))["n1"] == Resources(cpu=3000, pods=9)
-
-
 def test_a_jobs_demand_includes_its_fixed_roles() -> None:
     with_scheduler = job(fixed=(FixedRole(Role.SCHEDULER, 1, ReplicaSpec(ONE)),))
     assert with_scheduler.demand() == Resources(cpu=6000, pods=6)

@@ -75,8 +75,8 @@ class TestAFirstStart:
     def test_it_counts_as_no_rescale(self) -> None:
         _, state = running()
         assert (
-            state.counters.rescales,
-            state.counters.restarts,
+            state.past.rescales,
+            state.restarts,
             state.history(0.0).rescaling_to,
         ) == (0, 0, None)
 
@@ -119,11 +119,11 @@ class TestARescale:
             0,
             None,
         )
-        assert state.counters.restarts == 1
+        assert state.restarts == 1
 
     def test_the_users_own_counts_are_reported_until_an_interval_changes_them(self) -> None:
         cluster, state = running()
-        state.counters = replace(state.counters, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
+        state.past = replace(state.past, profiled=(Counts(1, 2),), own_counts=Counts(1, 1))
         reported = [state.history(0.0).own_counts]
         for purpose, node in (
             (RescalePurpose.PROFILING, "node-1"),
@@ -148,7 +148,7 @@ class TestAPause:
         cluster.advance(began + 500)
         cluster.move(state, move_to(state, "node-1", "node-1", free_at=cluster.now))
         assert cluster.next_at == began + 500 + RESCALE - LEAVING
-        assert state.counters.pauses == 1
+        assert state.pauses == 1
 
 
 class TestTime:

@@ -1,6 +1,7 @@
 """The paper's experiments: setups that differ in one part, compared seed by seed."""
 
 import json
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -23,7 +24,6 @@ from optimus.simulator.paper_evaluation import (
     assignment_setups,
     compare,
     evaluation_setups,
-    one_by_one,
     placement_setups,
     ratio,
     ratios_to_first,
@@ -31,10 +31,15 @@ from optimus.simulator.paper_evaluation import (
     setup,
     with_shared_links,
 )
+from optimus.simulator.results import Simulation
 from optimus.simulator.summary import Estimate
 from optimus.simulator.workload import at_intervals
 
 SMALL = Setting(jobs=6)
+
+
+def one_by_one(tasks: Sequence[Task]) -> Iterator[Simulation]:
+    return (task.run() for task in tasks)
 
 
 def test_every_published_ratio_has_a_setting() -> None:
