@@ -1,11 +1,14 @@
 """The application: caches, planner, nominator and endpoints of the one worker process, wired."""
 
 import socket
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from flask import Flask
 
+from extender.gang_queue import Instant
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
 from extender.leadership import leadership
 from extender.metrics import Metrics
@@ -13,7 +16,7 @@ from extender.nominator import Nominator
 from extender.planner import Planner
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
-from optimus.kube.client import connect
+from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.nodes import watched_nodes
@@ -29,13 +32,20 @@ _WRITERS: Final = 8
 """Patches to pods at the same time: a gang of 40 is nominated in some tens of milliseconds."""
 
 
+def clocks_of(client: Client) -> Callable[[], Instant]:
+    """The time now; since the epoch it is the API server's, as the creation times of pods are."""
+    return lambda: Instant(time.monotonic(), client.server_clock.now())
+
+
 class Application:
     """``start`` and ``stop`` are called once each."""
 
     def __init__(self, settings: Settings) -> None:
         self.metrics = Metrics()
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
-        planner = Planner(settings, observe_wait=self.metrics.gang_wait.observe)
+        planner = Planner(
+            settings, clock=clocks_of(self._client), observe_wait=self.metrics.gang_wait.observe
+        )
         handlers, client = EventHandlers(planner), self._client
         config = EligibilityConfig(scheduler_name=settings.scheduler_name)
         jobs = (watched_training_jobs(kind, config) for kind in JOB_KINDS)
@@ -64,6 +74,11 @@ class Application:
             self._health = HealthServer(health_app, *address(settings.health_listen))
         self.metrics.watch(
             "reservations", "Replicas with a reservation.", planner.reservation_count
+        )
+        self.metrics.watch(
+            "leads",
+            "1 while the kube-scheduler beside this process leads, so that plans are made.",
+            lambda: float(self._lease_held()),
         )
         self.metrics.watch(
             "cache_age_seconds",

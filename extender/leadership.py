@@ -37,6 +37,7 @@ class LeaseReader:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._leads = False
+        self._holder: str | None = None
 
     def leads(self) -> bool:
         """Whether the holder is the kube-scheduler of this host."""
@@ -60,10 +61,26 @@ class LeaseReader:
                 return self._leads
             holder = ""  # without a Lease no kube-scheduler leads yet
         leads = holder == self._identity or holder.startswith(f"{self._identity}_")
-        if leads != self._leads:
+        if holder != self._holder:
+            self._say(lease, holder, leads=leads)
+        self._holder = holder
+        return leads
+
+    def _say(self, lease: str, holder: str, *, leads: bool) -> None:
+        if leads or not holder:
             effect = "plans" if leads else "does not plan"
             _LOG.info("leader: kube-scheduler %s; this extender %s", holder or "(none)", effect)
-        return leads
+            return
+        # With several replicas that is ordinary; with one, nothing would ever be planned.
+        _LOG.warning(
+            "%s is held by %s, which is not the kube-scheduler beside this extender, %s or %s_...:"
+            " this extender does not plan. If it should, set --leader-identity to the part of the"
+            " holder before the underscore",
+            lease,
+            holder,
+            self._identity,
+            self._identity,
+        )
 
 
 def leadership(client: Client, lease: str, identity: str) -> Callable[[], bool]:

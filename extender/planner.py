@@ -126,6 +126,8 @@ class Planner:
         self.queue.paused.discard(replica.job_uid)
         node = self.reservations.assumed.get(replica)
         self.settled(replica)
+        if node is not None:
+            self._hold_assumed(replica, now, self.settings.reservation_seconds)
         if node is not None and self.offers.came_back(replica, node, now.monotonic):
             _LOG.info(
                 "pod %s/%s: was not bound to node %s, repeatedly: the node is excluded",
@@ -144,7 +146,11 @@ class Planner:
         """kube-scheduler is answered one node: the replica counts as placed until it settles."""
         self.answered(pod, now)
         self.reservations.assumed[held.replica] = held.node
+        self._hold_assumed(held.replica, now, self.settings.binding_seconds)
         self.queue.cached.pop(held.replica.job_uid, None)
+
+    def _hold_assumed(self, replica: ReplicaId, now: Instant, seconds: float) -> None:
+        self.reservations.ledger.expire_at(replica, now.monotonic + seconds)
 
     def settled(self, replica: ReplicaId) -> None:
         """A replica is no longer assumed: it is bound, gone, or asked about again."""
@@ -414,9 +420,12 @@ class Planner:
 
     def release_all(self) -> None:
         """Reserve nothing: another process leads now."""
-        with self.lock:
+        with self.locked() as now:
             for job_uid in self.reservations.ledger.jobs():
                 self.break_plan(job_uid)
+            for replica in self.reservations.assumed:
+                # Its kube-scheduler has stopped: nobody waits for volumes any more.
+                self._hold_assumed(replica, now, self.settings.reservation_seconds)
 
     def reservation_count(self) -> int:
         """The number of replicas with a reservation."""

@@ -50,6 +50,10 @@ class Settings:
     """How long capacity is reserved for planned pods that are not bound; each bound pod of the gang
     restarts the time."""
 
+    binding_seconds: float = 600.0
+    """How long a pod that kube-scheduler was answered for counts as placed while it is not bound:
+    at least as long as kube-scheduler waits for volumes (bindTimeoutSeconds)."""
+
     exclusion_seconds: float = 60.0
     """Longest time that a gang is not asked about again whose planned nodes kube-scheduler does not
     offer: a second at first, then twice as long each time, until such a node changes."""
@@ -92,7 +96,13 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     return program.parse(arguments, environment)
 
 
-_SECONDS = ("reservation_seconds", "exclusion_seconds", "rescale_hold_seconds", "age_limit_seconds")
+_SECONDS = (
+    "reservation_seconds",
+    "binding_seconds",
+    "exclusion_seconds",
+    "rescale_hold_seconds",
+    "age_limit_seconds",
+)
 
 
 def _contradictions(settings: Settings) -> list[str]:

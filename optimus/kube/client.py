@@ -20,6 +20,7 @@ from kubernetes.client.exceptions import OpenApiException
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from optimus.kube.errors import ErrorKind, KubeError, classify, from_answer
+from optimus.kube.server_clock import ServerClock
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 15.0
@@ -70,6 +71,8 @@ class Client:
     def __init__(self, api_client: api.ApiClient, read_seconds: float = READ_SECONDS) -> None:
         self._api = api_client
         self._read_seconds = read_seconds
+        self.server_clock = ServerClock()
+        """Kept by every list and watch."""
         self.core = api.CoreV1Api(api_client)
         self.custom = api.CustomObjectsApi(api_client)
         self.coordination = api.CoordinationV1Api(api_client)
@@ -141,6 +144,7 @@ class Client:
         response: urllib3.BaseHTTPResponse = self._api.call_api(
             *request, _request_timeout=(CONNECT_SECONDS, read_seconds)
         ).response
+        self.server_clock.observe(response.headers.get("Date"))
         return response
 
     def close(self) -> None:

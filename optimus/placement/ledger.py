@@ -97,6 +97,14 @@ class Ledger:
                 later = replace(held, expires_at=expires_at)
                 self._by_job[job_uid][replica] = self._on_node[held.node][replica] = later
 
+    def expire_at(self, replica: ReplicaId, expires_at: float) -> None:
+        """Let what is held for one replica last until then, whether longer or shorter."""
+        held = self.get(replica)
+        if held is not None:
+            renewed = replace(held, expires_at=expires_at)
+            self._by_job[replica.job_uid][replica] = self._on_node[held.node][replica] = renewed
+            self._next_expiry = min(self._next_expiry, expires_at)
+
     def release(self, replica: ReplicaId) -> Reservation | None:
         """Release what is held for a replica, and return it."""
         of_job = self._by_job.get(replica.job_uid, {})

@@ -76,3 +76,18 @@ def test_the_lease_is_not_read_at_every_question(httpserver: HTTPServer, client:
 
 def test_without_leader_election_there_is_one_only(client: Client) -> None:
     assert leadership(client, "", "host-1")()
+
+
+def test_a_holder_that_is_not_expected_is_named_once(
+    httpserver: HTTPServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    for holder in ("node-7_a", "node-7_a", "host-1_b", "node-7_c"):
+        httpserver.expect_ordered_request(LEASE).respond_with_json(lease(holder))
+    asked = reader(client)
+    assert [asked.leads() for _ in range(4)] == [False, False, True, False]
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [text[:57] for text in warnings] == [
+        "lease kube-system/optimus-scheduler is held by node-7_a, ",
+        "lease kube-system/optimus-scheduler is held by node-7_c, ",
+    ]
+    assert all("host-1 or host-1_...: this extender does not plan" in text for text in warnings)

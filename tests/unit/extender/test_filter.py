@@ -257,12 +257,40 @@ def test_a_pod_that_is_already_bound_is_refused() -> None:
 
 def test_reservations_of_pods_that_are_not_bound_in_time_expire() -> None:
     cluster = FakeCluster({"a": 2})
-    names = cluster.job("slow", 1, 1)
-    cluster.ask(names[0])
+    cluster.job("slow", 1, 1)
+    cluster.planner.advance()
     others = cluster.job("other", 1, 1)
     assert cluster.ask(others[0]).kept == ()
-    cluster.now += 61
+    cluster.now += 59.9
+    assert cluster.ask(others[0]).kept == ()
+    cluster.now += 0.1
     assert cluster.ask(others[0]).kept == ("a",)
+
+
+def test_a_binding_in_progress_holds_its_room_as_long_as_volumes_may_take() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    first, second = cluster.job("slow", 1, 1)
+    assert cluster.ask(first).kept == ("a",)
+    cluster.now += 599
+    cluster.planner.advance()
+    others = cluster.job("other", 1, 1)
+    assert [cluster.place(name) for name in others] == ["b", "b"], "a is held for the first pod"
+    assert cluster.place(second) == "a", "the rest is planned around it"
+    cluster.now += 60
+    cluster.planner.advance()
+    assert cluster.planner.reservation_count() == 0
+    assert cluster.ask(first, ["a"]).kept == (), "a did not bind it"
+
+
+def test_a_binding_that_failed_holds_its_room_no_longer_than_a_plan() -> None:
+    cluster = FakeCluster({"a": 2})
+    first, _ = cluster.job("slow", 1, 1)
+    cluster.ask(first)
+    cluster.now += 30
+    cluster.filter(cluster.change(cluster.pods[first], nominated_node="x"), ["x"])
+    cluster.now += 60
+    cluster.planner.advance()
+    assert cluster.planner.reservation_count() == 0
 
 
 def test_a_job_that_kube_scheduler_never_asks_about_does_not_reserve_room_twice() -> None:

@@ -43,3 +43,14 @@ def test_a_process_that_no_longer_leads_reserves_nothing() -> None:
     cluster.planner.advance()
     cluster.planner.release_all()
     assert cluster.planner.reservation_count() == 0
+
+
+def test_a_binding_of_a_scheduler_that_stopped_is_not_waited_for_as_long() -> None:
+    cluster = FakeCluster({"a": 2})
+    assumed, _ = cluster.job("j", 1, 1)
+    assert cluster.ask(assumed).kept == ("a",)
+    cluster.planner.release_all()
+    assert cluster.planner.reservation_count() == 1
+    cluster.now += 60
+    cluster.planner.advance()
+    assert "uid-j" not in cluster.planner.reservations.ledger.jobs()
