@@ -8,7 +8,7 @@ from tests.conformance.api_calls import ApiCalls, config_map, pod
 
 
 class TestPods:
-    def test_a_bound_pod_is_told_to_go_and_goes_when_its_kubelet_says_so(
+    def test_a_bound_pod_is_removed_when_its_kubelet_confirms(
         self, api: ApiCalls, namespace: str
     ) -> None:
         api.core.create_namespaced_pod(namespace, pod("p", terminationGracePeriodSeconds=7))

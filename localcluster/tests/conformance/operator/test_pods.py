@@ -216,7 +216,7 @@ class TestMxnet:
 class TestTelling:
     """What a user finds in the Events of a job."""
 
-    def test_what_was_made_and_deleted_is_told(self, tfjob: Job) -> None:
+    def test_created_and_deleted_pods_get_events(self, tfjob: Job) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 1)})
         tfjob.wait_pods("ps-0", "worker-0")
         made = {
@@ -253,9 +253,7 @@ class TestTelling:
             ),
         ],
     )
-    def test_a_template_of_which_no_pod_can_be_made_is_told(
-        self, tfjob: Job, spec: Json, why: str
-    ) -> None:
+    def test_an_invalid_template_gets_an_event(self, tfjob: Job, spec: Json, why: str) -> None:
         tfjob.create({"Worker": replicas("TFJob", 1, **spec)})
         told = ("Warning", "FailedCreatePod", f'Error creating: Pod "j-worker-0" is invalid: {why}')
         tfjob.api.wait_until(

@@ -7,9 +7,7 @@ ALL = ("ps-0", "worker-0", "worker-1")
 
 
 class TestSuspending:
-    def test_pods_and_services_are_told_to_go_and_nothing_counts_as_a_failure(
-        self, training: Job
-    ) -> None:
+    def test_suspending_deletes_pods_and_services_without_a_failure(self, training: Job) -> None:
         training.suspend()
         assert training.wait_condition("Suspended") == ("TFJobSuspended", "TFJob j is suspended.")
         assert training.condition("Running") == ("False", "TFJobSuspended", "TFJob j is suspended.")

@@ -119,7 +119,7 @@ class TestScores:
             pytest.param([{"Host": "a-stranger", "Score": 10}], id="a node that is not there"),
         ],
     )
-    def test_scores_that_cannot_be_used_are_done_without(
+    def test_unusable_scores_are_ignored(
         self, scene: Scene, extender: Extender, answer: Answer
     ) -> None:
         nodes = [scene.node() for _ in range(2)]
@@ -267,7 +267,7 @@ class TestFailures:
         extender.delay_seconds = 0.0
         scene.wait_bound("p")
 
-    def test_an_extender_that_is_not_there_fails_the_attempt(
+    def test_an_unreachable_extender_fails_the_attempt(
         self, scene: Scene, scheduling: Scheduling
     ) -> None:
         scene.node()

@@ -161,7 +161,9 @@ def test_a_node_is_taken_with(scene: Scene, extender: Extender, node: Json, want
     assert scene.wait_bound("p") == name
 
 
-def test_what_is_on_a_node_takes_room_until_it_has_ended(scene: Scene, extender: Extender) -> None:
+def test_a_pod_takes_capacity_of_its_node_until_it_has_ended(
+    scene: Scene, extender: Extender
+) -> None:
     name = scene.node("4")
     scene.pod("first", "3")
     scene.wait_bound("first")
@@ -233,7 +235,7 @@ def test_a_cluster_without_nodes_has_none(scene: Scene, extender: Extender) -> N
     scene.wait_told("p", "no nodes available to schedule pods")
 
 
-def test_a_bound_pod_is_told_of(scene: Scene, extender: Extender) -> None:
+def test_a_bound_pod_gets_a_condition_and_an_event(scene: Scene, extender: Extender) -> None:
     name = scene.node()
     scene.pod("p")
     scene.wait_bound("p")
@@ -244,7 +246,7 @@ def test_a_bound_pod_is_told_of(scene: Scene, extender: Extender) -> None:
     scene.api.wait_until(lambda: assigned in events(scene, "p"), "an Event says so")
 
 
-def test_pods_of_another_scheduler_and_pods_behind_a_gate_are_left_alone(
+def test_pods_of_another_scheduler_and_gated_pods_are_not_scheduled(
     scene: Scene, extender: Extender
 ) -> None:
     scene.node()

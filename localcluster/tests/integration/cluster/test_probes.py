@@ -27,7 +27,7 @@ def test_an_authority_that_is_not_there_yet_is_not_ready(
     assert not HttpProbe(httpserver.port, "/readyz", tmp_path / "absent.crt").ready(0)
 
 
-def test_all_must_say_yes(tmp_path: Path) -> None:
+def test_all_probes_must_succeed(tmp_path: Path) -> None:
     never = LogLineProbe(tmp_path / "absent.log", "ready")
     (tmp_path / "there.log").write_text("ready\n")
     at_once = LogLineProbe(tmp_path / "there.log", "ready")

@@ -95,7 +95,9 @@ class TestTheStart:
         assert run.status.components["shaky"].restarts == 1
         assert run.status.components["shaky"].last_exit == "ended with status 3"
 
-    def test_one_that_keeps_dying_fails_the_start_with_its_last_words(self, run: Run) -> None:
+    def test_a_component_that_keeps_failing_fails_the_start_with_its_last_log_lines(
+        self, run: Run
+    ) -> None:
         run.start(
             [[("good", FOREVER, "ready")], [("bad", "echo no such flag; exit 1", "ready")]]
         ).wait("failed")
@@ -103,12 +105,12 @@ class TestTheStart:
         run.wait_ended()
         assert list(run.status.processes()) == []
 
-    def test_one_that_never_becomes_ready_fails_the_start(self, run: Run) -> None:
+    def test_a_component_that_never_becomes_ready_fails_the_start(self, run: Run) -> None:
         run.start([[("silent", "echo thinking; exec sleep 1000", "ready")]]).wait("failed")
         assert run.status.reason == "silent was not ready within 3 s:\nthinking"
         run.wait_ended()
 
-    def test_a_lost_port_is_told_from_other_deaths(self, run: Run) -> None:
+    def test_a_lost_port_is_distinguished_from_other_exits(self, run: Run) -> None:
         script = "echo 'listen tcp 127.0.0.1:1: bind: address already in use'; exit 1"
         run.start([[("unlucky", script, "ready")]]).wait("port taken")
         assert run.status.reason == "unlucky lost its port to another program"
@@ -119,7 +121,7 @@ class TestTheStart:
 
 
 class TestADeath:
-    def test_a_killed_component_comes_back_and_the_others_are_left_alone(self, run: Run) -> None:
+    def test_a_killed_component_is_restarted_and_the_others_are_not(self, run: Run) -> None:
         run.start([[("a", FOREVER, "ready"), ("b", FOREVER, "ready")]]).wait("running")
         first, other = run.pid("a"), run.pid("b")
         os.kill(first.pid, signal.SIGKILL)
@@ -131,7 +133,7 @@ class TestADeath:
         assert run.status.components["a"].last_exit == "was killed by signal 9"
         assert ("a", "died") in run.events()
 
-    def test_after_the_start_one_that_keeps_dying_is_tried_for_ever(self, run: Run) -> None:
+    def test_after_the_start_a_failing_component_is_restarted_without_limit(self, run: Run) -> None:
         flag = run.paths.root / "die"
         script = f"echo ready; while [ ! -e {flag} ]; do sleep 0.02; done; exit 1"
         run.start([[("a", script, "ready"), ("b", FOREVER, "ready")]]).wait("running")
@@ -140,7 +142,7 @@ class TestADeath:
         assert run.status.phase == "running"
         assert run.status.components["b"].ready
 
-    def test_readiness_is_not_read_from_the_lines_of_an_earlier_life(self, run: Run) -> None:
+    def test_readiness_is_not_read_from_log_lines_of_an_earlier_run(self, run: Run) -> None:
         marker = run.paths.root / "again"
         script = f"[ -e {marker} ] || {{ touch {marker}; {FOREVER}; }}; exec sleep 1000"
         run.start([[("a", script, "ready")]]).wait("running")
@@ -165,7 +167,9 @@ class TestTheEnd:
         events = run.events()
         assert events.index(("second", "stopped")) < events.index(("first", "stopped"))
 
-    def test_one_that_ignores_sigterm_is_killed_after_its_grace(self, run: Run) -> None:
+    def test_a_component_that_ignores_sigterm_is_killed_after_its_grace_period(
+        self, run: Run
+    ) -> None:
         stubborn = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
         run.start([[("stubborn", stubborn, "ready")]]).wait("running")
         child = run.pid("stubborn")
@@ -190,7 +194,7 @@ class TestTheEnd:
         assert run.status.reason == "the process that owns the cluster ended"
         assert not alive(child)
 
-    def test_the_death_of_the_supervisor_takes_its_children_along(self, run: Run) -> None:
+    def test_components_end_with_a_killed_supervisor(self, run: Run) -> None:
         deaf = "trap '' TERM INT HUP; echo ready; exec sleep 1000"
         run.start([[("a", deaf, "ready"), ("b", FOREVER, "ready")]]).wait("running")
         children = list(run.status.processes())
@@ -215,9 +219,7 @@ class TestLeftovers:
                 process.kill()
                 process.wait()
 
-    def test_a_process_that_has_the_pid_of_a_recorded_one_is_left_alone(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_process_with_a_reused_pid_is_not_ended(self, tmp_path: Path) -> None:
         stranger = subprocess.Popen(["sleep", "1000"])
         try:
             now = identify(stranger.pid)

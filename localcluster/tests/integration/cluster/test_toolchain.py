@@ -62,7 +62,7 @@ class TestACommand:
             run(["/bin/sleep", "1000"], 0.1)
 
 
-def test_two_builders_of_one_folder_do_it_once(tmp_path: Path) -> None:
+def test_two_builders_of_one_folder_build_once(tmp_path: Path) -> None:
     inside = threading.Barrier(2, timeout=10)
     builds: list[Path] = []
 

@@ -63,7 +63,7 @@ def events(asking: socket.socket, count: int) -> list[tuple[str, str]]:
     raise AssertionError(f"the stream ended after {found}")
 
 
-def test_watchers_that_read_late_hold_up_no_writer_and_miss_nothing(
+def test_slow_watchers_block_no_writer_and_receive_every_event(
     late: list[socket.socket], core: Core
 ) -> None:
     names = [f"late-{number:02}" for number in range(WRITES)]
@@ -78,7 +78,7 @@ def test_watchers_that_read_late_hold_up_no_writer_and_miss_nothing(
         assert events(each, len(wanted)) == wanted
 
 
-def test_a_half_sent_deletion_deletes_nothing(cluster: LocalCluster, core: Core) -> None:
+def test_an_incomplete_delete_request_deletes_nothing(cluster: LocalCluster, core: Core) -> None:
     core.create_namespaced_config_map("default", {"metadata": {"name": "kept"}})
     credentials = read_kubeconfig(cluster.kubeconfig)
     server = urlsplit(credentials.server)
@@ -98,7 +98,7 @@ def test_a_half_sent_deletion_deletes_nothing(cluster: LocalCluster, core: Core)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_that_is_told_to_end_ends_well_and_its_watches_with_it(
+def test_sigterm_ends_the_server_and_its_watches_cleanly(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     (port,) = pick_ports(1, Random())

@@ -34,7 +34,7 @@ def make(core: Core, name: str) -> None:
     core.create_namespaced_pod("default", {"metadata": {"name": name}, "spec": spec})
 
 
-def test_a_killed_server_comes_back_with_its_objects(
+def test_a_killed_server_restarts_with_its_objects(
     cluster: LocalCluster, core: Core, pods: Reflector[Pod]
 ) -> None:
     make(core, "before")
@@ -52,7 +52,7 @@ def test_a_killed_server_comes_back_with_its_objects(
     core.delete_namespaced_pod("after", "default")
 
 
-def test_a_copy_goes_on_after_its_history_was_forgotten(
+def test_a_reflector_lists_again_after_its_version_expired(
     cluster: LocalCluster, core: Core, pods: Reflector[Pod]
 ) -> None:
     make(core, "old")
@@ -65,7 +65,7 @@ def test_a_copy_goes_on_after_its_history_was_forgotten(
     core.delete_namespaced_pod("new", "default")
 
 
-def test_nothing_of_a_cluster_outlives_it() -> None:
+def test_no_process_and_no_folder_of_a_cluster_survives_its_stop() -> None:
     with LocalCluster("embedded-short", backend=Backend.EMBEDDED) as cluster:
         processes = list(cluster.status.processes())
         assert len(processes) == 3

@@ -77,7 +77,7 @@ def test_the_log_of_a_node_that_does_not_answer_is_an_error(core: Core) -> None:
     core.delete_node("dead")
 
 
-def test_a_job_is_made_scheduled_run_and_told_of(core: Core, cluster: LocalCluster) -> None:
+def test_a_job_is_created_scheduled_run_and_reported(core: Core, cluster: LocalCluster) -> None:
     with cluster.api_client() as api:
         custom = client.CustomObjectsApi(api)
         container = {

@@ -57,21 +57,25 @@ def test_calls_carry_the_token_and_the_kind_of_patch(api: ApiCalls, httpserver: 
     ]
 
 
-def test_a_refusal_says_what_the_server_said(api: ApiCalls, httpserver: HTTPServer) -> None:
+def test_a_refused_call_raises_with_the_servers_message(
+    api: ApiCalls, httpserver: HTTPServer
+) -> None:
     httpserver.expect_request("/x").respond_with_data('{"message": "no such pod"}', status=404)
     with pytest.raises(KubeError, match="cannot GET /x: no such pod") as caught:
         api.get("/x")
     assert caught.value.kind is ErrorKind.NOT_FOUND
 
 
-def test_an_answer_that_is_no_object_is_an_error(api: ApiCalls, httpserver: HTTPServer) -> None:
+def test_a_response_that_is_not_an_object_is_an_error(
+    api: ApiCalls, httpserver: HTTPServer
+) -> None:
     httpserver.expect_request("/x").respond_with_data("<html>")
     with pytest.raises(KubeError, match="the answer is no object") as caught:
         api.get("/x")
     assert caught.value.kind is ErrorKind.TRANSIENT
 
 
-def test_a_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     with pytest.raises(KubeError) as caught:
@@ -97,7 +101,7 @@ def kubeconfig(folder: Path, user: dict[str, Any], cluster: dict[str, Any]) -> P
     return path
 
 
-def test_a_kubeconfig_names_files_or_holds_what_is_in_them(tmp_path: Path) -> None:
+def test_a_kubeconfig_may_name_files_or_embed_their_contents(tmp_path: Path) -> None:
     authority = trustme.CA()
     client = authority.issue_cert("client")
     (tmp_path / "ca").write_bytes(authority.cert_pem.bytes())
@@ -116,7 +120,7 @@ def test_a_kubeconfig_names_files_or_holds_what_is_in_them(tmp_path: Path) -> No
     assert (again.ca_pem, again.token) == (found.ca_pem, None)
 
 
-def test_a_kubeconfig_without_a_context_is_a_sentence(tmp_path: Path) -> None:
+def test_a_kubeconfig_without_a_context_is_refused_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "k").write_text("kind: Config\n")
     with pytest.raises(ConfigException, match="current-context"):
         read_kubeconfig(tmp_path / "k")

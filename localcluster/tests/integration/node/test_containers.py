@@ -70,13 +70,15 @@ def test_both_streams_are_logged_to_the_last_byte(table: ProcessTable, tmp_path:
     assert " stderr F problem" in log
 
 
-def test_a_folder_that_is_not_there_is_said_in_the_log(table: ProcessTable, tmp_path: Path) -> None:
+def test_a_missing_working_folder_is_reported_in_the_log(
+    table: ProcessTable, tmp_path: Path
+) -> None:
     code, log = run(table, shell("true", tmp_path / "no"), tmp_path)
     assert code == 128
     assert "cannot be started" in log
 
 
-def test_the_variables_are_those_given_and_no_others(table: ProcessTable, tmp_path: Path) -> None:
+def test_a_container_has_exactly_the_given_variables(table: ProcessTable, tmp_path: Path) -> None:
     launch = Launch("/usr/bin/env", ("env",), {"LANG": "C.UTF-8", "ONLY": "this"}, str(tmp_path))
     _, log = run(table, launch, tmp_path)
     assert [line.split(" ", 3)[3] for line in log.splitlines()] == ["LANG=C.UTF-8", "ONLY=this"]
@@ -128,7 +130,7 @@ threading.Event().wait()
 """
 
 
-def test_a_killed_agent_takes_its_containers_along_and_leaves_the_rest_to_the_next(
+def test_containers_end_with_a_killed_agent_and_the_next_agent_removes_leftovers(
     tmp_path: Path,
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
@@ -151,7 +153,7 @@ def _wait_gone(pidfd: int) -> None:
     assert poll.poll(30000), "the process is still there"
 
 
-def test_ending_all_asks_first_and_then_kills(tmp_path: Path) -> None:
+def test_end_all_sends_sigterm_and_then_sigkill(tmp_path: Path) -> None:
     table, ended = ProcessTable(), queue.Queue[int]()
     stubborn = "trap '' TERM; echo up; while true; do sleep 0.05; done"
     for index, script in enumerate(("echo up; exec sleep 1000", stubborn)):

@@ -61,7 +61,7 @@ def test_a_log_is_read(logs: Served) -> None:
     assert (answer.status, answer.read()) == (200, b"two\n")
 
 
-def test_a_followed_log_flows_line_by_line_and_ends_with_the_container(logs: Served) -> None:
+def test_a_followed_log_arrives_line_by_line_and_ends_with_the_container(logs: Served) -> None:
     file = logs[0].file
     file.write("stdout", b"one\n")
     answer = get(logs, "/containerLogs/ns/p/main?follow=true")
@@ -73,7 +73,7 @@ def test_a_followed_log_flows_line_by_line_and_ends_with_the_container(logs: Ser
     assert list(pieces) == []
 
 
-def test_a_follower_that_leaves_does_not_hold_the_server(logs: Served) -> None:
+def test_a_disconnected_follower_does_not_block_the_server(logs: Served) -> None:
     logs[0].file.write("stdout", b"one\n")
     answer = get(logs, "/containerLogs/ns/p/main?follow=true")
     assert next(answer.stream(65536)) == b"one\n"
@@ -91,7 +91,7 @@ def test_a_follower_that_leaves_does_not_hold_the_server(logs: Served) -> None:
         pytest.param("/exec/ns/p/main", 501, "only logs are", id="another endpoint of a kubelet"),
     ],
 )
-def test_what_cannot_be_served_is_a_sentence(
+def test_a_log_request_that_cannot_be_served_is_answered_with_a_message(
     logs: Served, path: str, status: int, sentence: str
 ) -> None:
     answer = get(logs, path)

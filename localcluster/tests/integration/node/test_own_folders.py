@@ -9,7 +9,7 @@ from tests.integration.node.machine import Bench
 from tests.unit.node.pods import container, pod
 
 
-def test_what_a_container_starts_with_is_not_taken_for_a_path_under_its_mounts(
+def test_mounts_above_machine_folders_do_not_change_the_containers_own_paths(
     bench: Bench,
 ) -> None:
     above = f"/{bench.folder.parts[1]}"  # as when the checkout or the agent's folder lies in /tmp

@@ -25,7 +25,7 @@ def script(text: str, name: str = "main", **fields: Any) -> dict[str, Any]:
     return container(name, command=["sh", "-c", text], **fields)
 
 
-def test_a_pod_runs_to_its_end_and_its_log_is_there(bench: Bench) -> None:
+def test_a_pod_succeeds_and_its_log_can_be_read(bench: Bench) -> None:
     raw = pod(
         script('echo "$(GREETING) $0 from $HOSTNAME"', env=[{"name": "GREETING", "value": "hello"}])
     )
@@ -76,7 +76,7 @@ def test_sigterm_grace_and_sigkill_of_a_deleted_pod(bench: Bench) -> None:
     assert "asked" in (bench.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
 
 
-def test_a_deleted_pod_says_how_it_ended_before_it_goes(bench: Bench) -> None:
+def test_a_deleted_pod_writes_its_final_phase_before_it_is_removed(bench: Bench) -> None:
     running = bench.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
     running.delete(30)
@@ -130,7 +130,7 @@ def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path
     assert (tmp_path / "kept" / "result").read_text() == "saved\n"
 
 
-def test_a_config_map_that_comes_late_is_waited_for_and_changes_are_followed(bench: Bench) -> None:
+def test_a_pod_waits_for_its_config_map_and_follows_changes(bench: Bench) -> None:
     mounts = [{"name": "c", "mountPath": "/c"}]
     raw = pod(
         script(f"cat /c/k; {SLEEP}", volumeMounts=mounts),
@@ -236,7 +236,7 @@ def test_a_failing_liveness_probe_restarts_the_container(bench: Bench) -> None:
         ),
     ],
 )
-def test_what_cannot_be_run_waits_with_a_reason_and_a_sentence(
+def test_a_container_that_cannot_start_waits_with_a_reason_and_a_message(
     bench: Bench, raw: dict[str, Any], reason: str, sentence: str
 ) -> None:
     running = bench.run(raw)
@@ -248,7 +248,7 @@ def test_what_cannot_be_run_waits_with_a_reason_and_a_sentence(
     )
 
 
-def test_a_program_that_is_not_there_is_a_failed_run(bench: Bench) -> None:
+def test_a_missing_program_fails_the_run(bench: Bench) -> None:
     running = bench.run(
         pod(container(command=["no-such-program"]), restartPolicy="Never")
     ).wait_phase("Failed")
@@ -257,7 +257,7 @@ def test_a_program_that_is_not_there_is_a_failed_run(bench: Bench) -> None:
     assert "executable file not found" in terminated["message"]
 
 
-def test_a_pod_over_the_nodes_room_fails_and_others_are_not_disturbed(bench: Bench) -> None:
+def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(bench: Bench) -> None:
     resources = {"requests": {"cpu": "3"}}
     first = bench.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
         "Running"
@@ -269,7 +269,7 @@ def test_a_pod_over_the_nodes_room_fails_and_others_are_not_disturbed(bench: Ben
     assert first.status["phase"] == "Running"
 
 
-def test_room_is_free_again_once_a_pod_is_known_to_have_ended(bench: Bench) -> None:
+def test_capacity_is_free_again_once_a_pod_has_ended(bench: Bench) -> None:
     resources = {"requests": {"cpu": "3"}}
     for uid in ("a", "b", "c"):
         raw = pod(script("true", resources=resources), name=uid, uid=uid, restartPolicy="Never")
@@ -279,7 +279,7 @@ def test_room_is_free_again_once_a_pod_is_known_to_have_ended(bench: Bench) -> N
         )
 
 
-def test_a_status_that_is_refused_is_written_later(bench: Bench) -> None:
+def test_a_refused_status_write_is_repeated(bench: Bench) -> None:
     bench.api.errors = [ErrorKind.TRANSIENT, ErrorKind.THROTTLED]
     assert (
         bench.run(pod(script("true"), restartPolicy="Never"))

@@ -42,7 +42,7 @@ def test_http(httpserver: HTTPServer, status: int, fails: str | None) -> None:
     assert found is None if fails is None else fails in str(found)
 
 
-def test_a_server_that_is_not_there_and_a_port_that_is_not_declared_are_sentences() -> None:
+def test_a_missing_server_and_an_undeclared_port_fail_the_probe_with_a_message() -> None:
     with HTTPServer(host="127.0.0.1") as server:
         port = server.port
     assert f"Get http://127.0.0.1:{port}/" in str(failure({"port": 80}, port))
@@ -75,7 +75,7 @@ def test_a_probe_succeeds_after_enough_failures_are_followed_by_a_success(
     assert not prober.is_alive()
 
 
-def test_a_startup_that_fails_is_reported_and_ends_the_probing(httpserver: HTTPServer) -> None:
+def test_a_failed_startup_probe_is_reported_and_stops_probing(httpserver: HTTPServer) -> None:
     reports: queue.Queue[tuple[str, bool]] = queue.Queue()
     httpserver.expect_request("/").respond_with_data("", status=500)
     probe = {"httpGet": {"port": 80}, "periodSeconds": 0.02, "failureThreshold": 3}

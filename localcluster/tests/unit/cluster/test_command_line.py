@@ -92,7 +92,7 @@ def test_stopping_no_cluster_is_no_error(
     assert capsys.readouterr().out == f"no cluster in {tmp_path / 'absent'}\n"
 
 
-def test_a_cluster_whose_supervisor_is_gone_is_told_from_a_running_one(
+def test_a_cluster_without_its_supervisor_is_not_reported_as_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Pid 1 lives, but it did not start at this tick of another boot.

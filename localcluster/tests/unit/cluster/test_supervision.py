@@ -35,7 +35,7 @@ def test_the_delay_doubles(deaths: int, delay: float) -> None:
     assert delay_seconds(deaths) == delay
 
 
-def test_a_component_lives_dies_and_lives_again() -> None:
+def test_a_component_starts_exits_and_is_restarted() -> None:
     life = Life()
     assert (life.phase, life.restarts, life.due(99.0)) == (Phase.WAITING, 0, False)
     life = life.started(100.0).became_ready()
@@ -52,7 +52,7 @@ def test_a_component_lives_dies_and_lives_again() -> None:
     assert (life.phase, life.restarts, life.retry_at) == (Phase.STARTING, 1, None)
 
 
-def test_quick_deaths_add_up_and_a_steady_time_forgives_them() -> None:
+def test_quick_exits_add_up_and_a_steady_run_resets_the_count() -> None:
     life = Life().started(0.0).died("x", 1.0, BACK_OFF).started(2.0).died("x", 3.0, BACK_OFF)
     assert life.deaths_in_a_row == 2
     life = life.started(10.0).died("x", 30.0, BACK_OFF)

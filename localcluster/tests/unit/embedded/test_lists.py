@@ -55,7 +55,7 @@ def test_parameters_that_cannot_be_read(query: dict[str, str], message: str) -> 
     assert (refused.value.code, str(refused.value)) == (400, message)
 
 
-def test_a_version_that_was_never_given_is_a_time_out() -> None:
+def test_an_unknown_future_version_times_out() -> None:
     with pytest.raises(StatusError) as refused:
         read(ApiServer(), {"resourceVersion": str(10**9)})
     assert (refused.value.code, refused.value.reason) == (504, "Timeout")

@@ -76,7 +76,9 @@ def test_a_log_is_passed_on(pieces: tuple[bytes, ...]) -> None:
         pytest.param((b"x" * 70_000,), "limit", id="no head at all"),
     ],
 )
-def test_an_agent_that_does_not_answer_is_left(pieces: tuple[bytes, ...], why: str) -> None:
+def test_a_log_request_without_a_valid_response_is_an_error(
+    pieces: tuple[bytes, ...], why: str
+) -> None:
     with pytest.raises(
         StatusError, match=rf'Get "https://127.0.0.1:\d+/containerLogs/ns/p/c": .*{why}'
     ) as refused:

@@ -103,7 +103,7 @@ def slowly(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]
     st.lists(FAULTS, max_size=4),
     st.lists(st.sampled_from([Call("GET", each) for each in ("a", "b", "ab", "")])),
 )
-def test_counting_as_one_goes_is_counting_anew(faults: list[Fault], calls: list[Call]) -> None:
+def test_incremental_counts_equal_a_recount(faults: list[Fault], calls: list[Call]) -> None:
     assert met(faults, calls) == slowly(faults, calls)
 
 
@@ -115,6 +115,6 @@ def test_a_plan_is_spent_when_its_last_call_has_met_its_fault(fault: Fault, call
     assert plan.is_spent is (calls >= fault.nth + fault.times - 1)
 
 
-def test_a_plan_without_faults_is_spent_and_disturbs_nobody() -> None:
+def test_a_plan_without_faults_is_finished_and_matches_no_call() -> None:
     assert Plan().is_spent
     assert met([], [PATCH]) == [None]

@@ -23,7 +23,7 @@ def node(**capacity: str) -> NodeAdmission:
     )
 
 
-def test_a_pod_over_what_is_left_is_refused_with_figures() -> None:
+def test_a_pod_beyond_the_free_capacity_is_refused_with_figures() -> None:
     admission = node()
     assert admission.admit(pod(asking("1500m"), uid="a")) is None
     refused = admission.admit(pod(asking("501m"), uid="b"))
@@ -120,7 +120,7 @@ def test_a_pod_asks_for_its_peak_of_initialising_and_running() -> None:
 
 
 @given(st.lists(st.integers(0, 1500), max_size=12), st.data())
-def test_what_is_held_never_exceeds_the_capacity(
+def test_admitted_pods_never_exceed_the_capacity(
     millicores: list[int], data: st.DataObject
 ) -> None:
     admission = node(pods="100")

@@ -35,7 +35,7 @@ def test_the_tokens_of_a_pod_are_dropped_with_it() -> None:
     assert len(api.writes) == 2
 
 
-def test_a_token_that_is_refused_is_a_sentence() -> None:
+def test_a_refused_token_is_reported() -> None:
     api = FakeApi(failing={"create": ErrorKind.FORBIDDEN})
     with pytest.raises(Unresolved, match="no token for service account ns/me: refused"):
         ClusterObjects(api).token(pod(serviceAccountName="me"))
@@ -61,7 +61,7 @@ CLAIM = "/api/v1/namespaces/ns/persistentvolumeclaims/c"
         ),
     ],
 )
-def test_a_claim_without_its_volume_is_a_sentence(
+def test_a_claim_without_a_volume_is_reported(
     objects: dict[str, dict[str, Any]], sentence: str
 ) -> None:
     with pytest.raises(Unresolved, match=sentence):

@@ -61,7 +61,7 @@ def test_a_good_configuration_is_read(tmp_path: Path) -> None:
         pytest.param({"settings": {"lease_seconds": 0}}, "lease_seconds", id="a setting of 0"),
     ],
 )
-def test_a_bad_configuration_is_a_sentence(
+def test_an_invalid_configuration_is_refused_with_a_message(
     tmp_path: Path, change: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(BadConfig, match=sentence):
@@ -73,7 +73,7 @@ def test_a_missing_field_is_named(tmp_path: Path) -> None:
         read(tmp_path, {"state_dir": "/s"})
 
 
-def test_a_file_that_is_no_json_is_a_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_json_is_refused_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("{")
     with pytest.raises(BadConfig, match="cannot be used"):
         load_config(tmp_path / "c")
@@ -166,13 +166,13 @@ def test_example_images_without_an_environment_say_so() -> None:
         ),
     ],
 )
-def test_what_is_not_supported_is_said(raw: dict[str, Any], sentence: str) -> None:
+def test_unsupported_fields_are_reported(raw: dict[str, Any], sentence: str) -> None:
     found = unsupported(raw)
     assert found is not None
     assert sentence in found
 
 
-def test_what_is_supported_is_not_refused() -> None:
+def test_supported_fields_are_accepted() -> None:
     volumes = [{"name": "a", "emptyDir": {}}, {"name": "b"}, {"name": "c", "projected": {}}]
     probe = {"httpGet": {"port": 1}}
     assert unsupported(pod(container(livenessProbe=probe), volumes=volumes)) is None

@@ -152,14 +152,14 @@ def test_the_working_folder_is_the_images(tmp_path: Path, image: Environment) ->
         pytest.param({"command": ["/opt/nope"]}, 'exec: "/opt/nope"', id="an unknown path"),
     ],
 )
-def test_a_program_that_is_not_there_is_a_sentence(
+def test_a_missing_program_is_reported(
     tmp_path: Path, image: Environment, fields: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(CannotStart, match=sentence):
         prepare(tmp_path, image, **fields)
 
 
-def test_no_command_and_no_entry_point_is_a_sentence(tmp_path: Path) -> None:
+def test_a_container_without_command_and_entry_point_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="has no entry point here"):
         prepare(tmp_path, Environment())
 
@@ -204,7 +204,7 @@ def test_a_field_of_the_pod(tmp_path: Path, image: Environment, path: str, expec
     assert prepare(tmp_path, image, env=field(path)).env["X"] == expected
 
 
-def test_a_field_that_is_not_known_is_a_sentence(tmp_path: Path, image: Environment) -> None:
+def test_an_unknown_field_is_reported(tmp_path: Path, image: Environment) -> None:
     with pytest.raises(Unresolved, match=r'spec\.hostname" is not known'):
         prepare(tmp_path, image, env=field("spec.hostname"))
 

@@ -92,7 +92,7 @@ def test_a_reader_chooses_a_part(log: LogFile, values: dict[str, str], expected:
 @pytest.mark.parametrize(
     "values", [{"tailLines": "x"}, {"sinceTime": "yesterday"}, {"sinceSeconds": "9e99"}]
 )
-def test_a_query_that_makes_no_sense_is_a_sentence(values: dict[str, str]) -> None:
+def test_an_invalid_query_is_refused_with_a_message(values: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="cannot be understood"):
         LogQuery.parse(values, START)
 
@@ -108,7 +108,7 @@ def test_a_follower_gets_what_comes_and_ends_with_the_log(log: LogFile) -> None:
     assert list(reader) == [b"three\n"]
 
 
-def test_a_follower_that_left_is_not_waited_for(log: LogFile) -> None:
+def test_a_disconnected_follower_ends_the_reading(log: LogFile) -> None:
     assert list(read_log(log.path, LogQuery(follow=True), log, abandoned=lambda: True)) == []
 
 

@@ -26,7 +26,7 @@ def test_sidecars_end_in_reverse_order_after_the_main_container_and_do_not_count
     assert harness.phase == "Succeeded"
 
 
-def test_a_deleted_pod_gets_its_grace_a_last_phase_and_then_goes() -> None:
+def test_a_deleted_pod_gets_its_grace_period_a_final_phase_and_is_removed() -> None:
     harness = MachineHarness(pod()).begin()
     harness.heard()
     harness.send(life.DeletionRequested(5), at=100)
@@ -75,7 +75,7 @@ def test_a_grace_of_zero_kills_at_once() -> None:
     assert harness.heard() == [life.Signal("main", kill=True)]
 
 
-def test_a_pod_whose_object_vanished_is_killed_and_forgotten() -> None:
+def test_a_pod_whose_object_is_gone_is_killed_and_dropped() -> None:
     harness = MachineHarness(pod()).begin()
     harness.heard()
     harness.send(life.Vanished())
@@ -145,7 +145,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[str, int, flo
 
 @settings(max_examples=150)
 @given(histories())
-def test_whatever_happens_phases_are_final_starts_are_never_doubled_and_a_deleted_pod_goes(
+def test_phases_are_final_containers_start_once_and_deleted_pods_are_removed(
     history: tuple[dict[str, Any], list[tuple[str, int, float]]],
 ) -> None:
     raw, steps = history

@@ -116,7 +116,7 @@ def test_readiness_follows_the_probe_and_ends_with_the_run() -> None:
     assert harness.condition("Ready") == "False"
 
 
-def test_news_of_an_earlier_run_changes_nothing() -> None:
+def test_events_of_an_earlier_run_are_ignored() -> None:
     harness = MachineHarness(pod(restartPolicy="Always")).begin().exit("main", 1)
     before = harness.status
     harness.send(life.Exited("main", 0, 9)).send(
@@ -125,7 +125,7 @@ def test_news_of_an_earlier_run_changes_nothing() -> None:
     assert harness.status == before
 
 
-def test_preparation_that_fails_is_tried_again_and_says_why() -> None:
+def test_failed_preparation_is_repeated_with_a_reason() -> None:
     machine = PodMachine(parse_pod(pod()), BACK_OFF, moment(0))
     assert life.Prepare() in machine.handle(life.Tick(), moment(0))
     machine.handle(life.PrepareFailed("ContainerCreating", 'configmap "c" not found'), moment(0))

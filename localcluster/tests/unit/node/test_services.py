@@ -176,7 +176,7 @@ def test_a_config_that_the_operator_did_not_write_stays_as_it_is(text: str) -> N
     assert table.rewrite(replica("a"), {"TF_CONFIG": text}) == {"TF_CONFIG": text}
 
 
-def test_pods_that_no_training_job_controls_are_left_alone() -> None:
+def test_pods_without_a_training_job_are_not_changed() -> None:
     assert Counter().addresses().rewrite(pod(), {"TF_CONFIG": TF_CONFIG}) == {}
 
 
@@ -198,7 +198,7 @@ def test_two_agents_never_hand_out_the_same_port() -> None:
             one.allocate()
 
 
-def test_a_port_that_was_given_back_rests_before_it_is_used_again() -> None:
+def test_a_released_port_is_reused_only_after_a_delay() -> None:
     seconds = [0.0]
     (port,) = free_ports(1)
     with closing(PortAllocator([port], clock=lambda: seconds[0])) as agent:
@@ -209,7 +209,7 @@ def test_a_port_that_was_given_back_rests_before_it_is_used_again() -> None:
         assert agent.allocate() == port
 
 
-def test_a_port_on_which_somebody_listens_is_passed_over() -> None:
+def test_a_port_in_use_is_skipped() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(NoPortLeft):

@@ -71,7 +71,7 @@ class TestReading:
 
 
 class TestConditions:
-    def test_one_that_is_as_it_should_be_is_left_alone(self) -> None:
+    def test_a_valid_job_is_not_changed(self) -> None:
         once = with_condition({}, NOW, "Running", "TFJobRunning", "it runs")
         assert with_condition(once, LATER, "Running", "TFJobRunning", "in other words") is once
 
@@ -143,7 +143,7 @@ class TestCourse:
             "Worker": {"succeeded": 2},
         }
 
-    def test_an_event_is_told_once(self) -> None:
+    def test_an_event_is_emitted_once(self) -> None:
         harness = running(tfjob({"Worker": 2}))
         harness.end("j-worker-1", 1)
         harness.settle()
@@ -199,7 +199,7 @@ class TestCourse:
         harness.settle()
         assert harness.conditions()["Succeeded"] == "True"
 
-    def test_a_pod_of_an_index_that_is_none_is_passed_over(self) -> None:
+    def test_a_pod_with_an_invalid_index_is_ignored(self) -> None:
         harness = running(tfjob({"Worker": 1}))
         stray = copy.deepcopy(harness.pods["j-worker-0"])
         stray["metadata"]["labels"]["training.kubeflow.org/replica-index"] = "x"
@@ -220,7 +220,7 @@ EVENTS = st.lists(
 
 
 @given(counts=ROLES, restart=st.sampled_from(["Never", "OnFailure", "Always"]), events=EVENTS)
-def test_whatever_happens_a_job_comes_to_rest_and_a_failed_one_stays_so(
+def test_any_sequence_of_events_ends_in_a_stable_status_and_failed_is_final(
     counts: dict[str, int], restart: str, events: list[tuple[str, int]]
 ) -> None:
     harness = OperatorHarness(TFJOB, tfjob(counts, restart))

@@ -42,7 +42,9 @@ class TestQueue:
 
     @pytest.mark.parametrize("by_extender", [True, False])
     @pytest.mark.parametrize("change", list(Change))
-    def test_what_wakes_depends_on_who_refused(self, by_extender: bool, change: Change) -> None:
+    def test_any_change_requeues_a_pod_refused_by_an_extender_and_freed_capacity_others(
+        self, by_extender: bool, change: Change
+    ) -> None:
         queue, now = self.refused(by_extender)
         queue.changed(change)
         assert (queue.next(now) == "p") == (by_extender or change is Change.ROOM)

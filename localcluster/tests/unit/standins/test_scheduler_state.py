@@ -69,7 +69,7 @@ class TestState:
         state.pod_changed(None, mine, 0.0)
         assert state.snapshot(mine).nodes["a"].nominated == []
 
-    def test_heartbeats_wake_nobody(self) -> None:
+    def test_heartbeats_requeue_no_pod(self) -> None:
         before = node("a")
         before["status"]["conditions"] = [
             {"type": "Ready", "status": "True", "lastHeartbeatTime": "1"}
