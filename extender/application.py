@@ -24,6 +24,12 @@ from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
 from optimus.kube.reflector import Reflector, why_not_synced
 from optimus.kube.training_jobs import watched_training_jobs
+from optimus.kube.volumes import (
+    watched_claims,
+    watched_namespaces,
+    watched_storage_classes,
+    watched_volumes,
+)
 from optimus.kube.writer import PodWriter
 from optimus.runtime.health import HealthServer
 from optimus.runtime.settings import address
@@ -54,6 +60,10 @@ class Application:
             Reflector(client, watched_pods(), observer=handlers.pod),
             *(Reflector(client, kind, observer=handlers.job) for kind in jobs),
             Reflector(client, watched_profiles(), observer=handlers.profile),
+            Reflector(client, watched_claims(), observer=handlers.claim),
+            Reflector(client, watched_volumes(), observer=handlers.volume),
+            Reflector(client, watched_storage_classes(), observer=handlers.storage_class),
+            Reflector(client, watched_namespaces(), observer=handlers.namespace),
         )
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
         identity = settings.leader_identity or socket.gethostname()

@@ -66,6 +66,10 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
         if list(names) == [pod.nominated_node]:
             reason = f"the plan of job {_job(pod)} has changed since the pod was nominated"
             result = refuse(names, reason, "probe")
+        elif held is not None and planner.follows_others(pod, replica):
+            # Its node is offered once the others are bound that it must be beside or balance.
+            reason = f"waiting for other pods of job {_job(pod)} to be bound first"
+            result = refuse(names, reason, "order")
         else:
             if held is not None:
                 planner.rule_out(pod, held, names, now)
@@ -90,7 +94,7 @@ def _plan_gang(
     observed = planner.offered(pod, names, now)
     if not observed.complete:
         planner.refused_incomplete[pod.uid] = pod
-        return refuse(names, f"waiting for all pods of job {_job(pod)}", "incomplete")
+        return refuse(names, observed.waits_for, "incomplete")
     if planner.queue.not_offered_yet(observed) or planner.offers.waits(replica.job_uid):
         return _not_offered(planner, pod, replica, names)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from optimus.jobs import Job, JobKey, ReplicaSpec, Role
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang, Member
+from optimus.placement.rules import Surroundings
 from optimus.snapshot import ReplicaId
 
 
@@ -29,6 +30,9 @@ class ObservedGang:
     beyond_plan: bool = False
     """Whether a pod has rules that only kube-scheduler can check."""
 
+    waits_for: str = ""
+    """What an incomplete gang waits for, as a sentence that does not vary."""
+
 
 def observe_gang(
     pod: Pod, others: Iterable[Pod], job: Job | None, excluded: Mapping[Role, frozenset[str]]
@@ -45,6 +49,7 @@ def observe_gang(
     pods[pod.replica] = pod
     complete = specs_known = True
     members: list[Member] = []
+    first = {replica.role: pods[replica] for replica in sorted(pods, reverse=True)}
     for role, count in sorted(gang_counts(pod, job).items()):
         template = _template(role, pods, job)
         for index in range(count):
@@ -56,10 +61,25 @@ def observe_gang(
                 spec, node = template or ReplicaSpec(), None
             else:
                 spec, node = ReplicaSpec(found.resources, found.constraints), found.node
-            members.append(Member(role, index, spec, node, excluded.get(role, frozenset())))
-    gang = Gang(JobKey(*pod.job_key), job_uid, tuple(members))
+            without = excluded.get(role, frozenset())
+            alike = found or first.get(role)
+            labels, rules = (alike.labels, alike.rules) if alike is not None else ((), None)
+            members.append(Member(role, index, spec, node, without, labels, rules))
+    has_rules = any(member.rules is not None for member in members)
+    surroundings = Surroundings() if has_rules else None
+    gang = Gang(JobKey(*pod.job_key), job_uid, tuple(members), surroundings)
     beyond_plan = any(found.beyond_plan for found in pods.values())
-    return ObservedGang(gang, pods, complete, specs_known, beyond_plan)
+    missing = f"waiting for all pods of job {gang.key}"
+    waits_for = _gates(gang, pods) if complete else missing
+    return ObservedGang(gang, pods, not waits_for, specs_known, beyond_plan, waits_for)
+
+
+def _gates(gang: Gang, pods: Mapping[ReplicaId, Pod]) -> str:
+    """The scheduling gates of the gang's pods, if there are any: kube-scheduler leaves such a pod
+    alone until its gates are removed."""
+    every = (pods[gang.replica(member)] for member in gang.unbound)
+    gates = sorted({gate for pod in every for gate in pod.gates})
+    return f"waiting for scheduling gate {', '.join(gates)} of job {gang.key}" if gates else ""
 
 
 def gang_counts(pod: Pod, job: Job | None) -> dict[Role, int]:

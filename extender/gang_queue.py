@@ -54,7 +54,9 @@ class GangQueue:
         job_uid = pod.replica.job_uid
         others, job = self._cluster.pods_of(job_uid).values(), self._cluster.jobs.get(job_uid)
         observed = observe_gang(pod, others, job, self._offers.absent(job_uid))
-        return replace(observed, gang=self._reservations.with_assumed(observed.gang))
+        beyond_plan = observed.beyond_plan or self._cluster.occupancy.is_beyond_plan(observed.gang)
+        gang = self._reservations.with_assumed(observed.gang)
+        return replace(observed, gang=gang, beyond_plan=beyond_plan)
 
     def observe_waiting(self, job_uid: str) -> ObservedGang | None:
         """The gang of a job's waiting pods that name our scheduler; ``None`` where none is known.

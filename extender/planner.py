@@ -82,7 +82,9 @@ class Planner:
         )
         self._feasibility = Feasibility(self.cluster, self._rule)
         self._room_generation = 0
-        self._refusals: dict[str, tuple[int, DoesNotFit]] = {}
+        self._refusals: dict[str, tuple[int, int | None, DoesNotFit]] = {}
+        """By job UID, with the generations of the room and, where rules of pods concern the gang,
+        of these as they were then."""
         self._answered_at: dict[str, float] = {}
         self.refused_incomplete: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete."""
@@ -287,6 +289,15 @@ class Planner:
             return None
         return held
 
+    def follows_others(self, pod: Pod, replica: ReplicaId) -> bool:
+        """Whether a pod's node may be closed to it only until others of its gang are bound: it
+        wants to be beside pods, or spread among them, and not all others are bound."""
+        if pod.rules is None or not (pod.rules.affinity or pod.rules.spread):
+            return False
+        return any(
+            held.replica != replica for held in self.reservations.ledger.of_job(replica.job_uid)
+        )
+
     def plan_queue(self, now: Instant, asker: ObservedGang | None = None) -> DoesNotFit | None:
         """Plan the waiting gangs in order, up to the asker's; returns the asker's refusal."""
         known = None if asker is None else self._known_refusal(asker.gang.job_uid)
@@ -296,9 +307,8 @@ class Planner:
         self._feasibility.begin_call()
         for observed, waiting in self.queue.in_order(now, asker):
             gang, waited = observed.gang, waiting.waited_seconds(now.epoch)
-            refused = self._known_refusal(gang.job_uid) or self._plan(gang, blocked, now)
+            refused = self._known_refusal(gang.job_uid) or self._plan_one(gang, blocked, now)
             if refused is not None:
-                self._refusals[gang.job_uid] = self._room_generation, refused
                 self.offers.does_not_fit(
                     gang.job_uid, now.monotonic, self.settings.exclusion_seconds
                 )
@@ -315,8 +325,22 @@ class Planner:
         return None
 
     def _known_refusal(self, job_uid: str) -> DoesNotFit | None:
-        generation, refused = self._refusals.get(job_uid, (None, None))
-        return refused if generation == self._room_generation else None
+        room, rules, refused = self._refusals.get(job_uid, (None, None, None))
+        if room != self._room_generation or rules not in (None, self._rules_generation):
+            return None
+        return refused
+
+    @property
+    def _rules_generation(self) -> int:
+        return self.cluster.occupancy.generation
+
+    def _plan_one(self, gang: Gang, blocked: frozenset[str], now: Instant) -> DoesNotFit | None:
+        gang = self.reservations.with_surroundings(gang)
+        refused = self._plan(gang, blocked, now)
+        if refused is not None:
+            rules = None if gang.surroundings is None else self._rules_generation
+            self._refusals[gang.job_uid] = self._room_generation, rules, refused
+        return refused
 
     def _plan(self, gang: Gang, blocked: frozenset[str], now: Instant) -> DoesNotFit | None:
         free = self.reservations.free_for(gang)

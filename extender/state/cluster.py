@@ -7,6 +7,7 @@ The planner's lock guards it together with the reservations.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from extender.state.occupancy import Occupancy, Occupant
 from optimus.jobs import Counts, Job
 from optimus.kube.pods import Pod
 from optimus.nodes import Node
@@ -37,6 +38,8 @@ class Cluster:
         self.rescales: dict[str, Rescale] = {}
         self.have_run: set[str] = set()
         """The UIDs of jobs that have had a bound pod or a rescale."""
+        self.occupancy = Occupancy()
+        """What pods on nodes mean for the rules of others."""
         self.node_generation = 0
         self.changed_nodes: set[str] = set()
         """Nodes that have changed since ``Reservations`` last cleared this."""
@@ -70,6 +73,11 @@ class Cluster:
         if bound is not None:
             self._used[bound.node] = self._used.get(bound.node, NONE) + bound.resources * sign
             self.changed_nodes.add(bound.node)
+            if sign > 0:
+                occupant = Occupant(bound.node, pod.namespace, pod.labels, pod.rules, pod.leaving)
+                self.occupancy.add(pod.uid, occupant)
+            else:
+                self.occupancy.remove(pod.uid, pod.namespace)
         if pod.replica is None:
             return
         job_uid = pod.replica.job_uid

@@ -11,6 +11,7 @@ from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
 from optimus.kube.training_jobs import TrainingJob
+from optimus.kube.volumes import Claim, Namespace, StorageClass, Volume
 from optimus.nodes import Node
 from optimus.snapshot import ReplicaId
 
@@ -68,7 +69,7 @@ class EventHandlers:
             if replica is not None:
                 waited = before is not None and is_waiting(before)
                 waits = after is not None and is_waiting(after)
-                if waited != waits or not before or not after or before.leaving != after.leaving:
+                if waited != waits or not before or not after or _differ(before, after):
                     planner.job_changed(replica.job_uid)
                 if not waits:
                     planner.no_longer_waits(pod, replica)
@@ -92,6 +93,40 @@ class EventHandlers:
         planner.reservations.release(replica)
         until = now + planner.settings.reservation_seconds
         planner.reservations.ledger.extend(replica.job_uid, until)
+
+    # --- volumes and namespaces
+
+    def claim(self, before: Claim | None, after: Claim | None) -> None:
+        """A persistent volume claim."""
+        with self._planner.locked():
+            self._planner.cluster.occupancy.volumes.set_claim(before, after)
+            self._volumes_changed()
+
+    def volume(self, before: Volume | None, after: Volume | None) -> None:
+        """A persistent volume."""
+        with self._planner.locked():
+            self._planner.cluster.occupancy.volumes.set_volume(before, after)
+            self._volumes_changed()
+
+    def storage_class(self, before: StorageClass | None, after: StorageClass | None) -> None:
+        """A storage class."""
+        with self._planner.locked():
+            self._planner.cluster.occupancy.volumes.set_class(before, after)
+            self._volumes_changed()
+
+    def _volumes_changed(self) -> None:
+        self._planner.cluster.occupancy.volumes_changed()
+        self._planner.queue.cached.clear()
+        self._planner.changes.notify()
+
+    def namespace(self, before: Namespace | None, after: Namespace | None) -> None:
+        """A namespace."""
+        known = after or before
+        assert known is not None
+        with self._planner.locked():
+            labels = None if after is None else after.labels
+            self._planner.cluster.occupancy.set_namespace(known.name, labels)
+        self._planner.changes.notify()
 
     # --- jobs and their profiles
 
@@ -156,6 +191,16 @@ class EventHandlers:
             planner.cluster.set_rescale(job_uid, rescale)
             planner.update_rescales(now)
         planner.changes.notify()
+
+
+def _differ(before: Pod, after: Pod) -> bool:
+    """Whether the pod means something else to its gang."""
+    return (before.leaving, before.gates, before.labels, before.resources) != (
+        after.leaving,
+        after.gates,
+        after.labels,
+        after.resources,
+    )
 
 
 def _job_name(profile: TrainingProfile) -> _JobName:

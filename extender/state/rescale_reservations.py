@@ -6,7 +6,7 @@ counts, planned on what is free and on what the job's own pods are about to leav
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -84,17 +84,25 @@ class RescaleReservations:
             leaving = used_by_node(pod for pod in pods if rescale.leaving or pod.leaving)
             if held:
                 self._reservations.set_leaving(job_uid, leaving)
-            held = held or self._hold(rescale, leaving, known.since)
+            gone = [pod.uid for pod in pods if rescale.leaving or pod.leaving]
+            held = held or self._hold(rescale, leaving, gone, known.since)
         self._tracked[job_uid] = _Tracked(rescale, known.since, held)
         return over and self._release_unused(job_uid)
 
-    def _hold(self, rescale: Rescale, leaving: Mapping[str, Resources], since: float) -> bool:
+    def _hold(
+        self,
+        rescale: Rescale,
+        leaving: Mapping[str, Resources],
+        gone: Sequence[str],
+        since: float,
+    ) -> bool:
         job = self._cluster.jobs.get(rescale.job_uid)
         if job is None:
             return False
         gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=not rescale.leaving)
         if not rescale.leaving:
             gang = self._reservations.with_assumed(gang)
+        gang = self._reservations.with_surroundings(gang, gone)
         answer = self._rule.place(gang, self._reservations.free_for(gang, leaving))
         if isinstance(answer, DoesNotFit):
             return False
@@ -103,23 +111,25 @@ class RescaleReservations:
         return True
 
     def _as_observed(self, gang: Gang, *, with_nodes: bool) -> Gang:
-        """Each replica requests what a pod of its role does: admission may have raised requests.
+        """Each replica is as a pod of its role is: admission may have raised requests.
 
         New pods count before old ones. ``with_nodes`` counts new pods as placed where they are
         bound; until the old ones go, none of the new ones exists."""
         pods = sorted(
             self._cluster.pods_of(gang.job_uid).values(), key=lambda pod: (not pod.leaving, pod.uid)
         )
-        specs = {
-            pod.replica.role: ReplicaSpec(pod.resources, pod.constraints)
-            for pod in pods
-            if pod.replica
-        }
+        alike = {pod.replica.role: pod for pod in pods if pod.replica}
         nodes = {pod.replica: pod.node for pod in pods if with_nodes and not pod.leaving}
         members = []
         for member in gang.members:
-            spec, node = specs.get(member.role, member.spec), nodes.get(gang.replica(member))
-            members.append(replace(member, spec=spec, node=node))
+            pod, node = alike.get(member.role), nodes.get(gang.replica(member))
+            if pod is None:
+                members.append(replace(member, node=node))
+                continue
+            spec = ReplicaSpec(pod.resources, pod.constraints)
+            members.append(
+                replace(member, spec=spec, node=node, labels=pod.labels, rules=pod.rules)
+            )
         return replace(gang, members=tuple(members))
 
     def _release_unused(self, job_uid: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from extender.state.cluster import Cluster
+from extender.state.occupancy import Occupant
 from optimus.placement.capacity import Capacity
 from optimus.placement.gang import Gang, Placement
 from optimus.placement.ledger import Ledger, Reservation
@@ -157,6 +158,15 @@ class Reservations:
         )
         return replace(gang, members=tuple(members))
 
+    def with_surroundings(self, gang: Gang, leaving: Iterable[str] = ()) -> Gang:
+        """The gang with what other pods mean for it, now; pods in ``leaving`` (UIDs) do not count.
+
+        To be called just before the gang is planned, and again before its plan is reserved where
+        anything may have happened between."""
+        besides = [*leaving, *(gang.replica(member) for member in gang.unbound)]
+        surroundings = self._cluster.occupancy.surroundings(gang, besides)
+        return gang if surroundings is None else replace(gang, surroundings=surroundings)
+
     def hold(
         self, gang: Gang, placement: Placement, expires_at: float, leaving: ByNode | None = None
     ) -> None:
@@ -172,6 +182,11 @@ class Reservations:
         if leaving:
             self._overlaps[gang.job_uid] = dict(leaving)
         self._changed_nodes |= {held.node for held in (*kept, *planned)}
+        members, namespace = {gang.replica(each): each for each in gang.members}, gang.key.namespace
+        for held in (*kept, *planned):
+            member = members[held.replica]
+            occupant = Occupant(held.node, namespace, member.labels, member.rules)
+            self._cluster.occupancy.reserve(held.replica, occupant)
 
     def set_leaving(self, job_uid: str, leaving: ByNode) -> None:
         """Correct what the job's old pods still take, by node: as they go, the overlap shrinks."""
@@ -200,6 +215,7 @@ class Reservations:
     def _released(self, released: Iterable[Reservation]) -> None:
         for held in released:
             self._changed_nodes.add(held.node)
+            self._cluster.occupancy.release(held.replica)
             if not self.ledger.of_job(held.replica.job_uid):
                 self._changed_nodes |= self._overlaps.pop(held.replica.job_uid, {}).keys()
 

@@ -67,18 +67,22 @@ class _NodeSelectorTerm(msgspec.Struct, gc=False, rename="camel"):
     match_fields: list[_NodeSelectorRequirement] | None = None
 
 
-class _NodeSelector(msgspec.Struct, gc=False, rename="camel"):
+class NodeSelector(msgspec.Struct, gc=False, rename="camel"):
+    """Nodes by alternatives of which one must hold whole."""
+
     node_selector_terms: list[_NodeSelectorTerm] | None = None
 
 
 class _NodeAffinity(msgspec.Struct, gc=False):
     # Preferences are left to kube-scheduler.
-    required: _NodeSelector | None = msgspec.field(
+    required: NodeSelector | None = msgspec.field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
 
 
-class _LabelSelector(msgspec.Struct, gc=False, rename="camel"):
+class LabelSelector(msgspec.Struct, gc=False, rename="camel"):
+    """Objects by their labels."""
+
     match_labels: dict[str, str] | None = None
     match_expressions: list[_NodeSelectorRequirement] | None = None
 
@@ -86,9 +90,9 @@ class _LabelSelector(msgspec.Struct, gc=False, rename="camel"):
 class _PodAffinityTerm(msgspec.Struct, gc=False, rename="camel"):
     # The API server has turned matchLabelKeys and mismatchLabelKeys into parts of the selector.
     topology_key: str = ""
-    label_selector: _LabelSelector | None = None
+    label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
-    namespace_selector: _LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
 
 
 class _PodAffinity(msgspec.Struct, gc=False):
@@ -108,7 +112,7 @@ class _SpreadConstraint(msgspec.Struct, gc=False, rename="camel"):
     max_skew: int = 1
     when_unsatisfiable: str = ""
     min_domains: int | None = None
-    label_selector: _LabelSelector | None = None
+    label_selector: LabelSelector | None = None
     match_label_keys: list[str] | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
@@ -313,14 +317,15 @@ def _pod_terms(affinity: _PodAffinity | None, namespace: str) -> tuple[AffinityT
 
 
 def _pod_selector(term: _PodAffinityTerm, namespace: str) -> PodSelector:
-    chosen = _label_requirements(term.namespace_selector)
+    chosen = label_requirements(term.namespace_selector)
     # Kubernetes: without either, the pod's own namespace is meant.
     own = () if term.namespaces or chosen is not None else (namespace,)
     namespaces = tuple(sorted({*(term.namespaces or ()), *own}))
-    return PodSelector(_label_requirements(term.label_selector), namespaces, chosen)
+    return PodSelector(label_requirements(term.label_selector), namespaces, chosen)
 
 
-def _label_requirements(selector: _LabelSelector | None) -> tuple[Requirement, ...] | None:
+def label_requirements(selector: LabelSelector | None) -> tuple[Requirement, ...] | None:
+    """What labels must fulfil, all of it; ``None`` without a selector."""
     if selector is None:
         return None
     equal = [
@@ -332,7 +337,7 @@ def _label_requirements(selector: _LabelSelector | None) -> tuple[Requirement, .
 
 
 def _spread(raw: _SpreadConstraint, namespace: str, labels: Labels) -> SpreadConstraint:
-    requirements = _label_requirements(raw.label_selector)
+    requirements = label_requirements(raw.label_selector)
     if requirements is not None:
         own, keys = dict(labels), raw.match_label_keys or ()
         same = [Requirement(key, "In", (own[key],)) for key in keys if key in own]
@@ -370,7 +375,12 @@ def replica_spec(spec: PodSpec) -> ReplicaSpec:
 def _affinity(affinity: _Affinity | None) -> tuple[tuple[Requirement, ...], ...]:
     of_node = affinity.node_affinity if affinity else None
     required = of_node.required if of_node else None
-    return tuple(_term(term) for term in (required.node_selector_terms if required else None) or ())
+    return () if required is None else node_terms(required)
+
+
+def node_terms(selector: NodeSelector) -> tuple[tuple[Requirement, ...], ...]:
+    """The alternatives of a node selector."""
+    return tuple(_term(term) for term in selector.node_selector_terms or ())
 
 
 def _term(term: _NodeSelectorTerm) -> tuple[Requirement, ...]:

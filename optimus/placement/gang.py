@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from optimus.jobs import Counts, Job, JobKey, ReplicaSpec, Role
 from optimus.placement.capacity import Capacity, Vector
+from optimus.placement.rules import Labels, PodRules, Surroundings
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
 
@@ -31,6 +32,12 @@ class Member:
     excluded: frozenset[str] = frozenset()
     """Nodes that it may not go to."""
 
+    labels: Labels = ()
+    """By which the rules of pods select it."""
+
+    rules: PodRules | None = None
+    """Its own rules about other pods, ports and volumes, if it has any."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:
@@ -39,6 +46,8 @@ class Gang:
     key: JobKey
     job_uid: str
     members: tuple[Member, ...]
+    surroundings: Surroundings | None = field(default=None, compare=False)
+    """What the pods that are there mean for its rules, or their rules for it; ``None``: nothing."""
 
     @classmethod
     def of(cls, job: Job, counts: Counts | None = None) -> "Gang":
@@ -61,6 +70,14 @@ class Gang:
     def replica(self, member: Member) -> ReplicaId:
         """What identifies a member."""
         return ReplicaId(self.job_uid, member.role, member.index)
+
+    @property
+    def differs_within_roles(self) -> bool:
+        """Whether replicas of one role that need a node differ in requests or constraints."""
+        specs: dict[Role, ReplicaSpec] = {}
+        return any(
+            specs.setdefault(member.role, member.spec) != member.spec for member in self.unbound
+        )
 
     def demand(self) -> Resources:
         """What the replicas that still need a node ask for together."""
@@ -165,6 +182,11 @@ def gang_shape(gang: Gang) -> str:
 def does_not_fit(gang: Gang) -> DoesNotFit:
     """The refusal of a gang for want of resources."""
     return DoesNotFit(f"job {gang.key} ({gang_shape(gang)}) does not fit as a whole")
+
+
+def does_not_fit_because(gang: Gang, why: str) -> DoesNotFit:
+    """The refusal of a gang that would fit but for a rule of its pods."""
+    return DoesNotFit(f"{does_not_fit(gang).reason}: {why}")
 
 
 def job_does_not_fit(job: Job, counts: Counts) -> DoesNotFit:

@@ -59,15 +59,16 @@ class PodSelector:
 
     def matches(self, namespace: str, labels: Labels, of_namespaces: NamespaceLabels) -> bool:
         """Whether a pod with these labels in this namespace is selected."""
-        if self.requirements is None or not _all_hold(self.requirements, labels):
+        if self.requirements is None or not all_hold(self.requirements, labels):
             return False
         if namespace in self.namespaces:
             return True
         wanted = self.namespace_requirements
-        return wanted is not None and _all_hold(wanted, of_namespaces.get(namespace, ()))
+        return wanted is not None and all_hold(wanted, of_namespaces.get(namespace, ()))
 
 
-def _all_hold(requirements: tuple[Requirement, ...], labels: Labels) -> bool:
+def all_hold(requirements: tuple[Requirement, ...], labels: Labels) -> bool:
+    """Whether these labels fulfil every requirement."""
     found = dict(labels)
     return all(satisfies(found.get(each.key), each) for each in requirements)
 
@@ -139,8 +140,15 @@ def selections_of(rules: PodRules) -> set[Selection]:
 class ClaimedVolume:
     """What a persistent volume claim means for the pods that mount it."""
 
-    terms: tuple[NodeTerms, ...] = ()
-    """Each must hold for the node."""
+    terms: NodeTerms | None = None
+    """The nodes that reach it, or would; ``None`` for every node."""
+
+    options: tuple[NodeTerms, ...] = ()
+    """Where it is bound only once a pod has a node: the volumes that it may get, each by the nodes
+    that reach it. Pods that share the claim must all reach the one that is chosen."""
+
+    beyond_plan: bool = False
+    """Whether only kube-scheduler can tell which nodes will do."""
 
     problem: str | None = None
     """Why no pod that mounts it can be placed now, as a clause for users."""
@@ -162,8 +170,8 @@ class Surroundings:
     """Anti-affinity of pods that are there towards any of the gang's, with the nodes that these
     pods are on."""
 
-    ports: Mapping[str, frozenset[HostPort]] = field(default_factory=lambda: MappingProxyType({}))
-    """By node, the ports in use that may conflict with the gang's."""
+    ports: Mapping[HostPort, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """Ports in use that conflict with one of the gang's, with the nodes that they are taken of."""
 
     volumes: Mapping[str, ClaimedVolume] = field(default_factory=lambda: MappingProxyType({}))
     """The gang's claims, by name."""

@@ -32,6 +32,8 @@ from optimus.placement.gang import (
 )
 from optimus.placement.min_transfer import Transfer, min_transfer_spread
 from optimus.placement.request import FixedReplica, NodeGroups, Request, waiting_replicas
+from optimus.placement.rule_search import place_by_rules
+from optimus.placement.rules import Surroundings
 from optimus.snapshot import ReplicaId
 
 _MOST_NODES_FOR_FIXED = 8
@@ -48,6 +50,16 @@ class Theorem1:
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         """Choose nodes for the gang's unbound replicas; takes nothing."""
+        if gang.surroundings is not None and gang.unbound:
+            return place_by_rules(gang, gang.surroundings, capacity, self._place_unruled)
+        answer = self._place_unruled(gang, capacity)
+        if isinstance(answer, DoesNotFit) and gang.differs_within_roles:
+            # Theorem 1 knows one kind of PS and one of workers: the largest amount, on nodes that
+            # admit all of them.
+            return place_by_rules(gang, Surroundings(), capacity, self._place_unruled)
+        return answer
+
+    def _place_unruled(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         request = Request.of_gang(gang, capacity) if gang.unbound else None
         found = None if request is None else self._assign(request, capacity)
         if request is None or found is None:

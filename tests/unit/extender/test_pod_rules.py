@@ -1,0 +1,225 @@
+"""The extender plans gangs by the rules of their pods, and remembers what others' rules take."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.state.occupancy import Occupancy, Occupant
+from optimus.jobs import Counts, JobKey, ReplicaSpec, Requirement, Role
+from optimus.kube.pods import Pod
+from optimus.placement.gang import Gang, Member
+from optimus.placement.rules import (
+    AffinityTerm,
+    HostPort,
+    Labels,
+    PodRules,
+    PodSelector,
+    SpreadConstraint,
+    selections_of,
+)
+from optimus.resources import Resources
+from optimus.snapshot import ReplicaId
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
+
+ALONE = PodSelector((Requirement("app", "In", ("t",)),), ("ns",))
+ANTI = PodRules(anti_affinity=(AffinityTerm("host", ALONE),))
+LABELS: Labels = (("app", "t"),)
+
+
+def cluster_of(*cpus: int) -> FakeCluster:
+    cluster = FakeCluster({})
+    for at, cpu in enumerate(cpus):
+        cluster.node(f"n{at}", cpu, host=f"n{at}")
+    return cluster
+
+
+def workers(
+    cluster: FakeCluster, job: str, count: int, rules: PodRules | None, **fields: object
+) -> list[Pod]:
+    made = {"labels": LABELS, "rules": rules, **fields}
+    return [
+        cluster.pod(job, Role.WORKER, at, Counts(0, count), **made)  # type: ignore[arg-type]  # fields of a pod
+        for at in range(count)
+    ]
+
+
+def test_of_two_jobs_that_keep_apart_one_is_placed_whole_and_one_waits() -> None:
+    cluster = cluster_of(9, 9, 9, 9, 9, 9)
+    first, second = workers(cluster, "a", 4, ANTI), workers(cluster, "b", 4, ANTI)
+    placed = [cluster.place(pod.name) for pod in first]
+    assert len({*placed}) == 4
+    assert None not in placed
+    (reason,) = reasons(cluster, second[0].name)
+    assert reason == (
+        "job ns/b (0 PS + 4 workers) does not fit as a whole: "
+        "required pod anti-affinity leaves too few nodes"
+    )
+    cluster.delete(first[0].name, first[1].name)
+    assert None not in [cluster.place(pod.name) for pod in second]
+
+
+def test_what_is_planned_counts_like_what_is_bound() -> None:
+    cluster = cluster_of(9, 9, 9)
+    workers(cluster, "a", 2, ANTI)
+    workers(cluster, "b", 2, ANTI)
+    cluster.planner.advance()
+    assert sorted(cluster.planned_nodes()) == ["a-worker-0", "a-worker-1"]
+
+
+def test_a_gang_without_rules_heeds_those_of_pods_that_run() -> None:
+    cluster = cluster_of(9, 9)
+    cluster.change(cluster.other("db", 1, "n0"), rules=ANTI)
+    plain = workers(cluster, "a", 3, None)
+    assert {cluster.place(pod.name) for pod in plain} == {"n1"}
+
+
+def test_host_ports_of_pods_that_run_are_taken() -> None:
+    port = PodRules(ports=(HostPort(80),))
+    cluster = cluster_of(9, 9, 9)
+    daemon = cluster.change(cluster.other("daemon", 1, "n1"), rules=port)
+    (worker, other) = workers(cluster, "a", 2, port)
+    assert {cluster.place(worker.name), cluster.place(other.name)} == {"n0", "n2"}
+    (third,) = workers(cluster, "b", 1, port)
+    assert cluster.place(third.name) is None
+    cluster.delete(daemon.name)
+    assert cluster.place(third.name) == "n1"
+
+
+def test_a_refusal_for_want_of_affinity_ends_with_the_pod_that_is_wanted() -> None:
+    beside = PodRules(
+        affinity=(AffinityTerm("host", PodSelector((Requirement("app", "In", ("db",)),), ("ns",))),)
+    )
+    cluster = cluster_of(9, 9)
+    (worker,) = workers(cluster, "a", 1, beside)
+    assert cluster.place(worker.name) is None
+    cluster.change(cluster.other("db", 1), labels=(("app", "db"),), node="n1")
+    assert cluster.place(worker.name) == "n1"
+
+
+def test_a_gated_pod_does_not_complete_a_gang() -> None:
+    cluster = cluster_of(9)
+    first, second = workers(cluster, "a", 2, None)
+    cluster.change(second, gates=("example.com/quota",))
+    waiting = {"waiting for scheduling gate example.com/quota of job ns/a"}
+    assert reasons(cluster, first.name) == waiting
+    assert cluster.planned_nodes() == {}
+    cluster.change(second, gates=())
+    assert cluster.place(first.name) == "n0"
+
+
+def test_replicas_of_one_role_with_different_selectors_are_placed() -> None:
+    cluster = cluster_of(9, 9)
+    first, second = workers(cluster, "a", 2, None)
+    for pod, name in ((first, "n0"), (second, "n1")):
+        wanted = type(pod.constraints)(selector=(("host", name),))
+        cluster.change(pod, constraints=wanted, resource_version=name)
+    assert (cluster.place(first.name), cluster.place(second.name)) == ("n0", "n1")
+
+
+# --- incremental counts against counting anew
+
+apps = st.sampled_from(["a", "b"])
+selectors = st.builds(
+    lambda name, namespace, requirements: PodSelector(
+        (Requirement("app", "In", (name,)),), (namespace,), requirements
+    ),
+    apps,
+    st.sampled_from(["ns", "x"]),
+    st.sampled_from([None, None, (), (Requirement("team", "In", ("t",)),)]),
+)
+rules = st.none() | st.builds(
+    PodRules,
+    st.sampled_from([(), (HostPort(80),), (HostPort(80, "TCP", "1.1.1.1"),)]),
+    st.lists(st.builds(AffinityTerm, st.just("zone"), selectors), max_size=1).map(tuple),
+    st.lists(st.builds(AffinityTerm, st.just("zone"), selectors), max_size=1).map(tuple),
+    st.lists(st.builds(SpreadConstraint, st.just("zone"), st.just(1), selectors), max_size=1).map(
+        tuple
+    ),
+)
+occupants = st.builds(
+    lambda node, namespace, name, found, leaving: Occupant(
+        node, namespace, (("app", name),), found, leaving
+    ),
+    st.sampled_from(["n0", "n1"]),
+    st.sampled_from(["ns", "x"]),
+    apps,
+    rules,
+    st.booleans(),
+)
+members = st.builds(
+    lambda name, found: Member(
+        Role.WORKER, 0, ReplicaSpec(Resources(cpu=1)), None, frozenset(), (("app", name),), found
+    ),
+    apps,
+    rules,
+)
+steps = st.lists(st.tuples(st.integers(0, 4), st.none() | occupants | members), max_size=20)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps, st.booleans())
+def test_what_is_kept_counted_is_what_counting_anew_gives(
+    events: list[tuple[int, Occupant | Member | None]], labelled: bool
+) -> None:
+    occupancy, there = Occupancy(), dict[int, Occupant]()
+    if labelled:
+        occupancy.set_namespace("x", (("team", "t"),))
+    for key, event in events:
+        if isinstance(event, Member):
+            gang = Gang(JobKey("ns", "j"), "u", (event,))
+            anew = Occupancy()
+            anew.set_namespace("x", (("team", "t"),) if labelled else ())
+            for at, pod in there.items():
+                anew.add(at, pod)
+            found, expected = occupancy.surroundings(gang), anew.surroundings(gang)
+            assert (found is None) == (expected is None)
+            if found is not None and expected is not None:
+                assert found.counts == expected.counts
+                assert {*found.repelling} == {*expected.repelling}
+                assert found.ports == expected.ports
+                for each in selections_of(event.rules or PodRules()):
+                    of_namespaces = {"x": (("team", "t"),)} if labelled else {}
+                    by_hand = Counter(
+                        pod.node
+                        for pod in there.values()
+                        if each.matches(pod.namespace, pod.labels, of_namespaces)
+                        and not (each.staying and pod.leaving)
+                    )
+                    assert found.counts[each] == by_hand
+            continue
+        if key in there:
+            occupancy.remove(key, there.pop(key).namespace)
+        if event is not None:
+            there[key] = event
+            occupancy.add(key, event)
+
+
+def test_a_gangs_own_plan_is_no_hindrance_to_planning_it_anew() -> None:
+    occupancy, replica = Occupancy(), ReplicaId("u", Role.WORKER, 0)
+    member = Member(Role.WORKER, 0, ReplicaSpec(), None, frozenset(), LABELS, ANTI)
+    gang = Gang(JobKey("ns", "j"), "u", (member,))
+    occupancy.reserve(replica, Occupant("n0", "ns", LABELS, ANTI))
+    everything = occupancy.surroundings(gang)
+    assert everything is not None
+    assert everything.repelling == ((ANTI.anti_affinity[0], frozenset({"n0"})),)
+    without = occupancy.surroundings(gang, (replica,))
+    assert without is not None
+    assert (without.repelling, {*without.counts.values().__iter__().__next__()}) == ((), set())
+    occupancy.release(replica)
+    occupancy.release(replica)
+    assert occupancy.surroundings(gang) == without
+
+
+def test_a_pod_whose_node_opens_with_its_siblings_waits_for_them() -> None:
+    spread = PodRules(spread=(SpreadConstraint("host", 1, ALONE),))
+    cluster = cluster_of(9, 9)
+    pods = workers(cluster, "a", 4, spread)
+    cluster.planner.advance()
+    planned = cluster.planned_nodes()
+    here = [pod.name for pod in pods if planned[pod.name] == "n0"]
+    cluster.bind(here[0], "n0")
+    offered = ["n1"]  # a second pod on n0 would be two more than on n1
+    result = cluster.ask(here[1], offered)
+    assert {*result.refused.values()} == {"waiting for other pods of job ns/a to be bound first"}
+    assert cluster.planned_nodes()[here[1]] == "n0"

@@ -1,0 +1,311 @@
+"""Gangs whose pods have rules: every plan holds before a slow checker of kube-scheduler's rules,
+and what fits is found."""
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.state.occupancy import Occupancy, Occupant
+from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Requirement, Role, Toleration
+from optimus.nodes import Node, Taint
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Gang, Member, Placement
+from optimus.placement.rule_search import honours_rules
+from optimus.placement.rules import (
+    AffinityTerm,
+    HostPort,
+    Labels,
+    PodRules,
+    PodSelector,
+    SpreadConstraint,
+)
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+from optimus.snapshot import ReplicaId
+from tests.unit.placement.kubernetes_rules import OnePod, any_plan, can_bind
+
+ONE = Resources(cpu=1, pods=1)
+HOST = "kubernetes.io/hostname"
+
+
+def node(name: str, cpu: int = 4, *taints: Taint, **labels: str) -> Node:
+    return Node(name, Resources(cpu=cpu, pods=9), {HOST: name, **labels}, taints)
+
+
+def app(*names: str, namespace: str = "ns") -> PodSelector:
+    return PodSelector((Requirement("app", "In", names),), (namespace,))
+
+
+def labels(name: str) -> Labels:
+    return (("app", name),)
+
+
+def member(
+    role: Role, index: int, rules: PodRules | None = None, name: str = "a", spec: object = None
+) -> Member:
+    found = spec if isinstance(spec, ReplicaSpec) else ReplicaSpec(ONE)
+    return Member(role, index, found, None, frozenset(), labels(name), rules)
+
+
+def workers(count: int, rules: PodRules | None = None, name: str = "a") -> list[Member]:
+    return [member(Role.WORKER, at, rules, name) for at in range(count)]
+
+
+def pod_of(each: Member) -> OnePod:
+    rules = each.rules or PodRules()
+    return OnePod("ns", dict(each.labels), rules, each.spec.resources, each.spec.constraints)
+
+
+def others_of(placed: Sequence[tuple[OnePod, Node]]) -> Occupancy:
+    occupancy = Occupancy()
+    for at, (pod, where) in enumerate(placed):
+        found = tuple(sorted(pod.labels.items()))
+        occupant = Occupant(where.name, pod.namespace, found, pod.rules, pod.leaving)
+        occupancy.add(at, occupant)
+    return occupancy
+
+
+def answer_of(
+    members: Sequence[Member], nodes: Sequence[Node], placed: Sequence[tuple[OnePod, Node]] = ()
+) -> tuple[Gang, Capacity, Placement | DoesNotFit]:
+    gang = Gang(JobKey("ns", "job"), "uid", tuple(members))
+    gang = Gang(gang.key, "uid", gang.members, others_of(placed).surroundings(gang))
+    free = {each.name: each.allocatable for each in nodes}
+    for pod, where in placed:
+        free[where.name] -= pod.resources
+    capacity = Capacity(nodes, free)
+    before = capacity.free_by_name()
+    answer = Theorem1().place(gang, capacity)
+    assert capacity.free_by_name() == before
+    return gang, capacity, answer
+
+
+def planned(
+    members: Sequence[Member], nodes: Sequence[Node], placed: Sequence[tuple[OnePod, Node]] = ()
+) -> dict[str, int]:
+    """How many replicas are planned on each node, in order of names; checked."""
+    gang, capacity, answer = answer_of(members, nodes, placed)
+    assert isinstance(answer, Placement), answer
+    by_name = {each.name: each for each in nodes}
+    plan = [
+        (pod_of(each), by_name[answer.nodes[ReplicaId("uid", each.role, each.index)]])
+        for each in members
+    ]
+    assert can_bind(plan, placed, nodes)
+    if gang.surroundings is not None:
+        assert honours_rules(gang, answer, gang.surroundings, capacity)
+    counts = dict.fromkeys(sorted(by_name), 0)
+    for _, where in plan:
+        counts[where.name] += 1
+    return counts
+
+
+def refusal_of(
+    members: Sequence[Member], nodes: Sequence[Node], placed: Sequence[tuple[OnePod, Node]] = ()
+) -> str:
+    answer = answer_of(members, nodes, placed)[2]
+    assert isinstance(answer, DoesNotFit)
+    return answer.reason
+
+
+ANTI = PodRules(anti_affinity=(AffinityTerm(HOST, app("a")),))
+ZONE = PodRules(affinity=(AffinityTerm("zone", app("a")),))
+SPREAD = PodRules(spread=(SpreadConstraint("zone", 1, app("a")),))
+PORT = PodRules(ports=(HostPort(80),))
+NODES = [node(f"n{at}", zone="east" if at < 2 else "west") for at in range(4)]
+
+
+def test_workers_that_keep_apart_get_a_node_each() -> None:
+    assert planned(workers(3, ANTI), NODES) == {"n0": 1, "n1": 1, "n2": 1, "n3": 0}
+
+
+def test_a_host_port_is_taken_once_per_node() -> None:
+    there = [(OnePod("x", {}, PORT), NODES[0])]
+    assert planned(workers(3, PORT), NODES, there) == {"n0": 0, "n1": 1, "n2": 1, "n3": 1}
+    assert refusal_of(workers(4, PORT), NODES, there).endswith(
+        "no free host port for each of its pods"
+    )
+
+
+def test_a_pod_that_is_there_keeps_the_gang_away() -> None:
+    there = [(OnePod("ns", {"app": "b"}, ANTI), NODES[0])]
+    assert planned(workers(4), NODES, there)["n0"] == 0
+    others = PodRules(anti_affinity=(AffinityTerm("zone", app("a")),))
+    there = [(OnePod("ns", {}, others), NODES[at]) for at in (0, 3)]
+    assert refusal_of(workers(1), NODES, there).endswith(
+        "required pod anti-affinity leaves too few nodes"
+    )
+
+
+def test_affinity_to_itself_keeps_a_gang_in_one_zone() -> None:
+    counts = planned(workers(8, ZONE), NODES)
+    assert sorted(counts.values()) == [0, 0, 4, 4]
+    assert {counts["n0"], counts["n1"]} in ({0}, {4})
+    assert refusal_of(workers(9, ZONE), NODES).endswith(
+        "required pod affinity leaves too few nodes"
+    )
+
+
+def test_affinity_to_other_pods_follows_them() -> None:
+    beside = PodRules(affinity=(AffinityTerm("zone", app("db")),))
+    there = [(OnePod("ns", {"app": "db"}), NODES[3])]
+    counts = planned(workers(6, beside), NODES, there)
+    assert (counts["n0"], counts["n1"]) == (0, 0)
+    assert "affinity" in refusal_of(workers(1, beside), NODES)
+
+
+def test_a_spread_puts_as_many_in_each_zone() -> None:
+    counts = planned(workers(4, SPREAD), NODES)
+    assert counts["n0"] + counts["n1"] == 2
+    nodes = [node("n0", 1, zone="east"), node("n1", 9, zone="west")]
+    assert planned(workers(3, SPREAD), nodes) == {"n0": 1, "n1": 2}
+    assert refusal_of(workers(4, SPREAD), nodes).endswith(
+        "topology spread constraints leave too few nodes"
+    )
+
+
+def test_leaving_pods_count_for_affinity_and_not_for_a_spread() -> None:
+    nodes = [node("n0", 9, zone="east"), node("n1", 9, zone="west")]
+    there = [(OnePod("ns", {"app": "a"}, leaving=True), nodes[0])]
+    assert planned(workers(2, ZONE), nodes, there) == {"n0": 2, "n1": 0}
+    assert planned(workers(2, SPREAD), nodes, there) == {"n0": 1, "n1": 1}
+
+
+def test_ps_and_workers_apart_from_their_own_kind_share_nodes() -> None:
+    members = [
+        *(
+            member(Role.PS, at, PodRules(anti_affinity=(AffinityTerm(HOST, app("ps")),)), "ps")
+            for at in range(2)
+        ),
+        *(member(Role.WORKER, at, ANTI) for at in range(2)),
+    ]
+    assert sorted(planned(members, NODES).values()) == [0, 0, 2, 2]
+
+
+def test_replicas_of_one_role_on_nodes_of_their_own() -> None:
+    members = [
+        member(
+            Role.WORKER, at, spec=ReplicaSpec(ONE, NodeConstraints(selector=((HOST, f"n{at}"),)))
+        )
+        for at in range(4)
+    ]
+    assert planned(members, NODES) == {"n0": 1, "n1": 1, "n2": 1, "n3": 1}
+
+
+def test_replicas_of_one_role_of_different_size() -> None:
+    large = ReplicaSpec(Resources(cpu=4, pods=1))
+    members = [member(Role.WORKER, 0, spec=large), member(Role.WORKER, 1)]
+    assert planned(members, [node("n0", 4), node("n1", 1)]) == {"n0": 1, "n1": 1}
+
+
+def test_a_large_gang_with_rules_is_placed() -> None:
+    nodes = [node(f"n{at:04}", 8, zone=f"z{at % 3}") for at in range(1000)]
+    members = [*workers(60, SPREAD), *(member(Role.PS, at, ANTI, "ps") for at in range(6))]
+    assert sum(planned(members, nodes).values()) == 66
+
+
+# --- against the slow checker
+
+apps = st.sampled_from(["a", "b"])
+keys = st.sampled_from([HOST, "zone"])
+selectors = st.builds(
+    lambda names, namespace: PodSelector(
+        (Requirement("app", "In", tuple(sorted(names))),), (namespace,)
+    ),
+    st.sets(apps, min_size=1),
+    st.sampled_from(["ns", "ns", "other"]),
+)
+terms = st.lists(st.builds(AffinityTerm, keys, selectors), max_size=1).map(tuple)
+ports = st.sampled_from([(), (), (HostPort(80),), (HostPort(80, "TCP", "1.1.1.1"),)])
+spreads = st.lists(
+    st.builds(
+        SpreadConstraint,
+        keys,
+        st.integers(1, 2),
+        selectors,
+        st.integers(1, 3),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=1,
+).map(tuple)
+monotone = st.builds(PodRules, ports, st.just(()), terms)
+every_rule = st.builds(PodRules, ports, terms, terms, spreads)
+constraints = st.builds(
+    NodeConstraints,
+    st.sampled_from([(), (), (("zone", "east"),)]),
+    st.just(()),
+    st.sampled_from([(), (Toleration("t", "Exists"),)]),
+)
+clusters = st.lists(
+    st.builds(
+        lambda cpu, zone, taint: (cpu, zone, taint),
+        st.integers(0, 3),
+        st.sampled_from([{"zone": "east"}, {"zone": "west"}, {}]),
+        st.sampled_from([(), (), (Taint("t"),)]),
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda found: [node(f"n{at}", c, *t, **z) for at, (c, z, t) in enumerate(found)])
+
+
+def gangs(rules: st.SearchStrategy[PodRules]) -> st.SearchStrategy[list[Member]]:
+    one = st.builds(
+        lambda found, name, where, cpu: (
+            found,
+            name,
+            ReplicaSpec(Resources(cpu=cpu, pods=1), where),
+        ),
+        st.none() | rules,
+        apps,
+        constraints,
+        st.integers(1, 2),
+    )
+    roles = st.lists(one, min_size=1, max_size=2)
+    return st.builds(
+        lambda kinds, counts: [
+            member(role, at, rules, name, spec)
+            for role, (rules, name, spec), count in zip(
+                (Role.PS, Role.WORKER), kinds, counts, strict=False
+            )
+            for at in range(count)
+        ],
+        roles,
+        st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    )
+
+
+def there(nodes: list[Node], picks: list[tuple[int, OnePod]]) -> list[tuple[OnePod, Node]]:
+    return [(pod, nodes[at % len(nodes)]) for at, pod in picks]
+
+
+def others(rules: st.SearchStrategy[PodRules]) -> st.SearchStrategy[list[tuple[int, OnePod]]]:
+    pod = st.builds(
+        OnePod,
+        st.sampled_from(["ns", "other"]),
+        st.builds(lambda name: {"app": name}, apps),
+        rules,
+        leaving=st.booleans(),
+    )
+    return st.lists(st.tuples(st.integers(0, 3), pod), max_size=3)
+
+
+@settings(max_examples=150, deadline=None)
+@given(gangs(every_rule), clusters, others(every_rule))
+def test_every_plan_can_be_bound(
+    members: list[Member], nodes: list[Node], picks: list[tuple[int, OnePod]]
+) -> None:
+    placed = there(nodes, picks)
+    if isinstance(answer_of(members, nodes, placed)[2], Placement):
+        planned(members, nodes, placed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(gangs(monotone), clusters, others(monotone))
+def test_what_fits_is_found(
+    members: list[Member], nodes: list[Node], picks: list[tuple[int, OnePod]]
+) -> None:
+    placed = there(nodes, picks)
+    found = isinstance(answer_of(members, nodes, placed)[2], Placement)
+    assert found == any_plan([pod_of(each) for each in members], placed, nodes)
