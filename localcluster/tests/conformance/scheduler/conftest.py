@@ -25,14 +25,18 @@ def scheduling(backend: LocalCluster, tmp_path_factory: pytest.TempPathFactory) 
     """Run a scheduler of one's own for the length of a `with` block; returns the name that pods
     give.
 
-    Its arguments are fields of its one extender, and `election`: the fields of leaderElection.
+    Its arguments are fields of its one extender, `election`: the fields of leaderElection, and
+    `post_filter`: which plugins of that point are on or off.
     """
 
     @contextmanager
-    def run(election: Json | None = None, **extender: Any) -> Iterator[str]:
+    def run(
+        election: Json | None = None, post_filter: Json | None = None, **extender: Any
+    ) -> Iterator[str]:
         name = f"scheduler-{secrets.token_hex(4)}"
         folder = tmp_path_factory.mktemp(name)
         config = _configuration(backend.kubeconfig, name, election, extender)
+        config["profiles"][0]["plugins"] = {"postFilter": post_filter or {}}
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         command = [*scheduler_command(backend), f"--config={folder / 'config.yaml'}"]
         with (

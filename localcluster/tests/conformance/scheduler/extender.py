@@ -31,6 +31,8 @@ class Call:
     @property
     def names(self) -> list[str]:
         """The nodes on offer, in order of their names."""
+        if self.body.get("NodeNameToMetaVictims"):
+            return sorted(self.body["NodeNameToMetaVictims"])
         whole = (self.body["Nodes"] or {}).get("items") or ()
         return sorted(self.body["NodeNames"] or [node["metadata"]["name"] for node in whole])
 
@@ -72,17 +74,23 @@ def no_scores(body: Json) -> Answer:
     return [{"Host": name, "Score": 0} for name in body["NodeNames"] or ()]
 
 
+def allow_all(body: Json) -> Answer:
+    """Let every victim on offer be preempted."""
+    return {"NodeNameToMetaVictims": body["NodeNameToMetaVictims"]}
+
+
 def always(answer: Answer) -> Callable[[Json], Answer]:
     """Answer so, whatever is asked."""
     return lambda _: answer
 
 
 class Extender:
-    """Serves on loopback; `filter` and `prioritize` are how it answers."""
+    """Serves on loopback; `filter`, `prioritize` and `preempt` are how it answers."""
 
     def __init__(self) -> None:
         self.filter: Callable[[Json], Answer] = keep_all
         self.prioritize: Callable[[Json], Answer] = no_scores
+        self.preempt: Callable[[Json], Answer] = allow_all
         self.delay_seconds = 0.0
         self.calls: list[Call] = []
         extender = self
@@ -96,8 +104,9 @@ class Extender:
                     Call(self.path.strip("/?"), body, self.headers["Content-Type"])
                 )
                 time.sleep(extender.delay_seconds)
-                verb = extender.filter if "filter" in self.path else extender.prioritize
-                self._send(verb(body))
+                verbs = {"filter": extender.filter, "preempt": extender.preempt}
+                verb = next((verbs[name] for name in verbs if name in self.path), None)
+                self._send((verb or extender.prioritize)(body))
 
             def _send(self, answer: Answer) -> None:
                 status = answer if isinstance(answer, int) else 200
@@ -120,7 +129,8 @@ class Extender:
 
     def reset(self) -> None:
         """Forget what was asked, and answer as at first."""
-        self.filter, self.prioritize, self.delay_seconds = keep_all, no_scores, 0.0
+        self.filter, self.prioritize, self.preempt = keep_all, no_scores, allow_all
+        self.delay_seconds = 0.0
         self.calls.clear()
 
     def asked(self, pod: str, verb: str = "filter") -> list[list[str]]:

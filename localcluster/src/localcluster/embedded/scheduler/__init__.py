@@ -1,1 +1,1 @@
-"""A stand-in for kube-scheduler, without back-off, preemption and parallel binding."""
+"""A stand-in for kube-scheduler, without back-off and parallel binding."""

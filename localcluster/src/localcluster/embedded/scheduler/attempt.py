@@ -1,29 +1,32 @@
 """One attempt to place one pod, in kube-scheduler's order.
 
 The nominated node alone first; if that is refused, every node: the scheduler's own rules, then the
-extenders one after the other on what is left. One node: done. Several: scores. None: a sentence
-that counts the reasons."""
+extenders one after the other on what is left. One node: done. Several: scores. None: preemption,
+where the pod's profile has that, and a sentence that counts the reasons."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Protocol, TypeAlias
 
 from localcluster.embedded.raw_objects import Json
-from localcluster.embedded.scheduler.configuration import ExtenderConfiguration
+from localcluster.embedded.scheduler.configuration import PostFilter
 from localcluster.embedded.scheduler.extenders import ExtenderFailed, Filtered
 from localcluster.embedded.scheduler.fit import NodeState, Refusal, Requests, refusal_of, score
+from localcluster.embedded.scheduler.preemption import (
+    NotPreempted,
+    Preempted,
+    PreemptionExtender,
+    count_reasons,
+    preempt,
+)
 
 _NO_NODES: Final = "no nodes available to schedule pods"
-_NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
-_NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+_NO_CLAIMS: Final = "no new claims to deallocate"
 
 
-class Extender(Protocol):
+class Extender(PreemptionExtender, Protocol):
     """What an attempt asks of an extender; ``extenders.HttpExtender`` is one."""
-
-    configuration: ExtenderConfiguration
 
     def filter(self, pod: Json, nodes: Mapping[str, Json]) -> Filtered:
         """Which of the nodes the pod may go to. Raises ExtenderFailed."""
@@ -45,6 +48,10 @@ class Unschedulable:
 
     message: str
     by_extender: bool
+    nomination: str | None = ""
+    """The node that the pod is nominated to; "": to none any more; None: as before."""
+    victims: Sequence[Json] = ()
+    """The pods to evict from that node."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,8 @@ class Tools:
     extenders: Sequence[Extender]
     requests: Requests
     random: Random
+    post_filters: Mapping[str, PostFilter] = field(default_factory=dict)
+    """By scheduler name; kube-scheduler's own where none is given."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ def attempt(pod: Json, snapshot: Snapshot, tools: Tools) -> Outcome:
         except ExtenderFailed as error:
             return Failed(str(error))
         if not found.kept:
-            return _unschedulable(snapshot, found)
+            return _unschedulable(pod, snapshot, found, tools)
         kept = found.kept
     return Placed(next(iter(kept)) if len(kept) == 1 else _best(pod, kept, tools))
 
@@ -153,21 +162,27 @@ def _extra(extender: Extender, pod: Json, nodes: Mapping[str, NodeState]) -> dic
         return {}
 
 
-def _unschedulable(snapshot: Snapshot, found: _Survivors) -> Unschedulable:
+def _unschedulable(pod: Json, snapshot: Snapshot, found: _Survivors, tools: Tools) -> Unschedulable:
     count = len(snapshot.nodes)
-    why = _counted(reason for refusal in found.refusals.values() for reason in refusal.reasons)
-    none = f"0/{count} nodes are available:"
-    evictions = _counted(_preemption_reasons(snapshot, found.refusals))
-    message = f"{none}{why} no new claims to deallocate, preemption: {none}{evictions}"
-    return Unschedulable(message, found.by_extender)
+    why = count_reasons(reason for refusal in found.refusals.values() for reason in refusal.reasons)
+    message = f"0/{count} nodes are available:{why}"
+    post_filter = tools.post_filters.get(str(pod["spec"].get("schedulerName")), PostFilter())
+    # The plugins of PostFilter, in kube-scheduler's order.
+    said = [_NO_CLAIMS] if post_filter.dynamic_resources else []
+    if not post_filter.default_preemption:
+        # Only without any plugin does kube-scheduler take a nomination back here.
+        nomination = None if said else ""
+        return Unschedulable(_joined(message, said), found.by_extender, nomination)
+    match preempt(
+        pod, snapshot.nodes, found.refusals, tools.extenders, tools.requests, tools.random
+    ):
+        case Preempted(node, victims):
+            return Unschedulable(message, found.by_extender, node, victims)
+        case NotPreempted(reason, clears, is_error):
+            said = [f"preemption: {reason}"] if is_error else [*said, f"preemption: {reason}"]
+            nomination = "" if clears else None
+            return Unschedulable(_joined(message, said), found.by_extender, nomination)
 
 
-def _preemption_reasons(snapshot: Snapshot, refusals: Mapping[str, Refusal]) -> list[str]:
-    # A node that is absent from the refusals was dropped without a word, which counts as for good.
-    curable = {name for name, refusal in refusals.items() if not refusal.for_good}
-    return [_NO_VICTIMS if name in curable else _NOT_HELPFUL for name in snapshot.nodes]
-
-
-def _counted(reasons: Any) -> str:
-    shown = sorted(f"{count} {reason}" for reason, count in Counter(reasons).items())
-    return f" {', '.join(shown)}." if shown else ""
+def _joined(message: str, said: Sequence[str]) -> str:
+    return f"{message} {', '.join(said)}" if said else message

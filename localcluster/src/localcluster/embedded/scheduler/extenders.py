@@ -49,6 +49,12 @@ class HttpExtender:
         answer = self._post(self.configuration.prioritize_verb, ask(pod, nodes))
         return read_scores(answer, self.configuration.weight)
 
+    def preempt(
+        self, pod: Json, victims: Mapping[str, Sequence[Json]]
+    ) -> dict[str, tuple[str, ...]]:
+        """Ask which pods (UIDs) of which nodes may be evicted for a pod. Raises ExtenderFailed."""
+        return read_victims(self._post(self.configuration.preempt_verb, ask_victims(pod, victims)))
+
     def _post(self, verb: str, body: Json) -> Any:
         url = f"{self.configuration.url}/{verb}"
         headers = {
@@ -76,8 +82,20 @@ class HttpExtender:
 
 def ask(pod: Json, nodes: Mapping[str, Json]) -> Json:
     """The body of filter and prioritize for an extender that has a cache of nodes."""
-    shown = {key: pod[key] for key in ("metadata", "spec", "status")}
-    return {"Pod": shown, "Nodes": None, "NodeNames": list(nodes)}
+    return {"Pod": _shown(pod), "Nodes": None, "NodeNames": list(nodes)}
+
+
+def ask_victims(pod: Json, victims: Mapping[str, Sequence[Json]]) -> Json:
+    """The body of preempt for an extender that has a cache of nodes."""
+    by_node = {
+        name: {"Pods": [{"UID": each["metadata"]["uid"]} for each in pods], "NumPDBViolations": 0}
+        for name, pods in victims.items()
+    }
+    return {"Pod": _shown(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": by_node}
+
+
+def _shown(pod: Json) -> Json:
+    return {key: pod[key] for key in ("metadata", "spec", "status")}
 
 
 def read_filtered(
@@ -98,6 +116,21 @@ def read_filtered(
     return Filtered(
         tuple(names), read.get("failednodes") or {}, read.get("failedandunresolvablenodes") or {}
     )
+
+
+def read_victims(answer: Any) -> dict[str, tuple[str, ...]]:
+    """The UIDs of the victims on each node that preempt's answer leaves.
+
+    Raises:
+        ExtenderFailed: the answer is no map of nodes to victims."""
+    try:
+        by_node = _keyed(answer).get("nodenametometavictims")
+        return {
+            name: tuple(_keyed(each)["uid"] for each in _keyed(victims).get("pods") or ())
+            for name, victims in ({} if by_node is None else by_node).items()
+        }
+    except (KeyError, AttributeError, TypeError) as error:
+        raise ExtenderFailed(f"the victims cannot be read: {error!r}") from error
 
 
 def read_scores(answer: Any, weight: int) -> dict[str, int]:

@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from random import Random
 from typing import Final, TypeAlias
@@ -21,6 +22,7 @@ from localcluster.embedded.scheduler.configuration import Configuration
 from localcluster.embedded.scheduler.extenders import HttpExtender
 from localcluster.embedded.scheduler.fit import Requests
 from localcluster.embedded.scheduler.pod_writer import PodWriter, is_gone
+from localcluster.embedded.scheduler.preemption import priority_of
 from localcluster.embedded.scheduler.state import ClusterState
 from optimus.kube.client import Client
 from optimus.kube.errors import KubeError
@@ -49,8 +51,8 @@ class Scheduler:
         self._may_work = may_work
         self._writer = PodWriter(client)
         extenders = [HttpExtender(each) for each in configuration.extenders]
-        self._tools = Tools(extenders, Requests(), random or Random())
-        self._state = ClusterState(configuration.scheduler_names)
+        self._tools = Tools(extenders, Requests(), random or Random(), configuration.profiles)
+        self._state = ClusterState(frozenset(configuration.profiles))
         self._inbox: SimpleQueue[_Change | None] = SimpleQueue()
         self._stopping = threading.Event()
         kinds = (
@@ -135,9 +137,11 @@ class Scheduler:
         match outcome:
             case Placed(node):
                 self._place(uid, pod, node)
-            case Unschedulable(message, by_extender):
+            case Unschedulable(message, by_extender, nomination, victims):
                 self._state.queue.done(uid, time.monotonic(), by_extender=by_extender)
-                self._refuse(uid, "Unschedulable", message)
+                self._refuse(uid, "Unschedulable", message, nomination)
+                if nomination and victims:
+                    self._evict(pod, nomination, victims)
             case Failed(message):
                 self._state.queue.done(uid, time.monotonic(), failed=True)
                 self._refuse(uid, "SchedulerError", message)
@@ -159,13 +163,30 @@ class Scheduler:
         self._state.queue.remove(uid)
         self._writer.emit_scheduled(pod, node)
 
-    def _refuse(self, uid: str, reason: str, message: str) -> None:
+    def _evict(self, preemptor: Json, node: str, victims: Sequence[Json]) -> None:
+        below = self._state.nominated_below(node, priority_of(preemptor))
+        evictions = [
+            partial(self._writer.evict, each, preemptor, node)
+            for each in victims
+            if not each["metadata"].get("deletionTimestamp")
+        ]
+        for write in [
+            *(partial(self._writer.clear_nomination, each) for each in below),
+            *evictions,
+        ]:
+            try:
+                write()
+            except KubeError as error:
+                if not is_gone(error):
+                    _LOG.warning("%s", error.sentence)
+
+    def _refuse(self, uid: str, reason: str, message: str, nomination: str | None = "") -> None:
         pod = self._state.pods.get(uid)
         if pod is None or pod["spec"].get("nodeName"):
             return
         _LOG.info("%s/%s: %s", pod["metadata"]["namespace"], pod["metadata"]["name"], message)
         try:
-            self._writer.write_refusal(pod, reason, message)
+            self._writer.write_refusal(pod, reason, message, nomination)
         except KubeError as error:
             if not is_gone(error):
                 _LOG.warning("%s", error.sentence)
