@@ -1,4 +1,4 @@
-"""HTTP: /filter and /prioritize for kube-scheduler; /healthz, /readyz and /metrics for monitoring.
+"""HTTP: the extender's verbs for kube-scheduler; /healthz, /readyz and /metrics for monitoring.
 
 Whatever goes wrong is answered with 200 and a sentence in ``Error``: kube-scheduler shows that in
 the pod's Event, and does not read the body of any other status. Health and metrics also have an
@@ -6,9 +6,10 @@ application of their own."""
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
@@ -17,12 +18,14 @@ from extender.filter import FilterResult, filter_nodes
 from extender.http import wire
 from extender.metrics import Metrics
 from extender.planner import Planner
+from extender.preempt import Victims, allow_preemption
 from extender.prioritize import score_nodes
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
 
 _LOG = logging.getLogger(__name__)
 _JSON = "application/json"
+_Question = TypeVar("_Question", wire.Question, wire.PreemptionQuestion)
 _DISCARDED_LIMITS = 8
 """How many times the limit is read, and thrown away, of a body that is too large."""
 
@@ -33,13 +36,18 @@ class Verbs:
 
     filter: Callable[[Pod, Sequence[str]], FilterResult]
     prioritize: Callable[[Pod, Sequence[str]], dict[str, int]]
+    preempt: Callable[[Pod, Mapping[str, Victims]], dict[str, Victims]]
     find_pod: wire.FindPod
 
     @classmethod
     def of(cls, planner: Planner) -> "Verbs":
         """The verbs over one planner."""
-        filter_, prioritize = partial(filter_nodes, planner), partial(score_nodes, planner)
-        return cls(filter_, prioritize, planner.cluster.find_pod)
+        return cls(
+            partial(filter_nodes, planner),
+            partial(score_nodes, planner),
+            partial(allow_preemption, planner),
+            planner.cluster.find_pod,
+        )
 
 
 class _Refusal(Exception):
@@ -68,6 +76,10 @@ class Endpoints:
         """POST /prioritize."""
         return self._answer("prioritize", self._prioritize, wire.prioritize_error)
 
+    def preempt(self) -> Response:
+        """POST /preempt."""
+        return self._answer("preempt", self._preempt, wire.preempt_error)
+
     def _answer(
         self, verb: str, decide: Callable[[], bytes], failed: Callable[[str], bytes]
     ) -> Response:
@@ -88,10 +100,10 @@ class Endpoints:
         self._metrics.calls.labels(verb).observe(time.perf_counter() - began)
         return Response(body, mimetype=_JSON)
 
-    def _question(self) -> wire.Question:
+    def _read(self, read: Callable[[bytes, wire.FindPod], _Question]) -> _Question:
         reason = None if self._ready else self._why_not_ready()
         self._ready = reason is None
-        question = wire.read_question(self._body(), self._verbs.find_pod)
+        question = read(self._body(), self._verbs.find_pod)
         if reason is not None:
             raise _Refusal(f"the extender is not ready: {reason}")
         return question
@@ -110,7 +122,7 @@ class Endpoints:
         )
 
     def _filter(self) -> bytes:
-        question = self._question()
+        question = self._read(wire.read_question)
         result = self._verbs.filter(question.pod, question.names)
         self._metrics.nodes_in.inc(len(question.names))
         self._metrics.nodes_out.inc(len(result.kept))
@@ -119,8 +131,12 @@ class Endpoints:
         return wire.filter_answer(question, result.kept, result.refused)
 
     def _prioritize(self) -> bytes:
-        question = self._question()
+        question = self._read(wire.read_question)
         return wire.prioritize_answer(self._verbs.prioritize(question.pod, question.names))
+
+    def _preempt(self) -> bytes:
+        question = self._read(wire.read_preemption)
+        return wire.preempt_answer(self._verbs.preempt(question.pod, question.victims))
 
     def healthz(self) -> Response:
         """GET /healthz: the process serves."""
@@ -143,6 +159,7 @@ def create_app(endpoints: Endpoints) -> Flask:
     app = create_health_app(endpoints)
     app.add_url_rule("/filter", view_func=endpoints.filter, methods=["POST"])
     app.add_url_rule("/prioritize", view_func=endpoints.prioritize, methods=["POST"])
+    app.add_url_rule("/preempt", view_func=endpoints.preempt, methods=["POST"])
     app.register_error_handler(HTTPException, _not_served)
     return app
 
@@ -157,7 +174,9 @@ def create_health_app(endpoints: Endpoints) -> Flask:
 
 
 def _not_served(error: HTTPException) -> Response:
-    served = "POST /filter, POST /prioritize, GET /healthz, GET /readyz and GET /metrics"
+    served = (
+        "POST /filter, POST /prioritize, POST /preempt, GET /healthz, GET /readyz and GET /metrics"
+    )
     return _error(error, f"{request.method} {request.path} is not served, only {served}")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from extender.preempt import Victims
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod, decode_pod
 
@@ -46,7 +47,34 @@ class Question:
     """The nodes' JSON by name, where whole nodes were sent (``nodeCacheCapable: false``)."""
 
 
+class _Victims(msgspec.Struct):
+    pods: list[msgspec.Raw] | None = msgspec.field(name="Pods", default=None)
+    violations: int = msgspec.field(name="NumPDBViolations", default=0)
+
+
+class _MetaPod(msgspec.Struct):
+    UID: str
+
+
+class _PreemptionArguments(msgspec.Struct):
+    pod: msgspec.Raw = msgspec.field(name="Pod", default=_NULL)
+    victims: dict[str, _Victims] | None = msgspec.field(name="NodeNameToVictims", default=None)
+    meta_victims: dict[str, _Victims] | None = msgspec.field(
+        name="NodeNameToMetaVictims", default=None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionQuestion:
+    """What kube-scheduler asks: the pod, and whom it would evict on which node."""
+
+    pod: Pod
+    victims: Mapping[str, Victims]
+
+
 _ARGUMENTS = msgspec.json.Decoder(_Arguments)
+_PREEMPTION_ARGUMENTS = msgspec.json.Decoder(_PreemptionArguments)
+_META_POD = msgspec.json.Decoder(_MetaPod)
 _OBJECT = msgspec.json.Decoder(_Object)
 
 FindPod = Callable[[str, str], Pod | None]
@@ -72,6 +100,40 @@ def read_question(body: bytes, find_pod: FindPod = lambda *_: None) -> Question:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed(f"the body is not the JSON of ExtenderArgs: {error}") from error
     raise Malformed('the body has neither "NodeNames" nor "Nodes"')
+
+
+def read_preemption(body: bytes, find_pod: FindPod = lambda *_: None) -> PreemptionQuestion:
+    """The arguments of preempt: the victims as whole pods or, ``nodeCacheCapable``, as UIDs.
+
+    Raises:
+        Malformed: with a sentence that says what is wrong with the body.
+    """
+    try:
+        arguments = _PREEMPTION_ARGUMENTS.decode(body)
+        if arguments.pod == _NULL:
+            raise Malformed('the body names no "Pod"')
+        if arguments.meta_victims is not None:
+            found, uid_of = arguments.meta_victims, _uid_of_meta_pod
+        elif arguments.victims is not None:
+            found, uid_of = arguments.victims, _uid_of_pod
+        else:
+            raise Malformed('the body has neither "NodeNameToMetaVictims" nor "NodeNameToVictims"')
+        victims = {
+            node: Victims(tuple(uid_of(pod) for pod in each.pods or ()), each.violations)
+            for node, each in found.items()
+        }
+        return PreemptionQuestion(_read_pod(arguments.pod, find_pod), victims)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        sentence = f"the body is not the JSON of ExtenderPreemptionArgs: {error}"
+        raise Malformed(sentence) from error
+
+
+def _uid_of_meta_pod(raw: msgspec.Raw) -> str:
+    return _META_POD.decode(raw).UID
+
+
+def _uid_of_pod(raw: msgspec.Raw) -> str:
+    return _OBJECT.decode(raw).metadata.uid
 
 
 def _read_pod(raw: msgspec.Raw, find_pod: FindPod) -> Pod:
@@ -102,6 +164,11 @@ class _Score(msgspec.Struct):
     Score: int
 
 
+class _MetaVictims(msgspec.Struct):
+    Pods: list[_MetaPod]
+    NumPDBViolations: int
+
+
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -126,3 +193,19 @@ def prioritize_answer(scores: Mapping[str, int]) -> bytes:
 def prioritize_error(sentence: str) -> bytes:
     """No array: kube-scheduler logs that, and scores without the extender."""
     return _ENCODER.encode({"Error": sentence})
+
+
+def preempt_answer(victims: Mapping[str, Victims]) -> bytes:
+    """The reply to preempt: UIDs by node, whichever form was asked in."""
+    nodes = {
+        node: _MetaVictims([_MetaPod(uid) for uid in each.uids], each.budget_violations)
+        for node, each in victims.items()
+    }
+    return _ENCODER.encode({"NodeNameToMetaVictims": nodes})
+
+
+def preempt_error(sentence: str) -> bytes:
+    """A veto: after a failure, an ignorable extender would be skipped and pods evicted.
+
+    kube-scheduler does not read ``Error`` here; it is for whoever reads the traffic."""
+    return _ENCODER.encode({"NodeNameToMetaVictims": {}, "Error": sentence})

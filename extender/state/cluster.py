@@ -127,6 +127,10 @@ class Cluster:
         job_uid = pod.replica.job_uid if pod.replica else ""
         return bool(pod.gang) or job_uid in self.jobs or job_uid in self._unreadable_jobs
 
+    def may_run(self, job_uid: str) -> bool:
+        """Whether a job exists and has not ended, as far as it can be read."""
+        return job_uid in self.jobs or job_uid in self._unreadable_jobs
+
     def find_pod(self, uid: str, resource_version: str) -> Pod | None:
         """The replica with this UID, if the watch has shown this very version. Needs no lock."""
         pod = self.pods.get(uid)

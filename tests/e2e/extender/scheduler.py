@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from localcluster.cluster import LocalCluster
+from localcluster.testing.backends import scheduler_command
 
 REPOSITORY = Path(__file__).parents[3]
 _READY_SECONDS = 60.0
@@ -56,10 +57,8 @@ class SchedulerProcesses:
     def start_scheduler(self) -> None:
         path = self.folder / "kube-scheduler.yaml"
         path.write_text(self._configuration_text())
-        program = str(self.cluster.binaries["kube-scheduler"])
-        self._run(
-            "kube-scheduler", [program, f"--config={path}", f"--secure-port={free_port()}", "--v=2"]
-        )
+        flags = [f"--config={path}", f"--secure-port={free_port()}", "--v=2"]
+        self._run("kube-scheduler", [*scheduler_command(self.cluster), *flags])
 
     def _configuration_text(self) -> str:
         document = yaml.safe_load(
@@ -70,6 +69,9 @@ class SchedulerProcesses:
             "qps": 500,
             "burst": 500,
         }
+        # The cluster has a default scheduler already.
+        document["profiles"][0]["schedulerName"] = "optimus-scheduler"
+        document["leaderElection"]["resourceName"] = "optimus-scheduler"
         # A Lease that a killed kube-scheduler left is waited for; in a test, not for 15 seconds.
         document["leaderElection"] |= {
             "leaseDuration": "4s",
@@ -135,8 +137,17 @@ def wait_until(what: str, true: Any, seconds: float = _READY_SECONDS) -> None:
         time.sleep(0.1)
 
 
-def tfjob(name: str, ps: int, workers: int, *, ps_cpu: str = "1", worker_cpu: str = "1") -> str:
-    """A TFJob whose replicas sleep: where they go is all that matters."""
+def tfjob(
+    name: str, ps: int, workers: int, *, ps_cpu: str = "1", worker_cpu: str = "1", **spec: str
+) -> str:
+    """A TFJob whose replicas sleep: where they go is all that matters.
+
+    `spec`: further fields of the pods; of the workers alone where the name begins so.
+    """
+    every = {key: value for key, value in spec.items() if not key.startswith("worker_")}
+    workers_only = {
+        key.removeprefix("worker_"): value for key, value in spec.items() if key not in every
+    }
     return json.dumps(
         {
             "apiVersion": "kubeflow.org/v1",
@@ -144,15 +155,15 @@ def tfjob(name: str, ps: int, workers: int, *, ps_cpu: str = "1", worker_cpu: st
             "metadata": {"name": name},
             "spec": {
                 "tfReplicaSpecs": {
-                    "PS": _replicas(ps, ps_cpu),
-                    "Worker": _replicas(workers, worker_cpu),
+                    "PS": _replicas(ps, ps_cpu, every),
+                    "Worker": _replicas(workers, worker_cpu, every | workers_only),
                 }
             },
         }
     )
 
 
-def _replicas(count: int, cpu: str) -> dict[str, object]:
+def _replicas(count: int, cpu: str, fields: Mapping[str, str]) -> dict[str, object]:
     container = {
         "name": "tensorflow",
         "image": "busybox",
@@ -163,6 +174,7 @@ def _replicas(count: int, cpu: str) -> dict[str, object]:
         "schedulerName": "optimus-scheduler",
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
+        **fields,
     }
     return {"replicas": count, "template": {"spec": spec}}
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from extender.filter import FilterResult
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
 from extender.metrics import Metrics
+from extender.preempt import Victims
 from optimus.kube.pods import Pod
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
@@ -33,7 +34,13 @@ def score_three(pod: Pod, names: Sequence[str]) -> dict[str, int]:
     return dict.fromkeys(names, 3)
 
 
-VERBS = Verbs(keep_first, score_three, lambda *_: None)
+def allow_first(pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+    if pod.name == "bad":
+        raise RuntimeError("broken")
+    return {node: victims[node] for node in list(victims)[:1]}
+
+
+VERBS = Verbs(keep_first, score_three, allow_first, lambda *_: None)
 
 
 class Ready:
@@ -104,8 +111,63 @@ def test_a_body_without_length_is_read_up_to_the_limit(browser: FlaskClient) -> 
     assert "more than the 20000 bytes that are read" in answer.get_json()["Error"]
 
 
+def preemption(**arguments: object) -> bytes:
+    offered = {"n1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}, "n2": {"Pods": []}}
+    asked = {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": offered}
+    return json.dumps(asked | arguments).encode()
+
+
+def test_preempt(browser: FlaskClient) -> None:
+    answer = browser.post("/preempt", data=preemption())
+    assert (answer.status_code, answer.mimetype) == (200, "application/json")
+    assert answer.json == {
+        "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        pytest.param(b"{", "is not the JSON of ExtenderPreemptionArgs", id="no JSON"),
+        pytest.param(preemption(Pod=None), 'names no "Pod"', id="no pod"),
+        pytest.param(
+            preemption(NodeNameToMetaVictims=None),
+            'neither "NodeNameToMetaVictims" nor "NodeNameToVictims"',
+            id="no victims",
+        ),
+        pytest.param(
+            preemption(NodeNameToMetaVictims={"n1": {"Pods": [{}]}}),
+            "ExtenderPreemptionArgs",
+            id="a victim without a UID",
+        ),
+        pytest.param(
+            preemption(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}),
+            "internal error in preempt",
+            id="a fault of ours",
+        ),
+    ],
+)
+def test_a_bad_call_of_preempt_is_a_veto_with_a_sentence(
+    browser: FlaskClient, sent: bytes, sentence: str
+) -> None:
+    answer = browser.post("/preempt", data=sent)
+    assert answer.status_code == 200
+    assert answer.get_json()["NodeNameToMetaVictims"] == {}
+    assert sentence in answer.get_json()["Error"]
+
+
+def test_until_the_caches_are_filled_nobody_is_preempted() -> None:
+    ready = Ready()
+    ready.missing = "pods not read yet"
+    browser = create_app(Endpoints(VERBS, ready, Metrics(), LIMIT)).test_client()
+    assert browser.post("/preempt", data=preemption()).get_json() == {
+        "NodeNameToMetaVictims": {},
+        "Error": "the extender is not ready: pods not read yet",
+    }
+
+
 @settings(max_examples=150, deadline=None)
-@given(verb=st.sampled_from(["/filter", "/prioritize"]), sent=st.binary(max_size=200))
+@given(verb=st.sampled_from(["/filter", "/prioritize", "/preempt"]), sent=st.binary(max_size=200))
 def test_any_bytes_get_200_and_a_sentence(browser: FlaskClient, verb: str, sent: bytes) -> None:
     answer = browser.post(verb, data=sent)
     assert answer.status_code == 200

@@ -48,6 +48,20 @@ def test_whole_nodes_come_back_as_they_were_sent(path: Path) -> None:
     assert answer["Nodes"] == {"items": sent["Nodes"]["items"][:1], "metadata": {}}
 
 
+@pytest.mark.parametrize("path", recorded("*preempt.request.json"))
+def test_victims_are_read_in_either_form(path: Path) -> None:
+    sent = json.loads(path.read_bytes())
+    question = wire.read_preemption(path.read_bytes())
+    assert question.pod.uid == sent["Pod"]["metadata"]["uid"]
+    by_node = sent["NodeNameToMetaVictims"] or sent["NodeNameToVictims"]
+    assert {node: victims.uids for node, victims in question.victims.items()} == {
+        node: tuple(each.get("UID") or each["metadata"]["uid"] for each in found["Pods"])
+        for node, found in by_node.items()
+    }
+    answer = path.with_name(path.name.replace("request", "response"))
+    assert json.loads(wire.preempt_answer(question.victims)) == json.loads(answer.read_bytes())
+
+
 def question(**arguments: object) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None} | arguments).encode()
 

@@ -7,7 +7,7 @@ where the pod's profile has that, and a sentence that counts the reasons."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from localcluster.embedded.raw_objects import Json
 from localcluster.embedded.scheduler.configuration import PostFilter

@@ -1,0 +1,168 @@
+"""Pods with a priority on full nodes: no running job is lost for a gang that then does not fit."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.specs import Backend, numbered_nodes
+from localcluster.testing.clusters import Shown
+from localcluster.testing.waiting import holds_for
+from tests.e2e.extender.scheduler import scheduler_processes, tfjob, wait_until
+from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
+
+NODES = 6
+JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
+PODS, EVENTS = (in_namespace(CORE, "default", plural) for plural in ("pods", "events"))
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+OWN, CLUSTERS = "kube-scheduler-config.yaml", "cluster-scheduler.yaml"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(Backend.REAL, marks=pytest.mark.e2e), Backend.EMBEDDED],
+    ids=str,
+)
+def six(request: pytest.FixtureRequest, shown: Shown) -> Iterator[LocalCluster]:
+    """Six nodes of four CPUs, and a PriorityClass."""
+    backend: Backend = request.param
+    nodes = numbered_nodes(NODES, {"cpu": "4", "memory": "8Gi"})
+    with LocalCluster(f"preempting-{backend}", nodes, backend=backend) as cluster, shown(cluster):
+        yield cluster
+
+
+@pytest.fixture
+def full(six: LocalCluster) -> Iterator["FullCluster"]:
+    with six.api_client() as client:
+        full = FullCluster(six, Api(client))
+        yield full
+        full.clear()
+
+
+class FullCluster:
+    """Jobs of one PS and one worker of two CPUs each, as many as there are nodes."""
+
+    def __init__(self, cluster: LocalCluster, api: Api) -> None:
+        self.cluster, self._api = cluster, api
+        if api.find(f"{PRIORITY_CLASSES}/high") is None:
+            api.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+
+    def fill(self, count: int = NODES) -> None:
+        """Wait until so many jobs run."""
+        for index in range(count):
+            self.job(f"low-{index}", 1, 1, ps_cpu="2", worker_cpu="2")
+        wait_until("they run", lambda: len(self.running_jobs()) == count)
+
+    def job(self, name: str, ps: int, workers: int, **fields: str) -> None:
+        self._api.create(JOBS, json.loads(tfjob(name, ps, workers, **fields)))
+
+    def pod(self, name: str, cpu: str, **spec: object) -> None:
+        """A pod of no training job."""
+        container = {"name": "main", "image": "busybox", "command": ["sleep", "3600"]}
+        requests = {"resources": {"requests": {"cpu": cpu}}}
+        fields = {
+            "schedulerName": "optimus-scheduler",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container | requests],
+        }
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+        self._api.create(PODS, {**body, "spec": {**fields, **spec}})
+
+    def running_jobs(self) -> set[str]:
+        """The jobs with the condition Running and without Failed."""
+        return {
+            job["metadata"]["name"]
+            for job in self._api.items(JOBS)
+            if {"Running"} == self.conditions(job) - {"Created"}
+        }
+
+    def conditions(self, job: dict[str, Any]) -> set[str]:
+        found = job.get("status", {}).get("conditions") or ()
+        return {each["type"] for each in found if each["status"] == "True"}
+
+    def refused(self, prefix: str) -> list[str]:
+        """The sentences of pods whose names begin so and that have no node."""
+        conditions = [
+            each
+            for pod in self._api.items(PODS)
+            if pod["metadata"]["name"].startswith(prefix)
+            for each in pod["status"].get("conditions") or ()
+        ]
+        return [each["message"] for each in conditions if each.get("reason") == "Unschedulable"]
+
+    def preempted(self) -> list[str]:
+        """The names of pods with an Event Preempted."""
+        found = [event for event in self._api.items(EVENTS) if event["reason"] == "Preempted"]
+        return [event["involvedObject"]["name"] for event in found]
+
+    def node_of(self, pod: str) -> str | None:
+        found = [each for each in self._api.items(PODS) if each["metadata"]["name"] == pod]
+        return found[0]["spec"].get("nodeName") if found else None
+
+    def assert_unharmed(self, jobs: int) -> None:
+        """No job is lost, and for some seconds none is going to be."""
+        holds_for(
+            lambda: not self.preempted() and len(self.running_jobs()) == jobs,
+            f"all {jobs} jobs run and nobody was preempted",
+            3.0,
+        )
+
+    def clear(self) -> None:
+        for job in self._api.items(JOBS):
+            self._api.delete(f"{JOBS}/{job['metadata']['name']}")
+        for pod in self._api.items(PODS):
+            if not pod["metadata"].get("ownerReferences"):
+                self._api.delete(f"{PODS}/{pod['metadata']['name']}")
+        wait_until("all pods are gone", lambda: not self._api.items(PODS))
+        for event in self._api.items(EVENTS):
+            self._api.delete(f"{EVENTS}/{event['metadata']['name']}")
+
+
+@pytest.mark.parametrize("configuration", [OWN, CLUSTERS])
+def test_a_job_that_can_never_fit_evicts_nobody(
+    full: FullCluster, tmp_path: Path, configuration: str
+) -> None:
+    with scheduler_processes(full.cluster, tmp_path, configuration):
+        full.fill()
+        full.job("high", 1, 8, ps_cpu="3", worker_cpu="3", priorityClassName="high")
+        wait_until("all its pods were tried", lambda: len(full.refused("high")) == 9)
+        full.assert_unharmed(NODES)
+
+
+@pytest.mark.parametrize("configuration", [OWN, CLUSTERS])
+def test_a_pod_of_a_gang_that_is_not_whole_evicts_nobody(
+    full: FullCluster, tmp_path: Path, configuration: str
+) -> None:
+    """Its worker names a PriorityClass that does not exist: only the PS can be created."""
+    with scheduler_processes(full.cluster, tmp_path, configuration):
+        full.fill()
+        full.job("high", 1, 1, priorityClassName="high", worker_priorityClassName="absent")
+        wait_until("its PS was tried", lambda: len(full.refused("high-ps-0")) == 1)
+        full.assert_unharmed(NODES)
+
+
+def test_behind_the_clusters_scheduler_another_pod_preempts_where_no_job_fails(
+    full: FullCluster, tmp_path: Path
+) -> None:
+    with scheduler_processes(full.cluster, tmp_path, CLUSTERS):
+        full.fill(NODES - 1)
+        full.pod("plain", "4")
+        wait_until("it has a node", lambda: full.node_of("plain"))
+        node = full.node_of("plain")
+        full.pod("urgent", "2", priorityClassName="high")
+        wait_until("the urgent pod has a node", lambda: full.node_of("urgent"))
+        assert (full.node_of("urgent"), full.preempted()) == (node, ["plain"])
+        assert len(full.running_jobs()) == NODES - 1
+
+
+def test_behind_the_clusters_scheduler_another_pod_preempts_a_job_where_nothing_else_helps(
+    full: FullCluster, tmp_path: Path
+) -> None:
+    with scheduler_processes(full.cluster, tmp_path, CLUSTERS):
+        full.fill()
+        full.pod("urgent", "2", priorityClassName="high")
+        wait_until("it has a node", lambda: full.node_of("urgent"))
+        assert len(full.preempted()) == 1
