@@ -42,7 +42,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
 
         # 2. A pod of no training job passes, except on nodes whose free capacity is reserved.
         replica = pod.replica
-        if replica is None:
+        if replica is None or not planner.cluster.controls(pod):
             return _pass_through(planner, pod, names)
 
         # Pods that must not be placed: kube-scheduler's cache or the job's counts are out of date.

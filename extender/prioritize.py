@@ -17,7 +17,7 @@ def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, i
     with planner.locked() as now:
         planner.expire(now)
         replica = pod.replica
-        if replica is None:
+        if replica is None or not planner.cluster.controls(pod):
             full = planner.reservations.nodes_too_full(pod.resources, names, pod.priority)
             return {name: 0 if name in full else MAX_SCORE for name in names}
         planner.queue.paused.discard(replica.job_uid)

@@ -131,6 +131,19 @@ class Cluster:
         """Whether a job exists and has not ended, as far as it can be read."""
         return job_uid in self.jobs or job_uid in self._unreadable_jobs
 
+    def controls(self, pod: Pod) -> bool:
+        """Whether a pod is a replica of the job that it names as its owner.
+
+        Anybody who may create pods can write a UID into one: kind, namespace and name have to be
+        the job's too; until the job is seen, those of its other pods."""
+        if pod.owner is None or pod.replica is None:
+            return False
+        job = self.jobs.get(pod.owner.uid)
+        if job is not None:
+            return (job.kind, job.key) == (pod.owner.kind, pod.job_key)
+        first = next(iter(self.pods_of(pod.owner.uid).values()), pod)
+        return (first.owner, first.namespace) == (pod.owner, pod.namespace)
+
     def find_pod(self, uid: str, resource_version: str) -> Pod | None:
         """The replica with this UID, if the watch has shown this very version. Needs no lock."""
         pod = self.pods.get(uid)

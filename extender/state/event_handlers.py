@@ -1,7 +1,10 @@
 """What each event of the watches changes in the planner's state."""
 
 import logging
+import threading
 from typing import TypeAlias
+
+import msgspec
 
 from extender.planner import Planner
 from extender.state.cluster import Rescale, is_waiting
@@ -31,6 +34,9 @@ class EventHandlers:
         self._planner = planner
         self._job_uids: dict[_JobName, str] = {}
         self._profiles: dict[_JobName, TrainingProfile] = {}
+        self._foreign: dict[str, Pod] = {}
+        """Pods, by UID, that name a job as their owner which is not theirs."""
+        self._members_lock = threading.Lock()  # between the pods' events and the jobs'
 
     # --- nodes
 
@@ -56,11 +62,43 @@ class EventHandlers:
 
     def pod(self, before: Pod | None, after: Pod | None) -> None:
         """A pod; one created anew under an old name is another pod."""
-        if before is not None and (after is None or before.uid != after.uid):
+        with self._members_lock:
+            if before is not None:
+                was_foreign = self._foreign.pop(before.uid, None) is not None
+                before = _without_job(before) if was_foreign else before
+                if after is None or before.uid != after.uid:
+                    self._set_pod(before, before, None)
+                    before = None
+            if after is not None:
+                self._add_pod(before, after)
+
+    def _add_pod(self, before: Pod | None, after: Pod) -> None:
+        with self._planner.lock:
+            foreign = after.replica is not None and not self._planner.cluster.controls(after)
+        if foreign:
+            if before is None or before.replica is not None:
+                _LOG.warning(
+                    "pod %s/%s names %s as its owner, which is not its job: it is no member of"
+                    " that gang",
+                    after.namespace,
+                    after.name,
+                    after.owner,
+                )
+            self._foreign[after.uid], after = after, _without_job(after)
+        if before is not None and before.replica != after.replica:
             self._set_pod(before, before, None)
             before = None
-        if after is not None:
-            self._set_pod(after, before, after)
+        self._set_pod(after, before, after)
+
+    def _judge_members(self, job_uid: str) -> None:
+        """The job is known now, and so which pods are its own."""
+        with self._planner.lock:
+            pods = tuple(self._planner.cluster.pods_of(job_uid).values())
+        for pod in pods:
+            self._add_pod(pod, pod)
+        for pod in tuple(self._foreign.values()):
+            if pod.owner is not None and pod.owner.uid == job_uid:
+                self._add_pod(_without_job(self._foreign.pop(pod.uid)), pod)
 
     def _set_pod(self, pod: Pod, before: Pod | None, after: Pod | None) -> None:
         planner, replica = self._planner, pod.replica
@@ -150,14 +188,18 @@ class EventHandlers:
     def set_job(self, uid: str, job: Job | None, *, exists: bool = False) -> None:
         """A job was added or changed; ``None``: it is gone, over, or ``exists`` unreadably."""
         planner = self._planner
-        with planner.locked():
-            if job is not None and planner.cluster.jobs.get(uid) == job:
-                return
-            planner.cluster.set_job(uid, job, exists=exists)
-            if job is None and not exists:
-                planner.forget(uid)
-            else:
-                planner.job_spec_changed(uid)
+        with self._members_lock:
+            with planner.locked():
+                before = planner.cluster.jobs.get(uid)
+                if job is not None and before == job:
+                    return
+                planner.cluster.set_job(uid, job, exists=exists)
+                if job is None and not exists:
+                    planner.forget(uid)
+                else:
+                    planner.job_spec_changed(uid)
+            if job is not None and before is None:
+                self._judge_members(uid)
         planner.changes.notify()
 
     def profile(self, before: TrainingProfile | None, after: TrainingProfile | None) -> None:
@@ -201,6 +243,10 @@ def _differ(before: Pod, after: Pod) -> bool:
         after.labels,
         after.resources,
     )
+
+
+def _without_job(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, replica=None, gang=None, owner=None)
 
 
 def _job_name(profile: TrainingProfile) -> _JobName:

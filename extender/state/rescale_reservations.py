@@ -12,14 +12,32 @@ from typing import Final
 
 from extender.state.cluster import Cluster, Rescale, used_by_node
 from extender.state.reservations import Reservations
-from optimus.jobs import ReplicaSpec
+from optimus.jobs import Job, ReplicaSpec
+from optimus.nodes import refusal as admission_refusal
 from optimus.placement.gang import DoesNotFit, Gang
 from optimus.placement.theorem1 import Theorem1
-from optimus.resources import Resources
+from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
 _SUSPENSION_SECONDS: Final = 30.0
 """From the phase in the profile to the suspension of the job it takes a call or two."""
+
+
+_SEARCH_SECONDS: Final = 1.0
+"""Where nothing that matters has changed, room is searched for again at most this often."""
+
+_Pods = frozenset[tuple[str, str | None, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A search that found no room, and on what."""
+
+    at: float
+    job: Job | None
+    pods: _Pods
+    changes: int
+    left: Mapping[str, Resources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +45,7 @@ class _Tracked:
     rescale: Rescale
     since: float
     held: bool
+    refusal: _Refusal | None = None
 
 
 class RescaleReservations:
@@ -71,23 +90,59 @@ class RescaleReservations:
     def plan_again(self, job_uid: str) -> None:
         """What was reserved for a job is of no use any more."""
         if job_uid in self._tracked:
-            self._tracked[job_uid] = replace(self._tracked[job_uid], held=False)
+            self._tracked[job_uid] = replace(self._tracked[job_uid], held=False, refusal=None)
 
     def _update_one(self, job_uid: str, rescale: Rescale, now: float) -> bool:
         known = self._tracked.get(job_uid)
         same = known and (known.rescale.id, known.rescale.target) == (rescale.id, rescale.target)
         if known is None or not same:
             known = _Tracked(rescale, now, held=False)
-        over, held = now - known.since > self._max_seconds, known.held
+        over, held, refusal = now - known.since >= self._max_seconds, known.held, known.refusal
         if not over:
             pods = self._cluster.pods_of(job_uid).values()
             leaving = used_by_node(pod for pod in pods if rescale.leaving or pod.leaving)
             if held:
                 self._reservations.set_leaving(job_uid, leaving)
-            gone = [pod.uid for pod in pods if rescale.leaving or pod.leaving]
-            held = held or self._hold(rescale, leaving, gone, known.since)
-        self._tracked[job_uid] = _Tracked(rescale, known.since, held)
+            if not held and self._may_fit(known, rescale, now):
+                gone = [pod.uid for pod in pods if rescale.leaving or pod.leaving]
+                held = self._hold(rescale, leaving, gone, known.since)
+                refusal = None if held else self._refusal(rescale, now)
+        self._tracked[job_uid] = _Tracked(rescale, known.since, held, refusal)
         return over and self._release_unused(job_uid)
+
+    def _refusal(self, rescale: Rescale, now: float) -> _Refusal:
+        reservations = self._reservations
+        left = reservations.left_by_node()
+        job, pods = self._cluster.jobs.get(rescale.job_uid), self._pods(rescale.job_uid)
+        return _Refusal(now, job, pods, reservations.changes, left)
+
+    def _pods(self, job_uid: str) -> _Pods:
+        pods = self._cluster.pods_of(job_uid).values()
+        return frozenset((pod.uid, pod.node, pod.leaving) for pod in pods)
+
+    def _may_fit(self, known: _Tracked, rescale: Rescale, now: float) -> bool:
+        """Whether a search is worth while: the last one found nothing, and what has changed?"""
+        refusal, job = known.refusal, self._cluster.jobs.get(rescale.job_uid)
+        if (
+            refusal is None
+            or now - refusal.at >= _SEARCH_SECONDS
+            or refusal.job != job
+            or known.rescale != rescale
+            or refusal.pods != self._pods(rescale.job_uid)
+        ):
+            return True
+        changed = self._reservations.changed_since(refusal.changes)
+        if job is None or not changed:
+            return False
+        gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=False)
+        specs = {member.spec for member in gang.members}
+        nodes = self._cluster.nodes
+        return any(
+            _holds(left, spec.resources) > _holds(refusal.left.get(name, NONE), spec.resources)
+            and admission_refusal(nodes[name], spec.constraints) is None
+            for name, left in changed.items()
+            for spec in specs
+        )
 
     def _hold(
         self,
@@ -140,3 +195,8 @@ class RescaleReservations:
         for replica in unused:
             self._reservations.release(replica)
         return bool(unused)
+
+
+def _holds(left: Resources, asked: Resources) -> int:
+    """How many replicas that ask for so much fit in what is left."""
+    return min((max(left[name], 0) // amount for name, amount in asked.items()), default=0)

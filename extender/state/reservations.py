@@ -38,6 +38,10 @@ class Reservations:
         self._stale: set[str] = set()
         """Nodes on which ``_free`` has to be corrected."""
         self._left: dict[str, Resources] = {}
+        self.changes = 0
+        """How many changes of nodes there have been."""
+        self._changed_at: dict[str, int] = {}
+        """The last change of each node that has changed, in order."""
 
     def free(self) -> Capacity:
         """What is neither bound nor reserved. The caller must not change it."""
@@ -62,6 +66,24 @@ class Reservations:
             self._stale |= changed
             for node in changed:
                 self._left.pop(node, None)
+                self.changes += 1
+                self._changed_at.pop(node, None)
+                self._changed_at[node] = self.changes
+
+    def changed_since(self, changes: int) -> dict[str, Resources]:
+        """What is left of the nodes that have changed since there were so many ``changes``."""
+        self._collect_changes()
+        names: list[str] = []
+        for node, at in reversed(self._changed_at.items()):
+            if at <= changes:
+                break
+            names.append(node)
+        return {node: self._left_cached(node) for node in names if node in self._cluster.nodes}
+
+    def left_by_node(self) -> dict[str, Resources]:
+        """What is left of every node."""
+        self._collect_changes()
+        return {node: self._left_cached(node) for node in self._cluster.nodes}
 
     def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""

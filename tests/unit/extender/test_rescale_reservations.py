@@ -1,10 +1,15 @@
 """Room that is reserved for a job while it is rescaled."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from optimus.jobs import Counts, Role
+from optimus.nodes import Node, Taint
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -113,7 +118,10 @@ def test_room_is_reserved_for_a_rescale_for_ten_minutes_at_most() -> None:
     cluster.rescale("j", 1, 2, leaving=False)
     others = cluster.job("other", 1, 1)
     assert cluster.ask(others[0]).kept == ()
-    cluster.now += 601
+    cluster.now += 599.9
+    cluster.planner.advance()
+    assert cluster.ask(others[0]).kept == ()
+    cluster.now += 0.1
     cluster.planner.advance()
     assert cluster.ask(others[0]).kept == ("a",)
     cluster.assert_not_overcommitted()
@@ -134,3 +142,68 @@ def test_pods_of_another_shape_than_the_rescale_meant_are_planned_anew() -> None
     cluster.rescale("j", 1, 2, leaving=False)
     names = cluster.job("j", 1, 1)
     assert [cluster.place(name) for name in names] == ["a", "a"]
+
+
+@dataclass(frozen=True)
+class CountingRule(Theorem1):
+    """Theorem 1, and the gangs that it was asked for."""
+
+    searched: list[str] = field(default_factory=list)
+
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
+        self.searched.append(gang.job_uid)
+        return super().place(gang, capacity)
+
+
+@dataclass
+class Search:
+    """A rescale whose target does not fit, and how often room is searched for it."""
+
+    cluster: FakeCluster = field(default_factory=lambda: FakeCluster({"a": 2, "b": 4, "c": 9}))
+
+    def __post_init__(self) -> None:
+        self.cluster.handlers.set_node(
+            "c", Node("c", Resources(cpu=9, pods=110), {}, (Taint("k", "v", "NoSchedule"),))
+        )
+        self.other = self.cluster.other("o", 4, "b")
+        self.large = self.cluster.other("large", 9, "c")
+        bound_job(self.cluster, 1, 1)
+        self.cluster.rescale("j", 1, 5, leaving=True)
+        self.rule = self.cluster.planner.rescales._rule = CountingRule()
+
+    def updates(self, times: int, every: float) -> int:
+        before = len(self.rule.searched)
+        for _ in range(times):
+            self.cluster.now += every
+            with self.cluster.planner.locked() as now:
+                self.cluster.planner.update_rescales(now)
+        return len(self.rule.searched) - before
+
+
+def test_a_rescale_that_does_not_fit_is_searched_for_once_a_second() -> None:
+    search = Search()
+    assert 9 <= search.updates(500, 0.02) <= 11
+
+
+def test_a_rescale_that_does_not_fit_is_searched_for_at_once_where_room_appears() -> None:
+    search = Search()
+    search.updates(1, 1.0)
+    search.cluster.delete(search.large.name)
+    assert search.updates(5, 0.01) == 0, "a node that admits none of its replicas"
+    search.cluster.change(search.other, leaving=True)
+    assert search.updates(5, 0.01) == 0, "nothing has grown"
+    search.cluster.delete(search.other.name)
+    assert search.updates(1, 0.01) == 1
+    assert search.cluster.planner.reservation_count() == 6
+
+
+def test_room_that_appears_after_ten_minutes_is_not_reserved_for_a_rescale() -> None:
+    search = Search()
+    search.cluster.now += 599.5
+    assert search.updates(1, 0.4) == 1
+    search.cluster.delete(search.other.name)
+    search.cluster.planner.rescales.plan_again("uid-j")
+    search.cluster.now += 0.1
+    with search.cluster.planner.locked() as now:
+        search.cluster.planner.rescales.update(now.monotonic)
+    assert search.cluster.planner.reservation_count() == 0

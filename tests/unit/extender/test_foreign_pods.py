@@ -1,0 +1,69 @@
+"""Pods that carry a job's UID and are not the job's."""
+
+import msgspec
+import pytest
+
+from optimus.jobs import Counts, Role
+from optimus.kube.pods import Owner, Pod
+from tests.unit.extender.fake_cluster import FakeCluster
+
+OTHERS = [
+    pytest.param({"namespace": "attacker"}, id="in another namespace"),
+    pytest.param({"owner": Owner("MXJob", "j", "uid-j")}, id="of a job of another kind"),
+    pytest.param({"owner": Owner("TFJob", "k", "uid-j")}, id="of a job of another name"),
+]
+
+
+def foreign(cluster: FakeCluster, changes: dict[str, object]) -> Pod:
+    """Another worker of the job, as far as its UID says."""
+    own = cluster.pods["j-worker-0"]
+    pod = msgspec.structs.replace(own, uid="foreign", name="foreign", **changes)
+    cluster.pods[pod.name] = pod
+    cluster.handlers.pod(None, pod)
+    return pod
+
+
+@pytest.mark.parametrize("job_is_known", [True, False])
+@pytest.mark.parametrize("changes", OTHERS)
+def test_it_gets_nothing_that_is_reserved_for_the_job(
+    changes: dict[str, object], job_is_known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = FakeCluster({"a": 2})
+    if job_is_known:
+        cluster.spec("j", 1, 1)
+    own = cluster.job("j", 1, 1)
+    pod = foreign(cluster, changes)
+    cluster.handlers.pod(pod, msgspec.structs.replace(pod, nominated_node="a"))
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(own)
+    assert cluster.filter(pod, ["a"]).kept == ()
+    assert cluster.prioritize(pod, ["a"]) == {"a": 0}
+    assert len([each for each in caplog.records if "no member" in each.getMessage()]) == 1
+
+
+@pytest.mark.parametrize("changes", OTHERS)
+def test_the_job_says_whose_the_pods_are_that_were_seen_before_it(
+    changes: dict[str, object],
+) -> None:
+    cluster = FakeCluster({"a": 3})
+    counts = Counts(0, 2)
+    first = cluster.pod("j", Role.WORKER, 0, counts)
+    cluster.delete(first.name)
+    cluster.handlers.pod(None, msgspec.structs.replace(first, uid="x", name="x", **changes))
+    own = [cluster.pod("j", Role.WORKER, index, counts).name for index in range(2)]
+    cluster.spec("j", 0, 2)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(own)
+
+
+def test_its_room_counts_as_that_of_any_other_pod() -> None:
+    cluster = FakeCluster({"a": 2})
+    cluster.spec("j", 1, 1)
+    own = cluster.job("j", 1, 1)
+    pod = foreign(cluster, {"namespace": "attacker"})
+    bound = msgspec.structs.replace(pod, node="a")
+    cluster.handlers.pod(pod, bound)
+    assert cluster.planner.cluster.free("a")["cpu"] == 1
+    cluster.handlers.pod(bound, None)
+    assert cluster.planner.cluster.free("a")["cpu"] == 2
+    assert cluster.ask(own[0]).kept == ("a",)
