@@ -14,6 +14,7 @@ from extender.leadership import leadership
 from extender.metrics import Metrics
 from extender.nominator import Nominator
 from extender.planner import Planner
+from extender.planning import PlanningThread
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from optimus.kube.client import Client, connect
@@ -52,6 +53,7 @@ class Application:
         planner = Planner(
             settings, clock=clocks_of(self._client), observe_wait=self.metrics.gang_wait.observe
         )
+        self._planning = PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
         config = EligibilityConfig(scheduler_name=settings.scheduler_name)
         jobs = (watched_training_jobs(kind, config) for kind in JOB_KINDS)
@@ -106,6 +108,7 @@ class Application:
             self._health.start()
         for cache in self._caches:
             cache.start()
+        self._planning.start()
         self._nominator.start()
 
     def stop(self) -> None:
@@ -113,6 +116,7 @@ class Application:
         if self._health is not None:
             self._health.stop()
         self._nominator.stop()
+        self._planning.stop()
         for cache in self._caches:
             cache.stop()
         self._executor.shutdown(wait=False, cancel_futures=True)

@@ -36,6 +36,19 @@ def refuse(names: Sequence[str], reason: str, cause: str) -> FilterResult:
 
 def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult:
     """Exactly one of the offered nodes for a planned pod, none for a pod that has to wait."""
+    result = _decide(planner, pod, names)
+    if result is None:
+        assert pod.replica is not None
+        planner.wait_for_plan(pod.replica.job_uid)
+        result = _decide(planner, pod, names)
+    if result is None:
+        reason = f"job {_job(pod)} has not been planned yet"
+        result = refuse(names, reason, "not planned")
+    return result
+
+
+def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | None:
+    """The answer; ``None`` where the pod's gang is yet to be planned."""
     with planner.locked() as now:
         # 1. Release what has expired, so that no answer depends on it.
         planner.expire(now)
@@ -65,7 +78,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
         # offers all nodes next, in the same attempt.
         if list(names) == [pod.nominated_node]:
             reason = f"the plan of job {_job(pod)} has changed since the pod was nominated"
-            result = refuse(names, reason, "probe")
+            result: FilterResult | None = refuse(names, reason, "probe")
         elif held is not None and planner.follows_others(pod, replica):
             # Its node is offered once the others are bound that it must be beside or balance.
             reason = f"waiting for other pods of job {_job(pod)} to be bound first"
@@ -73,7 +86,7 @@ def filter_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResu
         else:
             if held is not None:
                 planner.rule_out(pod, held, names, now)
-            result = _plan_gang(planner, pod, replica, names, now)
+            result = _refuse_unplanned(planner, pod, replica, names, now)
     planner.changes.notify()
     return result
 
@@ -85,33 +98,37 @@ def _pass_through(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterRes
     return FilterResult(kept, refused, "reserved" if full else "")
 
 
-def _plan_gang(
+def _refuse_unplanned(
     planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
-) -> FilterResult:
+) -> FilterResult | None:
     # 5. A gang waits until all its pods exist: until then their requests are not all known.
     if not planner.cluster.knows_gang_of(pod):
         return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
-    observed = planner.offered(pod, names, now)
-    if not observed.complete:
+    planner.queue.ask(pod)
+    found = planner.offered(pod, names, now)
+    if found is None or not found.observed.complete or replica not in found.observed.pods:
         planner.refused_incomplete[pod.uid] = pod
-        return refuse(names, observed.waits_for, "incomplete")
-    if planner.queue.not_offered_yet(observed) or planner.offers.waits(replica.job_uid):
+        missing = f"waiting for all pods of job {_job(pod)}"
+        waits_for = "" if found is None else found.observed.waits_for
+        return refuse(names, waits_for or missing, "incomplete")
+
+    # 6. No pod is answered before each was asked about, where kube-scheduler knows rules that a
+    # plan does not: or some of the gang would be bound and the others could not.
+    if planner.queue.not_offered_yet(found.observed) or planner.offers.waits(replica.job_uid):
         return _not_offered(planner, pod, replica, names)
 
-    # 6. Plan the gangs before it in the queue, then the whole gang, and reserve its nodes.
-    refused = planner.plan_queue(now, observed)
-    if refused is not None:
-        if planner.offers.has_refused(replica.job_uid):
-            return _not_offered(planner, pod, replica, names)
-        return refuse(names, refused.reason, "no room")
-    held = planner.reservations.ledger.get(replica)
-    assert held is not None
-    if held.node in names:
-        return _accept(planner, pod, held, names, now)
-    # kube-scheduler knows rules that a plan does not: no pod is answered before each was asked
-    # about, or some of the gang would be bound and the others could not.
-    planner.rule_out(pod, held, names, now)
-    return _plan_gang(planner, pod, replica, names, now)
+    # 7. The planner's thread plans it, after the gangs before it in the queue, or has refused it.
+    refused = planner.refusal(replica.job_uid)
+    if refused is None:
+        # What was reserved for a rescale was for other counts: the thread would reserve them again.
+        if replica.job_uid in planner.cluster.rescales and planner.plan_at_once(found, now):
+            held = planner.reservations.ledger.get(replica)
+            if held is not None and held.node in names:
+                return _accept(planner, pod, held, names, now)
+        return None
+    if planner.offers.has_refused(replica.job_uid):
+        return _not_offered(planner, pod, replica, names)
+    return refuse(names, refused.reason, "no room")
 
 
 def _not_offered(
@@ -128,7 +145,7 @@ def _not_offered(
 def _accept(
     planner: Planner, pod: Pod, held: Reservation, names: Sequence[str], now: Instant
 ) -> FilterResult:
-    # 7. The planned node, and a reason for every other one.
+    # The planned node, and a reason for every other one.
     planner.assume(pod, held, now)
     refused = dict.fromkeys(names, f"job {_job(pod)} is planned on other nodes for this replica")
     del refused[held.node]

@@ -10,7 +10,7 @@ from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
 from optimus.kube.pods import Pod
-from optimus.placement.queue_order import WaitingGang, order_key
+from optimus.placement.queue_order import WaitingGang
 
 ASKED_BY_ITSELF_SECONDS: Final = 1.0
 """kube-scheduler asks about a new pod sooner than this, unless it is busy."""
@@ -47,12 +47,18 @@ class GangQueue:
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
         self.paused: set[str] = set()
         """Jobs whose reservations ran out: queued again when kube-scheduler asks about a pod."""
+        self.asked: dict[str, bool] = {}
+        """Jobs that kube-scheduler has asked about, whatever scheduler their pods name; true: also
+        to be planned before all their pods exist."""
+        self._unseen: dict[str, Pod] = {}
+        """By job UID, the pod that kube-scheduler asked about last and the watch has not shown."""
 
     def observe(self, pod: Pod) -> ObservedGang:
         """The gang of a pod, from the pods that exist."""
         assert pod.replica is not None
         job_uid = pod.replica.job_uid
-        others, job = self._cluster.pods_of(job_uid).values(), self._cluster.jobs.get(job_uid)
+        others = [*self._cluster.pods_of(job_uid).values(), *self._unseen_of(job_uid)]
+        job = self._cluster.jobs.get(job_uid)
         observed = observe_gang(pod, others, job, self._offers.absent(job_uid))
         beyond_plan = observed.beyond_plan or self._cluster.occupancy.is_beyond_plan(observed.gang)
         gang = self._reservations.with_assumed(observed.gang)
@@ -64,34 +70,28 @@ class GangQueue:
         The newest pod's list is the one of the generation that waits."""
         pods = [
             pod
-            for pod in self._cluster.waiting_pods(job_uid)
-            if pod.scheduler_name == self._settings.scheduler_name
+            for pod in (*self._cluster.waiting_pods(job_uid), *self._unseen_of(job_uid))
+            if (job_uid in self.asked or pod.scheduler_name == self._settings.scheduler_name)
             and self._cluster.knows_gang_of(pod)
         ]
         newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
         return None if newest is None else self.observe(newest)
 
-    def in_order(self, now: Instant, asker: ObservedGang | None) -> list[QueuedGang]:
-        """Every complete gang that waits without a plan, and the asker's; first what goes first."""
-        queued = [] if asker is None else [self._queued(asker)]
-        for job_uid in self._cluster.waiting_jobs():
-            if (
-                job_uid in self.paused
-                or (asker is not None and job_uid == asker.gang.job_uid)
-                or self._rescales.is_leaving(job_uid, now.monotonic)
-            ):
+    def waiting(self, now: Instant) -> list[QueuedGang]:
+        """Every gang that waits without a plan and can be planned, in no particular order."""
+        queued = []
+        for job_uid in {*self._cluster.waiting_jobs(), *self._unseen}:
+            if job_uid in self.paused or self._rescales.is_leaving(job_uid, now.monotonic):
                 continue
-            found = self._find(job_uid)
+            found = self.find(job_uid)
             if found is not None and self._is_plannable(found.observed):
                 queued.append(found)
-        if len(queued) < 2:
-            return queued
-        capacity, limit = self._reservations.free().allocatable, self._settings.age_limit_seconds
-        return sorted(queued, key=lambda each: order_key(each.waiting, capacity, now.epoch, limit))
+        return queued
 
     def _is_plannable(self, observed: ObservedGang) -> bool:
+        early = observed.specs_known and self.asked.get(observed.gang.job_uid, False)
         return (
-            observed.complete
+            (observed.complete or early)
             and not self.is_held(observed)
             and not self._offers.waits(observed.gang.job_uid)
             and not self.not_offered_yet(observed)
@@ -116,7 +116,7 @@ class GangQueue:
         ``now`` is monotonic."""
         pods: list[Pod] = []
         for job_uid in self._cluster.waiting_jobs():
-            found = self._find(job_uid)
+            found = self.find(job_uid)
             if found is None or not found.observed.complete or job_uid in self.paused:
                 continue
             missing = self.not_offered_yet(found.observed)
@@ -128,7 +128,8 @@ class GangQueue:
                 pods += missing
         return tuple(pods)
 
-    def _find(self, job_uid: str) -> QueuedGang | None:
+    def find(self, job_uid: str) -> QueuedGang | None:
+        """The gang of a job's waiting pods; the same object until it changes."""
         if job_uid not in self.cached:
             observed = self.observe_waiting(job_uid)
             self.cached[job_uid] = None if observed is None else self._queued(observed)
@@ -136,6 +137,32 @@ class GangQueue:
         if found is not None and found.waiting.ran_before != (job_uid in self._cluster.have_run):
             self.cached[job_uid] = found = self._queued(found.observed)
         return found
+
+    def ask(self, pod: Pod, *, early: bool = False) -> None:
+        """kube-scheduler asks about a pod; ``early``: by score alone."""
+        assert pod.replica is not None
+        job_uid = pod.replica.job_uid
+        self.asked[job_uid] = early or self.asked.get(job_uid, False)
+        if pod.uid not in self._cluster.pods and self._unseen.get(job_uid) != pod:
+            self._unseen[job_uid] = pod
+            self.cached.pop(job_uid, None)
+        if self.cached.get(job_uid) is None:
+            self.cached.pop(job_uid, None)
+
+    def forget(self, job_uid: str) -> None:
+        """A job is gone."""
+        self.paused.discard(job_uid)
+        self.asked.pop(job_uid, None)
+        self._unseen.pop(job_uid, None)
+        self.cached.pop(job_uid, None)
+
+    def forget_unseen(self, job_uid: str) -> None:
+        """The watch has shown a job's pods as they are."""
+        self._unseen.pop(job_uid, None)
+
+    def _unseen_of(self, job_uid: str) -> tuple[Pod, ...]:
+        pod = self._unseen.get(job_uid)
+        return () if pod is None or pod.uid in self._cluster.pods else (pod,)
 
     def _queued(self, observed: ObservedGang) -> QueuedGang:
         """The gang's wait begins with the last of its pods; the lowest priority of them counts."""

@@ -36,7 +36,7 @@ class _Plans(Protocol):
 
     changes: Changes
 
-    def advance(self) -> tuple[Pod, ...]: ...
+    def outdated_refusals(self) -> tuple[Pod, ...]: ...
     def pending_nominations(self) -> tuple[PendingNomination, ...]: ...
     def find_waiting(self, pod: Pod) -> Pod | None: ...
     def pods_to_requeue(self) -> tuple[Pod, ...]: ...
@@ -109,7 +109,7 @@ class Nominator:
                 # Nobody planned it: cleared below, as a nomination of this process would be.
                 self._nominated[pod.uid] = _Nominated(pod, pod.nominated_node or "")
             self._led = True
-        self._to_requeue.update((pod.uid, pod) for pod in self._plans.advance())
+        self._to_requeue.update((pod.uid, pod) for pod in self._plans.outdated_refusals())
         pending = {each.pod.uid: each for each in self._plans.pending_nominations()}
         for uid, each in pending.items():
             if each.pod.nominated_node == each.node and uid not in self._nominated:

@@ -1,12 +1,14 @@
-"""Plans gangs: which gang, when, and on which free resources.
+"""Plans, reservations and refusals of gangs on one cluster.
 
-One gang (all pods of one job) is planned at a time, whole, in the order of the queue. A gang that
-has waited past the age limit and does not fit yet, but would fit on empty nodes, blocks the nodes
-that it could use for the gangs behind it (conservative backfill). A refusal is cached until
-resources are freed: while a job waits, kube-scheduler calls again and again for each of its pods.
 
-One lock guards cluster, reservations and plans together: a gang is all or nothing only where
-nothing changes between planning it and reserving its nodes.
+One lock guards cluster, reservations and refusals together, and nothing is searched under it for
+the whole queue. ``plan_slice`` takes a snapshot under the lock, plans without it
+(``extender.planning``), and reserves under the lock what still fits: a gang is all or nothing
+because its room is checked and reserved in one step. What does not fit any more is planned again,
+and so is everything behind it in the queue: a gang never takes the room that one before it needs.
+
+A refusal is remembered until nodes have gained what the gang lacked: while a job waits,
+kube-scheduler asks about each of its pods again and again.
 """
 
 import logging
@@ -15,10 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
-from extender.feasibility import Feasibility
-from extender.gang_membership import ObservedGang, gang_counts
-from extender.gang_queue import GangQueue, Instant
+from extender.backfill import RunningJobs
+from extender.gang_membership import gang_counts
+from extender.gang_queue import GangQueue, Instant, QueuedGang
+from extender.planning import Planned, Planning, Refusal, Refused, Slice, Snapshot
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
@@ -29,11 +33,14 @@ from optimus.kube.pods import Pod
 from optimus.kube.store import Changes
 from optimus.placement.gang import DoesNotFit, Gang, Placement, gang_shape
 from optimus.placement.ledger import Reservation
-from optimus.placement.queue_order import blocks_others
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
+
+WAIT_SECONDS: Final = 0.02
+"""How long a call of kube-scheduler waits for a gang to be planned that has just become complete.
+kube-scheduler has one scheduling thread: so each gang is waited for once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +72,19 @@ class Planner:
         *,
         clock: Callable[[], Instant] = read_clocks,
         observe_wait: Callable[[float], None] = lambda _: None,
+        plan_now: Callable[[], None] | None = None,
     ) -> None:
-        """``observe_wait`` gets how many seconds a gang had waited when it got its plan."""
+        """``observe_wait`` gets how many seconds a gang had waited when it got its plan.
+
+        ``plan_now`` is called, without the lock, when a call of kube-scheduler waits for a plan; by
+        default it wakes the thread that plans."""
         self.settings = settings
         self.lock = threading.Lock()
         self.changes = Changes()
+        self.urgent = threading.Event()
+        """Set while a call of kube-scheduler waits for a plan."""
         self._clock, self._observe_wait, self._rule = clock, observe_wait, Theorem1()
+        self._plan_now = plan_now or self.urgent.set
         self.cluster = Cluster()
         self.reservations = Reservations(self.cluster)
         self.offers = Offers()
@@ -80,11 +94,16 @@ class Planner:
         self.queue = GangQueue(
             self.cluster, self.reservations, self.rescales, self.offers, settings
         )
-        self._feasibility = Feasibility(self.cluster, self._rule)
-        self._room_generation = 0
-        self._refusals: dict[str, tuple[int, int | None, DoesNotFit]] = {}
-        """By job UID, with the generations of the room and, where rules of pods concern the gang,
-        of these as they were then."""
+        self._planning = Planning(self._rule, settings.age_limit_seconds)
+        self._one_slice = threading.Lock()
+        self._considered = threading.Condition(self.lock)
+        self._waited_for: set[str] = set()
+        self._node_generation = -1
+        self._release_count = 0
+        self.leads = False
+        """Whether the nominations of the last leader have been adopted, so that gangs may be
+        planned; set by ``adopt_nominations``, cleared by ``release_all``."""
+        self._refusals: dict[str, Refusal] = {}
         self._answered_at: dict[str, float] = {}
         self.refused_incomplete: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete."""
@@ -101,21 +120,20 @@ class Planner:
     # --- what has changed
 
     def room_grew(self) -> None:
-        """Drop every cached refusal: resources may have been freed."""
-        self._room_generation += 1
+        """Drop every refusal: more may have changed than what is left of nodes."""
+        self._refusals.clear()
+        self._waited_for.clear()
 
     def job_changed(self, job_uid: str) -> None:
         """Drop what is cached about one job."""
         self._refusals.pop(job_uid, None)
-        self._feasibility.forget(job_uid)
+        self._waited_for.discard(job_uid)
         self.queue.cached.pop(job_uid, None)
 
     def node_changed(self, node: str) -> None:
         """A node has changed, and perhaps the reason for which kube-scheduler ruled it out."""
         for job_uid in self.offers.node_changed(node):
             self.job_changed(job_uid)
-        self.queue.cached.clear()
-        self.room_grew()
 
     def job_spec_changed(self, job_uid: str) -> None:
         """A job's spec has changed: what its pods were offered before says nothing."""
@@ -162,19 +180,22 @@ class Planner:
     def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
         """A pod is bound or gone: drop the answers about it."""
         self.settled(replica)
+        self.queue.forget_unseen(replica.job_uid)
         self.offers.forget_pod(replica.job_uid, pod.uid)
         if not self.cluster.waiting_pods(replica.job_uid):
             self.offers.forget(replica.job_uid)
         self._answered_at.pop(pod.uid, None)
         self.refused_incomplete.pop(pod.uid, None)
 
-    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> ObservedGang:
+    def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
         """A pod is offered these nodes: record it where its gang is asked about; gives the gang."""
-        observed = self.queue.observe(pod)
-        if pod not in self.queue.not_offered_yet(observed):
-            return observed
+        assert pod.replica is not None
+        found = self.queue.find(pod.replica.job_uid)
+        missing = () if found is None else self.queue.not_offered_yet(found.observed)
+        if pod.uid not in {each.uid for each in missing}:
+            return found
         self._record_offer(pod, names, now)
-        return self.queue.observe(pod)
+        return self.queue.find(pod.replica.job_uid)
 
     def _record_offer(
         self, pod: Pod, names: Sequence[str], now: Instant, planned: str | None = None
@@ -209,7 +230,6 @@ class Planner:
                 self.settled(held.replica)
             if held.replica not in self.reservations.assumed:
                 self.reservations.release(held.replica)
-                self.room_grew()
         self.job_changed(job_uid)
         self.rescales.plan_again(job_uid)
 
@@ -233,12 +253,12 @@ class Planner:
         """A job is gone."""
         self.job_changed(job_uid)
         self.offers.forget(job_uid)
-        self.queue.paused.discard(job_uid)
+        self.queue.forget(job_uid)
+        self.cluster.forecasts.pop(job_uid, None)
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
             del assumed[replica]
-        if self.reservations.release_job(job_uid):
-            self.room_grew()
+        self.reservations.release_job(job_uid)
 
     def expire(self, now: Instant) -> None:
         """End reservations and back-offs that have run out."""
@@ -248,8 +268,6 @@ class Planner:
             self.changes.notify()
         expired = self.reservations.expire(now.monotonic)
         if expired:
-            self.queue.cached.clear()
-            self.room_grew()
             self.changes.notify()
         for held in expired:
             self.settled(held.replica)
@@ -267,7 +285,7 @@ class Planner:
     def update_rescales(self, now: Instant) -> None:
         """Reserve capacity for the target counts of every job that is being rescaled."""
         if self.rescales.update(now.monotonic):
-            self.room_grew()
+            self.changes.notify()
 
     # --- planning
 
@@ -298,60 +316,34 @@ class Planner:
             held.replica != replica for held in self.reservations.ledger.of_job(replica.job_uid)
         )
 
-    def plan_queue(self, now: Instant, asker: ObservedGang | None = None) -> DoesNotFit | None:
-        """Plan the waiting gangs in order, up to the asker's; returns the asker's refusal."""
-        known = None if asker is None else self._known_refusal(asker.gang.job_uid)
-        if known is not None:
-            return known
-        blocked: frozenset[str] = frozenset()
-        self._feasibility.begin_call()
-        for observed, waiting in self.queue.in_order(now, asker):
-            gang, waited = observed.gang, waiting.waited_seconds(now.epoch)
-            refused = self._known_refusal(gang.job_uid) or self._plan_one(gang, blocked, now)
-            if refused is not None:
-                self.offers.does_not_fit(
-                    gang.job_uid, now.monotonic, self.settings.exclusion_seconds
-                )
-            else:
-                self._observe_wait(waited)
-                if blocks_others(waiting, now.epoch, self.settings.age_limit_seconds):
-                    self.room_grew()  # the nodes that it blocked are usable again
-            if asker is not None and gang.job_uid == asker.gang.job_uid:
-                return refused
-            old = waited > self.settings.age_limit_seconds
-            # A gang that could never fit must not block the others.
-            if refused is not None and old and self._feasibility.could_fit(gang, now.monotonic):
-                blocked |= self._feasibility.usable_nodes(gang, now.monotonic)
-        return None
+    def refusal(self, job_uid: str) -> DoesNotFit | None:
+        """Why a gang does not fit, if that is known."""
+        known = self._refusals.get(job_uid)
+        return None if known is None else known.answer
 
-    def _known_refusal(self, job_uid: str) -> DoesNotFit | None:
-        room, rules, refused = self._refusals.get(job_uid, (None, None, None))
-        if room != self._room_generation or rules not in (None, self._rules_generation):
-            return None
-        return refused
-
-    @property
-    def _rules_generation(self) -> int:
-        return self.cluster.occupancy.generation
-
-    def _plan_one(self, gang: Gang, blocked: frozenset[str], now: Instant) -> DoesNotFit | None:
-        gang = self.reservations.with_surroundings(gang)
-        refused = self._plan(gang, blocked, now)
-        if refused is not None:
-            rules = None if gang.surroundings is None else self._rules_generation
-            self._refusals[gang.job_uid] = self._room_generation, rules, refused
-        return refused
-
-    def _plan(self, gang: Gang, blocked: frozenset[str], now: Instant) -> DoesNotFit | None:
-        free = self.reservations.free_for(gang)
-        answer = self._rule.place(gang, free.without(blocked) if blocked else free)
+    def plan_at_once(self, queued: QueuedGang, now: Instant) -> bool:
+        """Plan one gang under the lock, past the queue; returns whether it fits."""
+        gang = self.reservations.with_surroundings(queued.observed.gang)
+        answer = self._rule.place(gang, self.reservations.free_for(gang))
         if isinstance(answer, Placement):
             self._hold(gang, answer, now)
-            return None
-        if blocked and isinstance(self._rule.place(gang, free), Placement):
-            job = f"job {gang.key} ({gang_shape(gang)})"
-            return DoesNotFit(f"{job} fits, but a job that has waited longer needs the capacity")
-        return answer
+        return isinstance(answer, Placement)
+
+    def wait_for_plan(self, job_uid: str) -> None:
+        """Wait, without the lock, until a gang is planned or refused; once, and not for long."""
+        with self.lock:
+            if job_uid in self._waited_for:
+                return
+            self._waited_for.add(job_uid)
+        self._plan_now()
+        self.changes.notify()
+        with self._considered:
+            self._considered.wait_for(lambda: self._is_considered(job_uid), WAIT_SECONDS)
+
+    def _is_considered(self, job_uid: str) -> bool:
+        found = self.queue.find(job_uid)
+        held = found is not None and self.queue.is_held(found.observed)
+        return held or job_uid in self._refusals
 
     def _hold(self, gang: Gang, placement: Placement, now: Instant) -> None:
         expires_at = now.monotonic + self.settings.reservation_seconds
@@ -360,21 +352,123 @@ class Planner:
         nodes = ", ".join(sorted({*placement.nodes.values()}))
         _LOG.info("job %s (%s) is planned on %s", gang.key, gang_shape(gang), nodes)
 
-    # --- what the nominator calls, without the lock
+    # --- what the threads call, without the lock
 
-    def advance(self) -> tuple[Pod, ...]:
-        """Reserve for rescales and plan every gang that waits; does nothing where nothing changed.
+    def advance(self) -> None:
+        """Reserve for rescales and plan every gang that waits."""
+        while self.plan_slice():
+            pass
 
-        Returns pods whose status says that the gang is not complete although by now it is, and does
-        not fit; each pod once."""
-        with self.locked() as now:
-            self.expire(now)
-            self.update_rescales(now)
-            self.plan_queue(now)
+    def plan_slice(self) -> bool:
+        """Plan for some milliseconds; returns whether more gangs wait to be considered."""
+        with self._one_slice:
+            # 1. What is waiting, and what is left.
+            self.urgent.clear()
+            with self.locked() as now:
+                self.expire(now)
+                self.update_rescales(now)
+                snapshot = self._snapshot(now)
+            # 2. Plans and refusals.
+            found = self._planning.plan(snapshot, self)
+            # 3. What still holds.
+            with self.locked() as now:
+                whole = self._commit(snapshot, found, now)
+                self._considered.notify_all()
+        if found.answers:
+            self.changes.notify()
+        return found.more or not whole
+
+    def _snapshot(self, now: Instant) -> Snapshot:
+        cluster, queue = self.cluster, self.queue.waiting(now)
+        nodes = None
+        if self._node_generation != cluster.node_generation:
+            self._node_generation, nodes = cluster.node_generation, dict(cluster.nodes)
+        gangs = [each.observed.gang for each in queue]
+        own = {gang.job_uid: self.reservations.own_room(gang) for gang in gangs}
+        return Snapshot(
+            now=now,
+            queue=queue,
+            refusals=dict(self._refusals),
+            left=self.reservations.read_changes(),
+            nodes=nodes,
+            own={job_uid: room for job_uid, room in own.items() if room},
+            remaining_seconds={
+                gang.job_uid: cluster.forecasts[gang.job_uid].remaining_seconds
+                for gang in gangs
+                if gang.job_uid in cluster.forecasts
+            },
+            rules_generation=cluster.occupancy.generation,
+            release_count=self._release_count,
+        )
+
+    def with_surroundings(self, gang: Gang) -> Gang:
+        """The gang with what other pods mean for it, now."""
+        with self.lock:
+            return self.reservations.with_surroundings(gang)
+
+    def running_jobs(self) -> RunningJobs:
+        """What will end, and what is left beside it."""
+        with self.lock:
+            ledger, nodes = self.reservations.ledger, self.cluster.nodes
+            return RunningJobs(
+                tuple(nodes.values()),
+                self.reservations.left_by_node(),
+                tuple(self.cluster.pods.values()),
+                tuple(held for job_uid in ledger.jobs() for held in ledger.of_job(job_uid)),
+                {uid: sum(forecast) for uid, forecast in self.cluster.forecasts.items()},
+            )
+
+    def _commit(self, snapshot: Snapshot, found: Slice, now: Instant) -> bool:
+        """Reserve and refuse what still holds; returns whether that is all of it."""
+        whole, fits = True, snapshot.release_count == self._release_count
+        for answer in found.answers:
+            queued, job_uid = answer.queued, answer.queued.waiting.job_uid
+            current = fits and self._is_current(queued, now)
+            if isinstance(answer, Refused):
+                if current and whole:
+                    self._refuse(job_uid, answer.refusal, now)
+                    continue
+            elif current and self._still_fits(answer, snapshot):
+                self._hold(answer.gang, answer.placement, now)
+                self._observe_wait(queued.waiting.waited_seconds(now.epoch))
+                continue
+            else:
+                # Refusals behind a plan that is not reserved were found on less room than there is;
+                # plans behind it hold, unless it needs other room now.
+                whole, fits = False, fits and not current
+            self._refusals.pop(job_uid, None)
+        return whole
+
+    def _still_fits(self, planned: Planned, snapshot: Snapshot) -> bool:
+        gang, generation = planned.gang, self.cluster.occupancy.generation
+        if generation != snapshot.rules_generation:
+            now = self.reservations.with_surroundings(planned.queued.observed.gang)
+            if now.surroundings != gang.surroundings:
+                return False
+        return self.reservations.still_fits(gang, planned.placement)
+
+    def _refuse(self, job_uid: str, refusal: Refusal, now: Instant) -> None:
+        self._refusals[job_uid] = refusal
+        self.offers.does_not_fit(job_uid, now.monotonic, self.settings.exclusion_seconds)
+
+    def _is_current(self, queued: QueuedGang, now: Instant) -> bool:
+        """Whether a gang is still as it was when it was planned, and waits."""
+        job_uid = queued.waiting.job_uid
+        return (
+            self.queue.cached.get(job_uid) is queued
+            and job_uid not in self.queue.paused
+            and not self.rescales.is_leaving(job_uid, now.monotonic)
+            and not self.queue.is_held(queued.observed)
+        )
+
+    def outdated_refusals(self) -> tuple[Pod, ...]:
+        """Pods whose users read that the gang is not complete, while by now it is and does not fit;
+        each once."""
+        with self.lock:
             outdated = tuple(
                 pod
                 for pod in self.refused_incomplete.values()
-                if pod.replica and self._known_refusal(pod.replica.job_uid)
+                if pod.replica and pod.replica.job_uid in self._refusals
             )
             for pod in outdated:
                 del self.refused_incomplete[pod.uid]
@@ -422,7 +516,10 @@ class Planner:
         with self.locked() as now:
             self.update_rescales(now)
             stale = (self._adopt(job_uid, now) for job_uid in sorted(self.cluster.waiting_jobs()))
-            return tuple(pod for pods in stale for pod in pods)
+            found = tuple(pod for pods in stale for pod in pods)
+            self.leads = True
+        self.changes.notify()
+        return found
 
     def _adopt(self, job_uid: str, now: Instant) -> tuple[Pod, ...]:
         observed = self.queue.observe_waiting(job_uid)
@@ -445,6 +542,8 @@ class Planner:
     def release_all(self) -> None:
         """Reserve nothing: another process leads now."""
         with self.locked() as now:
+            self._release_count += 1
+            self.leads = False
             for job_uid in self.reservations.ledger.jobs():
                 self.break_plan(job_uid)
             for replica in self.reservations.assumed:

@@ -10,26 +10,39 @@ from collections.abc import Sequence
 from extender.planner import Planner
 from optimus.kube.pods import Pod
 from optimus.placement.scoring import MAX_SCORE, free_room_scores, planned_scores
+from optimus.snapshot import ReplicaId
 
 
 def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, int]:
     """The score of each offered node."""
+    if pod.replica is not None and _wants_plan(planner, pod, pod.replica, names):
+        planner.wait_for_plan(pod.replica.job_uid)
     with planner.locked() as now:
-        planner.expire(now)
         replica = pod.replica
         if replica is None or not planner.cluster.controls(pod):
             full = planner.reservations.nodes_too_full(pod.resources, names, pod.priority)
             return {name: 0 if name in full else MAX_SCORE for name in names}
-        planner.queue.paused.discard(replica.job_uid)
         held = planner.reservation_for(pod, replica)
-        if held is None and planner.cluster.knows_gang_of(pod):
-            observed = planner.offered(pod, names, now)
-            if observed.specs_known and planner.plan_queue(now, observed) is None:
-                held = planner.reservations.ledger.get(replica)
         if held is not None and held.node in names:
             planner.answered(pod, now)
             return planned_scores(names, held.node)
         return _scores_without_plan(planner, pod, replica.job_uid, names)
+
+
+def _wants_plan(planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str]) -> bool:
+    """Whether the pod's gang is yet to be planned, and can be."""
+    with planner.locked() as now:
+        planner.expire(now)
+        if not planner.cluster.controls(pod):
+            return False
+        planner.queue.paused.discard(replica.job_uid)
+        if planner.reservation_for(pod, replica) is not None:
+            return False
+        planner.queue.ask(pod, early=True)
+        if not planner.cluster.knows_gang_of(pod):
+            return False
+        found = planner.offered(pod, names, now)
+        return found is not None and found.observed.specs_known
 
 
 def _scores_without_plan(

@@ -62,7 +62,8 @@ class Settings:
     """Longest time that capacity is reserved for a job that is being rescaled."""
 
     age_limit_seconds: float = 600.0
-    """A gang that has waited longer goes first, and blocks the nodes that it could use."""
+    """A gang that has waited longer goes before those that have not run, and closes the nodes of
+    its own future plan for the gangs behind it."""
 
     threads: int = 8
     """Requests served at the same time; kube-scheduler sends one, the others are for health and

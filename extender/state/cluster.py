@@ -6,6 +6,7 @@ The planner's lock guards it together with the reservations.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from extender.state.occupancy import Occupancy, Occupant
 from optimus.jobs import Counts, Job
@@ -27,6 +28,15 @@ class Rescale:
     """Whether the pods that the job has now are about to be deleted (phase Suspending)."""
 
 
+class Forecast(NamedTuple):
+    """How long a job needs to its end, as its profile says."""
+
+    at: float
+    """When that was foretold (epoch, seconds)."""
+
+    remaining_seconds: float
+
+
 class Cluster:
     """Nodes and pods by identity, free room by node. Not thread-safe."""
 
@@ -40,6 +50,8 @@ class Cluster:
         """The UIDs of jobs that have had a bound pod or a rescale."""
         self.occupancy = Occupancy()
         """What pods on nodes mean for the rules of others."""
+        self.forecasts: dict[str, Forecast] = {}
+        """What the profiles of jobs foretell, by UID."""
         self.node_generation = 0
         self.changed_nodes: set[str] = set()
         """Nodes that have changed since ``Reservations`` last cleared this."""

@@ -7,12 +7,14 @@ from typing import TypeAlias
 import msgspec
 
 from extender.planner import Planner
-from extender.state.cluster import Rescale, is_waiting
+from extender.state.cluster import Forecast, Rescale, is_waiting
 from optimus.jobs import Counts, Job
 from optimus.kube.contract import RESCALING, Phase
+from optimus.kube.errors import Malformed
 from optimus.kube.nodes import ClusterNode
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import TrainingProfile
+from optimus.kube.times import parse_instant
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.volumes import Claim, Namespace, StorageClass, Volume
 from optimus.nodes import Node
@@ -115,9 +117,6 @@ class EventHandlers:
                     self._release_bound(pod, replica, now.monotonic)
                 elif waited and not waits and not planner.rescales.is_tracked(replica.job_uid):
                     planner.reservations.release(replica)
-                    planner.room_grew()
-            if before is not None and before.bound() and (after is None or not after.bound()):
-                planner.room_grew()
             if after is not None and after.node is not None:
                 planner.fit_reservations(after.node)
         planner.changes.notify()
@@ -222,7 +221,15 @@ class EventHandlers:
     def _apply_profile(self, name: _JobName) -> None:
         profile = self._profiles.get(name)
         if profile is not None and self._job_uids.get(name) == profile.job.uid:
+            self._set_forecast(profile)
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
+
+    def _set_forecast(self, profile: TrainingProfile) -> None:
+        planner, forecast = self._planner, forecast_of(profile)
+        with planner.locked():
+            planner.cluster.forecasts.pop(profile.job.uid, None)
+            if forecast is not None:
+                planner.cluster.forecasts[profile.job.uid] = forecast
 
     def set_rescale(self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False) -> None:
         """A job's rescale began, went a step further, or ended (``None``)."""
@@ -268,6 +275,18 @@ def rescale_of(profile: TrainingProfile) -> Rescale | None:
         return None
     name = status.interval_id if record is None else record.id
     return Rescale(profile.job.uid, name, target, status.phase is Phase.SUSPENDING)
+
+
+def forecast_of(profile: TrainingProfile) -> Forecast | None:
+    """How long the job needs to its end, as of its last decision."""
+    status = profile.status
+    if status.remaining_seconds is None or not status.decided_at:
+        return None
+    try:
+        decided_at = parse_instant(status.decided_at)
+    except Malformed:
+        return None
+    return Forecast(decided_at, float(status.remaining_seconds))
 
 
 def has_run(profile: TrainingProfile) -> bool:

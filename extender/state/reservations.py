@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from extender.state.cluster import Cluster
 from extender.state.occupancy import Occupant
-from optimus.placement.capacity import Capacity
+from optimus.placement.capacity import Capacity, is_admitted
 from optimus.placement.gang import Gang, Placement
 from optimus.placement.ledger import Ledger, Reservation
 from optimus.placement.queue_order import SYSTEM_CRITICAL_PRIORITY
@@ -37,6 +37,8 @@ class Reservations:
         self._changed_nodes: set[str] = set()
         self._stale: set[str] = set()
         """Nodes on which ``_free`` has to be corrected."""
+        self._unread: set[str] = set()
+        """Nodes that have changed since ``read_changes``."""
         self._left: dict[str, Resources] = {}
         self.changes = 0
         """How many changes of nodes there have been."""
@@ -64,6 +66,7 @@ class Reservations:
         if changed:
             self._cluster.changed_nodes, self._changed_nodes = set(), set()
             self._stale |= changed
+            self._unread |= changed
             for node in changed:
                 self._left.pop(node, None)
                 self.changes += 1
@@ -84,6 +87,41 @@ class Reservations:
         """What is left of every node."""
         self._collect_changes()
         return {node: self._left_cached(node) for node in self._cluster.nodes}
+
+    def read_changes(self) -> dict[str, Resources | None]:
+        """What is left of each node that has changed since the last call; ``None``: it is gone."""
+        self._collect_changes()
+        unread, self._unread = self._unread, set()
+        nodes = self._cluster.nodes
+        return {node: self._left_cached(node) if node in nodes else None for node in unread}
+
+    def own_room(self, gang: Gang) -> dict[str, Resources]:
+        """By node, what is reserved for the gang's own replicas that are not placed."""
+        held = self.ledger.of_job(gang.job_uid)
+        if not held:
+            return {}
+        kept = self._of_placed(gang)
+        return {
+            node: self.reserved(node)
+            - self.reserved(node, besides=gang.job_uid)
+            - total(each.resources for each in kept if each.node == node)
+            for node in {each.node for each in held} & self._cluster.nodes.keys()
+        }
+
+    def still_fits(self, gang: Gang, placement: Placement) -> bool:
+        """Whether nodes still have the room, and admit the replicas, that a gang is planned on."""
+        asked: dict[str, Resources] = {}
+        for member in gang.unbound:
+            name = placement.nodes[gang.replica(member)]
+            node = self._cluster.nodes.get(name)
+            if node is None or not is_admitted(node, member.spec.constraints):
+                return False
+            asked[name] = asked.get(name, NONE) + member.spec.resources
+        own = self.own_room(gang)
+        return all(
+            amount.fits_in(self._left_cached(node) + own.get(node, NONE))
+            for node, amount in asked.items()
+        )
 
     def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""

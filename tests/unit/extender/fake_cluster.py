@@ -33,11 +33,18 @@ class FakeCluster:
 
     def __post_init__(self) -> None:
         self.planner = Planner(
-            SETTINGS, clock=lambda: Instant(self.now, self.now), observe_wait=self.waits.append
+            SETTINGS,
+            clock=lambda: Instant(self.now, self.now),
+            observe_wait=self.waits.append,
+            plan_now=self.plan,
         )
         self.handlers = EventHandlers(self.planner)
         for name, cpu in list(self.nodes.items()):
             self.node(name, cpu)
+
+    def plan(self) -> None:
+        """What the planner's thread does when a call waits for it."""
+        self.planner.advance()
 
     def node(self, name: str, cpu: int, **labels: str) -> None:
         self.nodes[name] = cpu

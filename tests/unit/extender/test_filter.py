@@ -264,6 +264,7 @@ def test_reservations_of_pods_that_are_not_bound_in_time_expire() -> None:
     cluster.now += 59.9
     assert cluster.ask(others[0]).kept == ()
     cluster.now += 0.1
+    cluster.planner.advance()
     assert cluster.ask(others[0]).kept == ("a",)
 
 

@@ -22,10 +22,13 @@ def test_a_refusal_as_incomplete_is_out_of_date_once_room_is_lacking() -> None:
     counts = Counts(1, 1)
     first = cluster.pod("j", Role.PS, 0, counts)
     cluster.ask(first.name)
-    assert cluster.planner.advance() == ()
+    cluster.planner.advance()
+    assert cluster.planner.outdated_refusals() == ()
     cluster.pod("j", Role.WORKER, 0, counts)
-    assert cluster.planner.advance() == (first,)
-    assert cluster.planner.advance() == ()
+    cluster.planner.advance()
+    assert cluster.planner.outdated_refusals() == (first,)
+    cluster.planner.advance()
+    assert cluster.planner.outdated_refusals() == ()
 
 
 def test_a_gang_is_planned_by_the_thread_when_its_last_pod_is_seen_after_it_asked() -> None:

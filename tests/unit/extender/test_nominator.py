@@ -41,8 +41,8 @@ class FakePlans:
     bound_meanwhile: set[str] = field(default_factory=set)
     changes: Changes = field(default_factory=Changes)
 
-    def advance(self) -> tuple[Pod, ...]:
-        self.calls.append("advance")
+    def outdated_refusals(self) -> tuple[Pod, ...]:
+        self.calls.append("outdated")
         outdated, self.outdated = self.outdated, ()
         return outdated
 
@@ -327,7 +327,7 @@ def test_only_the_leaders_extender_plans_and_nominates() -> None:
     setting.leads = False
     nominator.run_once(13.0)
     nominator.run_once(14.0)
-    assert setting.plans.calls == ["adopt", "advance", "advance", "release"]
+    assert setting.plans.calls == ["adopt", "outdated", "outdated", "release"]
     assert setting.writer.nominated[:2] == [("p", "a"), ("old", None)]
 
 

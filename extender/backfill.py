@@ -1,0 +1,257 @@
+"""Conservative backfill: which nodes are closed for the gangs behind one that waits too long.
+
+A gang that is past the age limit and does not fit gets a plan on the cluster as it will be: running
+jobs end by the forecasts in their profiles, jobs without a forecast after all others. Only the
+nodes of that plan are closed, so that room gathers on them; the gangs behind use all other nodes,
+and these too where their own forecast ends before the planned begin. A gang that would not fit
+after the end of all jobs closes nothing.
+
+Running jobs change all the time. So they are read once a minute, and a plan is kept while its nodes
+would still have the room; otherwise room would gather now here, now there.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from extender.gang_queue import Instant
+from optimus.kube.pods import Pod
+from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import Gang, Placement
+from optimus.placement.ledger import Reservation
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import NONE, Resources
+
+READ_SECONDS: Final = 60.0
+"""How long what was read of the running jobs is used."""
+
+_READ_AGAIN_SECONDS: Final = 5.0
+"""It is read again sooner for a gang that has no plan yet; not more often than this."""
+
+MAX_CLOSING: Final = 16
+"""So many gangs keep nodes for themselves; further ones wait without."""
+
+
+class RunningJobs(NamedTuple):
+    """What holds room of the cluster and will end, and what is left beside it, at one time."""
+
+    nodes: Sequence[Node]
+    left: Mapping[str, Resources]
+    """By node."""
+
+    pods: Sequence[Pod]
+    """The pods of training jobs."""
+
+    reserved: Sequence[Reservation]
+    ends_at: Mapping[str, float]
+    """By job UID, when its forecast has it end (epoch, seconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FuturePlan:
+    """Where a gang will be placed, and when at the earliest."""
+
+    amounts: Mapping[str, Resources]
+    """What it needs, by node."""
+
+    begins_at: float
+    """When the last forecast ends that it waits for (epoch, seconds)."""
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """The nodes that are closed for others."""
+        return self.amounts.keys()
+
+
+class _Ending(NamedTuple):
+    """A job that will end, and what it gives back by node."""
+
+    at: float
+    job_uid: str
+    amounts: Mapping[str, Resources]
+
+
+class _Future(NamedTuple):
+    """The cluster as it will be, read at one time."""
+
+    read_at: float
+    endings: Sequence[_Ending]
+    """In the order in which jobs end."""
+
+    left: Capacity
+    """What was left when it was read."""
+
+    emptied: Capacity
+    """What is left once all jobs have ended."""
+
+
+class _Known(NamedTuple):
+    read_at: float
+    gang: Gang
+    plan: FuturePlan | None
+
+
+class Backfill:
+    """The future plans of gangs that wait. Belongs to the planner's thread."""
+
+    def __init__(self, rule: Theorem1) -> None:
+        self._rule = rule
+        self._known: dict[str, _Known] = {}
+        self._future: _Future | None = None
+        self._asked = 0
+
+    def begin(self, waiting: Collection[str], now: Instant) -> None:
+        """Another walk down the queue, of these jobs."""
+        self._asked = 0
+        for job_uid in self._known.keys() - set(waiting):
+            del self._known[job_uid]
+        if self._future is not None and now.monotonic - self._future.read_at >= READ_SECONDS:
+            self._future = None
+
+    def future_plan(
+        self,
+        gang: Gang,
+        closed: Collection[str],
+        now: Instant,
+        running: Callable[[], RunningJobs],
+    ) -> FuturePlan | None:
+        """The plan of a gang that does not fit; ``None`` where it would close nodes for nothing.
+
+        ``closed`` are the nodes that gangs before it wait for."""
+        self._asked += 1
+        if self._asked > MAX_CLOSING:
+            return None
+        known = self._known.get(gang.job_uid)
+        if known is not None and known.gang != gang:
+            known = None
+        plan = None if known is None else known.plan
+        passes = plan is None or not any(node in closed for node in plan.nodes)
+        if known is not None and passes and self._is_fresh(known.read_at):
+            return plan
+        future = self._read(now, running, again=known is None)
+        if plan is not None and passes and _still_fits(plan, future.emptied):
+            plan = FuturePlan(plan.amounts, _begins_at(plan.amounts, future, now))
+        else:
+            plan = self._plan(gang, closed, future, now)
+        self._known[gang.job_uid] = _Known(future.read_at, gang, plan)
+        return plan
+
+    def _is_fresh(self, read_at: float) -> bool:
+        return self._future is not None and self._future.read_at == read_at
+
+    def _read(self, now: Instant, running: Callable[[], RunningJobs], *, again: bool) -> _Future:
+        future = self._future
+        if future is None or (again and now.monotonic - future.read_at >= _READ_AGAIN_SECONDS):
+            jobs = running()
+            left = Capacity(jobs.nodes, jobs.left)
+            emptied = left.copy()
+            endings = sorted(
+                _Ending(max(jobs.ends_at.get(job_uid, _UNKNOWN), now.epoch), job_uid, amounts)
+                for job_uid, amounts in _by_job(jobs).items()
+            )
+            for ending in endings:
+                _give(emptied, ending.amounts, 1)
+            self._future = future = _Future(now.monotonic, endings, left, emptied)
+        return future
+
+    def _plan(
+        self, gang: Gang, closed: Collection[str], future: _Future, now: Instant
+    ) -> FuturePlan | None:
+        placement = self._place(gang, future.emptied, closed)
+        if placement is None:
+            return None
+        placement = self._earliest(gang, closed, future) or placement
+        amounts: dict[str, Resources] = {}
+        for member in gang.unbound:
+            node = placement.nodes[gang.replica(member)]
+            amounts[node] = amounts.get(node, NONE) + member.spec.resources
+        return FuturePlan(amounts, _begins_at(amounts, future, now))
+
+    def _earliest(self, gang: Gang, closed: Collection[str], future: _Future) -> Placement | None:
+        """The plan at the end of the first job by which the gang fits, if forecasts tell it."""
+        known = [ending for ending in future.endings if ending.at < _UNKNOWN]
+        if not known:
+            return None
+        capacity, ended = future.left.copy(), 0
+
+        def fits_after(count: int) -> Placement | None:
+            nonlocal ended
+            for ending in known[ended:count]:
+                _give(capacity, ending.amounts, 1)
+            for ending in known[count:ended]:
+                _give(capacity, ending.amounts, -1)
+            ended = count
+            return self._place(gang, capacity, closed)
+
+        best, low, high = fits_after(len(known)), 0, len(known)
+        while best is not None and low < high:
+            middle = (low + high) // 2
+            found = fits_after(middle)
+            if found is None:
+                low = middle + 1
+            else:
+                best, high = found, middle
+        return best
+
+    def _place(self, gang: Gang, capacity: Capacity, closed: Collection[str]) -> Placement | None:
+        """A plan off the closed nodes; takes nothing."""
+        capacity.distinguish(*{member.spec.constraints for member in gang.members})
+        mark = capacity.mark()
+        for row in (capacity.row_of.get(name) for name in sorted(closed)):
+            if row is not None:
+                capacity.take(row, capacity.free[row])
+        answer = self._rule.place(gang, capacity)
+        capacity.undo_to(mark)
+        return answer if isinstance(answer, Placement) else None
+
+
+_UNKNOWN: Final = float("inf")
+"""The end of a job without a forecast: after all others."""
+
+
+def _by_job(jobs: RunningJobs) -> dict[str, dict[str, Resources]]:
+    """What each job gives back when it ends, by node."""
+    amounts: dict[str, dict[str, Resources]] = {}
+    held: list[tuple[str, str, Resources]] = [
+        (each.replica.job_uid, each.node, each.resources) for each in jobs.reserved
+    ]
+    for pod in jobs.pods:
+        bound = pod.bound()
+        if bound is not None and pod.replica is not None:
+            held.append((pod.replica.job_uid, bound.node, bound.resources))
+    for job_uid, node, resources in held:
+        of_job = amounts.setdefault(job_uid, {})
+        of_job[node] = of_job.get(node, NONE) + resources
+    return amounts
+
+
+def _give(capacity: Capacity, amounts: Mapping[str, Resources], sign: int) -> None:
+    for node, amount in amounts.items():
+        row, vector = capacity.row_of.get(node), capacity.vector(amount)
+        if row is not None and vector is not None:
+            capacity.give_back(row, tuple([sign * each for each in vector]))
+
+
+def _still_fits(plan: FuturePlan, emptied: Capacity) -> bool:
+    return all(
+        node in emptied.row_of
+        and amount.fits_in(emptied.resources_of(emptied.free[emptied.row_of[node]]))
+        for node, amount in plan.amounts.items()
+    )
+
+
+def _begins_at(amounts: Mapping[str, Resources], future: _Future, now: Instant) -> float:
+    """No earlier than this each node has the room, by the forecasts (epoch, seconds).
+
+    Where a job without a forecast has to end too, the gang cannot begin before the others."""
+    begins_at, left = now.epoch, future.left
+    for node, amount in amounts.items():
+        free = left.resources_of(left.free[left.row_of[node]])
+        for ending in future.endings:
+            if amount.fits_in(free) or ending.at == _UNKNOWN:
+                break
+            if node in ending.amounts:
+                free += ending.amounts[node]
+                begins_at = max(begins_at, ending.at)
+    return begins_at

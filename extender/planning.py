@@ -1,0 +1,580 @@
+"""Plans waiting gangs on a copy of the free room, without the planner's lock.
+
+The planner's thread takes a snapshot under the lock: the waiting gangs, and what is left of the
+nodes that have changed since the last one. It plans in slices of a few milliseconds, in the order
+of the queue, and the planner reserves under the lock what still fits.
+
+A refusal holds until a node that admits the gang can hold more of the replicas that it lacked:
+``Shortfall`` records how many were lacking, and compares nodes that change with what they had then.
+So the end of a pod costs no planning while it frees less than any waiting gang lacks.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from extender.backfill import Backfill, RunningJobs
+from extender.gang_queue import Instant, QueuedGang
+from optimus.jobs import NodeConstraints
+from optimus.kube.store import Changes
+from optimus.nodes import Node
+from optimus.placement.capacity import Capacity, Vector, is_admitted
+from optimus.placement.gang import DoesNotFit, Gang, Placement, does_not_fit, gang_shape
+from optimus.placement.queue_order import order_key
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+
+_LOG = logging.getLogger(__name__)
+
+PAUSE_SECONDS: Final = 0.01
+"""Between two slices, unless a call of kube-scheduler waits for one."""
+
+SLICE_SECONDS: Final = 0.005
+"""A slice ends with the first gang after this time, so that what it planned is reserved soon."""
+
+REFUSAL_SECONDS: Final = 60.0
+"""A refusal is checked again after this time, whatever has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one slice is planned on."""
+
+    now: Instant
+    queue: Sequence[QueuedGang]
+    """Complete gangs without a plan, in no particular order."""
+
+    refusals: Mapping[str, "Refusal"]
+    """Known refusals, by job UID."""
+
+    left: Mapping[str, Resources | None]
+    """What is left of each node that has changed; ``None``: the node is gone."""
+
+    nodes: Mapping[str, Node] | None
+    """All nodes, where any has come, gone or changed in itself."""
+
+    own: Mapping[str, Mapping[str, Resources]]
+    """By job UID and node, what is reserved for the gang's own unplaced replicas."""
+
+    remaining_seconds: Mapping[str, float]
+    """By job UID, how long it would run, where its profile says so."""
+
+    rules_generation: int
+    """Changes with whatever the rules of pods count."""
+
+    release_count: int
+    """How often all plans had been released: plans of an earlier time are void."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a gang is not planned, and what it lacks."""
+
+    answer: DoesNotFit
+    shortfall: "Shortfall"
+    at: float
+    """When it was found out (monotonic, seconds)."""
+
+    rules_generation: int | None = None
+    """Where rules of pods concern the gang, the snapshot's."""
+
+    blocked_by: frozenset[str] = frozenset()
+    """Nodes that are closed for the gang and without which it would fit."""
+
+
+class Planned(NamedTuple):
+    """A gang with the nodes that it fits on."""
+
+    queued: QueuedGang
+    gang: Gang
+    """With what other pods meant for it."""
+
+    placement: Placement
+
+
+class Refused(NamedTuple):
+    """A gang that does not fit."""
+
+    queued: QueuedGang
+    refusal: Refusal
+
+
+class Slice(NamedTuple):
+    """What one slice found out, in the order of the queue."""
+
+    answers: Sequence[Planned | Refused]
+    more: bool
+    """Whether gangs are left for another slice."""
+
+
+# --- what a refused gang lacks
+
+
+class Shortage(NamedTuple):
+    """So many replicas with this request found no place. Without ``amount`` it is not known which:
+    any node that admits them and has more of ``asked`` may help."""
+
+    missing: int
+    constraints: frozenset[NodeConstraints]
+    amount: Vector | None = None
+    asked: tuple[int, ...] = ()
+    """The columns of the resources that count without ``amount``."""
+
+    def seats(self, free: Vector) -> int:
+        """How many such replicas a node holds; not more than are missing on top of ``free``."""
+        assert self.amount is not None
+        counts = [have // each for have, each in zip(free, self.amount, strict=True) if each > 0]
+        return max(min(counts, default=0), 0)
+
+    def gain(self, before: Vector, after: Vector) -> int:
+        """How many more a node holds than before."""
+        if self.amount is not None:
+            return max(self.seats(after) - self.seats(before), 0)
+        return int(any(after[column] > before[column] for column in self.asked))
+
+
+@dataclass(slots=True)
+class Shortfall:
+    """What gangs of one shape lacked on one state of the cluster. Belongs to the planner's thread.
+
+    ``before`` has what was left of each node that has changed since; gangs refused between the same
+    two plans share it."""
+
+    shortages: Sequence[Shortage]
+    before: dict[str, Vector]
+    closed: frozenset[str] = frozenset()
+    """Nodes that do not count."""
+
+    gains: dict[str, list[int]] = field(default_factory=dict)
+
+    def update(self, node: Node, now: Vector) -> None:
+        """A node has changed."""
+        if node.name in self.closed:
+            return
+        before = self.before[node.name]
+        grew = any(after > was for after, was in zip(now, before, strict=True))
+        if not grew:
+            self.gains.pop(node.name, None)
+            return
+        self.gains[node.name] = [
+            each.gain(before, now)
+            if any(is_admitted(node, constraints) for constraints in each.constraints)
+            else 0
+            for each in self.shortages
+        ]
+
+    def is_covered(self) -> bool:
+        """Whether nodes have gained as much as was lacking."""
+        return bool(self.gains) and all(
+            sum(gains[at] for gains in self.gains.values()) >= each.missing
+            for at, each in enumerate(self.shortages)
+        )
+
+
+def shortages(gang: Gang, capacity: Capacity) -> tuple[Shortage, ...]:
+    """What a gang that does not fit lacks, by request and in all.
+
+    Each is a necessary condition: until nodes gain that many places, the gang fits nowhere."""
+    specs = Counter(member.spec for member in gang.unbound)
+    amounts = {spec: capacity.vector(spec.resources) for spec in specs}
+    wanted = [
+        (frozenset({spec.constraints}), amounts[spec], count) for spec, count in specs.items()
+    ]
+    known = [amount for amount in amounts.values() if amount is not None]
+    every = frozenset(spec.constraints for spec in specs)
+    if len(known) > 1:
+        # A node with room for n replicas has room for n times the least that any of them asks for.
+        wanted.append((every, tuple(map(min, *known)), specs.total()))
+    found = []
+    for constraints, amount, count in wanted:
+        if amount is None:  # no node has such a resource: a new kind of node ends every refusal
+            return (Shortage(1, frozenset()),)
+        missing = count - _seats(capacity, constraints, amount, count)
+        if missing > 0:
+            found.append(Shortage(missing, constraints, amount))
+    asked = {column for amount in known for column, each in enumerate(amount) if each > 0}
+    return tuple(found) or (Shortage(1, every, None, tuple(sorted(asked))),)
+
+
+def _seats(
+    capacity: Capacity, constraints: Iterable[NodeConstraints], amount: Vector, most: int
+) -> int:
+    """How many replicas with this request the nodes hold that admit any of the constraints."""
+    columns = [(column, each) for column, each in enumerate(amount) if each > 0]
+    if not columns:
+        return most
+    masks = [capacity.admits(each) for each in constraints]
+    seats = np.min([capacity.class_free[:, column] // each for column, each in columns], axis=0)
+    seats = np.clip(seats, 0, most) * capacity.class_sizes
+    if all(mask is not None for mask in masks):
+        seats = seats * np.any([mask for mask in masks if mask is not None], axis=0)
+    return int(seats.sum())
+
+
+# --- the planning thread's own copy of what is left
+
+
+class RoomChanges(NamedTuple):
+    """What nodes had and have; nodes in ``altered`` may also admit what they did not."""
+
+    before: Mapping[str, Vector]
+    after: Mapping[str, Vector]
+    altered: Collection[str]
+
+
+class RoomCopy:
+    """What is left of each node, as of the last snapshot less what this slice has planned."""
+
+    def __init__(self) -> None:
+        self.capacity = Capacity((), {})
+        self.nodes: dict[str, Node] = {}
+        self._left: dict[str, Resources] = {}
+        self._touched: dict[str, Vector] = {}
+        """What the last snapshot left of nodes of which this slice has taken."""
+
+    def update(self, snapshot: Snapshot) -> "RoomChanges | None":
+        """Take over a snapshot. ``None`` where nodes have other resources than before, so that
+        nothing can be compared."""
+        changed = self._touched.keys() | snapshot.left.keys()
+        before = {name: self._touched.get(name) or self._vector(name) for name in changed}
+        altered: set[str] = set()
+        self._touched = {}
+        for name, left in snapshot.left.items():
+            if left is None:
+                self._left.pop(name, None)
+            else:
+                self._left[name] = left
+        resources = self.capacity.resources
+        if snapshot.nodes is not None:
+            altered = {
+                name for name, node in snapshot.nodes.items() if self.nodes.get(name) != node
+            }
+            self.nodes = dict(snapshot.nodes)
+            self._rebuild()
+        else:
+            mine = [name for name in changed if name in self._left]
+            if not all(self.capacity.set_free(name, self._left[name]) for name in mine):
+                self._rebuild()
+        if self.capacity.resources != resources:
+            return None
+        after = {name: self._vector(name) for name in before.keys() | altered}
+        return RoomChanges(before, after, altered)
+
+    def _rebuild(self) -> None:
+        # What is left of a node may be in a snapshot before the node is, and after it.
+        free = {name: self._left[name] for name in self.nodes if name in self._left}
+        self.capacity = Capacity(tuple(self.nodes.values()), free)
+
+    def _vector(self, name: str) -> Vector:
+        row = self.capacity.row_of.get(name)
+        nothing = (0,) * len(self.capacity.resources)
+        return nothing if row is None else self.capacity.free[row]
+
+    def add(self, amounts: Mapping[str, Resources], sign: int) -> None:
+        """Give (1) or take (-1) amounts on nodes; ``undo_to`` undoes it."""
+        for name, amount in amounts.items():
+            row, vector = self.capacity.row_of.get(name), self.capacity.vector(amount)
+            if row is not None and vector is not None:
+                self.capacity.take(row, tuple([-sign * each for each in vector]))
+
+    def close(self, names: Iterable[str]) -> None:
+        """Leave nothing on these nodes; ``undo_to`` undoes it."""
+        for row in (self.capacity.row_of.get(name) for name in sorted(names)):
+            if row is not None:
+                self.capacity.take(row, self.capacity.free[row])
+
+    def reserve(self, amounts: Mapping[str, Resources], sign: int = -1) -> None:
+        """Take (or give) amounts until the next snapshot."""
+        for name in amounts:
+            self._touched.setdefault(name, self._vector(name))
+        self.add(amounts, sign)
+
+    def touched(self) -> dict[str, Vector]:
+        """What is left of the nodes of which this slice has taken."""
+        return {name: self._vector(name) for name in self._touched}
+
+
+# --- one slice after the other
+
+
+class Reader(Protocol):
+    """Reads more of the cluster, under the lock, where a slice needs it."""
+
+    def running_jobs(self) -> RunningJobs:
+        """What will end, and what is left beside it."""
+        ...
+
+    def with_surroundings(self, gang: Gang) -> Gang:
+        """The gang with what other pods mean for it."""
+        ...
+
+
+class Planning:
+    """The planning thread's state. ``plan`` is called by one thread at a time."""
+
+    def __init__(self, rule: Theorem1, age_limit_seconds: float) -> None:
+        self._rule, self._age_limit = rule, age_limit_seconds
+        self._room = RoomCopy()
+        self._backfill = Backfill(rule)
+        self._before: dict[str, Vector] = {}
+        """Shared by the shortfalls since the last plan."""
+        self._shapes: dict[object, _RefusedShape] = {}
+        self._outdated: set[str] = set()
+        """Jobs whose refusal is known and has to be found out again."""
+
+    def plan(
+        self,
+        snapshot: Snapshot,
+        reader: "Reader",
+        *,
+        seconds: float = SLICE_SECONDS,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> Slice:
+        """Plan gangs in order, for about so many seconds; at least one."""
+        until = clock() + seconds
+        self._update(snapshot)
+        capacity, limit = self._room.capacity.allocatable, self._age_limit
+        epoch = snapshot.now.epoch
+        queue = sorted(
+            snapshot.queue, key=lambda each: order_key(each.waiting, capacity, epoch, limit)
+        )
+        walk, considered = self._walk(snapshot), 0
+        self._backfill.begin({each.waiting.job_uid for each in queue}, snapshot.now)
+        for queued in queue:
+            job_uid = queued.waiting.job_uid
+            known = snapshot.refusals.get(job_uid)
+            if known is None or job_uid in self._outdated or self._reopened(known, queued, walk):
+                gang = reader.with_surroundings(queued.observed.gang)
+                if (considered and clock() >= until) or walk.must_be_reserved_first(gang):
+                    self._before = walk.before
+                    return Slice(walk.answers, more=True)
+                considered += 1
+                self._outdated.discard(job_uid)
+                known = walk.consider(queued, gang)
+            old = queued.waiting.waited_seconds(epoch) > limit
+            if known is not None and old:
+                plan = self._backfill.future_plan(
+                    queued.observed.gang, walk.closed, snapshot.now, reader.running_jobs
+                )
+                if plan is not None:
+                    walk.close(plan.nodes, plan.begins_at)
+        self._before = walk.before
+        return Slice(walk.answers, more=False)
+
+    def _walk(self, snapshot: Snapshot) -> "_Walk":
+        return _Walk(snapshot, self._room, self._rule, self._before, self._shapes)
+
+    def _update(self, snapshot: Snapshot) -> None:
+        """Take over what has changed; refusals become outdated where enough was gained."""
+        changed = self._room.update(snapshot)
+        refusals = snapshot.refusals
+        self._outdated &= refusals.keys()
+        if changed is None:
+            self._outdated |= refusals.keys()
+            self._before = {}
+            self._shapes.clear()
+            return
+        oldest = snapshot.now.monotonic - REFUSAL_SECONDS
+        shortfalls = {id(each.shortfall): each.shortfall for each in refusals.values()}
+        shortfalls |= {id(each.shortfall): each.shortfall for each in self._shapes.values()}
+        baselines = {id(each.before): each.before for each in shortfalls.values()}
+        baselines[id(self._before)] = self._before
+        nodes, nothing = self._room.nodes, (0,) * len(self._room.capacity.resources)
+        for baseline in baselines.values():
+            for name, before in changed.before.items():
+                baseline.setdefault(name, before)
+            baseline.update(dict.fromkeys(changed.altered, nothing))
+        for shortfall in shortfalls.values():
+            for name, after in changed.after.items():
+                if name in nodes:
+                    shortfall.update(nodes[name], after)
+                else:
+                    shortfall.gains.pop(name, None)
+        covered = {key for key, each in shortfalls.items() if each.is_covered()}
+        for shape, each in list(self._shapes.items()):
+            if id(each.shortfall) in covered or each.at <= oldest:
+                del self._shapes[shape]
+        self._outdated |= {
+            job_uid
+            for job_uid, each in refusals.items()
+            if id(each.shortfall) in covered
+            or each.at <= oldest
+            or each.rules_generation not in (None, snapshot.rules_generation)
+        }
+
+    def _reopened(self, known: Refusal, queued: QueuedGang, walk: "_Walk") -> bool:
+        """Whether a node is open by now whose closing kept the gang from being planned."""
+        return bool(known.blocked_by) and not known.blocked_by <= walk.closed_for(queued)
+
+
+class _Walk:
+    """One slice's way down the queue."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        room: RoomCopy,
+        rule: Theorem1,
+        before: dict[str, Vector],
+        shapes: "dict[object, _RefusedShape]",
+    ) -> None:
+        self._snapshot, self._room, self._rule = snapshot, room, rule
+        self.before = before
+        self.closed: dict[str, float] = {}
+        """By node, when the gang that it is kept for can begin (epoch, seconds)."""
+        self._every_closed: frozenset[str] = frozenset()
+        self.answers: list[Planned | Refused] = []
+        self._shapes = shapes
+
+    def close(self, nodes: Iterable[str], begins_at: float) -> None:
+        """Keep nodes for a gang, against those behind it."""
+        self.closed |= dict.fromkeys(nodes, begins_at)
+
+    def closed_for(self, queued: QueuedGang) -> frozenset[str]:
+        """The nodes that are closed for a gang: not those where it ends before they are needed."""
+        remaining = self._snapshot.remaining_seconds.get(queued.waiting.job_uid)
+        if remaining is None:
+            if len(self._every_closed) != len(self.closed):
+                self._every_closed = frozenset(self.closed)
+            return self._every_closed
+        ends_at = self._snapshot.now.epoch + remaining
+        return frozenset(name for name, begin in self.closed.items() if ends_at > begin)
+
+    def must_be_reserved_first(self, gang: Gang) -> bool:
+        """Whether plans of this slice may concern the gang by rules of pods, which count what is
+        reserved: then it is planned in the next."""
+        planned = [each.gang for each in self.answers if isinstance(each, Planned)]
+        return bool(planned) and (
+            gang.surroundings is not None
+            or any(member.rules for each in planned for member in each.members)
+        )
+
+    def consider(self, queued: QueuedGang, gang: Gang) -> Refusal | None:
+        """Plan one gang on what is left."""
+        room = self._room
+        own = self._snapshot.own.get(gang.job_uid, {})
+        shape = None if own or _is_special(gang) else _shape(gang)
+        if shape in self._shapes:
+            return self._refuse(queued, gang, does_not_fit(gang), self._shapes[shape].shortfall)
+        room.capacity.distinguish(*{member.spec.constraints for member in gang.members})
+        mark = room.capacity.mark()
+        room.add(own, 1)
+        answer = self._rule.place(gang, room.capacity)
+        closed: frozenset[str] = frozenset()
+        if isinstance(answer, Placement):
+            closed = self.closed_for(queued)
+            if not closed.isdisjoint(answer.nodes.values()):
+                room.close(closed)
+                answer = self._rule.place(gang, room.capacity)
+                if isinstance(answer, DoesNotFit):
+                    job = f"job {gang.key} ({gang_shape(gang)})"
+                    answer = DoesNotFit(
+                        f"{job} fits, but a job that has waited longer needs the capacity"
+                    )
+        if isinstance(answer, DoesNotFit):
+            lacking = shortages(gang, room.capacity)
+            room.capacity.undo_to(mark)
+            shortfall = Shortfall(lacking, self.before, closed)
+            if shape is not None and not closed:
+                self._shapes[shape] = _RefusedShape(shortfall, self._snapshot.now.monotonic)
+            return self._refuse(queued, gang, answer, shortfall)
+        room.capacity.undo_to(mark)
+        self._plan(queued, gang, answer, own)
+        return None
+
+    def _refuse(
+        self, queued: QueuedGang, gang: Gang, answer: DoesNotFit, shortfall: Shortfall
+    ) -> Refusal:
+        at = self._snapshot.now.monotonic
+        rules = None if gang.surroundings is None else self._snapshot.rules_generation
+        refusal = Refusal(answer, shortfall, at, rules, shortfall.closed)
+        self.answers.append(Refused(queued, refusal))
+        return refusal
+
+    def _plan(
+        self,
+        queued: QueuedGang,
+        gang: Gang,
+        placement: Placement,
+        own: Mapping[str, Resources],
+    ) -> None:
+        amounts: dict[str, Resources] = {}
+        for member in gang.unbound:
+            node = placement.nodes[gang.replica(member)]
+            amounts[node] = amounts.get(node, Resources()) + member.spec.resources
+        self._room.reserve(own, 1)
+        self._room.reserve(amounts)
+        # Refusals from here on are found on less: they compare with what is left now.
+        self.before = self._room.touched()
+        self.answers.append(Planned(queued, gang, placement))
+
+
+class _RefusedShape(NamedTuple):
+    """What every gang of a shape lacks: one search answers for all of them."""
+
+    shortfall: Shortfall
+    at: float
+
+
+def _is_special(gang: Gang) -> bool:
+    """Whether the gang differs from others of its shape in where it may go."""
+    return gang.surroundings is not None or any(
+        member.node is not None or member.excluded for member in gang.members
+    )
+
+
+def _shape(gang: Gang) -> object:
+    return frozenset(Counter((member.role, member.spec) for member in gang.members).items())
+
+
+# --- the thread
+
+
+class _Sliced(Protocol):
+    """The part of ``extender.planner.Planner`` that is needed; see there."""
+
+    changes: Changes
+    urgent: threading.Event
+    leads: bool
+
+    def plan_slice(self) -> bool: ...
+
+
+class PlanningThread:
+    """Plans in slices whenever something changed, and at least every second, while this process
+    leads."""
+
+    def __init__(self, planner: _Sliced) -> None:
+        self._planner = planner
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="planner", daemon=True)
+
+    def start(self) -> None:
+        """Begin, on a thread of its own."""
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 5.0) -> None:
+        """End the thread."""
+        self._stopping.set()
+        self._planner.urgent.set()
+        self._planner.changes.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        planner, count, more = self._planner, -1, False
+        while not self._stopping.is_set():
+            count = planner.changes.wait(count, 0.0 if more else 1.0)
+            try:
+                more = planner.leads and planner.plan_slice()
+            except Exception:  # noqa: BLE001 - the thread goes on: the next slice starts from what is there then
+                _LOG.exception("planning failed")
+                more = False
+            # Many events are handled together, unless a call waits for its gang's plan.
+            planner.urgent.wait(0.0 if more else PAUSE_SECONDS)

@@ -1,0 +1,159 @@
+"""Which nodes an old gang that does not fit keeps for itself, and who passes all the same."""
+
+import pytest
+
+from extender.backfill import MAX_CLOSING
+from extender.state.cluster import Forecast
+from optimus.jobs import Role
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
+
+
+def busy_cluster(nodes: int) -> FakeCluster:
+    """Nodes of 4 CPUs; on each a job of one pod runs on one of them."""
+    cluster = FakeCluster({f"n{at:03}": 4 for at in range(nodes)})
+    for at in range(nodes):
+        running = cluster.pod(f"running{at:03}", Role.WORKER, 0, None, 1)
+        cluster.bind(running.name, f"n{at:03}")
+    return cluster
+
+
+def foretell(cluster: FakeCluster, job: str, seconds: float) -> None:
+    """The job's profile says how long it needs from now on."""
+    cluster.planner.cluster.forecasts[f"uid-{job}"] = Forecast(cluster.now, seconds)
+
+
+def test_an_old_gang_that_needs_two_empty_nodes_leaves_the_others_to_small_gangs() -> None:
+    cluster = busy_cluster(100)
+    old = cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    small = [name for at in range(20) for name in cluster.job(f"small{at:02}", 1, 2)]
+    cluster.planner.advance()
+    planned = cluster.planned_nodes()
+    assert set(planned) == set(small)
+    assert len(planned.keys() & set(old)) == 0
+    cluster.assert_not_overcommitted()
+
+
+def test_small_gangs_take_all_but_the_two_nodes_of_the_old_gang_s_plan() -> None:
+    cluster = busy_cluster(10)
+    old = cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    for at in range(10):
+        cluster.job(f"small{at:02}", 1, 2)
+    cluster.planner.advance()
+    planned = cluster.planned_nodes()
+    assert len(planned) == 8 * 3
+    open_nodes = set(planned.values())
+    assert len(open_nodes) == 8
+    (reason,) = reasons(cluster, "small09-ps-0")
+    assert reason.endswith("fits, but a job that has waited longer needs the capacity")
+    # The closed nodes become empty, and the old gang is planned there.
+    closed = sorted(set(cluster.nodes) - open_nodes)
+    cluster.delete(*(f"running{int(node[1:]):03}-worker-0" for node in closed))
+    cluster.planner.advance()
+    assert [cluster.planned_nodes()[name] for name in old] == closed
+
+
+def test_room_gathers_on_the_same_nodes_while_others_come_and_go() -> None:
+    cluster = busy_cluster(6)
+    cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    for at in range(6):
+        cluster.job(f"small{at}", 1, 2)
+    cluster.planner.advance()
+    closed = set(cluster.nodes) - set(cluster.planned_nodes().values())
+    for at in (5, 4):
+        # Another node is empty now, but small gangs may use it; the plan stays.
+        cluster.delete(f"running{at:03}-worker-0")
+        cluster.now += 61
+        cluster.planner.advance()
+        assert closed.isdisjoint(cluster.planned_nodes().values())
+
+
+def test_a_gang_that_could_never_fit_closes_nothing() -> None:
+    cluster = busy_cluster(3)
+    cluster.job("huge", 2, 2, cpu=4)
+    cluster.now += 601
+    small = [name for at in range(3) for name in cluster.job(f"small{at}", 1, 2)]
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(small)
+
+
+@pytest.mark.parametrize(
+    ("waited", "planned"),
+    [
+        pytest.param(600, 2, id="at the age limit it does not close nodes yet"),
+        pytest.param(601, 0, id="past it it does"),
+    ],
+)
+def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, planned: int) -> None:
+    cluster = FakeCluster({"a": 4})
+    cluster.other("o", 1, "a")
+    cluster.bind(cluster.pod("running", Role.WORKER, 0, None, 1).name, "a")
+    cluster.job("old", 1, 2)
+    cluster.now += waited
+    cluster.job("small", 1, 1)
+    cluster.planner.advance()
+    assert len(cluster.planned_nodes()) == planned
+
+
+def test_a_gang_that_ends_before_the_room_can_be_free_passes() -> None:
+    cluster = busy_cluster(2)
+    for at, seconds in enumerate((100.0, 300.0)):
+        foretell(cluster, f"running{at:03}", seconds + 601)
+    cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    short, long, unknown = (cluster.job(name, 1, 1) for name in ("short", "long", "unknown"))
+    foretell(cluster, "short", 299.0)
+    foretell(cluster, "long", 301.0)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(short)
+    for names in (long, unknown):
+        assert "has waited longer" in "".join(reasons(cluster, names[0]))
+
+
+def test_the_plan_is_on_the_nodes_that_are_free_first_by_the_forecasts() -> None:
+    cluster = busy_cluster(4)
+    for at, seconds in ((1, 500.0), (2, 100.0), (3, 200.0)):
+        foretell(cluster, f"running{at:03}", seconds + 601)
+    cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    for at in range(4):
+        cluster.job(f"small{at}", 1, 2)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes().values()) == {"n000", "n001"}
+
+
+def test_a_job_without_a_forecast_ends_after_all_others() -> None:
+    cluster = busy_cluster(2)
+    foretell(cluster, "running001", 601.0 + 50)
+    cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    foretell(cluster, "before", 49.0)
+    foretell(cluster, "after", 51.0)
+    before, _ = cluster.job("before", 1, 1), cluster.job("after", 1, 1)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(before)
+
+
+def test_only_the_first_old_gangs_close_nodes() -> None:
+    cluster = busy_cluster(MAX_CLOSING + 4)
+    for at in range(MAX_CLOSING + 4):
+        cluster.now += 1
+        cluster.job(f"old{at:02}", 0, 1, cpu=4)
+    cluster.now += 700
+    for at in range(MAX_CLOSING + 4):
+        cluster.job(f"small{at:02}", 1, 2)
+    cluster.planner.advance()
+    assert len(set(cluster.planned_nodes().values())) == 4
+    assert len(cluster.planned_nodes()) == 4 * 3
+
+
+def test_a_gang_of_a_higher_priority_passes_an_old_gang() -> None:
+    cluster = busy_cluster(2)
+    cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    high = cluster.job("high", 1, 1, priority=1)
+    cluster.job("same", 1, 1)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(high)

@@ -1,0 +1,339 @@
+"""Planning without the lock: what is planned again, what is not, and what a race leaves whole."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from extender.planner import Planner
+from extender.planning import PlanningThread, Slice, Snapshot
+from optimus.jobs import Counts, Role
+from optimus.placement.gang import Gang
+from optimus.placement.theorem1 import Theorem1
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
+
+
+class CountingRule(Theorem1):
+    """Counts the gangs that are planned."""
+
+    placed: ClassVar[Counter[str]] = Counter()
+
+    def place(self, gang: Gang, capacity: object) -> object:  # type: ignore[override]
+        self.placed[gang.key.name] += 1
+        return super().place(gang, capacity)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def searches() -> Counter[str]:
+    """How often each job has been searched a place for."""
+    CountingRule.placed = Counter()
+    return CountingRule.placed
+
+
+def counting(cluster: FakeCluster) -> FakeCluster:
+    cluster.planner._planning._rule = CountingRule()
+    return cluster
+
+
+def on_lock_use(cluster: FakeCluster, times: int, event: Callable[[], object]) -> None:
+    """Let an event happen while a slice is planned, without the lock."""
+    planning = cluster.planner._planning
+    original, left = planning.plan, [times]
+
+    def plan(snapshot: Snapshot, *args: object, **options: object) -> Slice:
+        found = original(snapshot, *args, **options)  # type: ignore[arg-type]
+        if left[0]:
+            left[0] -= 1
+            assert not cluster.planner.lock.locked(), "planning goes on without the lock"
+            event()
+        return found
+
+    planning.plan = plan  # type: ignore[method-assign]
+
+
+def test_the_end_of_a_pod_that_frees_less_than_gangs_lack_costs_no_search(
+    searches: Counter[str],
+) -> None:
+    cluster = counting(FakeCluster({f"n{at}": 4 for at in range(6)}))
+    others = [
+        cluster.other(f"o{at}-{node}", 2, node).name for at in (0, 1) for node in cluster.nodes
+    ]
+    for at in range(5):
+        cluster.job(f"j{at}", 1, 1 + at, cpu=2)
+    cluster.planner.advance()
+    first = sum(searches.values())
+    cluster.delete(others[0])
+    cluster.planner.advance()
+    assert sum(searches.values()) == first, "one place is not enough for any gang"
+    cluster.delete(others[1])
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == {"j0-ps-0", "j0-worker-0"}
+    assert searches["j4"] == 1
+
+
+def test_gangs_of_one_shape_are_searched_for_once(searches: Counter[str]) -> None:
+    cluster = counting(FakeCluster({"a": 1}))
+    for at in range(50):
+        cluster.job(f"j{at}", 1, 1)
+    cluster.planner.advance()
+    assert sum(searches.values()) == 1
+    assert reasons(cluster, "j49-ps-0") == {"job ns/j49 (1 PS + 1 worker) does not fit as a whole"}
+
+
+def test_room_that_comes_and_goes_does_not_add_up(searches: Counter[str]) -> None:
+    cluster = counting(FakeCluster({f"n{at}": 2 for at in range(6)}))
+    for node in cluster.nodes:
+        cluster.other(f"o-{node}", 2, node)
+    cluster.job("j", 1, 1, cpu=2)
+    cluster.planner.advance()
+    for node in cluster.nodes:
+        cluster.delete(f"o-{node}")
+        cluster.planner.advance()
+        cluster.other(f"o-{node}", 2, node)
+        cluster.planner.advance()
+    assert searches["j"] == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(lambda cluster: cluster.node("b", 2), id="a node is added"),
+        pytest.param(lambda cluster: cluster.node("a", 2), id="a node gets larger"),
+        pytest.param(lambda cluster: cluster.delete("o1", "o2"), id="pods end"),
+    ],
+)
+def test_a_refused_gang_is_planned_once_it_fits(event: Callable[[FakeCluster], object]) -> None:
+    cluster = FakeCluster({"a": 1, "c": 2})
+    cluster.other("o1", 1, "c")
+    cluster.other("o2", 1, "c")
+    names = cluster.job("j", 1, 1)
+    assert cluster.ask(names[0], ["a"]).kept == ()
+    event(cluster)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(names)
+
+
+def test_room_that_only_both_roles_together_need_is_noticed() -> None:
+    """A node holds one of each role only with room for both: neither role alone gains a place."""
+    cluster = FakeCluster({"a": 2})
+    counts = Counts(1, 1)
+    cluster.other("o", 1, "a")
+    cluster.pod("j", Role.PS, 0, counts)
+    cluster.pod("j", Role.WORKER, 0, counts)
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {}
+    cluster.delete("o")
+    cluster.planner.advance()
+    assert len(cluster.planned_nodes()) == 2
+
+
+def test_refusals_are_those_of_planning_everything_again() -> None:
+    """Whatever comes and goes, what is remembered is what a new process finds out."""
+    generator = np.random.default_rng(3)
+    for _ in range(25):
+        cluster = FakeCluster({f"n{at}": int(generator.integers(1, 5)) for at in range(5)})
+        for at in range(6):
+            ps, workers, cpu = (int(generator.integers(*each)) for each in ((0, 3), (1, 5), (1, 3)))
+            cluster.job(f"j{at}", ps, workers, cpu=cpu)
+        others: list[str] = []
+        for step in range(30):
+            kind = generator.integers(3)
+            if kind == 0 and others:
+                cluster.delete(others.pop(int(generator.integers(len(others)))))
+            elif kind == 1:
+                node = f"n{generator.integers(5)}"
+                if cluster.free(node) > 0:
+                    others.append(cluster.other(f"o{step}", 1, node).name)
+            else:
+                node = f"n{generator.integers(5)}"
+                cluster.node(node, cluster.used(node)["cpu"] + int(generator.integers(0, 4)))
+            cluster.planner.advance()
+            cluster.assert_not_overcommitted()
+            before = cluster.planned_nodes()
+            cluster.planner.room_grew()
+            cluster.planner.advance()
+            assert cluster.planned_nodes() == before, "a gang that fits was not planned"
+
+
+def test_a_plan_whose_room_is_taken_meanwhile_is_not_reserved() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    on_lock_use(cluster, 1, lambda: cluster.other("o", 1, "a"))
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
+    cluster.assert_not_overcommitted()
+
+
+def test_a_gang_does_not_take_the_room_of_one_before_it_whose_plan_failed() -> None:
+    cluster = FakeCluster({"a": 2, "b": 4})
+    first = cluster.job("first", 1, 1, priority=1)
+    cluster.job("second", 2, 2)
+    on_lock_use(cluster, 1, lambda: cluster.other("o", 1, "b"))
+    cluster.other("p", 2, "a")
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(first)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(lambda cluster: cluster.delete("j-worker-0"), id="loses a pod"),
+        pytest.param(lambda cluster: cluster.lose_node("a"), id="loses its node"),
+        pytest.param(lambda cluster: cluster.node("a", 2, pool="other"), id="is not admitted"),
+        pytest.param(lambda cluster: cluster.planner.release_all(), id="is another leader's"),
+    ],
+)
+def test_a_gang_that_changes_while_it_is_planned_is_not_reserved_as_it_was(
+    event: Callable[[FakeCluster], object],
+) -> None:
+    cluster = FakeCluster({})
+    cluster.node("a", 2, pool="ours")
+    constraints = cluster.pod("x", Role.PS, 0, None).constraints.__class__((("pool", "ours"),))
+    cluster.delete("x-ps-0")
+    cluster.job("j", 1, 1, constraints=constraints)
+    on_lock_use(cluster, 1, lambda: event(cluster))
+    cluster.planner.plan_slice()
+    assert cluster.planned_nodes() == {}
+    cluster.assert_not_overcommitted()
+
+
+def test_a_refusal_found_on_a_plan_that_was_not_reserved_is_forgotten() -> None:
+    cluster = FakeCluster({"a": 2})
+    cluster.job("first", 1, 1, priority=1)
+    second = cluster.job("second", 1, 1)
+    on_lock_use(cluster, 1, lambda: cluster.delete("first-ps-0", "first-worker-0"))
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(second)
+
+
+def test_a_slice_ends_in_time_and_the_rest_is_planned_in_the_next() -> None:
+    cluster = FakeCluster({f"n{at}": 2 for at in range(5)})
+    for at in range(5):
+        cluster.job(f"j{at}", 1, 1)
+    planning, ticks = cluster.planner._planning, iter(range(1000))
+    original = planning.plan
+
+    def plan(snapshot: Snapshot, running: object) -> Slice:
+        return original(snapshot, running, seconds=1.0, clock=lambda: float(next(ticks)))  # type: ignore[arg-type]
+
+    planning.plan = plan  # type: ignore[method-assign,assignment]
+    sizes = []
+    while cluster.planner.plan_slice():
+        sizes.append(len(cluster.planned_nodes()))
+    assert sizes == [2, 4, 6, 8]
+    assert len(cluster.planned_nodes()) == 10
+
+
+def test_filter_refuses_a_gang_that_is_not_planned_in_time() -> None:
+    cluster = FakeCluster({"a": 2})
+    cluster.plan = lambda: None  # type: ignore[method-assign]
+    cluster.planner._plan_now = cluster.plan
+    names = cluster.job("j", 1, 1)
+    for name in names:
+        assert reasons(cluster, name) == {"job ns/j has not been planned yet"}
+    cluster.planner.advance()
+    assert cluster.ask(names[0]).kept == ("a",)
+
+
+def test_filter_waits_for_a_plan_once_for_each_gang_and_without_the_lock() -> None:
+    cluster = FakeCluster({"a": 2})
+    waits: list[bool] = []
+    cluster.planner._plan_now = lambda: waits.append(cluster.planner.lock.locked())
+    names = cluster.job("j", 1, 1)
+    for name in names:
+        cluster.ask(name)
+    assert waits == [False]
+
+
+def test_calls_events_and_planning_from_many_threads_never_overcommit() -> None:
+    nodes = {f"n{at}": 4 for at in range(6)}
+    cluster = FakeCluster(nodes)
+    cluster.planner._plan_now = cluster.planner.urgent.set
+    cluster.planner.adopt_nominations()
+    thread = PlanningThread(cluster.planner)
+    thread.start()
+    faults: list[str] = []
+    stop = threading.Event()
+
+    def check() -> None:
+        while not stop.is_set():
+            with cluster.planner.lock:
+                faults.extend(cluster.planner.reservations.overcommitted())
+
+    def run_jobs(number: int) -> None:
+        own = FakeJobs(cluster, f"t{number}", np.random.default_rng(number))
+        for _ in range(40):
+            own.step(faults)
+
+    threads = [threading.Thread(target=run_jobs, args=(number,)) for number in range(3)]
+    checker = threading.Thread(target=check)
+    for each in (checker, *threads):
+        each.start()
+    for each in threads:
+        each.join()
+    stop.set()
+    checker.join()
+    thread.stop()
+    assert faults == []
+
+
+class FakeJobs:
+    """The jobs of one thread: submitted, bound where they are planned, deleted."""
+
+    def __init__(self, cluster: FakeCluster, name: str, generator: np.random.Generator) -> None:
+        self._cluster, self._name, self._generator = cluster, name, generator
+        self._made = 0
+
+    def step(self, faults: list[str]) -> None:
+        cluster, self._made = self._cluster, self._made + 1
+        names = cluster.job(f"{self._name}j{self._made}", 1, int(self._generator.integers(1, 4)))
+        bound = 0
+        for _ in range(20):  # kube-scheduler tries a refused pod again
+            for name in names:
+                pod = cluster.pods[name]
+                kept = () if pod.node else cluster.filter(pod, list(cluster.nodes)).kept
+                if kept:
+                    cluster.bind(name, kept[0])
+                    bound += 1
+            if bound in (0, len(names)):
+                break
+        else:
+            faults.append(f"{names[0]}: {bound} of {len(names)} bound")
+        cluster.delete(*names)
+
+
+def test_filter_and_events_hold_the_lock() -> None:
+    """The lock is what makes a gang all or nothing: nobody reads or writes without it."""
+    cluster = FakeCluster({"a": 9})
+    names = cluster.job("j", 1, 1)
+    pod = cluster.pods[names[0]]
+    planner: Planner = cluster.planner
+    planner.advance()
+    calls: dict[str, Callable[[], object]] = {
+        "filter": lambda: cluster.filter(pod, ["a"]),
+        "prioritize": lambda: cluster.prioritize(pod, ["a"]),
+        "a pod's event": lambda: cluster.other("o", 1, "a"),
+        "a node's event": lambda: cluster.node("b", 1),
+        "a job's event": lambda: cluster.spec("k", 1, 1),
+        "a rescale": lambda: cluster.rescale("k", 1, 1, leaving=False),
+        "nominations": planner.pending_nominations,
+        "a slice": planner.plan_slice,
+        "adoption": planner.adopt_nominations,
+        "release": planner.release_all,
+    }
+    for what, call in calls.items():
+        done = threading.Event()
+
+        def run(call: Callable[[], object] = call, done: threading.Event = done) -> None:
+            call()
+            done.set()
+
+        with planner.lock:
+            thread = threading.Thread(target=run)
+            thread.start()
+            assert not done.wait(0.05), f"{what} did not wait for the lock"
+        thread.join(5.0)
+        assert done.is_set(), what
