@@ -15,6 +15,7 @@ from tests.conformance.scheduler.test_rules import NOT_HELPFUL, events
 
 LEVELS = {"conformance-low": 10, "conformance-middle": 500, "conformance-high": 1000}
 LOW, MIDDLE, HIGH = LEVELS
+NEVER = "conformance-never"
 NO_CLAIMS = "no new claims to deallocate"
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
 
@@ -26,8 +27,11 @@ def levels(scene: Scene) -> Iterator[None]:
     for name, value in LEVELS.items():
         with suppress(ApiException):
             classes.create_priority_class({"metadata": {"name": name}, "value": value})
+    with suppress(ApiException):
+        never = {"value": LEVELS[HIGH], "preemptionPolicy": "Never"}
+        classes.create_priority_class({"metadata": {"name": NEVER}, **never})
     yield
-    for name in LEVELS:
+    for name in (*LEVELS, NEVER):
         classes.delete_priority_class(name)
 
 
@@ -169,7 +173,7 @@ class TestNobody:
                 id="equal",
             ),
             pytest.param(
-                {"priorityClassName": HIGH, "preemptionPolicy": "Never"},
+                {"priorityClassName": NEVER},
                 f"{NO_CLAIMS}, preemption: not eligible due to preemptionPolicy=Never.",
                 id="never",
             ),
@@ -231,6 +235,15 @@ class TestNobody:
             f'node "{node}"',
         )
         stays(scene, "low")
+
+    def test_is_evicted_because_a_pod_contradicts_its_class(self, scene: Scene) -> None:
+        with scene.api.refused(403, "Forbidden") as refusal:
+            scene.pod("p", "1", priorityClassName=HIGH, preemptionPolicy="Never")
+        assert refusal.message == (
+            'pods "p" is forbidden: the string value of PreemptionPolicy (Never) must not be '
+            "provided in pod spec; priority admission controller computed PreemptLowerPriority "
+            "from the given PriorityClass name"
+        )
 
 
 class TestExtenders:

@@ -170,18 +170,18 @@ class Objects:
             return filled
         namespace = filled["metadata"]["namespace"]
         account = self.store.find("serviceaccounts", (namespace, pods.account_name(filled)))
-        priority, suffix = self._priority(filled), self._suffix()
-        return pods.admitted(filled, account.body if account else None, priority, suffix)
+        priority_class, suffix = self._priority_class(filled), self._suffix()
+        return pods.admitted(filled, account.body if account else None, priority_class, suffix)
 
-    def _priority(self, pod: Json) -> int:
+    def _priority_class(self, pod: Json) -> Json:
         name = pod["spec"].get("priorityClassName")
         if not name:
-            return 0
+            return {}
         found = self.store.find("priorityclasses.scheduling.k8s.io", ("", name))
         if found is None:
             why = f"no PriorityClass with name {name} was found"
             raise forbidden(PODS, pod["metadata"]["name"], why)
-        return int(found.body.get("value") or 0)
+        return found.body
 
     def _merged(self, target: Target, old: Stored, asked: Json) -> Json:
         """Return what the request may make of an object. Raises StatusError."""

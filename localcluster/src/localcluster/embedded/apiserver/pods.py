@@ -84,23 +84,35 @@ def _container(container: Json) -> Json:
     return {**filled, "resources": resources}
 
 
-def admitted(pod: Json, account: Json | None, priority: int, suffix: str) -> Json:
+def admitted(pod: Json, account: Json | None, priority_class: Json, suffix: str) -> Json:
     """Return a pod with what admission adds: account, token volume, priority, tolerations.
 
-    `account` is the ServiceAccount that the pod names, None where there is none. Raises
-    StatusError."""
+    `account` is the ServiceAccount that the pod names, None where there is none;
+    `priority_class` is empty where it names no class. Raises StatusError."""
     name, namespace = account_name(pod), pod["metadata"]["namespace"]
     if account is None:
         found = f'serviceaccount "{name}" not found'
         why = f"error looking up service account {namespace}/{name}: {found}"
         raise forbidden(PODS, pod["metadata"]["name"], why)
-    spec = {"enableServiceLinks": True, "preemptionPolicy": "PreemptLowerPriority", **pod["spec"]}
-    spec.update({"serviceAccountName": name, "serviceAccount": name, "priority": priority})
+    spec = {"enableServiceLinks": True, **pod["spec"], **_priority(pod, priority_class)}
+    spec.update({"serviceAccountName": name, "serviceAccount": name})
     given = spec.get("tolerations") or []
     spec["tolerations"] = [*given, *_missing_tolerations(given)]
     default = account.get("automountServiceAccountToken", True)
     wanted = spec.get("automountServiceAccountToken", default)
     return {**pod, "spec": _with_token(spec, f"kube-api-access-{suffix}") if wanted else spec}
+
+
+def _priority(pod: Json, priority_class: Json) -> Json:
+    policy = priority_class.get("preemptionPolicy") or "PreemptLowerPriority"
+    given = pod["spec"].get("preemptionPolicy")
+    if given not in {None, policy}:
+        why = (
+            f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise forbidden(PODS, pod["metadata"]["name"], why)
+    return {"priority": int(priority_class.get("value") or 0), "preemptionPolicy": policy}
 
 
 def account_name(pod: Json) -> str:
