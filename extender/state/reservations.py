@@ -11,6 +11,9 @@ The ledger holds what is reserved for whom; this adds what only the extender kno
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import takewhile
+
+from cachetools import LRUCache
 
 from extender.state.cluster import Cluster
 from extender.state.occupancy import Occupant
@@ -44,6 +47,10 @@ class Reservations:
         """How many changes of nodes there have been."""
         self._changed_at: dict[str, int] = {}
         """The last change of each node that has changed, in order."""
+        self._full_nodes: LRUCache[Resources, tuple[int, set[str]]] = LRUCache(64)
+        """By what is asked for: up to which change, and the nodes that leave less than that."""
+        self._held_priorities: dict[str, int] = {}
+        """Of the jobs with reservations, when these were made."""
 
     def free(self) -> Capacity:
         """What is neither bound nor reserved. The caller must not change it."""
@@ -76,12 +83,12 @@ class Reservations:
     def changed_since(self, changes: int) -> dict[str, Resources]:
         """What is left of the nodes that have changed since there were so many ``changes``."""
         self._collect_changes()
-        names: list[str] = []
-        for node, at in reversed(self._changed_at.items()):
-            if at <= changes:
-                break
-            names.append(node)
-        return {node: self._left_cached(node) for node in names if node in self._cluster.nodes}
+        names, nodes = self._names_changed_since(changes), self._cluster.nodes
+        return {node: self._left_cached(node) for node in names if node in nodes}
+
+    def _names_changed_since(self, changes: int) -> list[str]:
+        recent = reversed(self._changed_at.items())
+        return [node for node, _ in takewhile(lambda each: each[1] > changes, recent)]
 
     def left_by_node(self) -> dict[str, Resources]:
         """What is left of every node."""
@@ -175,21 +182,29 @@ class Reservations:
         system-critical pod what is reserved for any."""
         if priority >= SYSTEM_CRITICAL_PRIORITY:
             return set()
-        held = self.ledger.held_by_node().keys() & self._cluster.nodes.keys()
-        fits: dict[Resources, bool] = {}
-        full: set[str] = set()
-        for name in held.intersection(names):
-            left = self._left_cached(name)
-            if left not in fits:
-                fits[left] = resources.fits_in(left)
-            if not fits[left]:
-                full.add(name)
+        full = self._full(resources).intersection(names)
+        if priority <= min(self._held_priorities.values(), default=priority):
+            return full  # which is so for most pods
         priorities: dict[str, int] = {}
         return {
             name
             for name in full
             if not resources.fits_in(self._left_to(priority, name, priorities))
         }
+
+    def _full(self, resources: Resources) -> set[str]:
+        """The nodes with reservations that leave less than so much, corrected node by node."""
+        self._collect_changes()
+        at, full = self._full_nodes.get(resources, (None, set()))
+        changed = self.ledger.held_by_node() if at is None else self._names_changed_since(at)
+        for node in changed:
+            is_held = node in self._cluster.nodes and bool(self.ledger.held_on(node))
+            if is_held and not resources.fits_in(self._left_cached(node)):
+                full.add(node)
+            else:
+                full.discard(node)
+        self._full_nodes[resources] = self.changes, full
+        return full
 
     def _left_to(self, priority: int, node: str, priorities: dict[str, int]) -> Resources:
         """What is left of a node where gangs of a lower priority hold nothing."""
@@ -241,6 +256,7 @@ class Reservations:
         self.ledger.hold_gang(gang.job_uid, [*kept, *planned])
         if leaving:
             self._overlaps[gang.job_uid] = dict(leaving)
+        self._held_priorities[gang.job_uid] = self._cluster.priority_of(gang.job_uid)
         self._changed_nodes |= {held.node for held in (*kept, *planned)}
         members, namespace = {gang.replica(each): each for each in gang.members}, gang.key.namespace
         for held in (*kept, *planned):
@@ -278,6 +294,7 @@ class Reservations:
             self._cluster.occupancy.release(held.replica)
             if not self.ledger.of_job(held.replica.job_uid):
                 self._changed_nodes |= self._overlaps.pop(held.replica.job_uid, {}).keys()
+                self._held_priorities.pop(held.replica.job_uid, None)
 
     def is_overcommitted(self, node: str) -> bool:
         """Whether reservations exceed what a node has; what others overcommit does not count."""
