@@ -9,6 +9,7 @@ from typing import Any, Final
 from flask import Flask
 
 from extender.gang_queue import Instant
+from extender.half_placed import HalfPlacedEvents
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
 from extender.leadership import leadership
 from extender.metrics import Metrics
@@ -17,8 +18,10 @@ from extender.planner import Planner
 from extender.planning import PlanningThread
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
+from extender.status_writes import StatusWrites
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
@@ -70,13 +73,22 @@ class Application:
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
         identity = settings.leader_identity or socket.gethostname()
         self._lease_held = leadership(self._client, settings.leader_lease, identity)
+        half_placed = HalfPlacedEvents(
+            planner.half_placed,
+            EventWriter(self._client, "optimus-extender").emit,
+            settings.reservation_seconds,
+            self._executor,
+        )
         self._nominator = Nominator(
             planner,
-            PodWriter(self._client),
+            StatusWrites(
+                PodWriter(self._client),
+                count_write=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
+                executor=self._executor,
+            ),
             self._leads,
             nominate=settings.nominate,
-            count_write=lambda outcome: self.metrics.nominations.labels(outcome).inc(),
-            executor=self._executor,
+            report=half_placed.look,
         )
         verbs, max_bytes = Verbs.of(planner), settings.max_body_bytes
         self._endpoints = Endpoints(verbs, self._why_not_ready, self.metrics, max_bytes)

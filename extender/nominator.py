@@ -11,12 +11,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
 from extender.planner import PendingNomination
-from extender.status_writes import FIRST_SECONDS, PodWriter, StatusWrite, StatusWrites
+from extender.status_writes import FIRST_SECONDS, StatusWrite, StatusWrites
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written
@@ -57,16 +56,16 @@ class Nominator:
     def __init__(
         self,
         plans: _Plans,
-        writer: PodWriter,
+        writes: StatusWrites,
         leads: Callable[[], bool],
         *,
         nominate: bool,
-        count_write: Callable[[str], None] = lambda _: None,
-        executor: Executor | None = None,
+        report: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """``count_write`` gets each write's outcome; without ``executor`` writes are sequential."""
+        """``report`` is called in each run as the leader, with the time."""
+        self._report = report
         self._plans, self._leads, self._nominate = plans, leads, nominate
-        self._writes = StatusWrites(writer, count_write=count_write, executor=executor)
+        self._writes = writes
         self._nominated: dict[str, _Nominated] = {}
         self._to_requeue: dict[str, Pod] = {}
         """Pods whose users read a reason that is out of date, until they have been requeued."""
@@ -119,6 +118,7 @@ class Nominator:
         self._requeue_outdated(pending.keys(), now)
         asked = (StatusWrite(pod, reason=_ASKED) for pod in self._plans.pods_to_requeue())
         self._writes.write_all([write for write in asked if self._writes.is_due(write, now)], now)
+        self._report(now)
 
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
         if pending.assumed or now - pending.answered_at < FIRST_SECONDS:

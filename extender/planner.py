@@ -22,6 +22,7 @@ from typing import Final
 from extender.backfill import RunningJobs
 from extender.gang_membership import gang_counts
 from extender.gang_queue import GangQueue, Instant, QueuedGang
+from extender.half_placed import HalfPlaced
 from extender.planning import Planned, Planning, Refusal, Refused, Slice, Snapshot
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
@@ -549,6 +550,27 @@ class Planner:
             for replica in self.reservations.assumed:
                 # Its kube-scheduler has stopped: nobody waits for volumes any more.
                 self._hold_assumed(replica, now, self.settings.reservation_seconds)
+
+    def half_placed(self) -> tuple[HalfPlaced, ...]:
+        """The jobs that nobody manages, bound in part, whose rest does not fit."""
+        with self.lock:
+            found = (self._half_placed(job_uid) for job_uid in self.cluster.waiting_jobs())
+            return tuple(each for each in found if each is not None)
+
+    def _half_placed(self, job_uid: str) -> HalfPlaced | None:
+        job, refusal = self.cluster.jobs.get(job_uid), self._refusals.get(job_uid)
+        not_offered = self.offers.has_refused(job_uid)
+        if job is None or job.managed or (refusal is None and not not_offered):
+            return None
+        pods = [pod for pod in self.cluster.pods_of(job_uid).values() if not pod.leaving]
+        bound = sum(pod.bound() is not None for pod in pods)
+        if not bound:
+            return None
+        reason = "kube-scheduler does not offer nodes that hold it"
+        if refusal is not None and not not_offered:
+            reason = refusal.answer.reason
+        key = job.key
+        return HalfPlaced(job.kind, key.namespace, key.name, job_uid, bound, len(pods), reason)
 
     def reservation_count(self) -> int:
         """The number of replicas with a reservation."""

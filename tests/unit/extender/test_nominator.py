@@ -6,6 +6,7 @@ import pytest
 
 from extender.nominator import Nominator
 from extender.planner import PendingNomination
+from extender.status_writes import StatusWrites
 from optimus.jobs import NodeConstraints
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -91,14 +92,15 @@ class Setting:
     writer: FakeWriter = field(default_factory=FakeWriter)
     leads: bool = True
     counted: list[str] = field(default_factory=list)
+    reported: list[float] = field(default_factory=list)
 
     def nominator(self, *, nominate: bool = True) -> Nominator:
         return Nominator(
             self.plans,
-            self.writer,
+            StatusWrites(self.writer, count_write=self.counted.append),
             lambda: self.leads,
             nominate=nominate,
-            count_write=self.counted.append,
+            report=self.reported.append,
         )
 
 
@@ -327,6 +329,7 @@ def test_only_the_leaders_extender_plans_and_nominates() -> None:
     setting.leads = False
     nominator.run_once(13.0)
     nominator.run_once(14.0)
+    assert setting.reported == [11.0, 12.0]
     assert setting.plans.calls == ["adopt", "outdated", "outdated", "release"]
     assert setting.writer.nominated[:2] == [("p", "a"), ("old", None)]
 

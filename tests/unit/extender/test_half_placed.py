@@ -1,0 +1,75 @@
+"""Who is told that a part of a job is bound and the rest cannot be."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from extender.half_placed import HalfPlacedEvents
+from optimus.jobs import ConvergenceThreshold, Counts, Role
+from optimus.kube.events import EventType, Subject
+from tests.unit.extender.fake_cluster import FakeCluster
+
+
+@dataclass
+class Told:
+    """A job with its PS bound on a node that holds no worker beside it."""
+
+    cluster: FakeCluster = field(default_factory=lambda: FakeCluster({"a": 2}))
+    messages: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cluster.spec("j", 1, 1)
+        names = self.cluster.job("j", 1, 1)
+        assert self.cluster.place(names[0]) == "a"
+        self.other = self.cluster.other("o", 1, "a")
+        self.events = HalfPlacedEvents(self.cluster.planner.half_placed, self.emit, 60.0)
+
+    def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> None:
+        assert (job.kind, job.namespace, job.name, job.uid) == ("TFJob", "ns", "j", "uid-j")
+        assert (kind, reason) == (EventType.WARNING, "HalfPlaced")
+        self.messages.append(message)
+
+    def look(self, seconds: int) -> list[str]:
+        for _ in range(seconds):
+            self.cluster.now += 1
+            self.cluster.planner.advance()
+            self.events.look(self.cluster.now)
+        return self.messages
+
+
+def test_the_user_of_a_job_that_is_bound_in_part_is_told_once_what_would_help() -> None:
+    told = Told()
+    assert told.look(55) == []
+    message = (
+        "1 of 2 pods are bound and hold their resources; the rest waits: job ns/j (1 PS + 1 worker)"
+        " does not fit as a whole. Free capacity on the nodes that its pods may use, or suspend and"
+        " resume the job so that it is placed again as a whole"
+    )
+    assert told.look(300) == [message]
+
+
+def test_another_reason_is_another_event() -> None:
+    told = Told()
+    told.look(100)
+    told.cluster.node("b", 1)
+    told.cluster.planner.advance()
+    for _ in range(2):
+        told.cluster.ask("j-worker-0", ["a"])
+    assert ["kube-scheduler does not offer" in text for text in told.look(10)] == [False, True]
+
+
+@pytest.mark.parametrize("case", ["managed", "not bound at all", "the rest fits again"])
+def test_nobody_is_told_of_a_job_that(case: str) -> None:
+    told = Told()
+    cluster = told.cluster
+    job = cluster.planner.cluster.jobs["uid-j"]
+    if case == "managed":
+        cluster.handlers.set_job("uid-j", replace(job, goal=ConvergenceThreshold(0.01)))
+    elif case == "not bound at all":
+        cluster.delete("j-ps-0")
+        cluster.other("p", 1, "a")
+        cluster.pod("j", Role.PS, 0, Counts(1, 1))
+    else:
+        told.look(50)
+        cluster.delete(told.other.name)
+    assert told.look(300) == []
