@@ -102,6 +102,10 @@ class FullCluster:
         found = [each for each in self._api.items(PODS) if each["metadata"]["name"] == pod]
         return found[0]["spec"].get("nodeName") if found else None
 
+    def runs(self, pod: str) -> bool:
+        found = [each for each in self._api.items(PODS) if each["metadata"]["name"] == pod]
+        return bool(found) and found[0]["status"].get("phase") == "Running"
+
     def assert_unharmed(self, jobs: int) -> None:
         """No job is lost, and for some seconds none is going to be."""
         holds_for(
@@ -148,9 +152,10 @@ def test_behind_the_clusters_scheduler_another_pod_preempts_where_no_job_fails(
     full: FullCluster, tmp_path: Path
 ) -> None:
     with scheduler_processes(full.cluster, tmp_path, CLUSTERS):
-        full.fill(NODES - 1)
+        # It has run for longest: of victims that matter alike kube-scheduler evicts the youngest.
         full.pod("plain", "4")
-        wait_until("it has a node", lambda: full.node_of("plain"))
+        wait_until("it runs", lambda: full.runs("plain"))
+        full.fill(NODES - 1)
         node = full.node_of("plain")
         full.pod("urgent", "2", priorityClassName="high")
         wait_until("the urgent pod has a node", lambda: full.node_of("urgent"))
