@@ -1,7 +1,8 @@
 """Places a gang whose pods have rules about other pods, ports and volumes: whole or not at all.
 
-1. The plan that the gang would get without rules, on the nodes that each of its replicas may use:
-   if its replicas can be bound to it one after the other, it is the best plan there is.
+1. The plan that the gang would get without rules, on the nodes that each of its replicas may use
+   (for one with affinity also: of one domain): if its replicas can be bound to it one after the
+   other, it is the best plan there is.
 2. For more and more servers: each replica in turn goes to a server of the gang that has the fewest
    of its role, else to a further one, the roomiest that most of the gang may use (fewest servers,
    balanced, PSs beside workers: the aims of Theorem 1).
@@ -53,6 +54,9 @@ _CHOICES: Final = 8
 
 _MOST_OPTIONS: Final = 16
 """Choices of volumes tried for claims that are not bound yet."""
+
+_MOST_DOMAINS: Final = 8
+"""Domains tried for a gang whose replicas are to be in one."""
 
 Unruled: TypeAlias = Callable[[Gang, Capacity], Placement | DoesNotFit]
 """Places a gang as if its pods had no rules."""
@@ -320,9 +324,11 @@ class _Search:
         """A node for every unbound replica, if one is found."""
         if self._groups is None or not all(group.static.any() for group in self._groups):
             return None
-        plan = unruled(replace(self._gang, surroundings=None), self._usable())
-        if isinstance(plan, Placement) and self.can_be_bound(plan):
-            return plan
+        gang = replace(self._gang, surroundings=None)
+        for usable in self._usable():
+            plan = unruled(gang, usable)
+            if isinstance(plan, Placement) and self.can_be_bound(plan):
+                return plan
         for servers in self._numbers_of_servers():
             found = self._walk(servers, _STEPS_PER_REPLICA * len(self._gang.unbound))
             if found is not None:
@@ -557,10 +563,22 @@ class _Search:
             )
         return self._terms[terms]
 
-    def _usable(self) -> Capacity:
-        """The capacity without the nodes that some replica may not use."""
+    def _usable(self) -> Iterator[Capacity]:
+        """The capacity without the nodes that some replica may not use; then, where replicas are to
+        be beside others, with one domain alone, those with most of the dominant resource first."""
         groups = self._groups or []
         usable = np.logical_and.reduce([group.static for group in groups])
+        yield self._with_rows(usable)
+        keys = {term.topology_key for group in groups for term in group.rules.affinity}
+        for key in sorted(keys):
+            domain = self._domain(key)
+            here = np.where(usable, domain.of_row, domain.size)
+            free = np.maximum(self._dominant, 0)
+            sums = np.bincount(here, weights=free, minlength=domain.size + 1)[: domain.size]
+            for number in np.argsort(-sums, kind="stable")[:_MOST_DOMAINS].tolist():
+                yield self._with_rows(here == number)
+
+    def _with_rows(self, usable: Mask) -> Capacity:
         if usable.all():
             return self._capacity
         unusable = np.flatnonzero(~usable).tolist()
