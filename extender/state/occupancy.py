@@ -53,8 +53,10 @@ class _ByLabel(Generic[Item]):
         self._others: dict[Item, None] = {}
         self._pair_of: dict[Item, tuple[str, str] | None] = {}
 
-    def add(self, item: Item, selectors: Iterable[PodSelector]) -> None:
-        """Add an item whose pods all of these select; the rarest label that is demanded tells."""
+    def add(self, item: Item, selectors: Iterable[PodSelector]) -> tuple[str, str] | None:
+        """Add an item whose pods all of these select; the rarest label that is demanded tells.
+
+        Returns that label, if one is demanded."""
         demanded = [
             (each.key, each.values[0])
             for selector in selectors
@@ -64,6 +66,7 @@ class _ByLabel(Generic[Item]):
         pair = min(demanded, key=lambda each: len(self._by_pair.get(each, ())), default=None)
         self._pair_of[item] = pair
         (self._others if pair is None else self._by_pair.setdefault(pair, {}))[item] = None
+        return pair
 
     def remove(self, item: Item) -> None:
         """Remove an item."""
@@ -251,9 +254,11 @@ class Occupancy:
         if known is None:
             while len(self._counts) >= _MOST_SELECTIONS:
                 self._forget(next(iter(self._counts)))
-            self._counts_by_label.add(selection, selection.selectors)
+            pair = self._counts_by_label.add(selection, selection.selectors)
             known = Counter(
-                pod.node for pod in self._within(selection) if self._selects(selection, pod)
+                pod.node
+                for pod in self._within(selection)
+                if (pair is None or pair in pod.labels) and self._selects(selection, pod)
             )
         self._counts[selection] = known  # as the last: it was asked for just now
         return known
