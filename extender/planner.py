@@ -399,6 +399,7 @@ class Planner:
                 if gang.job_uid in cluster.forecasts
             },
             rules_generation=cluster.occupancy.generation,
+            rules_openings=cluster.occupancy.openings,
             release_count=self._release_count,
         )
 

@@ -68,6 +68,9 @@ class Snapshot:
     rules_generation: int
     """Changes with whatever the rules of pods count."""
 
+    rules_openings: int
+    """Changes where that may have opened a node to a gang."""
+
     release_count: int
     """How often all plans had been released: plans of an earlier time are void."""
 
@@ -81,7 +84,7 @@ class Refusal:
     at: float
     """When it was found out (monotonic, seconds)."""
 
-    rules_generation: int | None = None
+    rules_openings: int | None = None
     """Where rules of pods concern the gang, the snapshot's."""
 
     blocked_by: frozenset[str] = frozenset()
@@ -405,7 +408,7 @@ class Planning:
             for job_uid, each in refusals.items()
             if id(each.shortfall) in covered
             or each.at <= oldest
-            or each.rules_generation not in (None, snapshot.rules_generation)
+            or each.rules_openings not in (None, snapshot.rules_openings)
         }
 
     def _reopened(self, known: Refusal, queued: QueuedGang, walk: "_Walk") -> bool:
@@ -492,7 +495,7 @@ class _Walk:
         self, queued: QueuedGang, gang: Gang, answer: DoesNotFit, shortfall: Shortfall
     ) -> Refusal:
         at = self._snapshot.now.monotonic
-        rules = None if gang.surroundings is None else self._snapshot.rules_generation
+        rules = None if gang.surroundings is None else self._snapshot.rules_openings
         refusal = Refusal(answer, shortfall, at, rules, shortfall.closed)
         self.answers.append(Refused(queued, refusal))
         return refusal

@@ -91,7 +91,9 @@ class Occupancy:
     def __init__(self) -> None:
         self.volumes = Volumes()
         self.generation = 0
-        """Grows when the answer for any gang whose pods have rules may have changed."""
+        """Grows when what the rules of pods count may have changed for any gang."""
+        self.openings = 0
+        """Grows when it may have opened a node to a gang that the rules kept from it."""
         self._reserved: dict[ReplicaId, str] = {}
         self._occupants: dict[str, dict[Hashable, Occupant]] = {}
         self._of_namespaces: dict[str, Labels] = {}
@@ -133,7 +135,7 @@ class Occupancy:
 
     def volumes_changed(self) -> None:
         """A claim, volume or storage class has changed."""
-        self.generation += 1
+        self._changed()
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """Record a namespace's labels; ``None``: it is gone."""
@@ -145,18 +147,21 @@ class Occupancy:
             self._of_namespaces[name] = labels
         for selection in [each for each in self._counts if _asks_for_namespaces(each)]:
             self._forget(selection)
+        self._changed()
+
+    def _changed(self, *, opens: bool = True) -> None:
         self.generation += 1
+        self.openings += opens
 
     def _count(self, pod: Occupant, sign: int) -> None:
         for selection in self._counts_by_label.candidates(pod.labels):
             if self._selects(selection, pod):
                 _add(self._counts[selection], pod.node, sign)
-                self.generation += 1
+                self._changed()
         rules = pod.rules
         if rules is None:
             return
-        if sign < 0:  # what more pods ask for opens no node to another
-            self.generation += 1
+        self._changed(opens=sign < 0)  # what more pods ask for opens no node to another
         for port in rules.ports:
             _add_to(self._ports, port, pod.node, sign)
         for term in rules.anti_affinity:
@@ -208,7 +213,7 @@ class Occupancy:
     def _without(self, namespace: str, keys: Iterable[Hashable]) -> Iterator[None]:
         there = self._occupants.get(namespace, {})
         absent = {key: there[key] for key in keys if key in there}
-        generation = self.generation
+        before = self.generation, self.openings
         for key in absent:
             self.remove(key, namespace)
         try:
@@ -216,7 +221,7 @@ class Occupancy:
         finally:
             for key, pod in absent.items():
                 self.add(key, pod)
-            self.generation = generation
+            self.generation, self.openings = before
 
     def _repelling(self, gang: Gang) -> tuple[tuple[AffinityTerm, frozenset[str]], ...]:
         """The anti-affinity terms of pods that are there which select one of the gang's."""

@@ -12,6 +12,7 @@ from extender.planner import Planner
 from extender.planning import PlanningThread, Slice, Snapshot
 from optimus.jobs import Counts, Role
 from optimus.placement.gang import Gang
+from optimus.placement.rules import HostPort, PodRules
 from optimus.placement.theorem1 import Theorem1
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
@@ -198,6 +199,16 @@ def test_a_gang_that_changes_while_it_is_planned_is_not_reserved_as_it_was(
     cluster.planner.plan_slice()
     assert cluster.planned_nodes() == {}
     cluster.assert_not_overcommitted()
+
+
+def test_a_gang_whose_host_port_is_taken_while_it_is_planned_is_planned_elsewhere() -> None:
+    port = PodRules(ports=(HostPort(80),))
+    cluster = FakeCluster({"a": 3, "b": 2})
+    cluster.pod("j", Role.WORKER, 0, Counts(0, 1), rules=port)
+    daemon = cluster.other("daemon", 1)
+    on_lock_use(cluster, 1, lambda: cluster.change(daemon, node="a", rules=port))
+    cluster.planner.advance()
+    assert cluster.planned_nodes() == {"j-worker-0": "b"}
 
 
 def test_a_refusal_found_on_a_plan_that_was_not_reserved_is_forgotten() -> None:
