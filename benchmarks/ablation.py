@@ -10,7 +10,7 @@ import argparse
 import json
 
 from benchmarks.paper_evaluation import with_dots
-from optimus.simulator.paper_evaluation import (
+from benchmarks.paper_setups import (
     ALLOCATION_ONLY,
     CAUSES,
     EVALUATION,

@@ -10,8 +10,7 @@ import json
 from dataclasses import replace
 
 from benchmarks.paper_evaluation import with_dots
-from optimus.policies import POLICIES
-from optimus.simulator.paper_evaluation import (
+from benchmarks.paper_setups import (
     CONVERGENCE_SENSITIVITY,
     ERRORS,
     JOBS,
@@ -24,6 +23,7 @@ from optimus.simulator.paper_evaluation import (
     ratio,
     sensitivity_setups,
 )
+from optimus.policies import POLICIES
 from optimus.simulator.workload import EPOCH_SECONDS, WorkloadConfig
 
 CROWDED = Setting(config=WorkloadConfig(epoch_seconds=2 * EPOCH_SECONDS), jobs=2 * JOBS)

@@ -10,8 +10,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 
-from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
-from optimus.simulator.paper_evaluation import (
+from benchmarks.paper_setups import (
     EVALUATION,
     PUBLISHED_ERRORS,
     SETTINGS,
@@ -21,6 +20,7 @@ from optimus.simulator.paper_evaluation import (
     evaluation_setups,
     ratios_to_first,
 )
+from optimus.simulator.forecasts import FittedForecasts, ForecastSource, TrueForecasts
 from optimus.simulator.results import Simulation
 
 FORECASTS: dict[str, ForecastSource] = {

@@ -121,10 +121,8 @@ class Action(StrEnum):
 class Decision:
     """One job's counts from now on. ``reason`` is a sentence with the numbers that decided.
 
-    ``now_seconds`` and ``after_seconds`` are the forecast remaining seconds at the present counts
-    and at those decided, ``None`` without a forecast. ``awaits_forecast``: the job is profiled and
-    keeps its counts for one more interval, in case a forecast becomes ready.
-    """
+    ``awaits_forecast``: the job is profiled and keeps its counts for one more interval, in case a
+    forecast becomes ready."""
 
     key: JobKey
     uid: str
@@ -132,8 +130,6 @@ class Decision:
     counts: Counts
     action: Action
     reason: str
-    now_seconds: float | None = None
-    after_seconds: float | None = None
     awaits_forecast: bool = False
 
     @property

@@ -199,7 +199,7 @@ def _decision(job: Classified, settlement: "Settlement") -> Decision:
         action = Action.SUSPEND
     elif action is Action.KEEP and job.eligibility is Eligibility.WAITING:
         action = Action.WAIT
-    return Decision(of.key, of.uid, of.counts, counts, action, reason, now, after)
+    return Decision(of.key, of.uid, of.counts, counts, action, reason)
 
 
 @dataclass(slots=True)

@@ -177,7 +177,6 @@ def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
         counts=target,
         action=Action.between(job.counts, target),
         reason=f"its speed is measured; {why}: it returns to the submitted {target}",
-        after_seconds=None if isinstance(view.forecast, NotReady) else view.forecast.at(target),
     )
 
 

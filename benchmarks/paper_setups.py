@@ -1,4 +1,4 @@
-"""The paper's evaluation (Optimus, EuroSys 2018, section 6) on the simulated testbed, as ratios.
+"""The experiments of the paper's evaluation (Optimus, EuroSys 2018, section 6): setups, ratios.
 
 1. Evaluation: DRF and Tetris to the paper's own policy, with its five mixes of jobs and arrivals
   (sections 6.2, 6.3).

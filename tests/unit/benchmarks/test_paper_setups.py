@@ -2,17 +2,17 @@
 
 import pytest
 
-from optimus.placement.gang import PlacementRule
-from optimus.placement.per_pod import PACK, SPREAD
-from optimus.placement.theorem1 import Theorem1
-from optimus.simulator.ground_truth.assignment import AssignmentRule
-from optimus.simulator.paper_evaluation import (
+from benchmarks.paper_setups import (
     PUBLISHED_ERRORS,
     REFERENCE,
     looking_past_plateaus,
     mixed,
     setup,
 )
+from optimus.placement.gang import PlacementRule
+from optimus.placement.per_pod import PACK, SPREAD
+from optimus.placement.theorem1 import Theorem1
+from optimus.simulator.ground_truth.assignment import AssignmentRule
 
 
 @pytest.mark.parametrize(

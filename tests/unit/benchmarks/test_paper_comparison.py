@@ -5,9 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from optimus.simulator.forecasts import TrueForecasts
-from optimus.simulator.ground_truth.assignment import AssignmentRule
-from optimus.simulator.paper_evaluation import (
+from benchmarks.paper_setups import (
     CAUSES,
     CONVERGENCE_SENSITIVITY,
     ERRORS,
@@ -31,6 +29,8 @@ from optimus.simulator.paper_evaluation import (
     setup,
     with_shared_links,
 )
+from optimus.simulator.forecasts import TrueForecasts
+from optimus.simulator.ground_truth.assignment import AssignmentRule
 from optimus.simulator.results import Simulation
 from optimus.simulator.summary import Estimate
 from optimus.simulator.workload import at_intervals
