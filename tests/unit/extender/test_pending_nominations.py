@@ -27,3 +27,15 @@ def test_a_bound_or_deleted_pod_is_no_longer_pending() -> None:
     cluster.bind(first, "a")
     cluster.delete(second)
     assert not any(cluster.planner.still_pending(pod, "a") for pod in pods)
+
+
+def test_a_pod_made_anew_under_its_name_is_not_taken_for_the_one_that_was_answered() -> None:
+    cluster = FakeCluster({"a": 2})
+    first, _ = cluster.job("j", 1, 1)
+    assert cluster.ask(first).kept == ("a",)
+    cluster.now += 1
+    cluster.change(cluster.pods[first], uid="made anew")
+    cluster.planner.advance()
+    pending = {each.pod.uid: each.assumed for each in cluster.planner.pending_nominations()}
+    assert pending["made anew"] is False
+    assert len(pending) == 2

@@ -207,3 +207,30 @@ def test_room_that_appears_after_ten_minutes_is_not_reserved_for_a_rescale() -> 
     with search.cluster.planner.locked() as now:
         search.cluster.planner.rescales.update(now.monotonic)
     assert search.cluster.planner.reservation_count() == 0
+
+
+@pytest.mark.parametrize("leaving", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"node": "b"}, id="is bound late"),
+        pytest.param({"phase": "Failed"}, id="fails"),
+    ],
+)
+def test_an_old_pod_does_not_release_what_is_held_for_its_successor(
+    leaving: bool, change: dict[str, str]
+) -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    cluster.spec("j", 1, 1)
+    names = cluster.job("j", 1, 1)
+    cluster.rescale("j", 1, 1, leaving=True)
+    cluster.planner.advance()
+    assert cluster.planner.reservation_count() == 2
+    if not leaving:
+        for name in names:
+            cluster.change(cluster.pods[name], leaving=True)
+        cluster.rescale("j", 1, 1, leaving=False)
+        cluster.planner.advance()
+    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    cluster.change(cluster.pods[names[1]], **change)
+    assert cluster.planner.reservations.ledger.of_job("uid-j") == held

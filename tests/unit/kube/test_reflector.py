@@ -1,0 +1,51 @@
+"""When a copy lists again, and how long it pauses; one round after the other, by hand."""
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from random import Random
+
+import urllib3
+
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.pods import Pod, watched_pods
+from optimus.kube.reflector import Reflector
+
+
+@dataclass
+class FailingWatches:
+    """A server that lists, and of which every watch fails in one way."""
+
+    kind: ErrorKind
+    lists: int = 0
+
+    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+        self.lists += 1
+        return json.dumps({"metadata": {"resourceVersion": "7"}, "items": []}).encode()
+
+    def stream(
+        self, what: str, path: str, query: Sequence[tuple[str, str]], read_seconds: float
+    ) -> AbstractContextManager[urllib3.BaseHTTPResponse]:
+        raise KubeError(self.kind, "no watch")
+
+    def rounds(self, count: int) -> list[float]:
+        """The pauses after so many rounds of a copy."""
+        copy: Reflector[Pod] = Reflector(self, watched_pods(), random=Random(1))
+        return [copy._round() for _ in range(count)]
+
+
+def test_a_server_on_which_every_version_has_expired_is_not_listed_in_a_loop() -> None:
+    server = FailingWatches(ErrorKind.EXPIRED)
+    first, *others = server.rounds(6)
+    assert first == 0.0, "once is ordinary"
+    assert all(pause >= 0.5 for pause in others)
+
+
+def test_a_version_from_which_no_watch_begins_is_given_up() -> None:
+    server = FailingWatches(ErrorKind.TRANSIENT)
+    server.rounds(4)
+    assert server.lists == 1
+    server.lists = 0
+    server.rounds(8)
+    assert server.lists == 2
