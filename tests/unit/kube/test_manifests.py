@@ -8,8 +8,19 @@ import pytest
 import yaml
 
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, SCHEDULER_NAME, VERSION, Phase
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
-from optimus.kube.profiles import ProfileStatus, RescaleRecord
+from optimus.kube.list_watch import ListWatch
+from optimus.kube.nodes import watched_nodes
+from optimus.kube.pods import watched_pods
+from optimus.kube.profiles import ProfileStatus, RescaleRecord, watched_profiles
+from optimus.kube.training_jobs import watched_training_jobs
+from optimus.kube.volumes import (
+    watched_claims,
+    watched_namespaces,
+    watched_storage_classes,
+    watched_volumes,
+)
 
 ROOT = Path(__file__).parents[3]
 MANIFESTS = sorted((ROOT / "manifests").glob("*.yaml"))
@@ -48,6 +59,35 @@ def test_the_crd_has_exactly_the_fields_that_are_written(crd: dict[str, Any]) ->
 
 def test_the_crd_knows_every_phase(crd: dict[str, Any]) -> None:
     assert status_of(crd)["phase"]["enum"] == [phase.value for phase in Phase]
+
+
+def test_the_extender_may_read_all_that_it_watches() -> None:
+    config = EligibilityConfig(scheduler_name=SCHEDULER_NAME)
+    watched: list[ListWatch[Any]] = [
+        watched_nodes(),
+        watched_pods(),
+        *(watched_training_jobs(kind, config) for kind in JOB_KINDS),
+        watched_profiles(),
+        watched_claims(),
+        watched_volumes(),
+        watched_storage_classes(),
+        watched_namespaces(),
+    ]
+    (role,) = (
+        document
+        for document in documents(ROOT / "manifests/rbac-scheduler.yaml")
+        if document["kind"] == "ClusterRole"
+    )
+    readable = {
+        (group, resource)
+        for rule in role["rules"]
+        if {"list", "watch"} <= {*rule["verbs"]}
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    for each in watched:
+        group = each.path.split("/")[2] if each.path.startswith("/apis/") else ""
+        assert (group, each.plural) in readable
 
 
 def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:
