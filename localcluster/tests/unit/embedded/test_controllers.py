@@ -147,6 +147,9 @@ class TestVolumes:
         server.settle()
         found = server.get("persistentvolumeclaims", "c") or {}
         assert (found["status"]["phase"] == "Bound") == ("volumeName" in found["spec"])
+        annotations = found["metadata"].get("annotations") or {}
+        done = annotations.get("pv.kubernetes.io/bind-completed") == "yes"
+        assert done == ("volumeName" in found["spec"]), "by this kube-scheduler tells a bound claim"
         name: str | None = found["spec"].get("volumeName")
         return name
 

@@ -9,6 +9,8 @@ from optimus.kube.quantity import parse_quantity
 
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+"""The annotation by which kube-scheduler tells a bound claim."""
 
 
 class VolumeBinder(KindController):
@@ -39,7 +41,10 @@ class VolumeBinder(KindController):
         store.put(VOLUMES, {**volume, "spec": spec, "status": {"phase": "Bound"}})
         status = {key: volume["spec"][key] for key in ("accessModes", "capacity")}
         bound = {**claim["spec"], "volumeName": volume["metadata"]["name"]}
-        store.put(CLAIMS, {**claim, "spec": bound, "status": {"phase": "Bound", **status}})
+        annotations = {**(claim["metadata"].get("annotations") or {}), BIND_COMPLETED: "yes"}
+        metadata = {**claim["metadata"], "annotations": annotations}
+        status = {"phase": "Bound", **status}
+        store.put(CLAIMS, {**claim, "metadata": metadata, "spec": bound, "status": status})
 
 
 def fits(claim: Json, volume: Json) -> bool:
