@@ -23,8 +23,8 @@ class Settings:
     """Path of a kubeconfig. Default: the pod's own service account."""
 
     listen: str = "127.0.0.1:8888"
-    """Address and port of /filter and /prioritize; loopback, since any client of it can reserve
-    capacity."""
+    """Address and port of /filter, /prioritize and /preempt; loopback, since any client of it can
+    reserve capacity."""
 
     health_listen: str = ""
     """A second address and port for /healthz, /readyz and /metrics alone; in a pod, its own."""

@@ -10,13 +10,17 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from prometheus_client import generate_latest
+from flask import Flask
+from prometheus_client import CollectorRegistry, generate_latest
 
 import autoscaler.metrics
 import autoscaler.settings
+import autoscaler.web
+import extender.metrics
 import extender.settings
 from autoscaler.rescale.machine import Outcome
 from extender.application import Application
+from extender.http.app import Endpoints, Verbs, create_app
 from optimus.cli import job_table, speed_table
 from optimus.interval import Action
 from optimus.jobs import Counts
@@ -297,6 +301,44 @@ def test_prometheus_finds_the_ports_that_serve_metrics() -> None:
             each["name"] for each in _ours(manifest)["ports"] if re.fullmatch(pattern, each["name"])
         ]
     assert ports == ["http", "health"]
+
+
+def _paths(app: Flask) -> dict[str, set[str]]:
+    """What an application serves: the methods of each path."""
+    rules = [rule for rule in app.url_map.iter_rules() if rule.endpoint != "static"]
+    return {rule.rule: set(rule.methods or ()) - {"HEAD", "OPTIONS"} for rule in rules}
+
+
+def _autoscaler_app() -> Flask:
+    return autoscaler.web.create_app(CollectorRegistry(), lambda: None, lambda: None)
+
+
+def _extender_app() -> Flask:
+    verbs = Verbs(*[lambda *_: None] * 4)  # type: ignore[arg-type]
+    return create_app(Endpoints(verbs, lambda: None, extender.metrics.Metrics(), 1))
+
+
+@pytest.mark.parametrize(
+    "app", [_autoscaler_app(), _extender_app()], ids=["autoscaler", "extender"]
+)
+def test_every_path_that_is_served_is_in_the_docs(app: Flask) -> None:
+    told = set(re.findall(r"(?<!\w)/[a-z]+\b", _OPERATOR.text + _REFERENCE.text))
+    assert _paths(app).keys() - told == set()
+
+
+def test_the_extender_answers_an_unknown_path_with_those_that_it_serves() -> None:
+    app = _extender_app()
+    sentence = app.test_client().get("/").get_json()["Error"]
+    served = {f"{method} {path}" for path, methods in _paths(app).items() for method in methods}
+    assert set(re.findall(r"(?:GET|POST) /[a-z]+", sentence)) == served
+
+
+def test_probes_ask_for_paths_that_are_served() -> None:
+    for name, app in (("autoscaler", _autoscaler_app()), ("scheduler", _extender_app())):
+        container = _ours(yaml.safe_load((ROOT / f"manifests/{name}.yaml").read_text()))
+        asked = [value["httpGet"]["path"] for key, value in container.items() if "Probe" in key]
+        assert asked
+        assert set(asked) <= _paths(app).keys()
 
 
 def test_the_guide_s_overlay_fits_the_manifests() -> None:
