@@ -176,4 +176,6 @@ class GangQueue:
     def is_held(self, observed: ObservedGang) -> bool:
         """Whether room is reserved for every replica that is not bound."""
         gang, ledger = observed.gang, self._reservations.ledger
+        if not ledger.holds(gang.job_uid):  # as most that wait
+            return all(member.node is not None for member in gang.members)
         return all(ledger.get(gang.replica(member)) is not None for member in gang.unbound)

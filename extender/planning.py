@@ -10,6 +10,7 @@ So the end of a pod costs no planning while it frees less than any waiting gang 
 """
 
 import logging
+import sys
 import threading
 import time
 from collections import Counter
@@ -26,14 +27,17 @@ from optimus.kube.store import Changes
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity, Vector, is_admitted
 from optimus.placement.gang import DoesNotFit, Gang, Placement, does_not_fit, gang_shape
-from optimus.placement.queue_order import order_key
+from optimus.placement.queue_order import OrderKey, WaitingGang, order_key
 from optimus.placement.theorem1 import Theorem1
-from optimus.resources import Resources
+from optimus.resources import NONE, Resources
 
 _LOG = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 0.01
 """Between two slices, unless a call of kube-scheduler waits for one."""
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long one thread of the process runs while others want to."""
 
 SLICE_SECONDS: Final = 0.005
 """A slice ends with the first gang after this time, so that what it planned is reserved soon."""
@@ -328,6 +332,10 @@ class Planning:
         self._before: dict[str, Vector] = {}
         """Shared by the shortfalls since the last plan."""
         self._shapes: dict[object, _RefusedShape] = {}
+        self._keys: dict[str, tuple[WaitingGang, bool, OrderKey]] = {}
+        """By job UID, the place in the queue of gangs that are older than the limit or are not."""
+        self._keys_for = NONE
+        """Of which capacity demands are shares."""
         self._outdated: set[str] = set()
         """Jobs whose refusal is known and has to be found out again."""
 
@@ -340,13 +348,10 @@ class Planning:
         clock: Callable[[], float] = time.perf_counter,
     ) -> Slice:
         """Plan gangs in order, for about so many seconds; at least one."""
-        until = clock() + seconds
         self._update(snapshot)
-        capacity, limit = self._room.capacity.allocatable, self._age_limit
-        epoch = snapshot.now.epoch
-        queue = sorted(
-            snapshot.queue, key=lambda each: order_key(each.waiting, capacity, epoch, limit)
-        )
+        epoch, limit = snapshot.now.epoch, self._age_limit
+        queue = self._in_order(snapshot)
+        until = clock() + seconds
         walk, considered = self._walk(snapshot), 0
         self._backfill.begin({each.waiting.job_uid for each in queue}, snapshot.now)
         for queued in queue:
@@ -369,6 +374,22 @@ class Planning:
                     walk.close(plan.nodes, plan.begins_at)
         self._before = walk.before
         return Slice(walk.answers, more=False)
+
+    def _in_order(self, snapshot: Snapshot) -> list[QueuedGang]:
+        """The queue, first what goes first. Keys are kept: most gangs wait as they did before."""
+        epoch, limit = snapshot.now.epoch, self._age_limit
+        capacity, keys = self._room.capacity.allocatable, self._keys
+        if capacity != self._keys_for:
+            keys, self._keys_for = {}, capacity
+        self._keys = {}
+        for queued in snapshot.queue:
+            waiting = queued.waiting
+            old = epoch - waiting.since > limit
+            known = keys.get(waiting.job_uid)
+            if known is None or known[:2] != (waiting, old):
+                known = waiting, old, order_key(waiting, capacity, epoch, limit)
+            self._keys[waiting.job_uid] = known
+        return sorted(snapshot.queue, key=lambda each: self._keys[each.waiting.job_uid][2])
 
     def _walk(self, snapshot: Snapshot) -> "_Walk":
         return _Walk(snapshot, self._room, self._rule, self._before, self._shapes)
@@ -560,6 +581,9 @@ class PlanningThread:
 
     def start(self) -> None:
         """Begin, on a thread of its own."""
+        # A call of kube-scheduler gets the interpreter within this time, however long a search
+        # takes: with Python's default, 5 ms, each call beside a search took as long.
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5.0) -> None:

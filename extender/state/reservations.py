@@ -104,9 +104,9 @@ class Reservations:
 
     def own_room(self, gang: Gang) -> dict[str, Resources]:
         """By node, what is reserved for the gang's own replicas that are not placed."""
-        held = self.ledger.of_job(gang.job_uid)
-        if not held:
+        if not self.ledger.holds(gang.job_uid):
             return {}
+        held = self.ledger.of_job(gang.job_uid)
         kept = self._of_placed(gang)
         return {
             node: self.reserved(node)

@@ -49,6 +49,10 @@ class Ledger:
         """What is held for a replica."""
         return self._by_job.get(replica.job_uid, {}).get(replica)
 
+    def holds(self, job_uid: str) -> bool:
+        """Whether anything is held for a job."""
+        return job_uid in self._by_job
+
     def of_job(self, job_uid: str) -> tuple[Reservation, ...]:
         """What is held for a job, in order of replicas."""
         held = self._by_job.get(job_uid, {})
