@@ -78,7 +78,7 @@ def _run(settings: Settings, client: Client, stopping: threading.Event) -> int:
         controller = _controller(settings, client, caches, logs, metrics)
         for cache in caches.all:
             gauge = metrics.cache_silence.labels(cache.watched.plural)
-            gauge.set_function(partial(_silence, cache))
+            gauge.set_function(partial(_silent_seconds, cache))
         unhealthy = partial(_why_unhealthy, controller, settings)
         app = create_app(metrics.registry, unhealthy, caches.missing)
         with HealthServer(app, *address(settings.listen)) as server:
@@ -180,7 +180,7 @@ def _rescale_config(settings: Settings) -> RescaleConfig:
     )
 
 
-def _silence(cache: Reflector[Any]) -> float:
+def _silent_seconds(cache: Reflector[Any]) -> float:
     return cache.silent_seconds or 0.0
 
 

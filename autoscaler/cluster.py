@@ -55,7 +55,7 @@ class Observation:
             if pod.owner is not None:
                 by_job.setdefault(pod.owner.uid, []).append(pod)
         by_uid = {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)}
-        own = [each for each in profiles if _is_of(each, by_uid.get(each.job.uid))]
+        own = [each for each in profiles if _belongs_to(each, by_uid.get(each.job.uid))]
         return cls(
             at,
             snapshot,
@@ -66,7 +66,7 @@ class Observation:
         )
 
 
-def _is_of(profile: TrainingProfile, job: TrainingJob | None) -> bool:
+def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
     """Whether a profile is the job's own; anybody may write its UID into some profile's spec."""
     holder = (profile.namespace, profile.name, profile.job.kind)
     return job is not None and holder == (job.namespace, job.name, job.kind)

@@ -137,7 +137,7 @@ class Controller:
     def _read_logs(self) -> None:
         runs = [(state.log, state.run) for state in self.managed if state.run is not None]
         self._components.logs.poll(
-            runs, self._clock.now(), patience_seconds=self._timing.tick_seconds
+            runs, self._clock.now(), timeout_seconds=self._timing.tick_seconds
         )
 
     def _advance_rescales(self, observation: Observation, now: float) -> None:

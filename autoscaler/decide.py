@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DecisionConfig:
-    """By which figures and methods counts are decided."""
+    """The policy, the placement rule, the forecasts and the limits by which counts are decided."""
 
     policy: AllocationPolicy
     placement: PlacementRule

@@ -285,7 +285,7 @@ class ManagedJobs:
         for uid in self.states.keys() - observation.jobs.keys():
             _LOG.info("job %s is gone", self.states.pop(uid).job.key)
         for training_job in observation.jobs.values():
-            if training_job.uid not in self.states and _concerns_us(
+            if training_job.uid not in self.states and _is_tracked(
                 training_job, observation.profiles.get(training_job.uid)
             ):
                 with self._guard("observe", None):
@@ -325,7 +325,7 @@ class ManagedJobs:
             )
 
 
-def _concerns_us(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
+def _is_tracked(training_job: TrainingJob, profile: TrainingProfile | None) -> bool:
     """Whether a job is managed, or an earlier process left something to be ended with it."""
     if _is_managed(training_job):
         return True

@@ -90,9 +90,11 @@ def main() -> None:
     reference = _seconds_of_reference(options.jobs, options.nodes)
     jobs, progress = draw_jobs(options.jobs)
     nodes = equal_nodes(options.nodes, NODE)
-    seen = IntervalInput(snapshot_of(jobs, nodes), progress)
-    first, plan = measure("first", seen)
-    again, _ = measure("again", replace(seen, snapshot=snapshot_of(carried_out(jobs, plan), nodes)))
+    given = IntervalInput(snapshot_of(jobs, nodes), progress)
+    first, plan = measure("first", given)
+    again, _ = measure(
+        "again", replace(given, snapshot=snapshot_of(carried_out(jobs, plan), nodes))
+    )
     for found in (first, again):
         found["ratio_to_heap-and-rows"] = round(float(found["seconds"]) / reference, 2)
     header = {"jobs": len(jobs), "nodes": len(nodes), "heap-and-rows_seconds": round(reference, 3)}
@@ -142,14 +144,14 @@ def carried_out(jobs: Sequence[Job], plan: IntervalPlan) -> list[Job]:
     return sorted(there, key=lambda job: -sum(job.counts))
 
 
-def measure(name: str, seen: IntervalInput) -> tuple[dict[str, float | str], IntervalPlan]:
+def measure(name: str, given: IntervalInput) -> tuple[dict[str, float | str], IntervalPlan]:
     """One interval: CPU seconds by part, and what was decided."""
     watch = Watch()
-    methods = Strategies(
+    strategies = Strategies(
         _TimedPolicy(OptimusPolicy(), watch), _RULE, _TimedForecast(forecast_job, watch)
     )
     begun = time.process_time()
-    plan = plan_interval(name, seen, methods, IntervalConfig())
+    plan = plan_interval(name, given, strategies, IntervalConfig())
     seconds = time.process_time() - begun
     return {
         "interval": name,

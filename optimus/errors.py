@@ -1,15 +1,14 @@
-"""Values that say no.
+"""Expected refusals of the models, as values.
 
-An expected refusal (too few samples, a target out of reach) is a value carrying a sentence a user
-can read; an exception would mean that this software is broken.
-"""
+Too few samples, or a target out of reach, is a value with a sentence for users. Exceptions are for
+faults of this software."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """The answer where a model cannot answer yet; ``reason`` is a sentence for users."""
+    """A model that cannot be fitted yet, or cannot predict; ``reason`` is a sentence for users."""
 
     reason: str
 

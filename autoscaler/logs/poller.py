@@ -233,10 +233,10 @@ class LogPoller:
         self._now = float("-inf")
 
     def poll(
-        self, runs: Iterable[tuple[ProgressLog, Run]], now: float, *, patience_seconds: float
+        self, runs: Iterable[tuple[ProgressLog, Run]], now: float, *, timeout_seconds: float
     ) -> None:
         """Read what is due at ``now`` (seconds since the epoch, UTC), for at most
-        ``patience_seconds``.
+        ``timeout_seconds``.
 
         What takes longer is taken in at a later poll, and is not waited for again.
         """
@@ -247,7 +247,7 @@ class LogPoller:
         self._take_done()
         self._throttle.begin_poll()
         due, begun = self._due(), set[str]()
-        until = time.monotonic() + patience_seconds
+        until = time.monotonic() + timeout_seconds
         while True:
             due = self._begin(due, begun)
             left_seconds = until - time.monotonic()

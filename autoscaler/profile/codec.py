@@ -109,9 +109,9 @@ def _past(instant: float | None, at: float) -> float | None:
     return None if instant is None else min(instant, at)
 
 
-def pack_rescale(record: RescaleRecord) -> profiles.RescaleRecord:
+def pack_rescale(record: RescaleRecord) -> profiles.RescaleStatus:
     """The rescale as the profile shows it."""
-    return profiles.RescaleRecord(
+    return profiles.RescaleStatus(
         id=record.id,
         started_at=format_instant(record.started_at),
         from_ps=record.before.ps,
@@ -126,7 +126,7 @@ def pack_rescale(record: RescaleRecord) -> profiles.RescaleRecord:
 
 
 def unpack_rescale(
-    stored: profiles.RescaleRecord | None, job: object, at: float
+    stored: profiles.RescaleStatus | None, job: object, at: float
 ) -> RescaleRecord | None:
     """The rescale in a profile; ``None`` without one, or where it cannot be read; ``at`` is now."""
     if stored is None:
@@ -154,7 +154,7 @@ _OLD_IDS: Final = {
 """Prefixes of ids in records that were stored without a purpose, by earlier versions."""
 
 
-def _purpose_of(stored: profiles.RescaleRecord) -> RescalePurpose:
+def _purpose_of(stored: profiles.RescaleStatus) -> RescalePurpose:
     if stored.purpose in set(RescalePurpose):
         return RescalePurpose(stored.purpose)
     by_prefix = (each for prefix, each in _OLD_IDS.items() if stored.id.startswith(prefix))

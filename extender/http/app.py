@@ -25,7 +25,7 @@ from optimus.kube.pods import Pod
 
 _LOG = logging.getLogger(__name__)
 _JSON = "application/json"
-_Question = TypeVar("_Question", wire.Question, wire.PreemptionQuestion)
+_Args = TypeVar("_Args", wire.ExtenderArgs, wire.ExtenderPreemptionArgs)
 _DISCARDED_LIMITS = 8
 """How many times the limit is read, and thrown away, of a body that is too large."""
 
@@ -100,13 +100,13 @@ class Endpoints:
         self._metrics.calls.labels(verb).observe(time.perf_counter() - began)
         return Response(body, mimetype=_JSON)
 
-    def _read(self, read: Callable[[bytes, wire.FindPod], _Question]) -> _Question:
+    def _read(self, read: Callable[[bytes, wire.FindPod], _Args]) -> _Args:
         reason = None if self._ready else self._why_not_ready()
         self._ready = reason is None
-        question = read(self._body(), self._verbs.find_pod)
+        args = read(self._body(), self._verbs.find_pod)
         if reason is not None:
             raise _Refusal(f"the extender is not ready: {reason}")
-        return question
+        return args
 
     def _body(self) -> bytes:
         limit = self._max_body_bytes
@@ -122,21 +122,21 @@ class Endpoints:
         )
 
     def _filter(self) -> bytes:
-        question = self._read(wire.read_question)
-        result = self._verbs.filter(question.pod, question.names)
-        self._metrics.nodes_in.inc(len(question.names))
+        args = self._read(wire.read_args)
+        result = self._verbs.filter(args.pod, args.names)
+        self._metrics.nodes_in.inc(len(args.names))
         self._metrics.nodes_out.inc(len(result.kept))
         if not result.kept and result.cause:
             self._metrics.refusals.labels(result.cause).inc()
-        return wire.filter_answer(question, result.kept, result.refused)
+        return wire.filter_answer(args, result.kept, result.refused)
 
     def _prioritize(self) -> bytes:
-        question = self._read(wire.read_question)
-        return wire.prioritize_answer(self._verbs.prioritize(question.pod, question.names))
+        args = self._read(wire.read_args)
+        return wire.prioritize_answer(self._verbs.prioritize(args.pod, args.names))
 
     def _preempt(self) -> bytes:
-        question = self._read(wire.read_preemption)
-        return wire.preempt_answer(self._verbs.preempt(question.pod, question.victims))
+        args = self._read(wire.read_preemption_args)
+        return wire.preempt_answer(self._verbs.preempt(args.pod, args.victims))
 
     def healthz(self) -> Response:
         """GET /healthz: the process serves."""

@@ -21,7 +21,7 @@ class _NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class _Arguments(msgspec.Struct):
+class _ArgsBody(msgspec.Struct):
     pod: msgspec.Raw = msgspec.field(name="Pod", default=_NULL)
     nodes: _NodeList | None = msgspec.field(name="Nodes", default=None)
     names: list[str] | None = msgspec.field(name="NodeNames", default=None)
@@ -38,7 +38,7 @@ class _Object(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExtenderArgs:
     """What kube-scheduler asks: the pod, and the names of the nodes on offer."""
 
     pod: Pod
@@ -56,7 +56,7 @@ class _MetaPod(msgspec.Struct):
     UID: str
 
 
-class _PreemptionArguments(msgspec.Struct):
+class _PreemptionBody(msgspec.Struct):
     pod: msgspec.Raw = msgspec.field(name="Pod", default=_NULL)
     victims: dict[str, _Victims] | None = msgspec.field(name="NodeNameToVictims", default=None)
     meta_victims: dict[str, _Victims] | None = msgspec.field(
@@ -65,15 +65,15 @@ class _PreemptionArguments(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptionQuestion:
+class ExtenderPreemptionArgs:
     """What kube-scheduler asks: the pod, and whom it would evict on which node."""
 
     pod: Pod
     victims: Mapping[str, Victims]
 
 
-_ARGUMENTS = msgspec.json.Decoder(_Arguments)
-_PREEMPTION_ARGUMENTS = msgspec.json.Decoder(_PreemptionArguments)
+_ARGS_BODY = msgspec.json.Decoder(_ArgsBody)
+_PREEMPTION_BODY = msgspec.json.Decoder(_PreemptionBody)
 _META_POD = msgspec.json.Decoder(_MetaPod)
 _OBJECT = msgspec.json.Decoder(_Object)
 
@@ -81,35 +81,37 @@ FindPod = Callable[[str, str], Pod | None]
 """The pod with a UID and resource version, where it has been decoded before."""
 
 
-def read_question(body: bytes, find_pod: FindPod = lambda *_: None) -> Question:
+def read_args(body: bytes, find_pod: FindPod = lambda *_: None) -> ExtenderArgs:
     """The arguments of filter and prioritize.
 
     Raises:
         Malformed: with a sentence that says what is wrong with the body.
     """
     try:
-        arguments = _ARGUMENTS.decode(body)
+        arguments = _ARGS_BODY.decode(body)
         if arguments.pod == _NULL:
             raise Malformed('the body names no "Pod"')
         if arguments.names is not None:
-            return Question(_read_pod(arguments.pod, find_pod), tuple(arguments.names))
+            return ExtenderArgs(_read_pod(arguments.pod, find_pod), tuple(arguments.names))
         if arguments.nodes is not None:
             items = arguments.nodes.items or ()
             whole = {_OBJECT.decode(node).metadata.name: node.copy() for node in items}
-            return Question(_read_pod(arguments.pod, find_pod), tuple(whole), whole)
+            return ExtenderArgs(_read_pod(arguments.pod, find_pod), tuple(whole), whole)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed(f"the body is not the JSON of ExtenderArgs: {error}") from error
     raise Malformed('the body has neither "NodeNames" nor "Nodes"')
 
 
-def read_preemption(body: bytes, find_pod: FindPod = lambda *_: None) -> PreemptionQuestion:
+def read_preemption_args(
+    body: bytes, find_pod: FindPod = lambda *_: None
+) -> ExtenderPreemptionArgs:
     """The arguments of preempt: the victims as whole pods or, ``nodeCacheCapable``, as UIDs.
 
     Raises:
         Malformed: with a sentence that says what is wrong with the body.
     """
     try:
-        arguments = _PREEMPTION_ARGUMENTS.decode(body)
+        arguments = _PREEMPTION_BODY.decode(body)
         if arguments.pod == _NULL:
             raise Malformed('the body names no "Pod"')
         if arguments.meta_victims is not None:
@@ -122,7 +124,7 @@ def read_preemption(body: bytes, find_pod: FindPod = lambda *_: None) -> Preempt
             node: Victims(tuple(uid_of(pod) for pod in each.pods or ()), each.violations)
             for node, each in found.items()
         }
-        return PreemptionQuestion(_read_pod(arguments.pod, find_pod), victims)
+        return ExtenderPreemptionArgs(_read_pod(arguments.pod, find_pod), victims)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         sentence = f"the body is not the JSON of ExtenderPreemptionArgs: {error}"
         raise Malformed(sentence) from error
@@ -172,11 +174,11 @@ class _MetaVictims(msgspec.Struct):
 _ENCODER = msgspec.json.Encoder()
 
 
-def filter_answer(question: Question, kept: tuple[str, ...], refused: Mapping[str, str]) -> bytes:
+def filter_answer(args: ExtenderArgs, kept: tuple[str, ...], refused: Mapping[str, str]) -> bytes:
     """The reply to filter. Every refusal is unresolvable: no eviction makes the node acceptable."""
-    if question.whole_nodes is None:
+    if args.whole_nodes is None:
         return _ENCODER.encode(_FilterResult(None, list(kept), {}, refused, ""))
-    nodes = _WholeNodes([question.whole_nodes[name] for name in kept])
+    nodes = _WholeNodes([args.whole_nodes[name] for name in kept])
     return _ENCODER.encode(_FilterResult(nodes, None, {}, refused, ""))
 
 

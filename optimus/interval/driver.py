@@ -28,7 +28,7 @@ from optimus.interval import (
 )
 from optimus.interval.capacity_plan import CapacityPlan, Claim, Held, headroom, reserve
 from optimus.interval.profiling import (
-    Measured,
+    MeasuredJobs,
     ProfilingMove,
     may_skip_checkpoint,
     plan_exploration,
@@ -237,7 +237,7 @@ class IntervalDriver:
 
     def has_changed(self, cluster: ManagedCluster) -> bool:
         """Whether something has changed since the last interval that is worth an early one."""
-        return self._occasion(cluster, _histories(cluster)) != self.state.planned_for
+        return self._early_interval_trigger(cluster, _histories(cluster)) != self.state.planned_for
 
     def _phases(
         self, cluster: ManagedCluster, timer: float, histories: _Histories, *, decides: bool
@@ -261,11 +261,11 @@ class IntervalDriver:
             return True
         if timer - planned_at < config.early_interval_seconds:
             return False
-        return self._occasion(cluster, histories) != self.state.planned_for
+        return self._early_interval_trigger(cluster, histories) != self.state.planned_for
 
-    def _occasion(self, cluster: ManagedCluster, histories: _Histories) -> object:
-        """What, when it changes, is worth an early interval: nodes, jobs, what their users ask for,
-        and which of them have been measured, have met their goal or may be moved again."""
+    def _early_interval_trigger(self, cluster: ManagedCluster, histories: _Histories) -> object:
+        """What causes an early interval when it changes: nodes, jobs, what their users ask for, and
+        which of them have been measured, have met their goal or may be moved again."""
 
         def is_suspended(job: Job) -> bool:
             history = histories.get(job.uid, NO_HISTORY)
@@ -310,11 +310,11 @@ class IntervalDriver:
             for each in plan.decisions
             if each.uid in histories and (each.rescales or each.action is Action.SUSPEND)
         }
-        before = self._occasion(cluster, histories)
+        before = self._early_interval_trigger(cluster, histories)
         yield IntervalDecided(plan)
         if self._config.measures:
-            yield from self._explore(cluster, Measured(progress, histories), plan.interval_id)
-        after = self._occasion(cluster, histories)
+            yield from self._explore(cluster, MeasuredJobs(progress, histories), plan.interval_id)
+        after = self._early_interval_trigger(cluster, histories)
         state.planned_for = before if self._config.early_after_each_run else after
 
     def _begin_pending(
@@ -358,7 +358,7 @@ class IntervalDriver:
             if history.profiling_since is None or history.rescaling_to is not None:
                 continue
             managed, config = cluster.managed[uid], self._config.interval.profiling
-            measured = Measured({uid: managed.progress(cluster.at)}, histories)
+            measured = MeasuredJobs({uid: managed.progress(cluster.at)}, histories)
             reason = run_is_over(managed.job, cluster.at, measured, config)
             if reason is not None:
                 yield EndProfilingRun(uid, reason)
@@ -380,7 +380,7 @@ class IntervalDriver:
         ]
         if not young:
             return
-        snapshot, measured = cluster.snapshot(), Measured(progress, histories)
+        snapshot, measured = cluster.snapshot(), MeasuredJobs(progress, histories)
         if all(why_not_profiled(job, snapshot, measured, profiling) is not None for job in young):
             return
         free = self._headroom(cluster, histories)
@@ -389,7 +389,7 @@ class IntervalDriver:
             yield from self._measure(cluster, move, free, RescalePurpose.PROFILING, run)
 
     def _explore(
-        self, cluster: ManagedCluster, measured: Measured, interval_id: str
+        self, cluster: ManagedCluster, measured: MeasuredJobs, interval_id: str
     ) -> Iterator[BeginRescale]:
         free = self._headroom(cluster, measured.history)
         move = plan_exploration(cluster.snapshot(), measured, free, self._config.interval)

@@ -24,7 +24,7 @@ from optimus.interval.classify import Action, Decision, IntervalConfig, JobView,
 from optimus.jobs import Counts, Job, RescaleRule
 from optimus.models.experiment_design import next_sample
 from optimus.models.forecast import goal_is_met
-from optimus.models.speed.curve import Measured as SpeedMeasured
+from optimus.models.speed.curve import MergedSamples
 from optimus.models.speed.model import needed_counts, why_not_ready
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
@@ -40,7 +40,7 @@ class ProfilingMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredJobs:
     """What has been measured so far, by job UID; a job without an entry has nothing."""
 
     progress: Mapping[str, TrainingProgress]
@@ -52,7 +52,7 @@ class Measured:
 
 
 def plan_profiling(
-    snapshot: ClusterSnapshot, measured: Measured, free: CapacityPlan, config: ProfilingConfig
+    snapshot: ClusterSnapshot, measured: MeasuredJobs, free: CapacityPlan, config: ProfilingConfig
 ) -> tuple[ProfilingMove, ...]:
     """The profiling runs to begin now, oldest job first, together within the free capacity."""
     free, moves = free.copy(), list[ProfilingMove]()
@@ -73,7 +73,7 @@ def plan_profiling(
 
 
 def plan_exploration(
-    snapshot: ClusterSnapshot, measured: Measured, free: CapacityPlan, config: IntervalConfig
+    snapshot: ClusterSnapshot, measured: MeasuredJobs, free: CapacityPlan, config: IntervalConfig
 ) -> ProfilingMove | None:
     """The one exploratory move of an interval: of the oldest job without an identified model."""
     for job in _oldest_first(snapshot.jobs):
@@ -85,7 +85,7 @@ def plan_exploration(
 
 
 def _may_explore(
-    job: Job, snapshot: ClusterSnapshot, measured: Measured, config: IntervalConfig
+    job: Job, snapshot: ClusterSnapshot, measured: MeasuredJobs, config: IntervalConfig
 ) -> bool:
     (progress, history), profiling = measured.of(job), config.profiling
     last, at = history.last_rescaled_at, snapshot.at
@@ -100,12 +100,12 @@ def _may_explore(
         or history.rescales >= config.max_rescales
         or (is_young and len(history.profiled) < profiling.runs)
         or _steady_seconds(job, progress) < profiling.steady_seconds
-        or why_not_ready(SpeedMeasured.of(progress.samples), needed_counts(job.bounds)) is None
+        or why_not_ready(MergedSamples.of(progress.samples), needed_counts(job.bounds)) is None
         or _is_goal_met(job, progress)
     )
 
 
-def run_is_over(job: Job, at: float, measured: Measured, config: ProfilingConfig) -> str | None:
+def run_is_over(job: Job, at: float, measured: MeasuredJobs, config: ProfilingConfig) -> str | None:
     """Why the job's profiling run has ended by the instant ``at``, or ``None`` while it goes on."""
     progress, history = measured.of(job)
     steady, since = _steady_seconds(job, progress), history.profiling_since
@@ -118,7 +118,7 @@ def run_is_over(job: Job, at: float, measured: Measured, config: ProfilingConfig
 
 
 def why_not_profiled(
-    job: Job, snapshot: ClusterSnapshot, measured: Measured, config: ProfilingConfig
+    job: Job, snapshot: ClusterSnapshot, measured: MeasuredJobs, config: ProfilingConfig
 ) -> str | None:
     """Why no profiling run of this job may begin now, as a sentence; ``None`` if one may."""
     progress, history = measured.of(job)
@@ -141,7 +141,7 @@ def why_not_profiled(
     return None
 
 
-def no_run_follows(job: Job, measured: Measured, config: ProfilingConfig) -> bool:
+def is_fully_profiled(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> bool:
     """Whether the job has had all its profiling runs; where its bounds are narrow, a few."""
     progress, history = measured.of(job)
     if history.profiling_since is not None:
@@ -159,11 +159,11 @@ def decide_after_profiling(view: JobView, decision: Decision) -> Decision:
     history, job = view.history, view.job
     decision = replace(decision, awaits_forecast=history.forecast_awaited)
     target = return_counts(job, history)
-    if target is None or _must_stay(view, target):
+    if target is None or _must_keep_counts(view, target):
         return decision
     if _has_no_checkpoint(job, view.progress):
-        why = _why_for_good(view, decision, target)
-    elif _is_profiled_in_vain(view, decision):
+        why = _why_return_without_checkpoints(view, decision, target)
+    elif _has_no_forecast_after_profiling(view, decision):
         if not history.forecast_awaited:
             # One interval more saves a restart where the forecast was just about to be ready.
             return replace(decision, awaits_forecast=True)
@@ -201,7 +201,7 @@ def return_counts(job: Job, history: JobHistory) -> Counts | None:
     return None if own is None or job.counts not in history.profiled else job.bounds.clamp(own)
 
 
-def _must_stay(view: JobView, target: Counts) -> bool:
+def _must_keep_counts(view: JobView, target: Counts) -> bool:
     """Whether the job cannot be moved now, or just could not be placed at these counts."""
     history = view.history
     if history.rescaling_to is not None or history.profiling_since is not None:
@@ -210,15 +210,17 @@ def _must_stay(view: JobView, target: Counts) -> bool:
     return history.awaits_checkpoint or (excluded and view.why_backing_off is not None)
 
 
-def _is_profiled_in_vain(view: JobView, decision: Decision) -> bool:
+def _has_no_forecast_after_profiling(view: JobView, decision: Decision) -> bool:
     """Whether all runs are made, and yet there is no forecast and nothing else moves the job."""
-    measured = Measured({view.job.uid: view.progress}, {view.job.uid: view.history})
+    measured = MeasuredJobs({view.job.uid: view.progress}, {view.job.uid: view.history})
     unforecast = isinstance(view.forecast, NotReady) and decision.action is Action.KEEP
-    return unforecast and no_run_follows(view.job, measured, view.config.profiling)
+    return unforecast and is_fully_profiled(view.job, measured, view.config.profiling)
 
 
-def _why_for_good(view: JobView, decision: Decision, target: Counts) -> str | None:
-    """Why a job without checkpoints returns: where it is or goes now it stays for good."""
+def _why_return_without_checkpoints(
+    view: JobView, decision: Decision, target: Counts
+) -> str | None:
+    """Why a job without checkpoints returns now: later rescales would wait for a checkpoint."""
     if decision.action is Action.SUSPEND or not view.job.bounds.allow(view.job.counts):
         return None
     if isinstance(view.forecast, NotReady):
@@ -239,7 +241,7 @@ def _oldest_first(jobs: Sequence[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: (job.created_at, job.uid))
 
 
-def _is_under_way(job: Job, measured: Measured) -> bool:
+def _is_under_way(job: Job, measured: MeasuredJobs) -> bool:
     _, history = measured.of(job)
     return history.profiling_since is not None or history.measures
 
@@ -263,7 +265,7 @@ def _steady_seconds(job: Job, progress: TrainingProgress) -> float:
 
 
 def _next_run(
-    job: Job, measured: Measured, free: CapacityPlan, config: ProfilingConfig
+    job: Job, measured: MeasuredJobs, free: CapacityPlan, config: ProfilingConfig
 ) -> ProfilingMove | None:
     """The counts that say most about the job's speed among those that fit; takes their room."""
     progress, history = measured.of(job)
@@ -280,7 +282,7 @@ def _next_run(
     return None
 
 
-def _untried(job: Job, measured: Measured, config: ProfilingConfig) -> list[Counts]:
+def _untried(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> list[Counts]:
     (progress, history), bounds = measured.of(job), job.bounds
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
     within, failures = bounds.up_to(config.max_replicas), history.placement_failures

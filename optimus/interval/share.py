@@ -245,7 +245,7 @@ class StartingJobs:
         if unplaced:
             victims = _Victims(self._jobs, self.counts, self.plan.capacity)
             for uid in unplaced:
-                self._make_way(uid, victims)
+                self._displace_one(uid, victims)
 
     def join(self, uid: str) -> None:
         """Add a job that was placed by the settlement, to grow with the others."""
@@ -353,7 +353,7 @@ class StartingJobs:
         for _, uid, column, spec, count in sorted(tasks, key=lambda task: task[:3]):
             yield uid, spec, column, count
 
-    def _make_way(self, uid: str, victims: "_Victims") -> None:
+    def _displace_one(self, uid: str, victims: "_Victims") -> None:
         """Trim or move another starting job, so that this one gets its minimum."""
         job = self._jobs[uid].job
         minimum = job.bounds.minimum

@@ -28,7 +28,7 @@ _BURST_SECONDS: Final = 600.0
 
 
 class EventType(StrEnum):
-    """Kubernetes knows these two."""
+    """The types of Events in Kubernetes."""
 
     NORMAL = "Normal"
     WARNING = "Warning"

@@ -25,7 +25,7 @@ class JobRef(msgspec.Struct, frozen=True):
     uid: str
 
 
-class RescaleRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One rescale, as far as it has come; enough for another process to go on with it.
 
     ``step`` is the autoscaler's word for where it stands, since ``step_at``. Instants are RFC 3339.
@@ -74,7 +74,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     remaining_seconds: int | None = None
     rescales: int = 0
     last_rescaled_at: str | None = None
-    rescale: RescaleRecord | None = None
+    rescale: RescaleStatus | None = None
     checkpoint_step: int | None = None
     checkpointed_at: str | None = None
     trained_seconds: float = 0.0

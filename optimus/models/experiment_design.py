@@ -13,7 +13,7 @@ import numpy as np
 
 from optimus.jobs import Batch, Counts, TrainingMode
 from optimus.models import Vector
-from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms, StepTimeCurve
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms, StepTimeCurve
 from optimus.models.speed.model import Deviation, NodeFactors
 from optimus.progress.types import SpeedSample
 
@@ -34,7 +34,7 @@ def next_sample(
     """The counts among ``allowed`` to measure next, or ``None`` where all of them are measured.
 
     Without a sample it is the smallest one allowed. Ties go to the smaller counts."""
-    measured = Measured.of(samples)
+    measured = MergedSamples.of(samples)
     open_counts = sorted(
         set(allowed) - set(measured.counts), key=lambda counts: (sum(counts), counts)
     )
@@ -47,7 +47,7 @@ def next_sample(
     return open_counts[int(np.argmax(np.round(variance / variance.max(), 9)))]
 
 
-def _variances(measured: Measured, candidates: Sequence[Counts], terms: SpeedTerms) -> Vector:
+def _variances(measured: MergedSamples, candidates: Sequence[Counts], terms: SpeedTerms) -> Vector:
     """The relative variance of the prediction at each candidate."""
     curve = StepTimeCurve.fit(measured, terms, NodeFactors.fit(measured, terms).each(measured))
     ps, workers = np.array(candidates, dtype=np.float64).T

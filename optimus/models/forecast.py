@@ -24,7 +24,7 @@ from optimus.models.convergence import (
     PublishedCurve,
     TimeToGoal,
 )
-from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
 from optimus.progress.state import epoch_index
 from optimus.progress.types import LossPoint, TrainingProgress
@@ -226,7 +226,7 @@ def _until_goal(
 
 
 def _speed(job: Job, progress: TrainingProgress) -> Speed | NotReady:
-    measured, kind = Measured.of(progress.samples), progress.node_kind
+    measured, kind = MergedSamples.of(progress.samples), progress.node_kind
     refusal = why_not_ready(measured, needed_counts(job.bounds))
     if refusal is not None:
         return refusal

@@ -51,7 +51,7 @@ class _Server(ThreadedWSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is its client's business."""
+        """Ignore a broken connection: its client asks again."""
 
 
 class HealthServer:

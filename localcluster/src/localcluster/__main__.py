@@ -14,7 +14,7 @@ from localcluster.environments import framework_environments
 from localcluster.errors import ClusterError, LocalClusterError
 from localcluster.images import default_images
 from localcluster.paths import ClusterPaths
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 from localcluster.specs import NodeSpec, numbered_nodes, parse_capacity
 from localcluster.storage import locked, state_root
 from localcluster.supervisor import control
@@ -120,7 +120,7 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
 
 
 def _up(options: argparse.Namespace) -> int:
-    paths, progress = _paths(options), Lines()
+    paths, progress = _paths(options), PlainProgress()
     nodes = _nodes(options.nodes, options.node or [])
     with locked(paths.root.with_name(f"{paths.root.name}.lock"), progress):
         control.refuse_if_running(paths)
@@ -166,7 +166,7 @@ def _down(options: argparse.Namespace) -> int:
     if status is None and not paths.plan.exists():
         print(f"no cluster in {paths.root}")
         return 0
-    with Lines().step(f"stopping the cluster in {paths.root}"):
+    with PlainProgress().step(f"stopping the cluster in {paths.root}"):
         control.stop(paths, status.supervisor if status else None)
         if not options.keep_logs:
             shutil.rmtree(paths.root, ignore_errors=True)

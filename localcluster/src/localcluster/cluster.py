@@ -23,7 +23,7 @@ from localcluster.errors import ClusterError, KubectlError
 from localcluster.images import default_images
 from localcluster.paths import ClusterPaths
 from localcluster.processes import ProcessId, base_environ, send, wait_for
-from localcluster.progress import Lines, Progress
+from localcluster.progress import PlainProgress, Progress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.supervisor import control
 from localcluster.supervisor.status import ClusterStatus, ComponentStatus, read_events, read_status
@@ -62,7 +62,7 @@ class LocalCluster:
         self._images = images
         self._agent = dict(agent or {})
         self.backend = Backend(backend)
-        self.progress: Progress = Lines()
+        self.progress: Progress = PlainProgress()
         self._paths: ClusterPaths | None = None
         self._binaries: Binaries | None = None
         self._process: subprocess.Popen[bytes] | None = None

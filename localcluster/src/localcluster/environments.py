@@ -12,7 +12,7 @@ from pathlib import Path
 
 from localcluster.commands import run
 from localcluster.errors import BuildError
-from localcluster.progress import Lines, Progress
+from localcluster.progress import PlainProgress, Progress
 from localcluster.storage import cache_root, publish
 
 # Image name -> requirements file and the interpreter that its packages were published for.
@@ -48,7 +48,7 @@ def ensure_environment(
 
     `python` names an interpreter (`python3.11`) to be found on PATH; None means the one that runs
     this. Raises BuildError with a sentence where that interpreter or a package cannot be had."""
-    shown = progress or Lines()
+    shown = progress or PlainProgress()
     interpreter = _find_python(python)
     key = environment_key(requirements, _version(interpreter))
     root = cache or cache_root() / "environments"

@@ -42,7 +42,7 @@ class ImageCatalog(msgspec.Struct, frozen=True):
 
     def lookup(self, image: str) -> Environment | Unavailable:
         """The environment of an image as a container names it."""
-        full, bare = _spellings(image)
+        full, bare = _equivalent_names(image)
         found = self.entries.get(full) or self.entries.get(bare)
         if found is not None:
             return found
@@ -99,7 +99,7 @@ def _python_environment(venv: Path) -> Environment:
     )
 
 
-def _spellings(image: str) -> tuple[str, str]:
+def _equivalent_names(image: str) -> tuple[str, str]:
     """The image with its tag and without it, both free of digest and default registry."""
     name = image.partition("@")[0]
     for prefix in _DEFAULT_PREFIXES:

@@ -17,7 +17,7 @@ class Progress(Protocol):
         """Announce a step; leaving the returned context ends it."""
 
 
-class Lines:
+class PlainProgress:
     """Writes plain lines."""
 
     def __init__(self, stream: TextIO | None = None) -> None:

@@ -86,7 +86,7 @@ class LatestSpeed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MergedSamples:
     """Samples merged by counts and class of node: arrays of one length, in the order of counts."""
 
     counts: tuple[Counts, ...]
@@ -351,7 +351,7 @@ class StepTimeCurve:
 
     @classmethod
     def fit(
-        cls, measured: Measured, terms: SpeedTerms, factors: Vector | None = None
+        cls, measured: MergedSamples, terms: SpeedTerms, factors: Vector | None = None
     ) -> "StepTimeCurve":
         """Fit to all entries; their speeds are divided by their nodes' ``factors`` first."""
         columns = terms.columns(measured.ps, measured.workers)

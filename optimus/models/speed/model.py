@@ -23,7 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 from optimus.errors import NotReady
 from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
 from optimus.models import Matrix, Vector
-from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms, StepTimeCurve, fit_relative
+from optimus.models.speed.curve import (
+    MergedSamples,
+    SpeedForm,
+    SpeedTerms,
+    StepTimeCurve,
+    fit_relative,
+)
 from optimus.progress.types import SpeedSample
 
 NEEDED_COUNTS: Final = 3
@@ -46,7 +52,7 @@ class NodeFactors:
     factors: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def fit(cls, measured: Measured, terms: SpeedTerms) -> "NodeFactors":
+    def fit(cls, measured: MergedSamples, terms: SpeedTerms) -> "NodeFactors":
         """Fit to entries of several classes; those of mixed nodes only shape the curve."""
         kinds = sorted({kind for kind in measured.kinds if kind and "*" not in kind})
         fitted = cls(terms.mode)
@@ -85,7 +91,7 @@ class NodeFactors:
         counts = [float(count) if count.isdecimal() else 1.0 for _, _, count in parts]
         return float(np.average(factors, weights=counts)) if any(counts) else 1.0
 
-    def each(self, measured: Measured) -> Vector:
+    def each(self, measured: MergedSamples) -> Vector:
         """The factor of each entry."""
         return np.array([self.of(kind) for kind in measured.kinds], dtype=np.float64)
 
@@ -170,11 +176,11 @@ class SpeedModel:
         """Fit to samples; not ready with fewer than ``needed`` different counts, or all p = w.
 
         With p = w the terms 1 and w/p, and w and p, are the same: the fit would be arbitrary."""
-        measured = Measured.of(samples)
+        measured = MergedSamples.of(samples)
         return why_not_ready(measured, needed) or cls.of(measured, SpeedTerms(mode, batch, form))
 
     @classmethod
-    def of(cls, measured: Measured, terms: SpeedTerms) -> "SpeedModel":
+    def of(cls, measured: MergedSamples, terms: SpeedTerms) -> "SpeedModel":
         """Fit to merged samples, at least one."""
         nodes = NodeFactors.fit(measured, terms)
         factors = nodes.each(measured)
@@ -232,7 +238,7 @@ class SpeedModel:
         return replace(self, node_factor=self.nodes.of(node_kind))
 
 
-def why_not_ready(measured: Measured, needed: int = NEEDED_COUNTS) -> NotReady | None:
+def why_not_ready(measured: MergedSamples, needed: int = NEEDED_COUNTS) -> NotReady | None:
     """Why no model can be fitted to what was measured; ``None`` if one can."""
     different = set(measured.counts)
     if len(different) < max(needed, 1):

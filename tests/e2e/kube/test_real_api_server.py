@@ -24,7 +24,7 @@ from optimus.kube.profiles import (
     NameTaken,
     ProfileStatus,
     ProfileWriter,
-    RescaleRecord,
+    RescaleStatus,
     TrainingProfile,
     watched_profiles,
 )
@@ -207,7 +207,7 @@ def test_a_profile_lives_and_dies_with_its_job(
     profile = writer.create(job)
     assert isinstance(profile, TrainingProfile)
     assert writer.create(job) == profile
-    rescale = RescaleRecord(
+    rescale = RescaleStatus(
         "i-1", "2026-01-01T00:00:00Z", 1, 2, 2, 3, why="worker 3 saves 41 s", step="empty"
     )
     status = ProfileStatus(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from localcluster.environments import ensure_environment, framework_environments
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 from tests.integration.examples_frameworks.processes import ROOT
 
 
@@ -16,7 +16,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not session.config.option.collectonly and any(
         item.path.is_relative_to(here) for item in session.items
     ):
-        framework_environments(Lines())
+        framework_environments(PlainProgress())
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from optimus.snapshot import ReplicaId
 from tests.unit.interval.cluster import job
 
 AT = 1_000.0
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 """Longer than any read takes on a busy machine."""
 
 
@@ -54,7 +54,7 @@ class Nodes:
         if pod.node in self.hanging:
             self.hangs[pod.node or ""] += 1
             self.hung.set()
-            self.over.wait(PATIENCE_SECONDS)
+            self.over.wait(TIMEOUT_SECONDS)
         if pod.node in self.refusing:
             return Refused(ErrorKind.TRANSIENT, f"node {pod.node} does not answer")
         return [LogLine(AT, "step=1 loss=2.0")]
@@ -96,7 +96,7 @@ def poll_until(
     for number in itertools.count():
         if done():
             return
-        poller.poll(runs, AT + 10 * number, patience_seconds=0.02)
+        poller.poll(runs, AT + 10 * number, timeout_seconds=0.02)
 
 
 def progress_log() -> ProgressLog:

@@ -62,7 +62,7 @@ def test_what_an_earlier_version_stored_is_read_whole() -> None:
 def test_the_purpose_of_a_rescale_is_its_field_and_else_its_id_of_an_earlier_version(
     rescale_id: str, purpose: str, expected: RescalePurpose
 ) -> None:
-    stored = profiles.RescaleRecord(
+    stored = profiles.RescaleStatus(
         rescale_id, "2026-01-01T00:00:00Z", 1, 1, 1, 2, step="empty", purpose=purpose
     )
     record = unpack_rescale(stored, "ns/j", 1e10)

@@ -6,7 +6,7 @@ import pytest
 from autoscaler.profile.codec import pack, unpack
 from optimus.jobs import Role
 from optimus.kube.contract import Phase
-from optimus.kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
+from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, TrainingProfile
 from optimus.progress.pod_progress import PodState
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
@@ -66,7 +66,7 @@ def test_a_profile_in_another_namespace_that_names_the_job_is_ignored(
     job = cluster.submit(
         tf_job("a", 1, 1, target_loss="0.12", training_mode="sync", rescale="never")
     )
-    forged = RescaleRecord("forged", "2027-01-15T08:00:00Z", 1, 1, 0, 0, "because", "suspend")
+    forged = RescaleStatus("forged", "2027-01-15T08:00:00Z", 1, 1, 0, 0, "because", "suspend")
     cluster.profiles["forged"] = TrainingProfile(
         uid="p",
         namespace="elsewhere",

@@ -1,7 +1,7 @@
 """The last lines of a pod are read before its job is suspended."""
 
 from autoscaler.logs.poller import LogPoller
-from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Nodes, poll_until, runs_on
+from tests.unit.autoscaler.fake_logs import AT, TIMEOUT_SECONDS, Nodes, poll_until, runs_on
 
 
 class TestLastLines:
@@ -10,7 +10,7 @@ class TestLastLines:
 
     def test_last_lines_are_read_at_once_where_nodes_answer(self, nodes: Nodes) -> None:
         (log, run), *_ = runs_on("node")
-        poller = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=PATIENCE_SECONDS)
+        poller = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=TIMEOUT_SECONDS)
         assert poller.read_now(log, run)
         poller.close()
         assert log.progress(AT).step == 1
@@ -19,11 +19,11 @@ class TestLastLines:
         nodes.hanging = {"dead"}
         ((log, run),) = runs_on("dead")
         poller = LogPoller(nodes, readers=2, poll_seconds=10, last_read_seconds=0.01)
-        poller.poll([], AT, patience_seconds=0)
+        poller.poll([], AT, timeout_seconds=0)
         finished = []
         for tick in range(3):
             finished.append(poller.read_now(log, run))
-            poller.poll([(log, run)], AT + tick, patience_seconds=0)
+            poller.poll([(log, run)], AT + tick, timeout_seconds=0)
         poller.close()
         assert finished == [False, False, True]
 
@@ -45,7 +45,7 @@ class TestLastLines:
         nodes.refusing = {"bad"}
         ((log, run),) = runs_on("bad")
         poller = LogPoller(nodes, readers=2, poll_seconds=10)
-        poller.poll([(log, run)], AT, patience_seconds=PATIENCE_SECONDS)
+        poller.poll([(log, run)], AT, timeout_seconds=TIMEOUT_SECONDS)
         assert poller.read_now(log, run)
         poller.close()
         assert nodes.reads.total() == 1

@@ -9,7 +9,7 @@ from optimus.jobs import Counts, Role
 from optimus.kube.nodes import ClusterNode
 from optimus.nodes import Node
 from optimus.resources import Resources
-from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Logs, pod, progress_log
+from tests.unit.autoscaler.fake_logs import AT, TIMEOUT_SECONDS, Logs, pod, progress_log
 
 NODES = {"f": "fast", "f2": "fast", "s": "slow", "plain": None} | {
     f"n{n}": f"kind-{n}" for n in range(9)
@@ -56,6 +56,6 @@ def test_speed_samples_carry_the_node_kind_of_their_run(logs: Logs, poller: LogP
     poller.poll(
         [(log, Run("r", Counts(1, 1), (pod("a-worker-0", uid="a-worker-0-0"),), "fast"))],
         AT,
-        patience_seconds=PATIENCE_SECONDS,
+        timeout_seconds=TIMEOUT_SECONDS,
     )
     assert [sample.node_kind for sample in log.progress(AT + 60).samples] == ["fast"]

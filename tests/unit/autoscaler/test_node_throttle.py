@@ -1,7 +1,7 @@
 """A node that does not answer does not delay the logs of others."""
 
 from autoscaler.logs.poller import LogPoller
-from tests.unit.autoscaler.fake_logs import AT, PATIENCE_SECONDS, Logs, Nodes, poll_until, runs_on
+from tests.unit.autoscaler.fake_logs import AT, TIMEOUT_SECONDS, Logs, Nodes, poll_until, runs_on
 
 
 class TestNodesThatDoNotAnswer:
@@ -18,10 +18,10 @@ class TestNodesThatDoNotAnswer:
         nodes.hanging = {"dead"}
         poller = LogPoller(nodes, readers=4, poll_seconds=10)
         runs = runs_on("dead")
-        poller.poll(runs, AT, patience_seconds=0.01)
+        poller.poll(runs, AT, timeout_seconds=0.01)
         for poll in range(1, 4):  # a poll that waited again would not end within the test
-            poller.poll(runs, AT + 10 * poll, patience_seconds=1e4)
-        assert nodes.hung.wait(PATIENCE_SECONDS)
+            poller.poll(runs, AT + 10 * poll, timeout_seconds=1e4)
+        assert nodes.hung.wait(TIMEOUT_SECONDS)
         poller.close()
         assert nodes.hangs["dead"] == 1
 
@@ -32,13 +32,13 @@ class TestNodesThatDoNotAnswer:
         runs = runs_on(*["bad"] * 30, "good")
         poller = LogPoller(nodes, readers=4, poll_seconds=10)
         for poll in range(20):
-            poller.poll(runs, AT + 10 * poll, patience_seconds=PATIENCE_SECONDS)
+            poller.poll(runs, AT + 10 * poll, timeout_seconds=TIMEOUT_SECONDS)
         good = nodes.reads.pop("job30-worker-0")
         assert good == 20
         assert 2 <= nodes.reads.total() <= 2 + 20 / 2
         nodes.refusing.clear()
         for poll in range(20, 26):
-            poller.poll(runs, AT + 10 * poll, patience_seconds=PATIENCE_SECONDS)
+            poller.poll(runs, AT + 10 * poll, timeout_seconds=TIMEOUT_SECONDS)
         poller.close()
         assert all(log.progress(AT).step == 1 for log, _ in runs), (
             "what answers again is read again soon"
@@ -49,7 +49,7 @@ class TestNodesThatDoNotAnswer:
         logs.printed["job1-worker-0"] = ["step=1 loss=2.0"]
         poller = LogPoller(logs, readers=2, poll_seconds=10)
         for poll in range(16):
-            poller.poll(runs, AT + 10 * poll, patience_seconds=PATIENCE_SECONDS)
+            poller.poll(runs, AT + 10 * poll, timeout_seconds=TIMEOUT_SECONDS)
         poller.close()
         assert logs.reads.count("job1-worker-0") == 16
         assert logs.reads.count("job0-worker-0") <= 6
@@ -57,6 +57,6 @@ class TestNodesThatDoNotAnswer:
     def test_all_that_is_due_is_read_in_one_poll_where_nodes_answer(self, nodes: Nodes) -> None:
         runs = runs_on(*[f"node{n % 3}" for n in range(50)])
         poller = LogPoller(nodes, readers=4, poll_seconds=10)
-        poller.poll(runs, AT, patience_seconds=PATIENCE_SECONDS)
+        poller.poll(runs, AT, timeout_seconds=TIMEOUT_SECONDS)
         poller.close()
         assert all(log.progress(AT).step == 1 for log, _ in runs)

@@ -8,7 +8,7 @@ import pytest
 from examples.demo.journal import Journal, Row, reached
 from optimus.jobs import Counts
 from optimus.kube.contract import Phase
-from optimus.kube.profiles import ProfileStatus, RescaleRecord
+from optimus.kube.profiles import ProfileStatus, RescaleStatus
 
 _TRAINING = {
     "phase": Phase.TRAINING,
@@ -22,8 +22,8 @@ def _row(placement: str = "", **status: Any) -> Row:
     return Row("job", "TFJob", ProfileStatus(**status), Counts(1, 2), placement)
 
 
-def _rescale(ident: str, ps: int = 3, workers: int = 4) -> RescaleRecord:
-    return RescaleRecord(ident, "2026-01-01T00:00:00Z", 1, 2, ps, workers, "it pays")
+def _rescale(ident: str, ps: int = 3, workers: int = 4) -> RescaleStatus:
+    return RescaleStatus(ident, "2026-01-01T00:00:00Z", 1, 2, ps, workers, "it pays")
 
 
 def _noted(*rows: Row) -> Sequence[str]:

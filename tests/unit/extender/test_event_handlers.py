@@ -15,10 +15,10 @@ from optimus.kube.contract import Phase
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.nodes import decode_node
 from optimus.kube.pods import Pod, decode_pod
-from optimus.kube.profiles import JobRef, ProfileStatus, RescaleRecord, TrainingProfile
+from optimus.kube.profiles import JobRef, ProfileStatus, RescaleStatus, TrainingProfile
 from optimus.kube.training_jobs import TrainingJob, decode_job
 
-RECORD = RescaleRecord("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
+RECORD = RescaleStatus("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
 
 
 def profile(**status: object) -> TrainingProfile:
@@ -163,7 +163,7 @@ def test_an_unusable_node_is_logged_once(caplog: pytest.LogCaptureFixture) -> No
     assert [record.getMessage() for record in caplog.records] == [bare.problem]
 
 
-SUSPENDING = RescaleRecord("i", "", 1, 1, 1, 1)
+SUSPENDING = RescaleStatus("i", "", 1, 1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_job_that_ends_releases_its_reservations(after: TrainingJob | None) ->
     handlers.node(None, NODE)
     handlers.job(None, job())
     handlers.profile(
-        None, profile(phase=Phase.RESIZING, rescale=RescaleRecord("i", "", 1, 1, 1, 1))
+        None, profile(phase=Phase.RESIZING, rescale=RescaleStatus("i", "", 1, 1, 1, 1))
     )
     assert planner.reservation_count() == 2
     handlers.job(job(), after)

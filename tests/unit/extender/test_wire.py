@@ -30,20 +30,20 @@ def recorded(pattern: str) -> list[Any]:
 )
 def test_what_a_real_kube_scheduler_sends_is_read(path: Path) -> None:
     sent = json.loads(path.read_bytes())
-    question = wire.read_question(path.read_bytes())
+    args = wire.read_args(path.read_bytes())
     names = sent["NodeNames"] or [node["metadata"]["name"] for node in sent["Nodes"]["items"]]
-    assert list(question.names) == names
-    assert question.pod.uid == sent["Pod"]["metadata"]["uid"]
-    assert question.pod.nominated_node == sent["Pod"]["status"].get("nominatedNodeName")
-    assert (question.whole_nodes is None) == (sent["Nodes"] is None)
+    assert list(args.names) == names
+    assert args.pod.uid == sent["Pod"]["metadata"]["uid"]
+    assert args.pod.nominated_node == sent["Pod"]["status"].get("nominatedNodeName")
+    assert (args.whole_nodes is None) == (sent["Nodes"] is None)
 
 
 @pytest.mark.parametrize("path", recorded("*cachecap-false*filter.request.json"))
 def test_whole_nodes_come_back_as_they_were_sent(path: Path) -> None:
     sent = json.loads(path.read_bytes())
-    question = wire.read_question(path.read_bytes())
-    kept = question.names[:1]
-    answer = json.loads(wire.filter_answer(question, kept, {}))
+    args = wire.read_args(path.read_bytes())
+    kept = args.names[:1]
+    answer = json.loads(wire.filter_answer(args, kept, {}))
     assert answer["NodeNames"] is None
     assert answer["Nodes"] == {"items": sent["Nodes"]["items"][:1], "metadata": {}}
 
@@ -51,18 +51,18 @@ def test_whole_nodes_come_back_as_they_were_sent(path: Path) -> None:
 @pytest.mark.parametrize("path", recorded("*preempt.request.json"))
 def test_victims_are_read_in_either_form(path: Path) -> None:
     sent = json.loads(path.read_bytes())
-    question = wire.read_preemption(path.read_bytes())
-    assert question.pod.uid == sent["Pod"]["metadata"]["uid"]
+    args = wire.read_preemption_args(path.read_bytes())
+    assert args.pod.uid == sent["Pod"]["metadata"]["uid"]
     by_node = sent["NodeNameToMetaVictims"] or sent["NodeNameToVictims"]
-    assert {node: victims.uids for node, victims in question.victims.items()} == {
+    assert {node: victims.uids for node, victims in args.victims.items()} == {
         node: tuple(each.get("UID") or each["metadata"]["uid"] for each in found["Pods"])
         for node, found in by_node.items()
     }
     answer = path.with_name(path.name.replace("request", "response"))
-    assert json.loads(wire.preempt_answer(question.victims)) == json.loads(answer.read_bytes())
+    assert json.loads(wire.preempt_answer(args.victims)) == json.loads(answer.read_bytes())
 
 
-def question(**arguments: object) -> bytes:
+def args_body(**arguments: object) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None} | arguments).encode()
 
 
@@ -72,10 +72,10 @@ def test_a_pod_that_the_watch_has_shown_at_this_version_is_not_decoded_again(
 ) -> None:
     metadata = {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
     watched = decode_pod(json.dumps({**POD, "metadata": metadata}).encode())
-    body = question(
+    body = args_body(
         Pod={**POD, "metadata": {**metadata, "resourceVersion": sent_version}}, NodeNames=[]
     )
-    found = wire.read_question(
+    found = wire.read_args(
         body, lambda uid, version: watched if (uid, version) == ("u", "7") else None
     )
     assert found.pod.resource_version == sent_version
@@ -83,7 +83,7 @@ def test_a_pod_that_the_watch_has_shown_at_this_version_is_not_decoded_again(
 
 
 def test_the_exact_json_of_each_answer() -> None:
-    asked = wire.read_question(question(NodeNames=["n1", "n2"]))
+    asked = wire.read_args(args_body(NodeNames=["n1", "n2"]))
     assert wire.filter_answer(asked, ("n1",), {"n2": "why"}) == (
         b'{"Nodes":null,"NodeNames":["n1"],"FailedNodes":{},"FailedAndUnresolvableNodes":{"n2":"why"},"Error":""}'
     )
@@ -112,12 +112,12 @@ def test_the_exact_json_of_each_answer() -> None:
         pytest.param(
             b'{"Pod":null,"NodeNames":[]}', 'the body names no "Pod"', id="a pod that is null"
         ),
-        pytest.param(question(), 'the body has neither "NodeNames" nor "Nodes"', id="no nodes"),
+        pytest.param(args_body(), 'the body has neither "NodeNames" nor "Nodes"', id="no nodes"),
         pytest.param(
             b'{"Pod":{"spec":{}},"NodeNames":["n"]}', "not a pod", id="a pod without a name"
         ),
         pytest.param(
-            question(Nodes={"items": [{"spec": {}}]}),
+            args_body(Nodes={"items": [{"spec": {}}]}),
             "the body is not the JSON of ExtenderArgs",
             id="a nameless node",
         ),
@@ -127,7 +127,7 @@ def test_the_exact_json_of_each_answer() -> None:
 )
 def test_a_bad_body_is_refused_with_a_sentence(body: bytes, sentence: str) -> None:
     with pytest.raises(Malformed, match=sentence):
-        wire.read_question(body)
+        wire.read_args(body)
 
 
 json_values = st.recursive(
@@ -162,4 +162,4 @@ json_values = st.recursive(
 )
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     with contextlib.suppress(Malformed):
-        assert isinstance(wire.read_question(body), wire.Question)
+        assert isinstance(wire.read_args(body), wire.ExtenderArgs)

@@ -16,7 +16,7 @@ from optimus.interval import (
     plan_interval,
 )
 from optimus.interval.capacity_plan import CapacityPlan
-from optimus.interval.profiling import Measured, plan_profiling, run_is_over
+from optimus.interval.profiling import MeasuredJobs, plan_profiling, run_is_over
 from optimus.jobs import Counts, Job, TargetLoss, TrainingMode
 from optimus.placement.theorem1 import Theorem1
 from optimus.policies.optimus import OptimusPolicy
@@ -116,13 +116,13 @@ class VirtualCluster:
             self.profile()
 
     def profile(self) -> None:
-        measured = Measured(self.progress(), self.histories())
+        measured = MeasuredJobs(self.progress(), self.histories())
         for virtual_job in self.virtual_jobs.values():
             if virtual_job.history.profiling_since is not None and run_is_over(
                 virtual_job.job, self.at, measured, PROFILING
             ):
                 virtual_job.history = replace(virtual_job.history, profiling_since=None)
-        measured = Measured(self.progress(), self.histories())
+        measured = MeasuredJobs(self.progress(), self.histories())
         for move in plan_profiling(self.snapshot(), measured, self.plan, PROFILING):
             virtual_job = self.virtual_jobs[move.uid]
             self.rescale(virtual_job, move.counts)

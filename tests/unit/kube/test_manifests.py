@@ -13,7 +13,7 @@ from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 from optimus.kube.list_watch import ListWatch
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
-from optimus.kube.profiles import ProfileStatus, RescaleRecord, watched_profiles
+from optimus.kube.profiles import ProfileStatus, RescaleStatus, watched_profiles
 from optimus.kube.training_jobs import watched_training_jobs
 from optimus.kube.volumes import (
     watched_claims,
@@ -53,7 +53,7 @@ def test_the_crd_is_the_one_that_is_written(crd: dict[str, Any]) -> None:
 def test_the_crd_has_exactly_the_fields_that_are_written(crd: dict[str, Any]) -> None:
     fields = {field.encode_name for field in msgspec.structs.fields(ProfileStatus)}
     assert set(status_of(crd)) == fields
-    rescale = {field.encode_name for field in msgspec.structs.fields(RescaleRecord)}
+    rescale = {field.encode_name for field in msgspec.structs.fields(RescaleStatus)}
     assert set(status_of(crd)["rescale"]["properties"]) == rescale
 
 

@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear
 from optimus.errors import NotReady
 from optimus.jobs import Batch, CountBounds, Counts, TrainingMode
 from optimus.models.experiment_design import next_sample
-from optimus.models.speed.curve import Measured, SpeedForm, SpeedTerms, fit_relative
+from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms, fit_relative
 from optimus.models.speed.model import SpeedModel, needed_counts
 from optimus.progress.types import SpeedSample
 from tests.unit.models.measured import BATCHES, sample, speeds
@@ -158,7 +158,7 @@ def test_the_fit_is_the_bounded_least_squares_solution(
     drawn: list[tuple[Counts, float, float]], mode: TrainingMode, form: SpeedForm
 ) -> None:
     """Oracle: another solver of the same weighted problem leaves no smaller residuals."""
-    measured = Measured.of(sample(*each) for each in drawn)
+    measured = MergedSamples.of(sample(*each) for each in drawn)
     model = SpeedModel.fit([sample(*each) for each in drawn], mode, BATCHES[mode], form)
     if isinstance(model, NotReady):
         return

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus.jobs import Counts
-from optimus.models.speed.curve import Measured
+from optimus.models.speed.curve import MergedSamples
 from optimus.progress.types import SpeedSample
 
 HERE, THERE = Counts(1, 2), Counts(2, 2)
@@ -19,7 +19,7 @@ def taken(
 
 
 def mean(*samples: SpeedSample) -> float:
-    (speed,) = Measured.of(samples).steps_per_second.tolist()
+    (speed,) = MergedSamples.of(samples).steps_per_second.tolist()
     return float(speed)
 
 
@@ -40,11 +40,11 @@ class TestRepeats:
 
     def test_age_alone_is_no_fault(self) -> None:
         """Samples at other counts, however new, say nothing against an old one here."""
-        measured = Measured.of([taken(1.0, at=0.0), taken(2.0, at=1e6, counts=THERE)])
+        measured = MergedSamples.of([taken(1.0, at=0.0), taken(2.0, at=1e6, counts=THERE)])
         assert measured.runs.tolist() == pytest.approx([1.0, 1.0])
 
     def test_are_apart_on_other_classes_of_nodes(self) -> None:
-        measured = Measured.of(
+        measured = MergedSamples.of(
             [taken(1.0, kind="slow"), taken(2.0, kind="fast"), taken(2.2, kind="fast")]
         )
         assert list(zip(measured.counts, measured.kinds, strict=True)) == [
@@ -78,33 +78,33 @@ class TestLeftOut:
         ],
     )
     def test_is_what_carries_no_information(self, sample: SpeedSample) -> None:
-        assert Measured.of([sample]).counts == ()
-        assert Measured.of([sample, taken(1.0, counts=THERE)]).counts == (THERE,)
+        assert MergedSamples.of([sample]).counts == ()
+        assert MergedSamples.of([sample, taken(1.0, counts=THERE)]).counts == (THERE,)
 
 
 class TestWorth:
     def test_grows_with_repeats_from_one_on_but_not_for_ever(self) -> None:
         """Ten thousand equal samples at one pair of counts must not bend the curve to meet them."""
         one, two, many = (
-            Measured.of([taken(1.0)] * number).fit_weights[0] for number in (1, 2, 10_000)
+            MergedSamples.of([taken(1.0)] * number).fit_weights[0] for number in (1, 2, 10_000)
         )
         assert one == pytest.approx(1.0)
         assert 1.2 < two < many < 2.01
 
     def test_falls_where_runs_are_seen_to_differ(self) -> None:
-        quiet = Measured.of([taken(1.0), taken(1.01), taken(2.0, counts=THERE)])
-        noisy = Measured.of([taken(0.8), taken(1.2), taken(2.0, counts=THERE)])
+        quiet = MergedSamples.of([taken(1.0), taken(1.01), taken(2.0, counts=THERE)])
+        noisy = MergedSamples.of([taken(0.8), taken(1.2), taken(2.0, counts=THERE)])
         assert quiet.noise < 0.03 < noisy.noise
         assert noisy.fit_weights[1] < quiet.fit_weights[1]
 
     def test_noise_is_estimated_from_the_repeats_of_all_counts(self) -> None:
         here = [taken(speed) for speed in (0.9, 1.1) * 20]
         there = [taken(speed, counts=THERE) for speed in (9.0, 11.0) * 20]
-        assert Measured.of(here + there).noise == pytest.approx(0.1, rel=0.05)
+        assert MergedSamples.of(here + there).noise == pytest.approx(0.1, rel=0.05)
 
 
 def test_the_speed_at_counts_is_that_of_their_latest_class() -> None:
-    measured = Measured.of([taken(1.0, at=5.0, kind="slow"), taken(2.0, at=9.0, kind="fast")])
+    measured = MergedSamples.of([taken(1.0, at=5.0, kind="slow"), taken(2.0, at=9.0, kind="fast")])
     assert measured.latest_at(HERE) == (2.0, "fast")
     assert measured.latest_at(HERE, "slow") == (1.0, "slow")
     assert measured.latest_at(HERE, "another") == (2.0, "fast")

@@ -4,7 +4,7 @@ from optimus.allocation import JobHistory, PlacementFailure
 from optimus.interval import ProfilingConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.profiling import (
-    Measured,
+    MeasuredJobs,
     ProfilingMove,
     plan_profiling,
 )
@@ -62,8 +62,8 @@ def free_capacity(snapshot: ClusterSnapshot) -> CapacityPlan:
 
 def measured_of(
     progress: dict[str, TrainingProgress], history: dict[str, JobHistory] | None = None
-) -> Measured:
-    return Measured(
+) -> MeasuredJobs:
+    return MeasuredJobs(
         {f"uid-{name}": each for name, each in progress.items()},
         {f"uid-{name}": each for name, each in (history or {}).items()},
     )

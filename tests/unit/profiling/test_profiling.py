@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from optimus.allocation import JobHistory, PlacementFailure
 from optimus.interval.profiling import (
-    no_run_follows,
+    is_fully_profiled,
     return_counts,
     run_is_over,
     why_not_profiled,
@@ -159,21 +159,21 @@ def test_the_oldest_two_come_first() -> None:
 
 
 @given(
-    setbacks=st.lists(
+    failed_counts=st.lists(
         st.tuples(st.integers(1, 8), st.integers(1, 8)),
         min_size=1,
         max_size=5,
     )
 )
 def test_counts_that_found_no_place_are_not_measured_nor_what_asks_for_as_much(
-    setbacks: list[tuple[int, int]],
+    failed_counts: list[tuple[int, int]],
 ) -> None:
     failed = tuple(
-        PlacementFailure(Counts(*each), Counts(1, 2), AT - 80_000, 60.0) for each in setbacks
+        PlacementFailure(Counts(*each), Counts(1, 2), AT - 80_000, 60.0) for each in failed_counts
     )
     for move in plan(cluster(YOUNG), {"a": FIRST}, {"a": JobHistory(placement_failures=failed)}):
         assert not any(
-            move.counts.ps >= ps and move.counts.workers >= workers for ps, workers in setbacks
+            move.counts.ps >= ps and move.counts.workers >= workers for ps, workers in failed_counts
         )
 
 
@@ -307,7 +307,7 @@ def test_whether_a_run_follows(
     given_job: Job, progress: TrainingProgress, history: JobHistory, none_follows: bool
 ) -> None:
     assert (
-        no_run_follows(given_job, measured_of({"a": progress}, {"a": history}), CONFIG)
+        is_fully_profiled(given_job, measured_of({"a": progress}, {"a": history}), CONFIG)
         is none_follows
     )
 

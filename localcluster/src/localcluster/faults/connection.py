@@ -119,7 +119,7 @@ class ClientConnection(BaseHTTPRequestHandler):
                 self._pass(call, fault)
 
     def _pass(self, call: faults.Call, fault: faults.Fault | None) -> None:
-        self.traffic.wait_thawed()
+        self.traffic.wait_unfrozen()
         try:
             upstream = Upstream(self.traffic.credentials, call, dict(self.headers.items()))
         except _BROKEN:
@@ -144,7 +144,7 @@ class ClientConnection(BaseHTTPRequestHandler):
                 self._stream(call, fault, upstream)
             case _:
                 body = upstream.response.read()
-                self.traffic.wait_thawed()
+                self.traffic.wait_unfrozen()
                 self.traffic.record(call, fault, code)
                 self._send(code, upstream.headers, body)
 
@@ -190,7 +190,7 @@ class ClientConnection(BaseHTTPRequestHandler):
             if isinstance(effect, faults.Stall | faults.Drop | faults.EndStream):
                 pieces = changed(pieces, effect, traffic.pause)
             for piece in pieces:
-                traffic.wait_thawed()
+                traffic.wait_unfrozen()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             if isinstance(effect, faults.EndStream) and effect.code is None:
                 self._disconnect()

@@ -92,7 +92,7 @@ class Traffic:
         with self._lock:
             self._frozen_until = time.monotonic() + seconds
 
-    def wait_thawed(self) -> None:
+    def wait_unfrozen(self) -> None:
         """Wait until nothing is frozen."""
         while time.monotonic() < self._frozen_until and not self._closed.wait(_POLL_SECONDS):
             pass

@@ -204,20 +204,20 @@ class PodMachine:
 
     def _advance(self, now: Moment) -> None:
         if self._gone:
-            self._clear_away()
+            self._force_delete()
             return
         for record in self.records:
             self._out += _kill_overdue(record, now)
         if self._phase is None and self._ending is None:
             self._run(now)
         if self._phase is None and self._ending is not None:
-            self._wind_down(self._ending, now)
+            self._shut_down(self._ending, now)
         deleted = self._ending is not None and self._ending.deleted
         if self._phase is not None and deleted and not self._discarded:
             self._discarded = True
             self._out.append(life.Discard())
 
-    def _clear_away(self) -> None:
+    def _force_delete(self) -> None:
         """The object was deleted by force: kill what runs, then forget the pod."""
         for record in self.records:
             if isinstance(record.state, life.Running):
@@ -253,7 +253,7 @@ class PodMachine:
         if record.retry_at_seconds is None or record.retry_at_seconds <= now.seconds:
             self._out.append(_launch(record))
 
-    def _wind_down(self, ending: _Ending, now: Moment) -> None:
+    def _shut_down(self, ending: _Ending, now: Moment) -> None:
         """End the pod's work first, then its sidecars from the last to the first, then settle."""
         work = [each for each in self.main if each.alive]
         sidecars = [each for each in self.sidecars if each.alive]

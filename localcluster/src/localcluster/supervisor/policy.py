@@ -25,7 +25,7 @@ BACK_OFF: Final = BackOff(base_seconds=0.2, cap_seconds=10.0, reset_seconds=20.0
 
 
 @dataclass(frozen=True)
-class Life:
+class Lifecycle:
     """One component's life so far. `restarts` counts starts after the first."""
 
     phase: Phase = Phase.WAITING
@@ -41,17 +41,17 @@ class Life:
         """How many times it was started again."""
         return max(0, self.starts - 1)
 
-    def started(self, now: float) -> "Life":
+    def started(self, now: float) -> "Lifecycle":
         """It was started just now."""
         return replace(
             self, phase=Phase.STARTING, starts=self.starts + 1, started_at=now, retry_at=None
         )
 
-    def became_ready(self) -> "Life":
+    def became_ready(self) -> "Lifecycle":
         """Its probe said yes."""
         return replace(self, phase=Phase.READY)
 
-    def died(self, how: str, now: float, back_off: BackOff) -> "Life":
+    def died(self, how: str, now: float, back_off: BackOff) -> "Lifecycle":
         """It ended on its own, `how` in words; it will be started again at `retry_at`."""
         steady = now - self.started_at >= back_off.reset_seconds
         delay = back_off.after(0.0 if steady else self.delay_seconds)
@@ -64,7 +64,7 @@ class Life:
             last_exit=how,
         )
 
-    def stopped(self) -> "Life":
+    def stopped(self) -> "Lifecycle":
         """It was ended on purpose."""
         return replace(self, phase=Phase.STOPPED, retry_at=None)
 

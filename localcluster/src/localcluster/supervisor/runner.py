@@ -20,7 +20,7 @@ from localcluster.errors import ClusterError
 from localcluster.paths import ClusterPaths
 from localcluster.processes import Launch, ProcessId, base_environ, identify
 from localcluster.supervisor.interrupts import Interrupts
-from localcluster.supervisor.policy import BACK_OFF, Life, Phase, describe_exit
+from localcluster.supervisor.policy import BACK_OFF, Lifecycle, Phase, describe_exit
 from localcluster.supervisor.status import StatusWriter
 
 _LOOK_EVERY_SECONDS = 0.05
@@ -41,14 +41,14 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Patience:
+class StartLimits:
     """How long a start may take and how often a component may die during it."""
 
     ready_seconds: float = 90.0
     deaths: int = 6
 
 
-_PATIENCE: Final = Patience()
+_START_LIMITS: Final = StartLimits()
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _Child:
     """A component with the process that it has now, if it has one."""
 
     component: Component
-    life: Life = field(default_factory=Life)
+    life: Lifecycle = field(default_factory=Lifecycle)
     process: "subprocess.Popen[bytes] | None" = None
     process_id: ProcessId | None = None
     pidfd: int = -1
@@ -72,13 +72,13 @@ class Supervisor:
         records: StatusWriter,
         interrupts: Interrupts,
         back_off: BackOff = BACK_OFF,
-        patience: Patience = _PATIENCE,
+        limits: StartLimits = _START_LIMITS,
     ) -> None:
         self._paths = paths
         self._records = records
         self._interrupts = interrupts
         self._back_off = back_off
-        self._patience = patience
+        self._limits = limits
         self._children: dict[str, _Child] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -106,7 +106,7 @@ class Supervisor:
     def _bring_up(self, stage: Stage) -> None:
         children = [_Child(component) for component in stage.components]
         self._children.update({child.component.name: child for child in children})
-        deadline = time.monotonic() + self._patience.ready_seconds
+        deadline = time.monotonic() + self._limits.ready_seconds
         for child in children:
             self._start(child)
         while self._interrupts.reason is None and not all(
@@ -121,12 +121,12 @@ class Supervisor:
     def _check_start(self, child: _Child, deadline: float) -> None:
         name = child.component.name
         late = time.monotonic() > deadline and child.life.phase is not Phase.READY
-        if child.life.deaths_in_a_row >= self._patience.deaths:
+        if child.life.deaths_in_a_row >= self._limits.deaths:
             raise ClusterError(
                 f"{name} {child.life.last_exit}, again and again:\n{self._tail(child)}"
             )
         if late:
-            seconds = f"{self._patience.ready_seconds:.0f} s"
+            seconds = f"{self._limits.ready_seconds:.0f} s"
             raise ClusterError(f"{name} was not ready within {seconds}:\n{self._tail(child)}")
         if child.life.phase is Phase.BACKING_OFF and _PORT_TAKEN in self._written(child):
             raise PortTakenError(f"{name} lost its port to another program")
@@ -177,7 +177,7 @@ class Supervisor:
         self._note(child, "started", f"pid {child.process.pid}")
 
     def _on_death(self, child: _Child) -> None:
-        how = self._bury(child)
+        how = self._reap(child)
         child.life = child.life.died(how, time.monotonic(), self._back_off)
         assert child.life.retry_at is not None
         delay = max(0.0, child.life.retry_at - time.monotonic())
@@ -187,7 +187,7 @@ class Supervisor:
             f"{how}; starting it again in {delay:.1f} s; its log: {child.component.name}.log",
         )
 
-    def _bury(self, child: _Child) -> str:
+    def _reap(self, child: _Child) -> str:
         """Collect what is left of a child that ended; say how it ended."""
         assert child.process is not None
         how = describe_exit(child.process.wait())
@@ -212,7 +212,7 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 self._records.event(child.component.name, "killed", "it did not end in time")
                 child.process.kill()
-            self._bury(child)
+            self._reap(child)
         child.life = child.life.stopped()
         self._note(child, "stopped", "")
 

@@ -9,7 +9,7 @@ import pytest
 from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
 from localcluster.errors import LocalClusterError
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 
 Shown: TypeAlias = Callable[[LocalCluster], AbstractContextManager[None]]
 
@@ -33,7 +33,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def build_control_plane() -> None:
     """Have the programs of the real control plane ready. Raises pytest.UsageError."""
     try:
-        resolve(None, Lines())
+        resolve(None, PlainProgress())
     except LocalClusterError as error:
         raise pytest.UsageError(f"no control plane to test on: {error}") from error
 

@@ -8,7 +8,7 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.environments import framework_environments
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown, build_control_plane
 
@@ -33,14 +33,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Build what parallel processes need before they begin."""
     if session.config.pluginmanager.hasplugin("dsession") and not session.config.option.collectonly:
         build_control_plane()
-        framework_environments(Lines())
+        framework_environments(PlainProgress())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the environments before the first test: it takes longer than a test may."""
     wanted = any("frameworks" in getattr(item, "fixturenames", ()) for item in session.items)
     if wanted and not session.config.option.collectonly:
-        session.config.stash[_ENVIRONMENTS] = framework_environments(Lines())
+        session.config.stash[_ENVIRONMENTS] = framework_environments(PlainProgress())
 
 
 @pytest.fixture(scope="session")

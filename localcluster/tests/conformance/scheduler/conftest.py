@@ -162,7 +162,7 @@ class Scene:
         return self.why(name)
 
     def wait_refused_again(self, name: str, extender: Extender) -> None:
-        """Wait until the extender has refused a pod, was asked once more, and is left in peace.
+        """Wait until the extender has refused a pod, was asked once more, and is asked no further.
 
         The second question follows from the scheduler's own note in the pod's status. How soon is
         the machine's affair: silence alone does not tell that it has been asked.
@@ -210,7 +210,7 @@ class Scene:
             self.api.holds(lambda: True, "time goes by", seconds)
             return False
 
-        self.api.wait_until(unchanged, "the extender is left in peace")
+        self.api.wait_until(unchanged, "the extender is asked no further")
         return seen[0]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from localcluster.binaries.locate import resolve
 from localcluster.cluster import LocalCluster
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 from localcluster.specs import Backend, NodeSpec
 from localcluster.testing.clusters import Shown
 
@@ -32,7 +32,7 @@ def pod(name: str, script: str, sign: Path) -> str:
 @pytest.fixture(scope="module")
 def embedded(shown: Shown) -> Iterator[LocalCluster]:
     """An embedded cluster whose user has a kubectl on PATH."""
-    found = resolve(None, Lines())
+    found = resolve(None, PlainProgress())
     with (
         pytest.MonkeyPatch.context() as patch,
         LocalCluster(

@@ -16,7 +16,7 @@ from localcluster.paths import ClusterPaths
 from localcluster.processes import identify
 from localcluster.readiness import LogLineProbe, Probe
 from localcluster.supervisor.interrupts import Interrupts
-from localcluster.supervisor.runner import Patience, PortTakenError, Stage, Supervisor
+from localcluster.supervisor.runner import PortTakenError, Stage, StartLimits, Supervisor
 from localcluster.supervisor.status import StatusWriter
 
 
@@ -41,7 +41,7 @@ def main() -> int:
     records = StatusWriter(paths, identify(os.getpid()))
     quick = BackOff(base_seconds=0.05, cap_seconds=0.2, reset_seconds=60.0)
     supervisor = Supervisor(
-        paths, records, interrupts, quick, Patience(ready_seconds=3.0, deaths=3)
+        paths, records, interrupts, quick, StartLimits(ready_seconds=3.0, deaths=3)
     )
     try:
         with interrupts.installed():

@@ -10,7 +10,7 @@ import pytest
 
 from localcluster.environments import ensure_environment
 from localcluster.errors import BuildError
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 
 _FILES = {
     "tiny.py": "def main() -> None:\n    print('tiny runs')\n",
@@ -43,13 +43,13 @@ def test_its_programs_run_from_its_final_folder_and_it_is_made_once(
     pins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache = tmp_path / "cache"
-    folder = ensure_environment(pins, None, Lines(), cache)
+    folder = ensure_environment(pins, None, PlainProgress(), cache)
     assert folder.parent == cache
     ran = subprocess.run(
         [folder / "bin" / "tiny"], capture_output=True, text=True, check=True, timeout=30
     )
     assert ran.stdout == "tiny runs\n"
-    assert ensure_environment(pins, None, Lines(), cache) == folder
+    assert ensure_environment(pins, None, PlainProgress(), cache) == folder
     assert (
         capsys.readouterr().err.count("installing tiny.txt into an environment of its own: done")
         == 1
@@ -61,5 +61,5 @@ def test_a_package_with_another_hash_is_refused_and_nothing_is_left(
 ) -> None:
     pins.write_text(f"tiny==1.0 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(BuildError, match="THESE PACKAGES DO NOT MATCH THE HASHES"):
-        ensure_environment(pins, None, Lines(), tmp_path / "cache")
+        ensure_environment(pins, None, PlainProgress(), tmp_path / "cache")
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]

@@ -8,7 +8,7 @@ import pytest
 from localcluster.binaries.toolchain import machine_go
 from localcluster.commands import run
 from localcluster.errors import BuildError
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 from localcluster.storage import publish
 
 
@@ -71,7 +71,7 @@ def test_two_builders_of_one_folder_build_once(tmp_path: Path) -> None:
         inside.wait()  # the other builder is on its way while this one builds
 
     def build() -> None:
-        publish(tmp_path / "key", fill, Lines())
+        publish(tmp_path / "key", fill, PlainProgress())
 
     threads = [threading.Thread(target=build) for _ in range(2)]
     for thread in threads:

@@ -10,7 +10,7 @@ from localcluster.binaries.locate import FOLDER_VARIABLE, Binaries, resolve
 from localcluster.binaries.modules import KUBERNETES, MODULES, TRAINING_OPERATOR, GoModule
 from localcluster.binaries.toolchain import parse_go_version
 from localcluster.errors import BuildError
-from localcluster.progress import Lines, Progress
+from localcluster.progress import PlainProgress, Progress
 
 PROGRAMS = [name for module in MODULES for name in module.programs]
 
@@ -105,7 +105,7 @@ def _no_folder_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def find(named: Path | None, tmp_path: Path, build: FakeBuild) -> Binaries:
-    return resolve(named, Lines(), cache=tmp_path / "cache", build=build)
+    return resolve(named, PlainProgress(), cache=tmp_path / "cache", build=build)
 
 
 class TestWhereProgramsComeFrom:

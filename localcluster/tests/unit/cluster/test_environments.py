@@ -6,7 +6,7 @@ import pytest
 
 from localcluster.environments import FRAMEWORKS, ensure_environment, environment_key
 from localcluster.errors import BuildError
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 
 REQUIREMENTS = Path(__file__).resolve().parents[4] / "requirements"
 
@@ -26,7 +26,7 @@ def test_the_name_follows_the_pins_and_the_interpreter(tmp_path: Path) -> None:
 
 def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"python9\.9 is not on PATH"):
-        ensure_environment(tmp_path / "a.txt", "python9.9", Lines(), tmp_path)
+        ensure_environment(tmp_path / "a.txt", "python9.9", PlainProgress(), tmp_path)
 
 
 def test_a_missing_requirements_file_is_named(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 from localcluster.supervisor.control import tail
 
 
 def test_a_step_is_announced_and_its_end_tells_how_long_it_took() -> None:
     stream = io.StringIO()
-    with Lines(stream).step("building etcd"):
+    with PlainProgress(stream).step("building etcd"):
         pass
     assert re.fullmatch(
         r"building etcd \.\.\.\nbuilding etcd: done in \d+\.\d s\n", stream.getvalue()
@@ -21,7 +21,7 @@ def test_a_step_is_announced_and_its_end_tells_how_long_it_took() -> None:
 
 def test_a_step_that_fails_says_so_and_passes_the_failure_on() -> None:
     stream = io.StringIO()
-    with pytest.raises(ValueError, match="broken"), Lines(stream).step("building etcd"):
+    with pytest.raises(ValueError, match="broken"), PlainProgress(stream).step("building etcd"):
         raise ValueError("broken")
     assert "building etcd: failed after" in stream.getvalue()
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from localcluster.paths import ClusterPaths
-from localcluster.supervisor.policy import Life
+from localcluster.supervisor.policy import Lifecycle
 from localcluster.supervisor.status import StatusWriter, read_events, read_status
 
 
@@ -29,11 +29,11 @@ def test_a_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
 def test_what_cannot_be_written_does_not_end_the_cluster(tmp_path: Path) -> None:
     paths = ClusterPaths(tmp_path / "there-is-no-room-for-it")
     records = StatusWriter(paths, None)
-    records.component("etcd", Life(), None)
+    records.component("etcd", Lifecycle(), None)
     records.cluster("running")
     assert read_status(paths) is None
     paths.root.mkdir()
-    records.component("etcd", Life(), None)
+    records.component("etcd", Lifecycle(), None)
     status = read_status(paths)
     assert status is not None
     assert status.phase == "running"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.progress import Lines
+from localcluster.progress import PlainProgress
 from localcluster.storage import cache_root, publish, read_json, state_root, write_json
 
 
@@ -43,7 +43,7 @@ class TestAFolderOfTheCache:
             (work / "file").write_text("content")
 
         for _ in range(2):
-            assert publish(tmp_path / "key", fill, Lines()) == tmp_path / "key"
+            assert publish(tmp_path / "key", fill, PlainProgress()) == tmp_path / "key"
         assert (tmp_path / "key" / "file").read_text() == "content"
         assert len(calls) == 1
         assert calls[0] != tmp_path / "key"
@@ -54,14 +54,14 @@ class TestAFolderOfTheCache:
             raise OSError("the disk is full")
 
         with pytest.raises(OSError, match="the disk is full"):
-            publish(tmp_path / "key", fail, Lines())
+            publish(tmp_path / "key", fail, PlainProgress())
         assert [path.name for path in tmp_path.iterdir()] == ["key.lock"]
-        publish(tmp_path / "key", lambda work: (work / "whole").touch(), Lines())
+        publish(tmp_path / "key", lambda work: (work / "whole").touch(), PlainProgress())
         assert [path.name for path in (tmp_path / "key").iterdir()] == ["whole"]
 
     def test_what_a_killed_builder_left_is_removed(self, tmp_path: Path) -> None:
         (tmp_path / ".key.abcdef").mkdir()
-        publish(tmp_path / "key", lambda work: None, Lines())
+        publish(tmp_path / "key", lambda work: None, PlainProgress())
         assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.lock"]
 
 

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localcluster.backoff import BackOff
-from localcluster.supervisor.policy import Life, Phase, describe_exit
+from localcluster.supervisor.policy import Lifecycle, Phase, describe_exit
 
 BACK_OFF = BackOff(base_seconds=0.5, cap_seconds=8.0, reset_seconds=20.0)
 
 
 def delay_seconds(deaths: int) -> float:
     """The delay after so many deaths in a row."""
-    life = Life()
+    life = Lifecycle()
     for _ in range(deaths):
         life = life.started(0.0).died("x", 0.0, BACK_OFF)
     return life.delay_seconds
@@ -36,7 +36,7 @@ def test_the_delay_doubles(deaths: int, delay: float) -> None:
 
 
 def test_a_component_starts_exits_and_is_restarted() -> None:
-    life = Life()
+    life = Lifecycle()
     assert (life.phase, life.restarts, life.due(99.0)) == (Phase.WAITING, 0, False)
     life = life.started(100.0).became_ready()
     assert (life.phase, life.restarts) == (Phase.READY, 0)
@@ -53,7 +53,7 @@ def test_a_component_starts_exits_and_is_restarted() -> None:
 
 
 def test_quick_exits_add_up_and_a_steady_run_resets_the_count() -> None:
-    life = Life().started(0.0).died("x", 1.0, BACK_OFF).started(2.0).died("x", 3.0, BACK_OFF)
+    life = Lifecycle().started(0.0).died("x", 1.0, BACK_OFF).started(2.0).died("x", 3.0, BACK_OFF)
     assert life.deaths_in_a_row == 2
     life = life.started(10.0).died("x", 30.0, BACK_OFF)
     assert life.deaths_in_a_row == 1
@@ -61,7 +61,7 @@ def test_quick_exits_add_up_and_a_steady_run_resets_the_count() -> None:
 
 
 def test_what_was_ended_on_purpose_is_never_due() -> None:
-    life = Life().started(0.0).died("x", 1.0, BACK_OFF).stopped()
+    life = Lifecycle().started(0.0).died("x", 1.0, BACK_OFF).stopped()
     assert (life.phase, life.due(1e9)) == (Phase.STOPPED, False)
 
 

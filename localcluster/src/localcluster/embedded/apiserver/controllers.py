@@ -70,7 +70,7 @@ class Controllers:
 
 
 def ignore_errors(work: Callable[[], object]) -> None:
-    """Write what may have become needless meanwhile: a refusal is then no problem."""
+    """Do a write that may not be needed any more; a refusal of the server is ignored."""
     try:
         work()
     except StatusError:

@@ -80,7 +80,7 @@ class Scheduler:
             copy.start()
         while not self._stopping.is_set():
             worked = self.ready and self._may_work() and self._try_next()
-            self._take_in(
+            self._apply_changes(
                 0.0 if worked else self._state.queue.wait_seconds(time.monotonic(), _IDLE_SECONDS)
             )
         for copy in self._copies:
@@ -91,7 +91,7 @@ class Scheduler:
     def _observer(self, plural: str) -> Callable[[RawObject | None, RawObject | None], None]:
         return lambda before, after: self._inbox.put((plural, before, after))
 
-    def _take_in(self, wait_seconds: float) -> None:
+    def _apply_changes(self, wait_seconds: float) -> None:
         """Apply all changes that have come; wait for the first of them."""
         try:
             change = (
@@ -133,7 +133,7 @@ class Scheduler:
     def _follow(self, uid: str, pod: Json, outcome: Outcome) -> None:
         # What happened during the attempt counts for it: it may have come in time for nothing but
         # another one.
-        self._take_in(0.0)
+        self._apply_changes(0.0)
         match outcome:
             case Placed(node):
                 self._place(uid, pod, node)

@@ -43,7 +43,9 @@ class ClusterState:
             self.queue.changed(Change.OTHER)
             return
         self.nodes[after["metadata"]["name"]] = after
-        if before is None or _offers(before) != _offers(after):
+        if before is None or _scheduling_fields_of_node(before) != _scheduling_fields_of_node(
+            after
+        ):
             self.queue.changed(Change.ROOM)
         elif before["metadata"].get("annotations") != after["metadata"].get("annotations"):
             self.queue.changed(Change.OTHER)
@@ -88,7 +90,9 @@ class ClusterState:
         if uid not in self.queue:
             self.queue.add(uid, priority_of(pod), now)
         elif before is not None:
-            self.queue.touched(uid, may_fit_now=_asks(before) != _asks(pod))
+            self.queue.touched(
+                uid, may_fit_now=_scheduling_fields_of_pod(before) != _scheduling_fields_of_pod(pod)
+            )
 
     # --- what attempts see and do
 
@@ -134,7 +138,7 @@ class ClusterState:
             self.pods[uid] = pod
 
 
-def _offers(node: Json) -> Mapping[str, Any]:
+def _scheduling_fields_of_node(node: Json) -> Mapping[str, Any]:
     """What decides which pods a node takes. Heartbeats are no part of it."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     return {
@@ -146,7 +150,7 @@ def _offers(node: Json) -> Mapping[str, Any]:
     }
 
 
-def _asks(pod: Json) -> Mapping[str, Any]:
+def _scheduling_fields_of_pod(pod: Json) -> Mapping[str, Any]:
     """What of a waiting pod the scheduler's own rules look at, as far as it may change."""
     spec = pod["spec"]
     return {
