@@ -90,7 +90,7 @@ def test_the_age_limit_of_a_gang_that_closes_nodes(waited: int, planned: int) ->
     cluster = FakeCluster({"a": 4})
     cluster.other("o", 1, "a")
     cluster.bind(cluster.pod("running", Role.WORKER, 0, None, 1).name, "a")
-    cluster.job("old", 1, 2)
+    cluster.job("old", 1, 2, priority=1)
     cluster.now += waited
     cluster.job("small", 1, 1)
     cluster.planner.advance()

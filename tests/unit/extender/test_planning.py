@@ -10,10 +10,16 @@ import pytest
 
 from extender.planner import Planner
 from extender.planning import PlanningThread, Slice, Snapshot
+from extender.settings import Settings
+from extender.state.event_handlers import EventHandlers
 from optimus.jobs import Counts, Role
+from optimus.nodes import Node
 from optimus.placement.gang import Gang
+from optimus.placement.ledger import Reservation
 from optimus.placement.rules import HostPort, PodRules
 from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+from optimus.snapshot import ReplicaId
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -169,13 +175,37 @@ def test_a_plan_whose_room_is_taken_meanwhile_is_not_reserved() -> None:
 
 
 def test_a_gang_does_not_take_the_room_of_one_before_it_whose_plan_failed() -> None:
-    cluster = FakeCluster({"a": 2, "b": 4})
+    cluster = FakeCluster({"a": 2, "b": 2})
     first = cluster.job("first", 1, 1, priority=1)
-    cluster.job("second", 2, 2)
-    on_lock_use(cluster, 1, lambda: cluster.other("o", 1, "b"))
-    cluster.other("p", 2, "a")
+    cluster.job("second", 1, 1)
+    on_lock_use(cluster, 1, lambda: cluster.other("o", 1, "a"))
     cluster.planner.advance()
-    assert set(cluster.planned_nodes()) == set(first)
+    assert cluster.planned_nodes() == dict.fromkeys(first, "b")
+
+
+def test_a_reservation_smaller_than_its_pod_is_planned_again() -> None:
+    cluster = FakeCluster({"a": 3})
+    names = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    cluster.change(cluster.pods[names[1]], resources=Resources(cpu=2, pods=1))
+    assert cluster.ask(names[1]).kept == ("a",)
+    assert cluster.filter(cluster.other("o", 1), ["a"]).kept == (), "all of it is reserved"
+
+
+def test_the_invariant_checker_reports_a_node_with_less_than_is_reserved(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    planner = Planner(Settings(check_invariants=True))
+    EventHandlers(planner).set_node("a", Node("a", Resources(cpu=2, pods=9)))
+    replicas = [ReplicaId("j", Role.WORKER, index) for index in range(3)]
+    for count, reported in ((2, False), (3, True)):
+        planner.reservations.ledger.hold_gang(
+            "j", [Reservation(each, "a", Resources(cpu=1), 9.0) for each in replicas[:count]]
+        )
+        caplog.clear()
+        with planner.locked():
+            pass
+        assert ("node a has less than is reserved" in caplog.text) == reported
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,14 @@ def waiting(
         pytest.param(
             waiting("z", 9, 10), waiting("a", 1, 20), id="of two past the limit the older one"
         ),
+        pytest.param(
+            waiting("z", 9, 10, True),
+            waiting("a", 1, 20, True),
+            id="of two that have run the older one, whatever they demand",
+        ),
+        pytest.param(
+            waiting("a", 1, 50), waiting("z", 9, 40), id="at the age limit demand counts still"
+        ),
         pytest.param(waiting("a", 1, 99), waiting("z", 1, 99), id="UIDs break ties"),
     ],
 )
