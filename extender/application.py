@@ -53,8 +53,13 @@ class Application:
     def __init__(self, settings: Settings) -> None:
         self.metrics = Metrics()
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
+        identity = settings.leader_identity or socket.gethostname()
+        self._leadership = leadership(self._client, settings.leader_lease, identity)
         planner = Planner(
-            settings, clock=clocks_of(self._client), observe_wait=self.metrics.gang_wait.observe
+            settings,
+            clock=clocks_of(self._client),
+            observe_wait=self.metrics.gang_wait.observe,
+            asked_as_follower=self._leadership.read_soon,
         )
         self._planning = PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
@@ -71,8 +76,6 @@ class Application:
             Reflector(client, watched_namespaces(), observer=handlers.namespace),
         )
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
-        identity = settings.leader_identity or socket.gethostname()
-        self._lease_held = leadership(self._client, settings.leader_lease, identity)
         half_placed = HalfPlacedEvents(
             planner.half_placed,
             EventWriter(self._client, "optimus-extender").emit,
@@ -102,7 +105,7 @@ class Application:
         self.metrics.watch(
             "leads",
             "1 while the kube-scheduler beside this process leads, so that plans are made.",
-            lambda: float(self._lease_held()),
+            lambda: float(self._leadership.leads()),
         )
         self.metrics.watch(
             "cache_age_seconds",
@@ -139,4 +142,4 @@ class Application:
 
     def _leads(self) -> bool:
         # On caches that are half full, a gang could be planned onto room that is taken.
-        return self._why_not_ready() is None and self._lease_held()
+        return self._why_not_ready() is None and self._leadership.leads()

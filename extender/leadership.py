@@ -7,7 +7,6 @@ run, only the leader's extender is asked, and only it may nominate nodes.
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -47,6 +46,11 @@ class LeaseReader:
                 self._read_at = time.monotonic()
             return self._leads
 
+    def read_soon(self) -> None:
+        """Read the Lease in the next call: there is reason to believe that its holder changed."""
+        with self._lock:
+            self._read_at = float("-inf")
+
     def _read(self) -> bool:
         lease = f"lease {self._namespace}/{self._name}"
         try:
@@ -83,6 +87,18 @@ class LeaseReader:
         )
 
 
-def leadership(client: Client, lease: str, identity: str) -> Callable[[], bool]:
-    """Whether this process decides; without a Lease it always does: kube-scheduler runs once."""
-    return LeaseReader(client, lease, identity).leads if lease else lambda: True
+class OnlyReplica:
+    """Leads always: without a Lease kube-scheduler runs once."""
+
+    def leads(self) -> bool:
+        """True."""
+        return True
+
+    def read_soon(self) -> None:
+        """There is nothing to read."""
+
+
+def leadership(client: Client, lease: str, identity: str) -> LeaseReader | OnlyReplica:
+    """Whether the kube-scheduler beside this process leads; ``lease`` is empty where it is the only
+    one."""
+    return LeaseReader(client, lease, identity) if lease else OnlyReplica()

@@ -43,6 +43,9 @@ WAIT_SECONDS: Final = 0.02
 """How long a call of kube-scheduler waits for a gang to be planned that has just become complete.
 kube-scheduler has one scheduling thread: so each gang is waited for once."""
 
+SCORE_WAIT_SECONDS: Final = 1.0
+"""The same where kube-scheduler only asks for scores: it binds the pod next, plan or no plan."""
+
 
 @dataclass(frozen=True, slots=True)
 class PendingNomination:
@@ -74,11 +77,13 @@ class Planner:
         clock: Callable[[], Instant] = read_clocks,
         observe_wait: Callable[[float], None] = lambda _: None,
         plan_now: Callable[[], None] | None = None,
+        asked_as_follower: Callable[[], None] = lambda: None,
     ) -> None:
         """``observe_wait`` gets how many seconds a gang had waited when it got its plan.
 
         ``plan_now`` is called, without the lock, when a call of kube-scheduler waits for a plan; by
-        default it wakes the thread that plans."""
+        default it wakes the thread that plans. ``asked_as_follower`` is called when that happens
+        while ``leads`` is false: only a kube-scheduler that leads asks."""
         self.settings = settings
         self.lock = threading.Lock()
         self.changes = Changes()
@@ -86,6 +91,7 @@ class Planner:
         """Set while a call of kube-scheduler waits for a plan."""
         self._clock, self._observe_wait, self._rule = clock, observe_wait, Theorem1()
         self._plan_now = plan_now or self.urgent.set
+        self._asked_as_follower = asked_as_follower
         self.cluster = Cluster()
         self.reservations = Reservations(self.cluster)
         self.offers = Offers()
@@ -330,16 +336,18 @@ class Planner:
             self._hold(gang, answer, now)
         return isinstance(answer, Placement)
 
-    def wait_for_plan(self, job_uid: str) -> None:
+    def wait_for_plan(self, job_uid: str, limit_seconds: float = WAIT_SECONDS) -> None:
         """Wait, without the lock, until a gang is planned or refused; once, and not for long."""
         with self.lock:
             if job_uid in self._waited_for:
                 return
             self._waited_for.add(job_uid)
+        if not self.leads:
+            self._asked_as_follower()
         self._plan_now()
         self.changes.notify()
         with self._considered:
-            self._considered.wait_for(lambda: self._is_considered(job_uid), WAIT_SECONDS)
+            self._considered.wait_for(lambda: self._is_considered(job_uid), limit_seconds)
 
     def _is_considered(self, job_uid: str) -> bool:
         found = self.queue.find(job_uid)
@@ -520,6 +528,7 @@ class Planner:
             stale = (self._adopt(job_uid, now) for job_uid in sorted(self.cluster.waiting_jobs()))
             found = tuple(pod for pods in stale for pod in pods)
             self.leads = True
+            self._waited_for.clear()  # they waited while nothing could be planned
         self.changes.notify()
         return found
 

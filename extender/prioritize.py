@@ -7,7 +7,7 @@ pod.
 
 from collections.abc import Sequence
 
-from extender.planner import Planner
+from extender.planner import SCORE_WAIT_SECONDS, Planner
 from optimus.kube.pods import Pod
 from optimus.placement.scoring import MAX_SCORE, free_room_scores, planned_scores
 from optimus.snapshot import ReplicaId
@@ -16,7 +16,7 @@ from optimus.snapshot import ReplicaId
 def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, int]:
     """The score of each offered node."""
     if pod.replica is not None and _wants_plan(planner, pod, pod.replica, names):
-        planner.wait_for_plan(pod.replica.job_uid)
+        planner.wait_for_plan(pod.replica.job_uid, SCORE_WAIT_SECONDS)
     with planner.locked() as now:
         replica = pod.replica
         if replica is None or not planner.cluster.controls(pod):

@@ -74,8 +74,19 @@ def test_the_lease_is_not_read_at_every_question(httpserver: HTTPServer, client:
     assert [asked.leads() for _ in range(3)] == [True] * 3
 
 
+def test_a_reason_to_look_has_the_lease_read_before_its_time(
+    httpserver: HTTPServer, client: Client
+) -> None:
+    httpserver.expect_ordered_request(LEASE).respond_with_json(lease("host-2_b"))
+    httpserver.expect_ordered_request(LEASE).respond_with_json(lease("host-1_a"))
+    asked = reader(client, every_seconds=1000.0)
+    assert [asked.leads(), asked.leads()] == [False, False]
+    asked.read_soon()
+    assert asked.leads()
+
+
 def test_without_leader_election_there_is_one_only(client: Client) -> None:
-    assert leadership(client, "", "host-1")()
+    assert leadership(client, "", "host-1").leads()
 
 
 def test_a_holder_that_is_not_expected_is_named_once(

@@ -1,5 +1,8 @@
 """Scores for each node that is offered."""
 
+import threading
+
+from extender.planner import WAIT_SECONDS
 from optimus.jobs import Counts, Role
 from tests.unit.extender.fake_cluster import FakeCluster
 
@@ -29,3 +32,30 @@ def test_pods_of_others_score_nothing_but_room_that_is_free() -> None:
     cluster = FakeCluster({"a": 2, "b": 2})
     cluster.ask(cluster.job("j", 1, 1)[0])
     assert cluster.prioritize(cluster.other("o", 1), ["a", "b"]) == {"a": 0, "b": 10}
+
+
+def test_scores_wait_longer_for_a_plan_than_a_filter_that_can_refuse() -> None:
+    cluster = FakeCluster({"a": 3, "b": 3})
+    first = cluster.pod("j", Role.PS, 0, Counts(1, 2))
+    cluster.spec("j", 1, 2)
+    late = threading.Timer(10 * WAIT_SECONDS, cluster.planner.advance)
+    cluster.planner._plan_now = late.start
+    scores = cluster.prioritize(first, ["a", "b"])
+    late.join()
+    assert sorted(scores.values()) == [0, 10]
+
+
+def test_a_question_while_another_process_seems_to_lead_has_the_lease_read() -> None:
+    cluster = FakeCluster({"a": 3, "b": 3})
+    reads: list[str] = []
+
+    def read() -> None:
+        reads.append("lease")
+        cluster.planner.adopt_nominations()
+
+    cluster.planner.release_all()
+    cluster.planner._asked_as_follower = read
+    cluster.ask(cluster.job("j", 1, 2)[0])
+    assert cluster.planner.leads
+    cluster.ask(cluster.job("k", 1, 1)[0])
+    assert reads == ["lease"]
