@@ -12,7 +12,7 @@ so that a plan is tried without a copy.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import chain
 from typing import Self
@@ -129,14 +129,6 @@ class Capacity:
             return dict.fromkeys(self.row_of, 0)
         column = self.resources.index(resource)
         return {name: self.free[row][column] for name, row in self.row_of.items()}
-
-    def total_free(self, without: Collection[str] = ()) -> Resources:
-        """What is free in all, except on these nodes; below zero where more is overcommitted."""
-        there = self.class_sizes > 0
-        sums = (self.class_free[there].T @ self.class_sizes[there]).tolist()
-        for row in (self.row_of[name] for name in without if name in self.row_of):
-            sums = [every - here for every, here in zip(sums, self.free[row], strict=True)]
-        return self.resources_of(tuple(sums))
 
     # --- taking and giving back
 

@@ -10,7 +10,7 @@ import numpy as np
 from optimus.jobs import Counts, Job, NodeConstraints, Role
 from optimus.placement.capacity import Capacity, Integers, Mask, Vector
 from optimus.placement.gang import Gang, Member
-from optimus.placement.min_transfer import ReplicasByServer, ServerTable
+from optimus.placement.min_transfer import GroupTable, ReplicasByServer, ServerTable
 from optimus.resources import NONE, Resources
 
 
@@ -206,6 +206,17 @@ def fits(asked: Vector, free: Sequence[int]) -> bool:
     return True
 
 
+def equal_servers(request: Request, free: Vector, count: int) -> GroupTable:
+    """So many servers that admit the whole gang, with this free on each."""
+    nothing, admitted = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
+    ps, workers = (
+        ReplicasByServer(each.total, np.array(each.amount, dtype=np.int64), nothing, admitted)
+        for each in (request.ps, request.workers)
+    )
+    table = ServerTable(nothing, np.array([free], dtype=np.int64), ps, workers)
+    return GroupTable(table, np.array([count], dtype=np.int64))
+
+
 class NodeGroups:
     """Nodes in groups, each of nodes that can hold the same of one gang.
 
@@ -300,23 +311,60 @@ class NodeGroups:
         column = self.request.dominant
         return free[:, column] if column >= 0 else np.zeros(len(free), dtype=np.int64)
 
-    def table(self) -> ServerTable:
+    def by_group(self) -> GroupTable:
+        """The groups that can hold anything, and the nodes with bound replicas."""
+        groups = self._usable()
+        table = self._table(groups, np.arange(len(groups)), groups)
+        return GroupTable(table, np.append(np.ones(len(self.bound), np.int64), self.sizes[groups]))
+
+    def might_fit_beside(self, amount: Vector, rows: Sequence[int]) -> list[int]:
+        """Of these nodes, those of which so much can be taken first, as far as sums can tell."""
+        groups = self.by_group()
+        if not groups.might_fit():
+            return []
+        position = {
+            group: at
+            for at, group in enumerate(groups.table.rows.tolist())
+            if at >= len(self.bound)
+        }
+        at = {
+            row: position[group]
+            for row in rows
+            if row not in self._apart and (group := self.capacity.class_of(row)) in position
+        }
+        servers = np.array(list(at.values()), dtype=np.int64)
+        allowed = groups.might_fit_beside(np.array(amount, dtype=np.int64), servers)
+        refused = {row for row, able in zip(at, allowed.tolist(), strict=True) if not able}
+        return [row for row in rows if row not in refused]
+
+    def table(self, most: int) -> ServerTable:
         """The nodes one by one, those first that have most of the dominant resource: of each group
-        as many as the gang has replicas, since no plan can use more."""
-        ps, workers = self.request.ps, self.request.workers
-        groups = np.flatnonzero(self.can_hold(1, 0)[0] | self.can_hold(0, 1)[0])
-        rows, which = self.first_rows(groups, ps.total + workers.total)
+        so many at most."""
+        groups = self._usable()
+        rows, which = self.first_rows(groups, most)
+        table = self._table(groups, which, rows)
+        return table.take(np.lexsort((table.rows, -self.dominant_free(table.free))))
+
+    def _usable(self) -> Integers:
+        return np.flatnonzero(self.can_hold(1, 0)[0] | self.can_hold(0, 1)[0])
+
+    def _table(self, groups: Integers, which: Integers, rows: Integers) -> ServerTable:
+        """The nodes with bound replicas, then these rows; ``which`` is the position of each one's
+        group in ``groups``."""
         width = self.free.shape[1]
         bound = np.array([self._free_on(row) for row in self.bound], dtype=np.int64)
-        free = np.append(bound.reshape(len(bound), width), self.free[groups][which], axis=0)
-        rows = np.append(np.array(self.bound, dtype=np.int64), rows)
-        order = np.lexsort((rows, -self.dominant_free(free)))
+        free = np.append(bound.reshape(len(bound), width), self.free[groups[which]], axis=0)
+        others = np.zeros(len(which), dtype=np.int64)
         columns = []
-        for replicas, mask in zip((ps, workers), self._admitted, strict=True):
-            there = np.array([replicas.bound.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+        masks = zip((self.request.ps, self.request.workers), self._admitted, strict=True)
+        for replicas, mask in masks:
+            there = np.array([replicas.bound.get(row, 0) for row in self.bound], dtype=np.int64)
             alike = np.ones(len(which), np.bool_) if mask is None else mask[groups][which]
             special = np.array([self._admits(replicas, row) for row in self.bound], dtype=np.bool_)
-            admitted = np.append(special, alike)
             asked = np.array(replicas.amount, dtype=np.int64)
-            columns.append(ReplicasByServer(replicas.total, asked, there[order], admitted[order]))
-        return ServerTable(rows[order], free[order], *columns)
+            columns.append(
+                ReplicasByServer(
+                    replicas.total, asked, np.append(there, others), np.append(special, alike)
+                )
+            )
+        return ServerTable(np.append(np.array(self.bound, dtype=np.int64), rows), free, *columns)

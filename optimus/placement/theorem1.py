@@ -1,11 +1,11 @@
 """Job-level placement, all of a job or nothing: Theorem 1 (Optimus, section 4.2 and appendix).
 
 For k = 1, 2, ...: if k servers hold the job with PSs and workers spread evenly (``even_spread``),
-take them. Where no even spread puts PSs beside workers (they may not share nodes, what is free is
-too uneven, bound replicas lie unevenly), ``min_transfer`` minimises the transfer time itself, and
-is taken if it needs fewer servers than one for each replica. Fixed roles then go on the plan's
-server with most left, else on one more; if that leaves them without a node, they go first and the
-rest is placed around them.
+take them. On equal nodes nothing is better. On others (free resources differ, PSs and workers may
+not share nodes, bound replicas lie unevenly) ``min_transfer`` looks for less transfer time, then
+for fewer servers, unless the even spread is at the lower bound of both. Fixed roles then go on the
+plan's server with most left, else on one more; if that leaves them without a node, they go first
+and the rest is placed around them.
 """
 
 import heapq
@@ -30,8 +30,21 @@ from optimus.placement.gang import (
     does_not_fit,
     job_does_not_fit,
 )
-from optimus.placement.min_transfer import Transfer, min_transfer_spread
-from optimus.placement.request import FixedReplica, NodeGroups, Request, waiting_replicas
+from optimus.placement.min_transfer import (
+    Levels,
+    Transfer,
+    considered_servers,
+    levels_of,
+    might_improve,
+    min_transfer_spread,
+)
+from optimus.placement.request import (
+    FixedReplica,
+    NodeGroups,
+    Request,
+    equal_servers,
+    waiting_replicas,
+)
 from optimus.placement.rule_search import place_by_rules
 from optimus.placement.rules import Surroundings
 from optimus.snapshot import ReplicaId
@@ -43,8 +56,8 @@ largest of them."""
 
 @dataclass(frozen=True, slots=True)
 class Theorem1:
-    """The placement rule of the paper. ``transfer`` weighs uneven plans; all its figures are equal
-    by default."""
+    """The placement rule of the paper. ``transfer`` weighs plans on unequal nodes; all its figures
+    are equal by default."""
 
     transfer: Transfer = field(default_factory=Transfer)
 
@@ -86,8 +99,10 @@ class Theorem1:
         """A node for every replica, if the gang fits. Takes nothing in the end."""
         # 1. While there are empty nodes, most jobs fit on a few of them, and no search is needed.
         servers = even_on_equal_nodes(request, capacity)
-        # 2. The first plan: even if any is. Sums refuse most gangs that do not fit, before the slow
-        # search for an uneven plan; the search for an even one is as fast as the sums.
+        if servers is not None and not evenly and self._might_improve(request, servers, capacity):
+            servers = None
+        # 2. The best plan. Sums refuse most gangs that do not fit, before the slow search for an
+        # uneven plan; the search for an even one is as fast as the sums.
         if servers is None:
             if not evenly and not request.might_fit(capacity):
                 return None
@@ -100,29 +115,56 @@ class Theorem1:
             return Assignment(tuple(servers))
         return _with_fixed(request, servers, capacity) or self._around_fixed(request, capacity)
 
+    def _might_improve(self, request: Request, servers: list[Server], capacity: Capacity) -> bool:
+        """Whether less transfer time, or fewer servers, may be possible than on nodes of the
+        roomiest class alone. All nodes of the cluster together may be equal: then it is not."""
+        number = capacity.class_of(servers[0].row)
+        size = int(capacity.class_sizes[number])
+        if len(servers) == 1 or size == len(capacity.nodes):
+            return False
+        levels = levels_of(request.ps.total, request.workers.total, self.transfer)
+        groups = equal_servers(request, capacity.free[servers[0].row], len(servers))
+        return might_improve(groups, levels, servers)
+
     def _plans(self, nodes: NodeGroups, *, evenly: bool = False) -> Iterator["_Plan"]:
-        """Plans for PSs and workers, best first; with ``evenly`` none that is not even."""
+        """Plans for PSs and workers, the best first, then even ones; with ``evenly`` only these."""
         request = nodes.request
         p, w = request.ps.total, request.workers.total
+        levels = levels_of(p, w, self.transfer)
         if p + w == 0:
-            yield _Plan(True, [])
+            yield _Plan(0, [])
             return
         fewest = request.fewest_servers(nodes.capacity.largest_free())
         fewest, most = max(fewest, len(nodes.bound)), min(p + w, len(nodes.capacity.nodes))
-        # One replica per server is even, but puts no PS beside a worker: with so many servers,
-        # an uneven plan on fewer is better.
+        # One replica per server is even, but puts no PS beside a worker.
         together = p + w - 1 if p and w else p + w
-        yield from (_Plan(True, each) for each in even_spreads(nodes, fewest, min(together, most)))
-        if evenly:
-            return
-        squeezed = min_transfer_spread(nodes.table(), self.transfer)
-        for each in even_spreads(nodes, max(fewest, together + 1), most):
-            if squeezed is not None and len(squeezed) < len(each):
-                yield _Plan(False, squeezed)
-                squeezed = None
-            yield _Plan(False, each)
-        if squeezed is not None:
-            yield _Plan(False, squeezed)
+        evens = even_spreads(nodes, fewest, min(together, most) if evenly else most)
+        even = next(evens, None)
+        best = even if evenly else self._best(nodes, levels, even)
+        if best is not None:
+            yield _Plan(levels.of(best), best)
+        if even is not None and best is not even:
+            yield _Plan(levels.of(even), even)
+        yield from (_Plan(levels.of(each), each) for each in evens)
+
+    def _best(
+        self, nodes: NodeGroups, levels: Levels, even: list[Server] | None
+    ) -> list[Server] | None:
+        """The plan with the least transfer time, then the fewest servers; of equally good ones an
+        even spread. On equal nodes that is the spread of Theorem 1."""
+        request = nodes.request
+        p, w = request.ps.total, request.workers.total
+        if even is not None and len(even) == 1:
+            return even
+        groups = nodes.by_group()
+        if even is None and not groups.might_fit():
+            return None
+        if even is not None:
+            is_together = len(even) < p + w or not p or not w
+            if (is_together and groups.are_equal) or not might_improve(groups, levels, even):
+                return even
+        table = nodes.table(considered_servers(p, w, even))
+        return min_transfer_spread(table, groups, levels, even)
 
     def _around_fixed(self, request: Request, capacity: Capacity) -> Assignment | None:
         """The best plan that leaves a node for every fixed role, where the first plan does not.
@@ -131,8 +173,10 @@ class Theorem1:
         roles that are placed first, the largest on the roomiest node; other nodes for it are tried
         when nothing else is left.
         """
-        scratch = capacity.copy()
-        rows = [None, *_nodes_for_largest(request, capacity)]
+        rows: list[int | None] = [*_nodes_for_largest(request, capacity)]
+        if not rows:
+            return None
+        scratch, rows = capacity.copy(), [None, *rows]
         plans = [self._plans_beside(row, request, capacity, scratch) for row in rows]
         first = heapq.merge(*plans[:2], key=lambda each: each[0].order)
         for plan, fixed in chain(first, *plans[2:]):
@@ -163,15 +207,15 @@ class Theorem1:
 
 
 class _Plan(NamedTuple):
-    """PSs and workers by server; ``is_even`` if they are spread evenly and together."""
+    """PSs and workers by server, and the number of its transfer time among all."""
 
-    is_even: bool
+    level: int
     servers: list[Server]
 
     @property
-    def order(self) -> tuple[bool, int]:
-        """Even spreads that put PSs beside workers come first, then fewer servers."""
-        return not self.is_even, len(self.servers)
+    def order(self) -> tuple[int, int]:
+        """Less transfer time comes first, then fewer servers."""
+        return self.level, len(self.servers)
 
 
 # --- fixed roles
@@ -235,9 +279,7 @@ def _first_rows_for(
 
 def _nodes_for_largest(request: Request, capacity: Capacity) -> list[int]:
     """Nodes for the largest fixed replica, roomiest first; of nodes that are alike to the gang only
-    one, and not more than a few."""
-    if not request.fixed:
-        return []
+    one, and not more than a few. Where there is none, the gang does not fit."""
     largest = request.fixed[0]
     masks = [mask for each in request.constraints if (mask := capacity.admits(each)) is not None]
     able = capacity.able(largest.amount, largest.constraints)
@@ -249,7 +291,8 @@ def _nodes_for_largest(request: Request, capacity: Capacity) -> list[int]:
     alike: dict[tuple[Vector, tuple[bool, ...]], int] = {}
     for row, number in rows:
         alike.setdefault((capacity.free[row], tuple(bool(mask[number]) for mask in masks)), row)
-    return list(alike.values())[:_MOST_NODES_FOR_FIXED]
+    found = NodeGroups(request, capacity).might_fit_beside(largest.amount, [*alike.values()])
+    return found[:_MOST_NODES_FOR_FIXED]
 
 
 # --- the answer

@@ -31,11 +31,11 @@ def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placeme
     return answer
 
 
-amounts = st.builds(
+requested = st.builds(
     lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3)
 )
 
-amounts = st.builds(
+free_amounts = st.builds(
     lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9)
 )
 
@@ -45,7 +45,7 @@ def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
     """Small clusters with uneven room, labels, and gangs that may be bound or excluded in part."""
     free = {
         f"n{at}": amount
-        for at, amount in enumerate(draw(st.lists(amounts, min_size=1, max_size=4)))
+        for at, amount in enumerate(draw(st.lists(free_amounts, min_size=1, max_size=4)))
     }
     pools = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(free), max_size=len(free)))
     nodes = [Node(name, free[name], {"pool": pool}) for name, pool in zip(free, pools, strict=True)]
@@ -55,7 +55,7 @@ def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
         constraints = draw(
             st.sampled_from([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))])
         )
-        spec = ReplicaSpec(draw(amounts), constraints)
+        spec = ReplicaSpec(draw(requested), constraints)
         bound = draw(
             st.lists(
                 st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most

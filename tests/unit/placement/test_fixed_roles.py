@@ -1,6 +1,7 @@
 """Where chiefs, masters, evaluators and schedulers go: on the plan's servers, else on one more."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from optimus.jobs import JobKey, ReplicaSpec, Role
 from optimus.nodes import Node
 from optimus.placement.capacity import Capacity
-from optimus.placement.gang import Gang, Member, Placement
+from optimus.placement.gang import DoesNotFit, Gang, Member, Placement
+from optimus.placement.request import NodeGroups, Request
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
 from tests.unit.placement.exhaustive_search import (
@@ -19,11 +21,11 @@ from tests.unit.placement.exhaustive_search import (
 )
 from tests.unit.placement.random_gangs import (
     RULE,
-    amounts,
     cases,
     fixed,
     nodes_of,
     placed,
+    requested,
     with_fixed,
 )
 
@@ -57,7 +59,7 @@ def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) ->
 
 
 @settings(max_examples=300, deadline=None)
-@given(cases(), amounts)
+@given(cases(), requested)
 def test_a_chief_is_part_of_what_has_to_fit(
     case: tuple[Gang, list[Node], dict[str, Resources]], asked: Resources
 ) -> None:
@@ -86,6 +88,88 @@ def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: 
         if asked.fits_in(left - taken):
             return True
     return False
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases(), requested)
+def test_no_node_is_ruled_out_for_a_fixed_role_beside_which_the_gang_fits(
+    case: tuple[Gang, list[Node], dict[str, Resources]], asked: Resources
+) -> None:
+    gang, nodes, free = case
+    capacity = Capacity(nodes, free)
+    request = Request.of_gang(gang, capacity)
+    amount = capacity.vector(asked)
+    if request is None or amount is None or not gang.unbound:
+        return
+    rows = [row for row, node in enumerate(capacity.nodes) if asked.fits_in(free[node.name])]
+    found = NodeGroups(request, capacity).might_fit_beside(amount, rows)
+    for row in rows:
+        name = capacity.nodes[row].name
+        left = {**free, name: free[name] - asked}
+        if any(spreads(gang, nodes, left)):
+            assert row in found
+
+
+@pytest.mark.parametrize(
+    ("cpus", "bound_to", "excluded", "node"),
+    [
+        pytest.param({"a": 9, "b": 4}, None, {"a"}, "b", id="the plan's own server"),
+        pytest.param({"a": 1, "b": 4, "c": 3}, "a", {"b"}, "c", id="the roomiest other node"),
+        pytest.param({"a": 1, "b": 3, "c": 3}, "a", {"b"}, "c", id="the first of equal nodes"),
+    ],
+)
+def test_a_fixed_role_does_not_go_where_it_is_excluded(
+    cpus: dict[str, int], bound_to: str | None, excluded: set[str], node: str
+) -> None:
+    nodes, free = nodes_of(**cpus)
+    chief = replace(fixed(Role.CHIEF, 2), excluded=frozenset(excluded))
+    members = tuple(replace(each, node=bound_to) for each in gang_of(1, 1).members)
+    gang = with_fixed(replace(gang_of(1, 1), members=members), chief)
+    assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == node
+
+
+def test_a_fixed_role_placed_first_does_not_go_where_it_is_excluded() -> None:
+    nodes, free = nodes_of(a=4, b=3)
+    chief = replace(fixed(Role.CHIEF, 3), excluded=frozenset({"a"}))
+    gang = with_fixed(gang_of(1, 2), chief)
+    assert placed(gang, nodes, free).nodes[ReplicaId("uid", Role.CHIEF, 0)] == "b"
+    nodes, free = nodes_of(a=4, b=2)
+    assert isinstance(RULE.place(gang, Capacity(nodes, free)), DoesNotFit)
+
+
+def test_another_node_is_tried_for_the_largest_fixed_role() -> None:
+    """On the roomiest node, b, the chief leaves room for the gang but not for the evaluator."""
+    free = {"a": Resources(cpu=2, memory=5), "b": Resources(cpu=7, memory=4)}
+    specs = {
+        Role.PS: Resources(cpu=2, memory=2),
+        Role.WORKER: Resources(cpu=2),
+        Role.CHIEF: Resources(cpu=1, memory=3),
+        Role.EVALUATOR: Resources(cpu=2, memory=1),
+    }
+    gang = with_fixed(gang_of(1, 2), fixed(Role.CHIEF, 1), fixed(Role.EVALUATOR, 1))
+    members = tuple(replace(m, spec=ReplicaSpec(specs[m.role])) for m in gang.members)
+    placed(replace(gang, members=members), [Node(name, free[name]) for name in free], free)
+
+
+def test_a_fixed_role_that_fits_nowhere_is_refused_without_a_search_over_plans() -> None:
+    """100 PSs and 400 workers fill 250 of 5,000 nodes that all differ; the chief fits nowhere."""
+    whole = Resources(cpu=16_000)
+    nodes = [Node(f"n{at:04}", whole) for at in range(5000)]
+    free = {
+        node.name: Resources(cpu=4000 + at if at < 250 else at % 1900)
+        for at, node in enumerate(nodes)
+    }
+    gang = gang_of(100, 400, ps_cpu=2000, worker_cpu=2000)
+    capacity = Capacity(nodes, free)
+    assert isinstance(RULE.place(gang, capacity), Placement)
+    whole_gang = with_fixed(gang, fixed(Role.CHIEF, 2000))
+    assert isinstance(RULE.place(whole_gang, capacity), DoesNotFit)
+    request = Request.of_gang(whole_gang, capacity)
+    assert request is not None
+    groups = NodeGroups(request, capacity)
+    assert groups.might_fit_beside(request.fixed[0].amount, range(250)) == []
+    assert groups.might_fit_beside((1999,), range(250)) == []
+    assert groups.might_fit_beside((249,), range(250)) == [249]
 
 
 def test_a_job_of_fixed_roles_alone_is_placed() -> None:
