@@ -133,8 +133,8 @@ class Shortage(NamedTuple):
     asked: tuple[int, ...] = ()
     """The columns of the resources that count without ``amount``."""
 
-    def seats(self, free: Vector) -> int:
-        """How many such replicas a node holds; not more than are missing on top of ``free``."""
+    def replicas_on(self, free: Vector) -> int:
+        """How many such replicas fit into what is free on a node."""
         assert self.amount is not None
         counts = [have // each for have, each in zip(free, self.amount, strict=True) if each > 0]
         return max(min(counts, default=0), 0)
@@ -142,7 +142,7 @@ class Shortage(NamedTuple):
     def gain(self, before: Vector, after: Vector) -> int:
         """How many more a node holds than before."""
         if self.amount is not None:
-            return max(self.seats(after) - self.seats(before), 0)
+            return max(self.replicas_on(after) - self.replicas_on(before), 0)
         return int(any(after[column] > before[column] for column in self.asked))
 
 
@@ -202,14 +202,14 @@ def shortages(gang: Gang, capacity: Capacity) -> tuple[Shortage, ...]:
     for constraints, amount, count in wanted:
         if amount is None:  # no node has such a resource: a new kind of node ends every refusal
             return (Shortage(1, frozenset()),)
-        missing = count - _seats(capacity, constraints, amount, count)
+        missing = count - _replicas_that_fit(capacity, constraints, amount, count)
         if missing > 0:
             found.append(Shortage(missing, constraints, amount))
     asked = {column for amount in known for column, each in enumerate(amount) if each > 0}
     return tuple(found) or (Shortage(1, every, None, tuple(sorted(asked))),)
 
 
-def _seats(
+def _replicas_that_fit(
     capacity: Capacity, constraints: Iterable[NodeConstraints], amount: Vector, most: int
 ) -> int:
     """How many replicas with this request the nodes hold that admit any of the constraints."""
@@ -217,11 +217,11 @@ def _seats(
     if not columns:
         return most
     masks = [capacity.admits(each) for each in constraints]
-    seats = np.min([capacity.class_free[:, column] // each for column, each in columns], axis=0)
-    seats = np.clip(seats, 0, most) * capacity.class_sizes
+    replicas = np.min([capacity.class_free[:, column] // each for column, each in columns], axis=0)
+    replicas = np.clip(replicas, 0, most) * capacity.class_sizes
     if all(mask is not None for mask in masks):
-        seats = seats * np.any([mask for mask in masks if mask is not None], axis=0)
-    return int(seats.sum())
+        replicas = replicas * np.any([mask for mask in masks if mask is not None], axis=0)
+    return int(replicas.sum())
 
 
 # --- the planning thread's own copy of what is left
