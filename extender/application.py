@@ -6,11 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+import msgspec
 from flask import Flask
 
 from extender.gang_queue import Instant
+from extender.gang_report import CacheReport, Inspection
 from extender.half_placed import HalfPlacedEvents
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
+from extender.inspection import Inspector
 from extender.leadership import leadership
 from extender.metrics import Metrics
 from extender.nominator import Nominator
@@ -19,6 +22,7 @@ from extender.planning import PlanningThread
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from extender.status_writes import StatusWrites
+from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
@@ -27,6 +31,7 @@ from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
 from optimus.kube.reflector import Reflector, why_not_synced
+from optimus.kube.times import format_second
 from optimus.kube.training_jobs import watched_training_jobs
 from optimus.kube.volumes import (
     watched_claims,
@@ -61,7 +66,7 @@ class Application:
             observe_wait=self.metrics.gang_wait.observe,
             asked_as_follower=self._leadership.read_soon,
         )
-        self._planning = PlanningThread(planner)
+        self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
         config = EligibilityConfig(scheduler_name=settings.scheduler_name)
         jobs = (watched_training_jobs(kind, config) for kind in JOB_KINDS)
@@ -93,8 +98,11 @@ class Application:
             nominate=settings.nominate,
             report=half_placed.look,
         )
+        self._inspector = Inspector(planner)
         verbs, max_bytes = Verbs.of(planner), settings.max_body_bytes
-        self._endpoints = Endpoints(verbs, self._why_not_ready, self.metrics, max_bytes)
+        self._endpoints = Endpoints(
+            verbs, self._why_not_ready, self.metrics, max_bytes, self._inspect
+        )
         self._health = None
         if settings.health_listen:
             health_app = create_health_app(self._endpoints)
@@ -139,6 +147,28 @@ class Application:
 
     def _why_not_ready(self) -> str | None:
         return why_not_synced(self._caches)
+
+    def _inspect(self, job: JobKey | None) -> bytes:
+        gangs = self._inspector.waiting() if job is None else self._inspector.of_job(job)
+        return msgspec.json.encode(
+            Inspection(
+                at=format_second(self._client.server_clock.now()),
+                leads=self._planner.leads,
+                leader=self._leadership.holder,
+                not_ready=self._why_not_ready(),
+                caches=tuple(
+                    CacheReport(
+                        kind=cache.watched.plural,
+                        objects=len(cache),
+                        synced=cache.synced,
+                        silent_seconds=round(cache.silent_seconds or 0.0, 1),
+                        failure=cache.failure,
+                    )
+                    for cache in self._caches
+                ),
+                gangs=gangs,
+            )
+        )
 
     def _leads(self) -> bool:
         # On caches that are half full, a gang could be planned onto room that is taken.

@@ -58,6 +58,12 @@ class FuturePlan:
     begins_at: float
     """When the last forecast ends that it waits for (epoch, seconds)."""
 
+    awaits: str = ""
+    """The UID of the job that it waits for longest, if it waits for the end of any."""
+
+    is_foretold: bool = True
+    """Whether all jobs that it waits for have a forecast; otherwise it may begin any time later."""
+
     @property
     def nodes(self) -> Collection[str]:
         """The nodes that are closed for others."""
@@ -109,6 +115,11 @@ class Backfill:
         if self._future is not None and now.monotonic - self._future.read_at >= READ_SECONDS:
             self._future = None
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether this walk may ask for one more plan."""
+        return self._asked < MAX_CLOSING
+
     def future_plan(
         self,
         gang: Gang,
@@ -131,7 +142,7 @@ class Backfill:
             return plan
         future = self._read(now, running, again=known is None)
         if plan is not None and passes and _still_fits(plan, future.emptied):
-            plan = FuturePlan(plan.amounts, _begins_at(plan.amounts, future, now))
+            plan = _future_plan(plan.amounts, future, now)
         else:
             plan = self._plan(gang, closed, future, now)
         self._known[gang.job_uid] = _Known(future.read_at, gang, plan)
@@ -166,7 +177,7 @@ class Backfill:
         for member in gang.unbound:
             node = placement.nodes[gang.replica(member)]
             amounts[node] = amounts.get(node, NONE) + member.spec.resources
-        return FuturePlan(amounts, _begins_at(amounts, future, now))
+        return _future_plan(amounts, future, now)
 
     def _earliest(self, gang: Gang, closed: Collection[str], future: _Future) -> Placement | None:
         """The plan at the end of the first job by which the gang fits, if forecasts tell it."""
@@ -241,17 +252,22 @@ def _still_fits(plan: FuturePlan, emptied: Capacity) -> bool:
     )
 
 
-def _begins_at(amounts: Mapping[str, Resources], future: _Future, now: Instant) -> float:
-    """No earlier than this each node has the room, by the forecasts (epoch, seconds).
+def _future_plan(amounts: Mapping[str, Resources], future: _Future, now: Instant) -> FuturePlan:
+    """It begins no earlier than each node has the room, by the forecasts.
 
     Where a job without a forecast has to end too, the gang cannot begin before the others."""
-    begins_at, left = now.epoch, future.left
+    begins_at, left, awaits, unknown = now.epoch, future.left, "", ""
     for node, amount in amounts.items():
         free = left.resources_of(left.free[left.row_of[node]])
         for ending in future.endings:
-            if amount.fits_in(free) or ending.at == _UNKNOWN:
+            if amount.fits_in(free):
                 break
-            if node in ending.amounts:
-                free += ending.amounts[node]
-                begins_at = max(begins_at, ending.at)
-    return begins_at
+            if node not in ending.amounts:
+                continue
+            if ending.at == _UNKNOWN:
+                unknown = ending.job_uid
+                break
+            free += ending.amounts[node]
+            if ending.at >= begins_at:
+                begins_at, awaits = ending.at, ending.job_uid
+    return FuturePlan(amounts, begins_at, unknown or awaits, not unknown)

@@ -132,10 +132,10 @@ class GangQueue:
         """The gang of a job's waiting pods; the same object until it changes."""
         if job_uid not in self.cached:
             observed = self.observe_waiting(job_uid)
-            self.cached[job_uid] = None if observed is None else self._queued(observed)
+            self.cached[job_uid] = None if observed is None else self.queued(observed)
         found = self.cached[job_uid]
         if found is not None and found.waiting.ran_before != (job_uid in self._cluster.have_run):
-            self.cached[job_uid] = found = self._queued(found.observed)
+            self.cached[job_uid] = found = self.queued(found.observed)
         return found
 
     def ask(self, pod: Pod, *, early: bool = False) -> None:
@@ -164,7 +164,7 @@ class GangQueue:
         pod = self._unseen.get(job_uid)
         return () if pod is None or pod.uid in self._cluster.pods else (pod,)
 
-    def _queued(self, observed: ObservedGang) -> QueuedGang:
+    def queued(self, observed: ObservedGang) -> QueuedGang:
         """The gang's wait begins with the last of its pods; the lowest priority of them counts."""
         created = (pod.created_at for pod in observed.pods.values() if is_waiting(pod))
         gang, since = observed.gang, max(created, default=0.0)

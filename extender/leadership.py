@@ -38,6 +38,11 @@ class LeaseReader:
         self._leads = False
         self._holder: str | None = None
 
+    @property
+    def holder(self) -> str:
+        """The identity that held the Lease when it was last read; empty: nobody's."""
+        return self._holder or ""
+
     def leads(self) -> bool:
         """Whether the holder is the kube-scheduler of this host."""
         with self._lock:
@@ -89,6 +94,8 @@ class LeaseReader:
 
 class OnlyReplica:
     """Leads always: without a Lease kube-scheduler runs once."""
+
+    holder = ""
 
     def leads(self) -> bool:
         """True."""

@@ -23,6 +23,9 @@ class Metrics:
         self.gang_wait = self._histogram(
             "gang_wait_seconds", "From a gang's last pod to its plan.", _WAIT_SECONDS
         )
+        self.faults = self._counter(
+            "faults", "Internal errors that were caught, so that the process goes on.", "where"
+        )
         self.nominations = self._counter(
             "nominations", "Nominations and other writes to pods' status.", "outcome"
         )

@@ -14,12 +14,12 @@ kube-scheduler asks about each of its pods again and again.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from extender.backfill import RunningJobs
+from extender.backfill import FuturePlan, RunningJobs
 from extender.gang_membership import gang_counts
 from extender.gang_queue import GangQueue, Instant, QueuedGang
 from extender.half_placed import HalfPlaced
@@ -110,6 +110,8 @@ class Planner:
         self.leads = False
         """Whether the nominations of the last leader have been adopted, so that gangs may be
         planned; set by ``adopt_nominations``, cleared by ``release_all``."""
+        self.future_plans: Mapping[str, FuturePlan] = {}
+        """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
         self._refusals: dict[str, Refusal] = {}
         self._answered_at: dict[str, float] = {}
         self.refused_incomplete: dict[str, Pod] = {}
@@ -328,6 +330,10 @@ class Planner:
         known = self._refusals.get(job_uid)
         return None if known is None else known.answer
 
+    def known_refusal(self, job_uid: str) -> Refusal | None:
+        """The same, with what the gang lacked."""
+        return self._refusals.get(job_uid)
+
     def plan_at_once(self, queued: QueuedGang, now: Instant) -> bool:
         """Plan one gang under the lock, past the queue; returns whether it fits."""
         gang = self.reservations.with_surroundings(queued.observed.gang)
@@ -382,6 +388,8 @@ class Planner:
             # 3. What still holds.
             with self.locked() as now:
                 whole = self._commit(snapshot, found, now)
+                if not found.more:
+                    self.future_plans = found.future_plans
                 self._considered.notify_all()
         if found.answers:
             self.changes.notify()

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from extender.backfill import Backfill, RunningJobs
+from extender.backfill import Backfill, FuturePlan, RunningJobs
 from extender.gang_queue import Instant, QueuedGang
 from optimus.jobs import NodeConstraints
 from optimus.kube.store import Changes
@@ -118,6 +118,9 @@ class Slice(NamedTuple):
     answers: Sequence[Planned | Refused]
     more: bool
     """Whether gangs are left for another slice."""
+
+    future_plans: Mapping[str, FuturePlan] = {}
+    """Of the gangs that close nodes, by job UID; not where there is more."""
 
 
 # --- what a refused gang lacks
@@ -353,6 +356,7 @@ class Planning:
         queue = self._in_order(snapshot)
         until = clock() + seconds
         walk, considered = self._walk(snapshot), 0
+        future_plans: dict[str, FuturePlan] = {}
         self._backfill.begin({each.waiting.job_uid for each in queue}, snapshot.now)
         for queued in queue:
             job_uid = queued.waiting.job_uid
@@ -371,9 +375,10 @@ class Planning:
                     queued.observed.gang, walk.closed, snapshot.now, reader.running_jobs
                 )
                 if plan is not None:
+                    future_plans[job_uid] = plan
                     walk.close(plan.nodes, plan.begins_at)
         self._before = walk.before
-        return Slice(walk.answers, more=False)
+        return Slice(walk.answers, more=False, future_plans=future_plans)
 
     def _in_order(self, snapshot: Snapshot) -> list[QueuedGang]:
         """The queue, first what goes first. Keys are kept: most gangs wait as they did before."""

@@ -1,4 +1,5 @@
-"""HTTP: the extender's verbs for kube-scheduler; /healthz, /readyz and /metrics for monitoring.
+"""HTTP: the extender's verbs for kube-scheduler; /inspect for people; /healthz, /readyz and
+/metrics for monitoring.
 
 Whatever goes wrong is answered with 200 and a sentence in ``Error``: kube-scheduler shows that in
 the pod's Event, and does not read the body of any other status. Health and metrics also have an
@@ -20,6 +21,7 @@ from extender.metrics import Metrics
 from extender.planner import Planner
 from extender.preempt import Victims, allow_preemption
 from extender.prioritize import score_nodes
+from optimus.jobs import JobKey
 from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
 
@@ -63,9 +65,11 @@ class Endpoints:
         why_not_ready: Callable[[], str | None],
         metrics: Metrics,
         max_body_bytes: int,
+        inspect: Callable[[JobKey | None], bytes] = lambda _: b"{}",
     ) -> None:
+        """``inspect`` gets the job that is asked about, or ``None`` for every gang that waits."""
         self._verbs, self._why_not_ready, self._metrics = verbs, why_not_ready, metrics
-        self._max_body_bytes = max_body_bytes
+        self._max_body_bytes, self._inspect = max_body_bytes, inspect
         self._ready = False
 
     def filter(self) -> Response:
@@ -93,6 +97,7 @@ class Endpoints:
             error = f"the request cannot be read: {fault.description}"
         except Exception:  # noqa: BLE001 - one bad call must not become a 500, whose reason nobody would read
             _LOG.exception("%s failed", verb)
+            self._metrics.faults.labels(verb).inc()
             error = f"internal error in {verb}; see the extender's log"
         if error is not None:
             self._metrics.errors.labels(verb).inc()
@@ -138,6 +143,25 @@ class Endpoints:
         args = self._read(wire.read_preemption_args)
         return wire.preempt_answer(self._verbs.preempt(args.pod, args.victims))
 
+    def inspect(self) -> Response:
+        """GET /inspect: why gangs wait; with ``?job=NAMESPACE/NAME`` that of one job."""
+        job = request.args.get("job")
+        namespace, _, name = (job or "").partition("/")
+        if job is not None and (not namespace or not name):
+            return Response(
+                wire.prioritize_error(f"job={job!r}: NAMESPACE/NAME is expected"),
+                status=400,
+                mimetype=_JSON,
+            )
+        key = None if job is None else JobKey(namespace, name)
+        try:
+            return Response(self._inspect(key), mimetype=_JSON)
+        except Exception:  # noqa: BLE001 - said in the log, and in an answer of the same form as others
+            _LOG.exception("inspect failed")
+            self._metrics.faults.labels("inspect").inc()
+            sentence = "internal error in inspect; see the extender's log"
+            return Response(wire.prioritize_error(sentence), status=500, mimetype=_JSON)
+
     def healthz(self) -> Response:
         """GET /healthz: the process serves."""
         return Response("ok\n", mimetype="text/plain")
@@ -160,6 +184,7 @@ def create_app(endpoints: Endpoints) -> Flask:
     app.add_url_rule("/filter", view_func=endpoints.filter, methods=["POST"])
     app.add_url_rule("/prioritize", view_func=endpoints.prioritize, methods=["POST"])
     app.add_url_rule("/preempt", view_func=endpoints.preempt, methods=["POST"])
+    app.add_url_rule("/inspect", view_func=endpoints.inspect)
     app.register_error_handler(HTTPException, _not_served)
     return app
 
@@ -175,7 +200,8 @@ def create_health_app(endpoints: Endpoints) -> Flask:
 
 def _not_served(error: HTTPException) -> Response:
     served = (
-        "POST /filter, POST /prioritize, POST /preempt, GET /healthz, GET /readyz and GET /metrics"
+        "POST /filter, POST /prioritize, POST /preempt, GET /inspect, GET /healthz, GET /readyz and"
+        " GET /metrics"
     )
     return _error(error, f"{request.method} {request.path} is not served, only {served}")
 

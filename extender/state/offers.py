@@ -80,6 +80,11 @@ class Offers:
         known = self._jobs.get(job_uid)
         return known is not None and known.waits
 
+    def back_off_ends(self, job_uid: str) -> float | None:
+        """When the job is asked about anew (monotonic), if it backs off."""
+        known = self._jobs.get(job_uid)
+        return None if known is None or known.until == _FOREVER else known.until
+
     def record(self, replica: ReplicaId, pod_uid: str, absent: Iterable[str], now: float) -> None:
         """A pod was offered all nodes but ``absent``: its job's pods are asked about."""
         known = self._of(replica.job_uid, now)

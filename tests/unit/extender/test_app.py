@@ -14,6 +14,7 @@ from extender.filter import FilterResult
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
 from extender.metrics import Metrics
 from extender.preempt import Victims
+from optimus.jobs import JobKey
 from optimus.kube.pods import Pod
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": []}}
@@ -115,6 +116,46 @@ def preemption(**arguments: object) -> bytes:
     offered = {"n1": {"Pods": [{"UID": "a"}], "NumPDBViolations": 1}, "n2": {"Pods": []}}
     asked = {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": offered}
     return json.dumps(asked | arguments).encode()
+
+
+def test_inspect_passes_the_job_on_that_is_asked_about() -> None:
+    asked: list[JobKey | None] = []
+
+    def inspect(job: JobKey | None) -> bytes:
+        asked.append(job)
+        return b'{"gangs":[]}'
+
+    app = create_app(Endpoints(VERBS, lambda: None, Metrics(), LIMIT, inspect))
+    answers = [app.test_client().get(path) for path in ("/inspect", "/inspect?job=ns/j")]
+    assert [(each.status_code, each.json) for each in answers] == [(200, {"gangs": []})] * 2
+    assert asked == [None, JobKey("ns", "j")]
+
+
+@pytest.mark.parametrize("job", ["", "j", "/j", "ns/"])
+def test_inspect_says_how_a_job_is_named(browser: FlaskClient, job: str) -> None:
+    answer = browser.get(f"/inspect?job={job}")
+    assert answer.status_code == 400
+    assert "NAMESPACE/NAME is expected" in answer.get_json()["Error"]
+
+
+def test_a_fault_is_answered_and_counted() -> None:
+    def inspect(_: JobKey | None) -> bytes:
+        raise RuntimeError("broken")
+
+    metrics = Metrics()
+    client = create_app(Endpoints(VERBS, lambda: None, metrics, LIMIT, inspect)).test_client()
+    answer = client.get("/inspect")
+    assert answer.status_code == 500
+    assert "internal error in inspect" in answer.get_json()["Error"]
+    client.post("/filter", data=body(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}))
+    for where in ("inspect", "filter"):
+        line = f'optimus_extender_faults_total{{where="{where}"}} 1.0'
+        assert line in metrics.text().decode()
+
+
+def test_inspect_is_not_served_to_other_pods() -> None:
+    app = create_health_app(Endpoints(VERBS, lambda: None, Metrics(), LIMIT))
+    assert app.test_client().get("/inspect").status_code == 404
 
 
 def test_preempt(browser: FlaskClient) -> None:

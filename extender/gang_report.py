@@ -1,0 +1,277 @@
+"""What is told of one gang, as JSON and as a sentence with figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from extender.gang_states import GangState
+from extender.node_room import RoleRoom
+from optimus.jobs import Role
+from optimus.resources import CPU, MEMORY, PODS
+
+_MOST_NAMED: Final = 3
+"""So many jobs, pods or nodes are named in a sentence; the others are counted."""
+
+
+class RoleReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The replicas of one role."""
+
+    role: Role
+    expected: int
+    exist: int
+    gated: int
+    bound: int
+    lacking: int = 0
+    """How many of those without a node lack a place."""
+
+    request: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """What one asks for: CPU in millicores, memory in bytes."""
+
+    room: RoleRoom | None = None
+    """How many nodes hold one; only while the gang waits."""
+
+
+class Ahead(msgspec.Struct, frozen=True, rename="camel"):
+    """A job before a gang in the queue."""
+
+    job: str
+    keeps_nodes: int
+    """How many nodes it keeps the gang from, that would fit with them."""
+
+
+class Expectation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """When there will be capacity for a gang, by the forecasts of the jobs that run."""
+
+    at: str | None
+    """``None`` where a job without a forecast has to end."""
+
+    awaits: str = ""
+    """The job whose end is waited for longest."""
+
+    nodes: tuple[str, ...] = ()
+
+
+class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One gang. Jobs are NAMESPACE/NAME, instants RFC 3339, durations seconds."""
+
+    namespace: str
+    job: str
+    kind: str
+    uid: str
+    priority: int
+    state: GangState
+    sentence: str = ""
+    """Why it waits, with figures."""
+
+    whole: bool = False
+    missing: tuple[str, ...] = ()
+    """Replicas without a pod, as ``worker-3``."""
+
+    gates: tuple[str, ...] = ()
+    """Scheduling gates of its pods."""
+
+    roles: tuple[RoleReport, ...] = ()
+    nodes: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """By replica, where it is bound or planned."""
+
+    since: str | None = None
+    waited_seconds: float = 0.0
+    backs_off_seconds: float | None = None
+    position: int | None = None
+    """In the queue, from 1."""
+
+    ahead: tuple[Ahead, ...] = ()
+    jobs_ahead: int = 0
+    keeps_nodes: tuple[str, ...] = ()
+    """Nodes that are closed for the gangs behind this one."""
+
+    fits_without_other_jobs: bool | None = None
+    """Whether it fits once every job that runs has ended; only while it waits."""
+
+    expected: Expectation | None = None
+    reason: str = ""
+    """The last refusal."""
+
+
+class CacheReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The copy of one kind of object."""
+
+    kind: str
+    objects: int
+    synced: bool
+    """Whether it has been listed whole once."""
+
+    silent_seconds: float
+    """Since the API server's last answer."""
+
+    failure: str | None = None
+    """Why it cannot be refreshed now."""
+
+
+class Inspection(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The answer of GET /inspect."""
+
+    at: str
+    leads: bool
+    """Whether this process plans: only then its gangs have states other than queued."""
+
+    leader: str
+    """Who held kube-scheduler's Lease when it was last read."""
+
+    not_ready: str | None
+    caches: tuple[CacheReport, ...]
+    gangs: tuple[GangReport, ...]
+
+
+# --- as a sentence
+
+
+def sentence(report: GangReport) -> str:
+    """Why a gang waits, with figures, for its user."""
+    match report.state:
+        case GangState.WAITING | GangState.BACKING_OFF | GangState.OFFERING | GangState.QUEUED:
+            parts = [_what_lacks(report), _behind(report), _since(report), _expected(report)]
+            return "waits: " + "; ".join(part for part in parts if part)
+        case GangState.INCOMPLETE:
+            return "; ".join(filter(None, (_incomplete(report), _since(report))))
+        case GangState.PLANNED | GangState.BINDING:
+            nodes = _named(sorted({*report.nodes.values()}), "nodes")
+            doing = "is planned on" if report.state is GangState.PLANNED else "is being bound to"
+            return f"{doing} {nodes}"
+        case _:
+            return _PLAIN[report.state]
+
+
+_PLAIN: Final = {
+    GangState.PAUSED: (
+        "waits: its planned pods were not bound in time; it is planned again when kube-scheduler"
+        " tries one of them (kubectl describe pod says why they were not bound)"
+    ),
+    GangState.RESCALING: "is being suspended, to resume with other counts",
+    GangState.RUNNING: "all its pods have a node",
+    GangState.WITHOUT_PODS: "the training operator has not created its pods",
+    GangState.SUSPENDED: "is suspended, by runPolicy.suspend",
+}
+
+
+def cause(report: GangReport) -> tuple[object, ...]:
+    """What makes two reports of one gang tell the same, whatever their figures are."""
+    lacks = tuple((each.role, *_limit(each)) for each in report.roles if each.lacking)
+    return report.state in _DECIDED, report.reason, lacks, report.gates
+
+
+_DECIDED: Final = (GangState.WAITING, GangState.BACKING_OFF, GangState.OFFERING, GangState.QUEUED)
+
+
+def _what_lacks(report: GangReport) -> str:
+    if report.state is GangState.QUEUED and not report.reason:
+        return "it is about to be planned"
+    lacking = [_lacking(each) for each in report.roles if each.lacking]
+    if lacking:
+        return ", ".join(lacking)
+    if report.state is GangState.OFFERING and not report.reason:
+        return "kube-scheduler is asked which nodes each of its pods may go to"
+    if report.reason.endswith("does not fit as a whole"):
+        return "there is a place for each of its pods, but not for all of them together"
+    if report.reason.endswith("on the nodes offered"):
+        return (
+            "kube-scheduler rules out nodes that would hold it (a volume, a resource claim or"
+            " another rule: kubectl describe pod says which)"
+        )
+    return report.reason
+
+
+def _lacking(role: RoleReport) -> str:
+    lacking, (limit, text) = role.lacking, _limit(role)
+    noun = _plural(role.role, lacking)
+    asks = amounts({limit: role.request[limit]}) if limit else ""
+    of = f" of {asks}" if asks else ""
+    return f"{lacking} {noun}{of} lack{'s' if lacking == 1 else ''} a place ({text})"
+
+
+def _limit(role: RoleReport) -> tuple[str, str]:
+    """The resource that limits the places of a role, and how many nodes hold one."""
+    if role.room is None:
+        return "", ""
+    room = role.room.all
+    if not room.admit_it:
+        return "", "no node admits one: see its node selector, affinity and tolerations"
+    limit = next(iter(room.short_of), "")
+    if not room.hold_it_empty:
+        short = f": too much {limit} is asked for" if limit else ""
+        return limit, f"none of {room.admit_it} nodes holds one even when empty{short}"
+    short = f"; {limit} is short" if limit else ""
+    return limit, f"{room.hold_it_now} of {room.admit_it} nodes hold one{short}"
+
+
+def _behind(report: GangReport) -> str:
+    if not report.jobs_ahead:
+        return ""
+    names = [each.job for each in report.ahead]
+    keepers = [each for each in report.ahead if each.keeps_nodes]
+    if keepers:
+        kept = ", ".join(f"{each.job} ({each.keeps_nodes} nodes)" for each in keepers)
+        return f"behind {kept}, for which nodes are kept free"
+    return f"behind {_named(names, 'jobs', report.jobs_ahead)}"
+
+
+def _since(report: GangReport) -> str:
+    return f"since {_clock(report.since)}" if report.since else ""
+
+
+def _expected(report: GangReport) -> str:
+    expected = report.expected
+    if report.fits_without_other_jobs is False:
+        return "it does not fit even once all training jobs have ended"
+    if expected is None:
+        return ""
+    if expected.at is None:
+        return f"when capacity is expected is not known: {expected.awaits} has no forecast"
+    if not expected.awaits:
+        return ""
+    return f"capacity is expected at about {_clock(expected.at)}, when {expected.awaits} ends"
+
+
+def _incomplete(report: GangReport) -> str:
+    expected = sum(each.expected for each in report.roles)
+    if report.missing:
+        missing = _named(report.missing, "pods")
+        return f"waits for {len(report.missing)} of {expected} pods that do not exist: {missing}"
+    gated = sum(each.gated for each in report.roles)
+    gates = ", ".join(report.gates)
+    return f"waits for scheduling gate {gates} to be removed from {gated} of {expected} pods"
+
+
+def _named(names: Sequence[str], what: str, count: int | None = None) -> str:
+    count, first = count or len(names), ", ".join(names[:_MOST_NAMED])
+    more = count - min(len(names), _MOST_NAMED)
+    return f"{first} and {more} more {what}" if more > 0 else first
+
+
+def _plural(role: Role, count: int) -> str:
+    if role is Role.PS:
+        return "PS"
+    return f"{role}s" if count != 1 else str(role)
+
+
+def _clock(instant: str) -> str:
+    """Hours and minutes of an RFC 3339 instant in UTC."""
+    return f"{instant[11:16]} UTC"
+
+
+def amounts(request: Mapping[str, int]) -> str:
+    """Amounts as Kubernetes writes them: ``2.5 cpu``, ``4Gi memory``."""
+    return ", ".join(
+        _amount(name, value) for name, value in sorted(request.items()) if name != PODS
+    )
+
+
+def _amount(name: str, value: int) -> str:
+    if name == CPU:
+        return f"{value / 1000:g} {name}"
+    if name == MEMORY:
+        for unit, size in (("Gi", 2**30), ("Mi", 2**20)):
+            if value >= size:
+                return f"{value / size:.4g}{unit} {name}"
+    return f"{value} {name}"

@@ -1,0 +1,131 @@
+"""Where each gang stands on its way to its nodes, read from the planner under its lock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from extender.gang_queue import Instant, QueuedGang
+from extender.planner import Planner
+from extender.planning import Refusal
+from extender.state.cluster import is_waiting
+from optimus.jobs import Job, JobKey
+from optimus.placement.ledger import Reservation
+
+
+class GangState(StrEnum):
+    """Where a gang stands."""
+
+    INCOMPLETE = "incomplete"
+    """Pods are missing, or wait for scheduling gates."""
+    QUEUED = "queued"
+    """It is about to be planned."""
+    WAITING = "waiting"
+    """It does not fit, or gangs before it need the capacity."""
+    OFFERING = "offering"
+    """kube-scheduler is asked which nodes its pods may go to."""
+    BACKING_OFF = "backing off"
+    """It does not fit on the nodes that kube-scheduler offers; nobody is asked for a while."""
+    PAUSED = "paused"
+    """Its reservations ended before its pods were bound."""
+    PLANNED = "planned"
+    """Its nodes are reserved."""
+    BINDING = "binding"
+    """kube-scheduler was answered for some of its pods."""
+    RESCALING = "rescaling"
+    """Its pods are about to be deleted; those at the new counts follow."""
+    RUNNING = "running"
+    """All its pods have a node."""
+    WITHOUT_PODS = "without pods"
+    SUSPENDED = "suspended"
+
+
+IN_QUEUE: Final = (GangState.QUEUED, GangState.WAITING, GangState.OFFERING, GangState.BACKING_OFF)
+"""The states in which a gang has its place in the queue."""
+
+WITH_WAITING_PODS: Final = (
+    *IN_QUEUE,
+    GangState.INCOMPLETE,
+    GangState.PAUSED,
+    GangState.PLANNED,
+    GangState.BINDING,
+    GangState.RESCALING,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GangFacts:
+    """What is known of one gang; nothing of it changes any more."""
+
+    queued: QueuedGang
+    state: GangState
+    job: Job | None
+    refusal: Refusal | None
+    held: Sequence[Reservation]
+    back_off_ends: float | None
+    """Monotonic."""
+
+    not_offered: bool
+    """Whether it once did not fit on the nodes that kube-scheduler offers."""
+
+    @property
+    def uid(self) -> str:
+        """The job's UID."""
+        return self.queued.waiting.job_uid
+
+    @property
+    def key(self) -> JobKey:
+        """The job's namespace and name."""
+        return self.queued.observed.gang.key
+
+
+def waiting_gangs(planner: Planner, now: Instant) -> list[GangFacts]:
+    """The gangs with pods that wait for our scheduler; under the lock."""
+    found = (planner.queue.find(job_uid) for job_uid in planner.cluster.waiting_jobs())
+    return [_facts(planner, each, now) for each in found if each is not None]
+
+
+def other_gang(planner: Planner, job_uid: str, now: Instant) -> GangFacts | None:
+    """The gang of any job that has pods; under the lock."""
+    pods = [pod for pod in planner.cluster.pods_of(job_uid).values() if not pod.leaving]
+    newest = max(pods, key=lambda pod: (pod.created_at, pod.uid), default=None)
+    if newest is None:
+        return None
+    return _facts(planner, planner.queue.queued(planner.queue.observe(newest)), now)
+
+
+def _facts(planner: Planner, queued: QueuedGang, now: Instant) -> GangFacts:
+    job_uid = queued.waiting.job_uid
+    refusal = planner.known_refusal(job_uid)
+    return GangFacts(
+        queued,
+        _state(planner, queued, refusal, now),
+        planner.cluster.jobs.get(job_uid),
+        refusal,
+        planner.reservations.ledger.of_job(job_uid),
+        planner.offers.back_off_ends(job_uid),
+        planner.offers.has_refused(job_uid),
+    )
+
+
+def _state(
+    planner: Planner, queued: QueuedGang, refusal: Refusal | None, now: Instant
+) -> GangState:
+    observed, job_uid, queue = queued.observed, queued.waiting.job_uid, planner.queue
+    if planner.rescales.is_leaving(job_uid, now.monotonic):
+        return GangState.RESCALING
+    if not observed.complete:
+        return GangState.INCOMPLETE
+    waits = [replica for replica, pod in observed.pods.items() if is_waiting(pod)]
+    if not waits:
+        return GangState.RUNNING
+    if queue.is_held(observed):
+        binds = any(replica in planner.reservations.assumed for replica in waits)
+        return GangState.BINDING if binds else GangState.PLANNED
+    if job_uid in queue.paused:
+        return GangState.PAUSED
+    if planner.offers.back_off_ends(job_uid) is not None:
+        return GangState.BACKING_OFF
+    if queue.not_offered_yet(observed):
+        return GangState.OFFERING
+    return GangState.QUEUED if refusal is None else GangState.WAITING

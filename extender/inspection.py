@@ -1,0 +1,275 @@
+"""Why each gang waits: what GET /inspect and the Events on waiting jobs tell.
+
+Nothing is computed or kept until somebody asks. Then facts are read under the planner's lock, which
+is as long as a walk over the waiting gangs takes, and everything is worked out without it.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from extender.backfill import Backfill, FuturePlan
+from extender.gang_queue import Instant
+from extender.gang_report import Ahead, Expectation, GangReport, RoleReport, sentence
+from extender.gang_states import IN_QUEUE, GangFacts, GangState, other_gang, waiting_gangs
+from extender.node_room import NodeRoom
+from extender.planner import Planner
+from optimus.jobs import Job, JobKey, ReplicaSpec, Role
+from optimus.kube.times import format_second
+from optimus.nodes import Node
+from optimus.placement.queue_order import order_key
+from optimus.placement.theorem1 import Theorem1
+from optimus.resources import Resources
+
+MOST_AHEAD: Final = 10
+"""Of the jobs before a gang in the queue, so many are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the reports of one call share."""
+
+    now: Instant
+    queue: Sequence[GangFacts]
+    closing: Mapping[str, FuturePlan]
+    """By job UID, the plans that close nodes."""
+
+    plans: Mapping[str, FuturePlan | None]
+    """By job UID, where gangs that wait will be placed, as far as that was asked for."""
+
+    jobs: Mapping[str, Job]
+
+    def name(self, job_uid: str) -> str:
+        """A job as people know it."""
+        job = self.jobs.get(job_uid)
+        known = (str(each.key) for each in self.queue if each.uid == job_uid)
+        return str(job.key) if job is not None else next(known, job_uid)
+
+
+class Inspector:
+    """Reports over one planner. Safe to use from several threads."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._one_report = threading.Lock()
+        """Never taken while the planner's lock is held."""
+        self._room = NodeRoom()
+        self._backfill = Backfill(Theorem1())
+        self._changes, self._node_generation = -1, -1
+
+    def waiting(self) -> tuple[GangReport, ...]:
+        """Every gang with pods that wait for a node: in the order of the queue, then the others."""
+        with self._one_report:
+            return self._report(None)
+
+    def of_job(self, key: JobKey) -> tuple[GangReport, ...]:
+        """The gangs of the jobs of this name, whether they wait or not: one, of each kind."""
+        with self._one_report:
+            return self._report(key)
+
+    def _report(self, wanted: JobKey | None) -> tuple[GangReport, ...]:
+        planner = self._planner
+        with planner.locked() as now:
+            facts = waiting_gangs(planner, now)
+            chosen = [each for each in facts if wanted in (None, each.key)]
+            without: list[GangReport] = []
+            if wanted is not None and not chosen:
+                chosen, without = self._read_other(wanted, now)
+            nodes, left = self._read_room()
+            closing, jobs = planner.future_plans, dict(planner.cluster.jobs)
+        self._room.update(nodes, left)
+        queue = self._in_order(facts, now)
+        plans = self._plans(queue, {each.uid for each in chosen}, closing, now)
+        context = _Context(now, queue, closing, plans, jobs)
+        place = {each.uid: at for at, each in enumerate(queue)}
+        chosen.sort(key=lambda each: (place.get(each.uid, len(queue)), each.key))
+        return *(self._gang(each, place.get(each.uid), context) for each in chosen), *without
+
+    def _read_other(self, key: JobKey, now: Instant) -> tuple[list[GangFacts], list[GangReport]]:
+        planner, found, without = self._planner, [], []
+        for uid, job in planner.cluster.jobs.items():
+            if job.key == key:
+                facts = other_gang(planner, uid, now)
+                if facts is not None:
+                    found.append(facts)
+                else:
+                    without.append(_without_pods(job, planner.cluster.priority_of(uid)))
+        return found, without
+
+    def _read_room(self) -> tuple[dict[str, Node] | None, dict[str, Resources]]:
+        """The nodes, where any has changed, and what is left of those that have changed."""
+        planner, nodes = self._planner, None
+        if self._node_generation != planner.cluster.node_generation:
+            self._node_generation = planner.cluster.node_generation
+            nodes = dict(planner.cluster.nodes)
+        left = planner.reservations.changed_since(self._changes)
+        self._changes = planner.reservations.changes
+        return nodes, left
+
+    def _in_order(self, facts: Sequence[GangFacts], now: Instant) -> list[GangFacts]:
+        """The queue, as ``Planning.plan`` walks it."""
+        capacity, limit = self._room.allocatable, self._planner.settings.age_limit_seconds
+        return sorted(
+            (each for each in facts if each.state in IN_QUEUE),
+            key=lambda each: order_key(each.queued.waiting, capacity, now.epoch, limit),
+        )
+
+    def _plans(
+        self,
+        queue: Sequence[GangFacts],
+        wanted: Collection[str],
+        closing: Mapping[str, FuturePlan],
+        now: Instant,
+    ) -> dict[str, FuturePlan | None]:
+        """Where gangs will be placed; of the first in the queue alone, since each is a search.
+
+        ``None``: not even once all jobs have ended."""
+        self._backfill.begin({each.uid for each in queue}, now)
+        plans: dict[str, FuturePlan | None] = {}
+        closed: set[str] = set()
+        for each in queue:
+            plan = closing.get(each.uid)
+            if plan is not None:
+                plans[each.uid] = plan
+                closed.update(plan.nodes)
+            elif each.uid in wanted and _is_for_want_of_room(each) and self._backfill.may_ask:
+                gang = each.queued.observed.gang
+                running = self._planner.running_jobs
+                plan = self._backfill.future_plan(gang, closed, now, running)
+                if plan is not None or not closed:
+                    plans[each.uid] = plan
+        return plans
+
+    # --- one gang
+
+    def _gang(self, facts: GangFacts, at: int | None, context: _Context) -> GangReport:
+        waiting, observed, now = facts.queued.waiting, facts.queued.observed, context.now
+        members = [(each.role, each.index) for each in observed.gang.members]
+        existing = {(each.role, each.index): pod for each, pod in observed.pods.items()}
+        nodes = {_name(each.replica.role, each.replica.index): each.node for each in facts.held}
+        nodes |= {_name(*each): pod.node for each, pod in existing.items() if pod.node is not None}
+        ahead = () if at is None else self._ahead(facts, context.queue[:at], context)
+        keeps = context.closing.get(facts.uid)
+        ends = facts.back_off_ends
+        owner = next((pod.owner for pod in observed.pods.values() if pod.owner), None)
+        report = GangReport(
+            namespace=facts.key.namespace,
+            job=facts.key.name,
+            kind="" if owner is None else owner.kind,
+            uid=facts.uid,
+            priority=waiting.priority,
+            state=facts.state,
+            whole=observed.complete,
+            missing=tuple(_name(*each) for each in members if each not in existing),
+            gates=tuple(sorted({gate for pod in existing.values() for gate in pod.gates})),
+            roles=self._roles(facts),
+            nodes=dict(sorted(nodes.items())),
+            since=format_second(waiting.since) if waiting.since else None,
+            waited_seconds=round(waiting.waited_seconds(now.epoch), 1) if waiting.since else 0.0,
+            backs_off_seconds=None if ends is None else round(max(ends - now.monotonic, 0.0), 1),
+            position=None if at is None else at + 1,
+            ahead=ahead,
+            jobs_ahead=at or 0,
+            keeps_nodes=() if keeps is None else tuple(sorted(keeps.nodes)),
+            fits_without_other_jobs=(
+                context.plans[facts.uid] is not None if facts.uid in context.plans else None
+            ),
+            expected=_expectation(context.plans.get(facts.uid), context),
+            reason=_reason(facts),
+        )
+        return msgspec.structs.replace(report, sentence=sentence(report))
+
+    def _ahead(
+        self, facts: GangFacts, before: Sequence[GangFacts], context: _Context
+    ) -> tuple[Ahead, ...]:
+        """The jobs before a gang, those that keep nodes from it first."""
+        blocked = facts.refusal.blocked_by if facts.refusal is not None else frozenset()
+        keep = {uid: len(blocked.intersection(plan.nodes)) for uid, plan in context.closing.items()}
+        keepers = [each for each in before if keep.get(each.uid)]
+        others = [each for each in before[:MOST_AHEAD] if not keep.get(each.uid)]
+        first = (*keepers, *others)[:MOST_AHEAD]
+        return tuple(Ahead(str(each.key), keep.get(each.uid, 0)) for each in first)
+
+    def _roles(self, facts: GangFacts) -> tuple[RoleReport, ...]:
+        observed = facts.queued.observed
+        gang = observed.gang
+        tells_room = facts.state in IN_QUEUE or (
+            facts.state is GangState.INCOMPLETE and observed.specs_known
+        )
+        closed = facts.refusal.blocked_by if facts.refusal is not None else frozenset()
+        found = []
+        for role in sorted({member.role for member in gang.members}):
+            pods = [pod for replica, pod in observed.pods.items() if replica.role is role]
+            specs = Counter(member.spec for member in gang.unbound if member.role is role)
+            rooms = [
+                (count - room.all.places, room)
+                for spec, count in specs.items()
+                for room in (self._room.count(spec, count, closed),)
+                if tells_room
+            ]
+            # Where replicas of a role differ, the one that lacks most is shown.
+            most = max(rooms, key=lambda each: each[0], default=(0, None))[1]
+            shown = next(iter(specs), ReplicaSpec())
+            if most is not None:
+                shown = [*specs][[room for _, room in rooms].index(most)]
+            found.append(
+                RoleReport(
+                    role=role,
+                    expected=sum(member.role is role for member in gang.members),
+                    exist=len(pods),
+                    gated=sum(bool(pod.gates) for pod in pods),
+                    bound=sum(pod.node is not None for pod in pods),
+                    lacking=sum(lacking for lacking, _ in rooms),
+                    request=dict(shown.resources),
+                    room=most,
+                )
+            )
+        return tuple(found)
+
+
+def _is_for_want_of_room(facts: GangFacts) -> bool:
+    return facts.refusal is not None and not facts.not_offered
+
+
+def _name(role: Role, index: int) -> str:
+    return f"{role}-{index}"
+
+
+def _without_pods(job: Job, priority: int) -> GangReport:
+    counts = {Role.PS: job.counts.ps, Role.WORKER: job.counts.workers}
+    counts |= {each.role: each.count for each in job.fixed}
+    return GangReport(
+        namespace=job.key.namespace,
+        job=job.key.name,
+        kind=job.kind,
+        uid=job.uid,
+        priority=priority,
+        state=GangState.SUSPENDED if job.suspended else GangState.WITHOUT_PODS,
+        roles=tuple(
+            RoleReport(role=role, expected=count, exist=0, gated=0, bound=0)
+            for role, count in sorted(counts.items())
+            if count
+        ),
+    )
+
+
+def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | None:
+    if plan is None:
+        return None
+    return Expectation(
+        at=format_second(plan.begins_at) if plan.is_foretold else None,
+        awaits=context.name(plan.awaits) if plan.awaits else "",
+        nodes=tuple(sorted(plan.nodes)),
+    )
+
+
+def _reason(facts: GangFacts) -> str:
+    if facts.not_offered:
+        return f"job {facts.key} does not fit as a whole on the nodes offered"
+    if facts.refusal is not None:
+        return facts.refusal.answer.reason
+    return facts.queued.observed.waits_for

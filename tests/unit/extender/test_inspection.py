@@ -1,0 +1,251 @@
+"""What is told of gangs that wait, in each state on their way to their nodes."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from extender.gang_report import GangReport, amounts, cause
+from extender.gang_states import GangState
+from extender.inspection import MOST_AHEAD, Inspector
+from extender.state.cluster import Forecast
+from optimus.jobs import Counts, FixedRole, JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.resources import Resources
+from tests.unit.extender.fake_cluster import FakeCluster
+
+CPU = 1000
+LONG = 700.0
+"""Longer than the age limit."""
+
+
+@dataclass
+class Inspected:
+    """Two nodes of two CPUs."""
+
+    cluster: FakeCluster = field(
+        default_factory=lambda: FakeCluster({"a": 2 * CPU, "b": 2 * CPU}, now=43_380.0)
+    )
+
+    def __post_init__(self) -> None:
+        self.inspector = Inspector(self.cluster.planner)
+
+    def submit(self, name: str, ps: int, workers: int, cpu: int = CPU, **fields: object) -> None:
+        self.cluster.spec(name, ps, workers)
+        self.cluster.job(name, ps, workers, cpu, **fields)
+        self.cluster.planner.advance()
+
+    def run(self, name: str, ps: int, workers: int) -> None:
+        self.submit(name, ps, workers)
+        for pod in [each for each in self.cluster.pods if each.startswith(f"{name}-")]:
+            assert self.cluster.place(pod)
+
+    def wait(self, seconds: float) -> None:
+        self.cluster.now += seconds
+        self.cluster.planner.advance()
+
+    def foretell(self, name: str, seconds: float) -> None:
+        self.cluster.planner.cluster.forecasts[f"uid-{name}"] = Forecast(self.cluster.now, seconds)
+
+    def one(self, name: str) -> GangReport:
+        (found,) = self.inspector.of_job(JobKey("ns", name))
+        return found
+
+    def states(self) -> dict[str, GangState]:
+        return {each.job: each.state for each in self.inspector.waiting()}
+
+
+def test_a_gang_without_room_tells_what_is_lacking_and_until_when() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    shown.foretell("first", 2220)
+    shown.submit("second", 1, 2)
+    shown.wait(30)
+    found = shown.one("second")
+    assert (found.state, found.whole, found.position) == (GangState.WAITING, True, 1)
+    assert found.waited_seconds == 30
+    lacking = {each.role: (each.expected, each.bound, each.lacking) for each in found.roles}
+    assert lacking == {Role.PS: (1, 0, 1), Role.WORKER: (2, 0, 2)}
+    assert found.roles[1].room is not None
+    room = found.roles[1].room.all
+    assert (room.hold_it_now, room.hold_it_empty, room.short_of) == (0, 2, {"cpu": 2})
+    assert found.sentence == (
+        "waits: 1 PS of 1 cpu lacks a place (0 of 2 nodes hold one; cpu is short), 2 workers of"
+        " 1 cpu lack a place (0 of 2 nodes hold one; cpu is short); since 12:03 UTC; capacity is"
+        " expected at about 12:40 UTC, when ns/first ends"
+    )
+    assert found.reason == "job ns/second (1 PS + 2 workers) does not fit as a whole"
+    assert (found.kind, found.uid, found.priority) == ("TFJob", "uid-second", 0)
+
+
+def test_room_without_a_forecast_is_not_promised() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    shown.submit("second", 1, 1)
+    found = shown.one("second")
+    assert found.expected is not None
+    assert (found.expected.at, found.expected.awaits) == (None, "ns/first")
+    assert "is not known: ns/first has no forecast" in found.sentence
+
+
+def test_a_gang_that_never_fits_is_told_so() -> None:
+    shown = Inspected()
+    shown.submit("large", 1, 1, cpu=3 * CPU)
+    found = shown.one("large")
+    assert found.fits_without_other_jobs is False
+    assert "none of 2 nodes holds one even when empty: too much cpu is asked for" in found.sentence
+    assert "does not fit even once all training jobs have ended" in found.sentence
+
+
+def test_a_gang_that_no_node_admits_is_told_so() -> None:
+    shown = Inspected()
+    elsewhere = NodeConstraints(selector=(("pool", "other"),))
+    shown.submit("j", 1, 1, constraints=elsewhere)
+    assert "no node admits one: see its node selector" in shown.one("j").sentence
+
+
+def test_a_gang_of_which_each_pod_alone_would_fit_is_told_so() -> None:
+    shown = Inspected()
+    shown.cluster.other("o", CPU, "a")
+    shown.cluster.other("p", CPU, "b")
+    shown.cluster.node("b", 3 * CPU)
+    shown.submit("j", 2, 2)
+    assert [each.lacking for each in shown.one("j").roles] == [0, 0]
+    assert "for each of its pods, but not for all of them together" in shown.one("j").sentence
+
+
+def test_the_job_that_keeps_nodes_free_is_named() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 1)
+    shown.submit("large", 1, 3)
+    shown.wait(LONG)
+    shown.submit("small", 1, 1)
+    small, large = shown.one("small"), shown.one("large")
+    assert large.keeps_nodes == ("a", "b")
+    assert [(each.job, each.keeps_nodes) for each in small.ahead] == [("ns/large", 2)]
+    assert "behind ns/large (2 nodes), for which nodes are kept free" in small.sentence
+    assert "a job that has waited longer needs the capacity" in small.reason
+
+
+def test_jobs_ahead_are_named_up_to_a_number_and_counted() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    for number in range(MOST_AHEAD + 4):
+        shown.submit(f"j{number:02}", 1, 1)
+    found = shown.inspector.waiting()
+    assert [each.position for each in found] == list(range(1, MOST_AHEAD + 5))
+    assert (len(found[-1].ahead), found[-1].jobs_ahead) == (MOST_AHEAD, MOST_AHEAD + 3)
+    assert "behind ns/j00, ns/j01, ns/j02 and 10 more jobs" in found[-1].sentence
+
+
+def test_an_incomplete_gang_tells_which_pods_are_missing() -> None:
+    shown = Inspected()
+    shown.cluster.pod("j", Role.WORKER, 1, Counts(1, 3), CPU)
+    found = shown.one("j") if shown.cluster.planner.cluster.jobs else shown.inspector.waiting()[0]
+    assert (found.state, found.whole) == (GangState.INCOMPLETE, False)
+    assert found.missing == ("ps-0", "worker-0", "worker-2")
+    assert found.sentence == (
+        "waits for 3 of 4 pods that do not exist: ps-0, worker-0, worker-2; since 12:03 UTC"
+    )
+
+
+def test_a_gang_with_scheduling_gates_names_them() -> None:
+    shown = Inspected()
+    shown.submit("j", 1, 1, gates=("example.com/quota",))
+    found = shown.one("j")
+    assert (found.state, found.gates) == (GangState.INCOMPLETE, ("example.com/quota",))
+    assert [each.gated for each in found.roles] == [1, 1]
+    assert "waits for scheduling gate example.com/quota to be removed from 2 of 2" in found.sentence
+
+
+def test_a_gang_on_its_way_to_its_nodes_is_planned_binding_and_running_in_turn() -> None:
+    shown = Inspected()
+    shown.submit("j", 1, 1)
+    assert shown.one("j").state is GangState.PLANNED
+    assert shown.one("j").nodes.keys() == {"ps-0", "worker-0"}
+    assert shown.one("j").sentence == "is planned on a"
+    shown.cluster.ask("j-ps-0")
+    assert shown.one("j").state is GangState.BINDING
+    shown.cluster.bind("j-ps-0", "a")
+    shown.cluster.bind("j-worker-0", "a")
+    found = shown.one("j")
+    assert (found.state, found.sentence) == (GangState.RUNNING, "all its pods have a node")
+    assert found.nodes == {"ps-0": "a", "worker-0": "a"}
+    assert shown.states() == {}
+
+
+def test_a_gang_that_kube_scheduler_does_not_offer_nodes_backs_off() -> None:
+    shown = Inspected()
+    shown.submit("j", 1, 1)
+    shown.cluster.ask("j-ps-0", ["c"])
+    assert shown.one("j").state is GangState.OFFERING
+    assert "asked which nodes each of its pods may go to" in shown.one("j").sentence
+    shown.cluster.ask("j-worker-0", ["c"])
+    found = shown.one("j")
+    assert (found.state, found.backs_off_seconds) == (GangState.BACKING_OFF, 1.0)
+    assert found.reason == "job ns/j does not fit as a whole on the nodes offered"
+    assert found.fits_without_other_jobs is None
+    assert "kube-scheduler rules out nodes that would hold it" in found.sentence
+
+
+def test_a_gang_whose_reservations_ended_is_paused() -> None:
+    shown = Inspected()
+    shown.submit("j", 1, 1)
+    shown.wait(100)
+    assert shown.one("j").state is GangState.PAUSED
+    assert "were not bound in time" in shown.one("j").sentence
+
+
+def test_a_job_that_is_about_to_be_suspended_and_one_without_pods() -> None:
+    shown = Inspected()
+    shown.submit("j", 1, 1)
+    shown.cluster.rescale("j", 1, 2, leaving=True)
+    assert shown.one("j").state is GangState.RESCALING
+    evaluator = FixedRole(Role.EVALUATOR, 1, ReplicaSpec(Resources(cpu=CPU, pods=1)))
+    shown.cluster.spec("k", 1, 2, evaluator)
+    found = shown.one("k")
+    assert (found.state, found.whole) == (GangState.WITHOUT_PODS, False)
+    assert [(each.role, each.expected) for each in found.roles] == [
+        (Role.EVALUATOR, 1),
+        (Role.PS, 1),
+        (Role.WORKER, 2),
+    ]
+    assert shown.inspector.of_job(JobKey("ns", "nobody")) == ()
+
+
+def test_the_cause_stays_the_same_while_only_figures_change() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    shown.submit("second", 1, 1)
+    before = shown.one("second")
+    shown.foretell("first", 60)
+    shown.wait(100)
+    shown.submit("third", 1, 1)
+    after = shown.one("second")
+    assert before.sentence != after.sentence
+    assert cause(before) == cause(after)
+    shown.cluster.node("a", CPU)
+    shown.cluster.node("b", CPU // 2)
+    shown.submit("second", 1, 1, cpu=3 * CPU)
+    assert cause(shown.one("second")) != cause(before)
+
+
+def test_a_report_is_json() -> None:
+    shown = Inspected()
+    shown.run("first", 1, 3)
+    shown.submit("second", 1, 1)
+    (body,) = msgspec.json.decode(msgspec.json.encode(shown.inspector.waiting()))
+    assert (body["state"], body["waitedSeconds"], body["jobsAhead"]) == ("waiting", 0.0, 0)
+    assert body["roles"][1]["room"]["all"]["holdItNow"] == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ({"cpu": 2500, "pods": 1}, "2.5 cpu"),
+        ({"memory": 4 << 30}, "4Gi memory"),
+        ({"memory": 100 << 20, "nvidia.com/gpu": 2}, "100Mi memory, 2 nvidia.com/gpu"),
+        ({"memory": 100}, "100 memory"),
+    ],
+)
+def test_amounts_are_written_as_kubernetes_writes_them(request_: dict[str, int], text: str) -> None:
+    assert amounts(request_) == text
