@@ -145,11 +145,9 @@ def _not_offered(
 def _accept(
     planner: Planner, pod: Pod, held: Reservation, names: Sequence[str], now: Instant
 ) -> FilterResult:
-    # The planned node, and a reason for every other one.
+    # The planned node. kube-scheduler reads reasons only where no node is left.
     planner.assume(pod, held, now)
-    refused = dict.fromkeys(names, f"job {_job(pod)} is planned on other nodes for this replica")
-    del refused[held.node]
-    return FilterResult((held.node,), refused)
+    return FilterResult((held.node,))
 
 
 def _job(pod: Pod) -> str:

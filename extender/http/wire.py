@@ -1,8 +1,8 @@
 """The v1 extender protocol in JSON, exactly as kube-scheduler sends and reads it.
 
 Keys are Go's field names. Of ``Nodes`` and ``NodeNames`` the unused one is ``null``. A reply must
-name its nodes explicitly (a missing list means no node, silently), none that was not offered, and a
-reason for every node that it drops. ``docs/extender-protocol.md`` describes the whole protocol."""
+name its nodes explicitly (a missing list means no node, silently), none that was not offered, and,
+where no node is left, a reason for each. ``docs/extender-protocol.md`` describes the protocol."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
