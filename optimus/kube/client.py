@@ -95,6 +95,38 @@ class Client:
         except _FAILURES as error:
             raise classify(what, error) from error
 
+    def patch(self, what: str, path: str, body: bytes) -> bytes:
+        """A merge patch with a body that is JSON already; returns the answer's raw body.
+
+        For the one write that is made for every pod: the library's typed interface takes half as
+        much processor time again.
+
+        Raises:
+            KubeError: the server did not do it, or did not answer.
+        """
+        try:
+            response = self._api.rest_client.pool_manager.urlopen(
+                "PATCH",
+                f"{self._api.configuration.host}{path}",
+                body=body,
+                headers=self._headers({"Content-Type": MERGE_PATCH}),
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=self._read_seconds),
+                retries=False,
+                redirect=False,
+            )
+            data: bytes = response.data
+        except _FAILURES as error:
+            raise classify(what, error) from error
+        if not 200 <= response.status <= 299:
+            raise from_answer(what, response.status, data, response.headers)
+        return data
+
+    def _headers(self, own: dict[str, str]) -> dict[str, str]:
+        """The library's default headers, the token as it is now, and ``own``."""
+        headers = {"Accept": "application/json", **self._api.default_headers, **own}
+        token = self._api.configuration.get_api_key_with_prefix("BearerToken", "authorization")
+        return headers if token is None else {**headers, "authorization": token}
+
     def get(
         self, what: str, path: str, query: Query = (), read_seconds: float | None = None
     ) -> bytes:

@@ -1,7 +1,11 @@
 """Writes to jobs and pods. Each is one patch, so a crash leaves it done or not done."""
 
+from urllib.parse import quote
+
+import msgspec
+
 from optimus.jobs import Counts, Role
-from optimus.kube.client import MERGE_PATCH, Client
+from optimus.kube.client import MERGE_PATCH, Client, path_of
 from optimus.kube.contract import Annotation
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION
 from optimus.kube.pods import Pod
@@ -81,13 +85,6 @@ class PodWriter:
         return self._patch("requeue", pod, {"metadata": metadata})
 
     def _patch(self, verb: str, pod: Pod, body: dict[str, object]) -> Written | Refused:
-        return written(
-            lambda: self._client.call(
-                f"{verb} pod {pod.namespace}/{pod.name}",
-                self._client.core.patch_namespaced_pod_status,
-                name=pod.name,
-                namespace=pod.namespace,
-                body=body,
-                _content_type=MERGE_PATCH,
-            )
-        )
+        path = f"{path_of('', 'v1', 'pods', pod.namespace)}/{quote(pod.name, safe='')}/status"
+        what = f"{verb} pod {pod.namespace}/{pod.name}"
+        return written(lambda: self._client.patch(what, path, msgspec.json.encode(body)))
