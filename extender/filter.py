@@ -71,7 +71,7 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
         # 3. The pod has a reservation: its node, where that is offered.
         held = planner.reservation_for(pod, replica)
         if held is not None and held.node in names:
-            return _accept(planner, pod, held, names, now)
+            return _accept(planner, pod, held, now)
 
         # 4. A probe offers the nominated node alone. It is refused and causes no new plan: the
         # other nodes are missing from the list although they may suit the pod. kube-scheduler
@@ -124,7 +124,7 @@ def _refuse_unplanned(
         if replica.job_uid in planner.cluster.rescales and planner.plan_at_once(found, now):
             held = planner.reservations.ledger.get(replica)
             if held is not None and held.node in names:
-                return _accept(planner, pod, held, names, now)
+                return _accept(planner, pod, held, now)
         return None
     if planner.offers.has_refused(replica.job_uid):
         return _not_offered(planner, pod, replica, names)
@@ -142,9 +142,7 @@ def _not_offered(
     return refuse(names, reason, "asked")
 
 
-def _accept(
-    planner: Planner, pod: Pod, held: Reservation, names: Sequence[str], now: Instant
-) -> FilterResult:
+def _accept(planner: Planner, pod: Pod, held: Reservation, now: Instant) -> FilterResult:
     # The planned node. kube-scheduler reads reasons only where no node is left.
     planner.assume(pod, held, now)
     return FilterResult((held.node,))

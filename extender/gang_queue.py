@@ -83,10 +83,28 @@ class GangQueue:
         for job_uid in {*self._cluster.waiting_jobs(), *self._unseen}:
             if job_uid in self.paused or self._rescales.is_leaving(job_uid, now.monotonic):
                 continue
+            if self._is_reserved(job_uid) and not self.asked.get(job_uid, False):
+                continue  # asked about early, a gang is planned before all its pods exist
             found = self.find(job_uid)
             if found is not None and self._is_plannable(found.observed):
                 queued.append(found)
         return queued
+
+    def changed(self, job_uid: str) -> None:
+        """A job's pods or offers have changed."""
+        self.cached.pop(job_uid, None)
+        self._reservations.whole_jobs.discard(job_uid)
+
+    def _is_reserved(self, job_uid: str) -> bool:
+        """Whether every pod of a job that waits has a reservation."""
+        if job_uid in self._unseen:
+            return False
+        ledger, whole_jobs = self._reservations.ledger, self._reservations.whole_jobs
+        if job_uid not in whole_jobs and ledger.holds(job_uid):
+            pods = self._cluster.waiting_pods(job_uid)
+            if all(pod.replica is not None and ledger.get(pod.replica) for pod in pods):
+                whole_jobs.add(job_uid)
+        return job_uid in whole_jobs
 
     def _is_plannable(self, observed: ObservedGang) -> bool:
         early = observed.specs_known and self.asked.get(observed.gang.job_uid, False)
@@ -116,8 +134,10 @@ class GangQueue:
         ``now`` is monotonic."""
         pods: list[Pod] = []
         for job_uid in self._cluster.waiting_jobs():
+            if job_uid in self.paused or self._is_reserved(job_uid):
+                continue
             found = self.find(job_uid)
-            if found is None or not found.observed.complete or job_uid in self.paused:
+            if found is None or not found.observed.complete:
                 continue
             missing = self.not_offered_yet(found.observed)
             if (
@@ -154,7 +174,7 @@ class GangQueue:
         self.paused.discard(job_uid)
         self.asked.pop(job_uid, None)
         self._unseen.pop(job_uid, None)
-        self.cached.pop(job_uid, None)
+        self.changed(job_uid)
 
     def forget_unseen(self, job_uid: str) -> None:
         """The watch has shown a job's pods as they are."""

@@ -137,7 +137,7 @@ class Planner:
         """Drop what is cached about one job."""
         self._refusals.pop(job_uid, None)
         self._waited_for.discard(job_uid)
-        self.queue.cached.pop(job_uid, None)
+        self.queue.changed(job_uid)
 
     def node_changed(self, node: str) -> None:
         """A node has changed, and perhaps the reason for which kube-scheduler ruled it out."""

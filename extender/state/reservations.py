@@ -34,6 +34,9 @@ class Reservations:
         self._cluster = cluster
         self.ledger = Ledger()
         self.assumed: dict[ReplicaId, str] = {}
+        self.whole_jobs: set[str] = set()
+        """Jobs of which every waiting pod was found to have a reservation, until pods or
+        reservations change: most of a queue, and nothing has to be looked at again for them."""
         self._overlaps: dict[str, dict[str, Resources]] = {}
         self._free: Capacity | None = None
         self._free_generation = -1
@@ -248,6 +251,7 @@ class Reservations:
         """Reserve a planned gang's room, instead of what was reserved for its unplaced replicas."""
         kept = self._of_placed(gang)
         self.release_job(gang.job_uid)
+        self.whole_jobs.discard(gang.job_uid)
         requests = {gang.replica(member): member.spec.resources for member in gang.unbound}
         planned = [
             Reservation(replica, node, requests[replica], expires_at)
@@ -291,6 +295,7 @@ class Reservations:
     def _released(self, released: Iterable[Reservation]) -> None:
         for held in released:
             self._changed_nodes.add(held.node)
+            self.whole_jobs.discard(held.replica.job_uid)
             self._cluster.occupancy.release(held.replica)
             if not self.ledger.of_job(held.replica.job_uid):
                 self._changed_nodes |= self._overlaps.pop(held.replica.job_uid, {}).keys()

@@ -62,3 +62,23 @@ def test_a_job_whose_profile_shows_later_that_it_has_run_is_planned_first() -> N
     cluster.planner.advance()
     assert set(cluster.planned_nodes()) == set(ran)
     assert cluster.ask(new[0]).kept == ()
+
+
+def test_a_gang_with_all_its_reservations_is_not_looked_at_again_as_its_pods_are_bound() -> None:
+    cluster = FakeCluster({"a": 3, "b": 3})
+    first, *_ = cluster.job("j", 2, 4)
+    cluster.planner.advance()
+    cluster.place(first)
+    cluster.planner.advance()
+    assert cluster.planner.queue.cached == {}
+
+
+def test_a_gang_that_loses_one_of_its_reservations_is_planned_again() -> None:
+    cluster = FakeCluster({"a": 3, "b": 3})
+    cluster.job("j", 2, 4)
+    cluster.planner.advance()
+    cluster.planner.advance()
+    lost = cluster.planner.reservations.ledger.of_job("uid-j")[0]
+    cluster.planner.reservations.release(lost.replica)
+    cluster.planner.advance()
+    assert cluster.planner.reservation_count() == 6
