@@ -1,8 +1,9 @@
 """The application: caches, planner, nominator and endpoints of the one worker process, wired."""
 
+import logging
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -11,17 +12,19 @@ from flask import Flask
 
 from extender.gang_queue import Instant
 from extender.gang_report import CacheReport, Inspection
-from extender.half_placed import HalfPlacedEvents
+from extender.gang_states import counts_by_state, oldest_waits
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
 from extender.inspection import Inspector
+from extender.job_events import JobEvents, Notice
 from extender.leadership import leadership
-from extender.metrics import Metrics
+from extender.metrics import FaultHandler, Metrics
 from extender.nominator import Nominator
 from extender.planner import Planner
 from extender.planning import PlanningThread
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from extender.status_writes import StatusWrites
+from extender.waiting_notices import waiting_notices
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
 from optimus.kube.eligibility import EligibilityConfig
@@ -57,6 +60,9 @@ class Application:
 
     def __init__(self, settings: Settings) -> None:
         self.metrics = Metrics()
+        self._faults = FaultHandler(lambda where: self.metrics.faults.labels(where).inc())
+        logging.getLogger().addHandler(self._faults)
+        self._settings = settings
         self._client = connect(settings.kubeconfig, user_agent="optimus-extender")
         identity = settings.leader_identity or socket.gethostname()
         self._leadership = leadership(self._client, settings.leader_lease, identity)
@@ -81,11 +87,12 @@ class Application:
             Reflector(client, watched_namespaces(), observer=handlers.namespace),
         )
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
-        half_placed = HalfPlacedEvents(
-            planner.half_placed,
+        self._inspector = Inspector(planner)
+        self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
+        job_events = JobEvents(
+            self._notices,
             EventWriter(self._client, "optimus-extender").emit,
-            settings.reservation_seconds,
-            self._executor,
+            self._event_thread,
         )
         self._nominator = Nominator(
             planner,
@@ -96,9 +103,8 @@ class Application:
             ),
             self._leads,
             nominate=settings.nominate,
-            report=half_placed.look,
+            report=job_events.look,
         )
-        self._inspector = Inspector(planner)
         verbs, max_bytes = Verbs.of(planner), settings.max_body_bytes
         self._endpoints = Endpoints(
             verbs, self._why_not_ready, self.metrics, max_bytes, self._inspect
@@ -114,6 +120,18 @@ class Application:
             "leads",
             "1 while the kube-scheduler beside this process leads, so that plans are made.",
             lambda: float(self._leadership.leads()),
+        )
+        self.metrics.watch_by(
+            "waiting_gangs",
+            "Gangs with pods that wait for a node, by what they wait for.",
+            "state",
+            lambda: counts_by_state(planner),
+        )
+        self.metrics.watch_by(
+            "oldest_wait_seconds",
+            "Seconds since the last pod of the gang was created that waits longest, by priority.",
+            "priority",
+            lambda: oldest_waits(planner),
         )
         self.metrics.watch(
             "cache_age_seconds",
@@ -142,11 +160,21 @@ class Application:
         self._planning.stop()
         for cache in self._caches:
             cache.stop()
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._executor, self._event_thread):
+            executor.shutdown(wait=False, cancel_futures=True)
+        logging.getLogger().removeHandler(self._faults)
         self._client.close()
 
     def _why_not_ready(self) -> str | None:
         return why_not_synced(self._caches)
+
+    def _notices(self) -> Iterator[Notice]:
+        """What users are told by Events, on their thread."""
+        half_placed = self._planner.half_placed()
+        for each in half_placed:
+            yield each.notice(self._settings.reservation_seconds)
+        reports = self._inspector.waiting()
+        yield from waiting_notices(reports, {each.uid for each in half_placed})
 
     def _inspect(self, job: JobKey | None) -> bytes:
         gangs = self._inspector.waiting() if job is None else self._inspector.of_job(job)

@@ -1,5 +1,6 @@
 """Where each gang stands on its way to its nodes, read from the planner under its lock."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -83,6 +84,24 @@ def waiting_gangs(planner: Planner, now: Instant) -> list[GangFacts]:
     """The gangs with pods that wait for our scheduler; under the lock."""
     found = (planner.queue.find(job_uid) for job_uid in planner.cluster.waiting_jobs())
     return [_facts(planner, each, now) for each in found if each is not None]
+
+
+def counts_by_state(planner: Planner) -> dict[str, float]:
+    """How many gangs with pods that wait are in each state; takes the lock."""
+    with planner.locked() as now:
+        found = Counter(each.state for each in waiting_gangs(planner, now))
+    return {state.value: float(found[state]) for state in WITH_WAITING_PODS}
+
+
+def oldest_waits(planner: Planner) -> dict[str, float]:
+    """By priority, how long the gang has waited that waits longest, in seconds; takes the lock."""
+    with planner.locked() as now:
+        waits = [each.queued.waiting for each in waiting_gangs(planner, now)]
+    oldest: dict[int, float] = {}
+    for each in waits:
+        waited = each.waited_seconds(now.epoch)
+        oldest[each.priority] = max(oldest.get(each.priority, 0.0), waited)
+    return {str(priority): waited for priority, waited in sorted(oldest.items())}
 
 
 def other_gang(planner: Planner, job_uid: str, now: Instant) -> GangFacts | None:

@@ -1,8 +1,11 @@
 """The extender's metrics, in Prometheus' text format."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 _CALL_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5)
 _WAIT_SECONDS = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600)
@@ -21,7 +24,9 @@ class Metrics:
         self.nodes_out = self._counter("nodes_kept", "Nodes left by filter.")
         self.refusals = self._counter("refusals", "Pods refused by filter, by cause.", "cause")
         self.gang_wait = self._histogram(
-            "gang_wait_seconds", "From a gang's last pod to its plan.", _WAIT_SECONDS
+            "gang_wait_seconds",
+            "From the creation of a gang's last pod until all its pods are bound.",
+            _WAIT_SECONDS,
         )
         self.faults = self._counter(
             "faults", "Internal errors that were caught, so that the process goes on.", "where"
@@ -41,6 +46,43 @@ class Metrics:
         """A figure that is read whenever the metrics are."""
         Gauge(f"optimus_extender_{name}", text, registry=self._registry).set_function(read)
 
+    def watch_by(
+        self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """The same for a figure by the values of a label."""
+        self._registry.register(_ByLabel(f"optimus_extender_{name}", text, label, read))
+
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+class _ByLabel(Collector):
+    """A gauge that is read whenever the metrics are."""
+
+    def __init__(
+        self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._name, self._text, self._label, self._read = name, text, label, read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The figures now."""
+        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        for value, figure in self._read().items():
+            family.add_metric([value], figure)
+        yield family
+
+
+class FaultHandler(logging.Handler):
+    """Counts internal errors: whoever catches one so that a thread goes on logs its traceback.
+
+    They are counted by the name that the record brings as ``where``, else by its module."""
+
+    def __init__(self, count: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._count = count
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count a record with a traceback."""
+        if record.exc_info:
+            self._count(getattr(record, "where", record.module))

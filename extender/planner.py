@@ -79,7 +79,7 @@ class Planner:
         plan_now: Callable[[], None] | None = None,
         asked_as_follower: Callable[[], None] = lambda: None,
     ) -> None:
-        """``observe_wait`` gets how many seconds a gang had waited when it got its plan.
+        """``observe_wait`` gets how many seconds a gang had waited when all of it was bound.
 
         ``plan_now`` is called, without the lock, when a call of kube-scheduler waits for a plan; by
         default it wakes the thread that plans. ``asked_as_follower`` is called when that happens
@@ -114,6 +114,8 @@ class Planner:
         """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
         self._refusals: dict[str, Refusal] = {}
         self._answered_at: dict[str, float] = {}
+        self._unbound: set[str] = set()
+        """Jobs that have been seen with all their pods waiting, until all are bound."""
         self.refused_incomplete: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete."""
 
@@ -185,6 +187,27 @@ class Planner:
         """A replica is no longer assumed: it is bound, gone, or asked about again."""
         if self.reservations.assumed.pop(replica, None) is not None:
             self.queue.cached.pop(replica.job_uid, None)
+
+    def observe_wait(self, job_uid: str, now: Instant) -> None:
+        """A job's pods have changed: its wait is over once a whole gang of them is bound."""
+        pods, waiting = self.cluster.pods_of(job_uid), self.cluster.waiting_count(job_uid)
+        if waiting:
+            if waiting == len(pods):
+                self._unbound.add(job_uid)
+            return
+        if job_uid not in self._unbound:
+            return
+        self._unbound.discard(job_uid)
+        bound = [pod for pod in pods.values() if pod.node is not None and not pod.leaving]
+        ours = job_uid in self.queue.asked or any(
+            pod.scheduler_name == self.settings.scheduler_name for pod in bound
+        )
+        if not bound or not ours or not self.leads:
+            return
+        size = sum(gang_counts(bound[0], self.cluster.jobs.get(job_uid)).values())
+        if len(bound) >= size:
+            since = max(pod.created_at for pod in bound)
+            self._observe_wait(max(now.epoch - since, 0.0))
 
     def no_longer_waits(self, pod: Pod, replica: ReplicaId) -> None:
         """A pod is bound or gone: drop the answers about it."""
@@ -448,7 +471,6 @@ class Planner:
                     continue
             elif current and self._still_fits(answer, snapshot):
                 self._hold(answer.gang, answer.placement, now)
-                self._observe_wait(queued.waiting.waited_seconds(now.epoch))
                 continue
             else:
                 # Refusals behind a plan that is not reserved were found on less room than there is;

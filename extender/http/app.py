@@ -96,8 +96,7 @@ class Endpoints:
         except HTTPException as fault:
             error = f"the request cannot be read: {fault.description}"
         except Exception:  # noqa: BLE001 - one bad call must not become a 500, whose reason nobody would read
-            _LOG.exception("%s failed", verb)
-            self._metrics.faults.labels(verb).inc()
+            _LOG.exception("%s failed", verb, extra={"where": verb})
             error = f"internal error in {verb}; see the extender's log"
         if error is not None:
             self._metrics.errors.labels(verb).inc()
@@ -157,8 +156,7 @@ class Endpoints:
         try:
             return Response(self._inspect(key), mimetype=_JSON)
         except Exception:  # noqa: BLE001 - said in the log, and in an answer of the same form as others
-            _LOG.exception("inspect failed")
-            self._metrics.faults.labels("inspect").inc()
+            _LOG.exception("inspect failed", extra={"where": "inspect"})
             sentence = "internal error in inspect; see the extender's log"
             return Response(wire.prioritize_error(sentence), status=500, mimetype=_JSON)
 

@@ -178,6 +178,10 @@ class Cluster:
         """The pods of a job that still need a node."""
         return [pod for pod in self.pods_of(job_uid).values() if is_waiting(pod)]
 
+    def waiting_count(self, job_uid: str) -> int:
+        """How many pods of a job still need a node."""
+        return self._waiting.get(job_uid, 0)
+
     def waiting_jobs(self) -> tuple[str, ...]:
         """The UIDs of the jobs that have pods without a node."""
         return tuple(self._waiting)

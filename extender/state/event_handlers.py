@@ -113,6 +113,8 @@ class EventHandlers:
                     planner.job_changed(replica.job_uid)
                 if not waits:
                     planner.no_longer_waits(pod, replica)
+                if waited != waits:
+                    planner.observe_wait(replica.job_uid, now)
                 if pod is after and pod.node is not None and (not before or before.node is None):
                     self._release_bound(pod, replica, now.monotonic)
                 elif waited and not waits and not planner.rescales.is_tracked(replica.job_uid):

@@ -63,3 +63,6 @@ class Phase(StrEnum):
 
 RESCALING: Final = frozenset({Phase.SUSPENDING, Phase.RESIZING, Phase.STARTING})
 """The phases in which the extender holds room for the job's target counts."""
+
+WAITING_EVENT: Final = "Waiting"
+"""The reason of the extender's Event that says why a gang waits for nodes."""

@@ -24,7 +24,7 @@ from extender.http.app import Endpoints, Verbs, create_app
 from optimus.cli import job_table, speed_table
 from optimus.interval import Action
 from optimus.jobs import Counts
-from optimus.kube.contract import Annotation, Phase
+from optimus.kube.contract import WAITING_EVENT, Annotation, Phase
 from optimus.kube.errors import ErrorKind
 from optimus.policies import POLICIES
 from optimus.runtime.settings import _sentences as sentences_of
@@ -231,9 +231,9 @@ def test_the_user_guide_lists_exactly_the_events_that_there_are() -> None:
 
 def _event_reasons() -> set[str]:
     """Of the calls that write an Event, the one argument that is a word in CamelCase."""
-    writers = {"EmitEvent", "_emit", "_warn_once"}
-    found = set()
-    for call in _calls("autoscaler"):
+    writers = {"EmitEvent", "_emit", "_warn_once", "Notice"}
+    found = {WAITING_EVENT}
+    for call in (*_calls("autoscaler"), *_calls("extender")):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)
         if name in writers:
             words = [

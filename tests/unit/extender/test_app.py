@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from extender.filter import FilterResult
 from extender.http.app import Endpoints, Verbs, create_app, create_health_app
-from extender.metrics import Metrics
+from extender.metrics import FaultHandler, Metrics
 from extender.preempt import Victims
 from optimus.jobs import JobKey
 from optimus.kube.pods import Pod
@@ -138,16 +138,22 @@ def test_inspect_says_how_a_job_is_named(browser: FlaskClient, job: str) -> None
     assert "NAMESPACE/NAME is expected" in answer.get_json()["Error"]
 
 
-def test_a_fault_is_answered_and_counted() -> None:
+def test_a_fault_is_answered_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     def inspect(_: JobKey | None) -> bytes:
         raise RuntimeError("broken")
 
     metrics = Metrics()
+    handler = FaultHandler(lambda where: metrics.faults.labels(where).inc())
+    caplog.set_level(logging.ERROR)  # the other tests are quiet
+    logging.getLogger().addHandler(handler)
     client = create_app(Endpoints(VERBS, lambda: None, metrics, LIMIT, inspect)).test_client()
     answer = client.get("/inspect")
     assert answer.status_code == 500
     assert "internal error in inspect" in answer.get_json()["Error"]
     client.post("/filter", data=body(Pod={**POD, "metadata": {"name": "bad", "uid": "u"}}))
+    logging.getLogger("any").error("without a traceback, which is no internal error")
+    logging.getLogger().removeHandler(handler)
+    assert metrics.text().decode().count("optimus_extender_faults_total{") == 2
     for where in ("inspect", "filter"):
         line = f'optimus_extender_faults_total{{where="{where}"}} 1.0'
         assert line in metrics.text().decode()

@@ -341,12 +341,15 @@ def test_gangs_planned_on_a_lost_node_are_planned_again() -> None:
     assert cluster.planned_nodes() == dict.fromkeys(names, "b")
 
 
-def test_the_wait_of_a_planned_gang_is_observed() -> None:
+def test_the_wait_of_a_gang_is_observed_once_it_is_bound() -> None:
     cluster = FakeCluster({"a": 2})
+    cluster.planner.adopt_nominations()
     holder = cluster.other("o", 2, "a")
     names = cluster.job("j", 1, 1)
     cluster.ask(names[0], ["a"])
     cluster.now += 7
     cluster.delete(holder.name)
     cluster.planner.advance()
+    assert cluster.waits == []
+    assert [cluster.place(name) for name in names] == ["a", "a"]
     assert cluster.waits == [7.0]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from extender.half_placed import HalfPlacedEvents
+from extender.job_events import JobEvents, Notice
 from optimus.jobs import ConvergenceThreshold, Counts, Role
 from optimus.kube.events import EventType, Subject
 from tests.unit.extender.fake_cluster import FakeCluster
@@ -22,7 +22,10 @@ class Told:
         names = self.cluster.job("j", 1, 1)
         assert self.cluster.place(names[0]) == "a"
         self.other = self.cluster.other("o", 1, "a")
-        self.events = HalfPlacedEvents(self.cluster.planner.half_placed, self.emit, 60.0)
+        self.events = JobEvents(self.find, self.emit)
+
+    def find(self) -> list[Notice]:
+        return [each.notice(60.0) for each in self.cluster.planner.half_placed()]
 
     def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> None:
         assert (job.kind, job.namespace, job.name, job.uid) == ("TFJob", "ns", "j", "uid-j")

@@ -1,0 +1,128 @@
+"""Events on jobs that wait or are bound in part: one for each cause, and again after half an hour.
+
+They are written by a thread of their own, some at a time, so that many waiting jobs delay neither
+nominations nor other writes. The text has figures, which change all the time: a new Event is
+written when the cause changes, not when a figure does. An Event is kept for an hour, so that one
+that still holds is written again, with the figures of then.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from optimus.kube.events import EventType, Subject
+from optimus.kube.results import Refused
+
+_LOG = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 5.0
+"""How often it is looked what there is to tell."""
+
+LEAST_SECONDS: Final = 30.0
+"""Between two Events on one job for one reason, however often the cause changes."""
+
+REPEAT_SECONDS: Final = 1800.0
+
+MOST_AT_ONCE: Final = 10
+"""So many Events are written each time; the others follow the next time."""
+
+_FORGOTTEN_SECONDS: Final = 120.0
+"""A job that nothing was found about for so long starts anew: between two plans it is on no list
+for a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the user of a job should be told."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    type: EventType
+    reason: str
+    """CamelCase."""
+
+    message: str
+    cause: Hashable
+    """What has to change for another Event."""
+
+    after_seconds: float
+    """How long it has to hold before it is told."""
+
+
+class EmitEvent(Protocol):
+    """``optimus.kube.events.EventWriter.emit``; see there."""
+
+    def __call__(self, job: Subject, kind: EventType, reason: str, message: str) -> object:
+        """Write an Event."""
+        ...
+
+
+@dataclass(slots=True)
+class _Known:
+    since: float
+    seen_at: float
+    told: Hashable = None
+    told_at: float = float("-inf")
+
+
+class JobEvents:
+    """What the users of jobs were told. ``look`` is called by one thread."""
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[Notice]],
+        emit: EmitEvent,
+        executor: Executor | None = None,
+        *,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """``executor`` finds and writes; without one ``look`` does."""
+        self._find, self._emit, self._executor = find, emit, executor
+        self._look_seconds = look_seconds
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._looked_at = float("-inf")
+        self._busy = threading.Lock()
+
+    def look(self, now: float) -> None:
+        """Tell what is new; ``now`` is monotonic, in seconds."""
+        if now - self._looked_at < self._look_seconds or not self._busy.acquire(blocking=False):
+            return
+        self._looked_at = now
+        if self._executor is None:
+            self._look(now)
+        else:
+            self._executor.submit(self._look, now)
+
+    def _look(self, now: float) -> None:
+        try:
+            notices = tuple(self._find())
+            due = [each for each in notices if self._is_due(each, now)]
+            for each in due[:MOST_AT_ONCE]:
+                self._tell(each, now)
+            oldest = now - _FORGOTTEN_SECONDS
+            self._known = {key: each for key, each in self._known.items() if each.seen_at > oldest}
+        except Exception:  # noqa: BLE001 - nobody reads an executor's results; the next look starts anew
+            _LOG.exception("Events on waiting jobs failed")
+        finally:
+            self._busy.release()
+
+    def _is_due(self, notice: Notice, now: float) -> bool:
+        known = self._known.setdefault((notice.uid, notice.reason), _Known(now, now))
+        known.seen_at = now
+        if now - known.since < notice.after_seconds:
+            return False
+        wait = LEAST_SECONDS if known.told != notice.cause else REPEAT_SECONDS
+        return now - known.told_at >= wait
+
+    def _tell(self, notice: Notice, now: float) -> None:
+        outcome = self._emit(notice, notice.type, notice.reason, notice.message)
+        if isinstance(outcome, Refused):
+            _LOG.warning("job %s/%s: no Event: %s", notice.namespace, notice.name, outcome)
+            return
+        known = self._known[notice.uid, notice.reason]
+        known.told, known.told_at = notice.cause, now

@@ -1,0 +1,220 @@
+"""Which Events the users of waiting jobs get, and how often."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from extender.gang_states import counts_by_state, oldest_waits
+from extender.inspection import Inspector
+from extender.job_events import LEAST_SECONDS, MOST_AT_ONCE, REPEAT_SECONDS, JobEvents, Notice
+from extender.metrics import Metrics
+from extender.waiting_notices import AFTER_SECONDS, INCOMPLETE_SECONDS, waiting_notices
+from optimus.jobs import Counts, Role
+from optimus.kube.errors import ErrorKind
+from optimus.kube.events import EventType, Subject
+from optimus.kube.results import Refused
+from tests.unit.extender.fake_cluster import FakeCluster
+
+
+def notice(name: str = "j", cause: str = "room", text: str = "", after: float = 0.0) -> Notice:
+    return Notice(
+        "TFJob", "ns", name, f"uid-{name}", EventType.NORMAL, "Waiting", text, cause, after
+    )
+
+
+@dataclass
+class Told:
+    notices: list[Notice] = field(default_factory=list)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    refuse: bool = False
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.under_test = JobEvents(self.find, self.emit)
+
+    def find(self) -> list[Notice]:
+        return self.notices
+
+    def emit(self, job: Subject, kind: EventType, reason: str, message: str) -> object:
+        if self.refuse:
+            return Refused(ErrorKind.TRANSIENT, "no answer")
+        self.events.append((job.name, message))
+        return None
+
+    def look(self, seconds: float = 5.0) -> list[tuple[str, str]]:
+        """The Events of so many seconds."""
+        before, end = len(self.events), self.now + seconds
+        while self.now < end:
+            self.now += 5.0
+            self.under_test.look(self.now)
+        return self.events[before:]
+
+
+def test_one_event_for_a_cause_whatever_its_figures() -> None:
+    told = Told([notice(text="4 lack a place")])
+    assert told.look() == [("j", "4 lack a place")]
+    told.notices = [notice(text="3 lack a place")]
+    assert told.look(REPEAT_SECONDS - 100) == []
+    assert told.look(200) == [("j", "3 lack a place")]
+
+
+def test_another_cause_is_another_event_but_not_at_once() -> None:
+    told = Told([notice()])
+    told.look()
+    told.notices = [notice(cause="gates", text="gates")]
+    assert told.look(LEAST_SECONDS - 5) == []
+    assert told.look(10) == [("j", "gates")]
+
+
+def test_what_does_not_last_is_not_told() -> None:
+    told = Told([notice(after=20.0)])
+    assert told.look(20) == []
+    assert len(told.look(5)) == 1
+    told = Told([notice(after=20.0)])
+    told.look(15)
+    told.notices = []
+    assert told.look(200) == []
+
+
+def test_a_job_that_is_on_no_list_for_a_moment_is_not_told_again() -> None:
+    told = Told([notice()])
+    told.look()
+    told.notices = []
+    told.look(20)
+    told.notices = [notice()]
+    assert told.look(300) == []
+
+
+def test_many_jobs_are_told_in_turn() -> None:
+    told = Told([notice(f"j{number}") for number in range(MOST_AT_ONCE + 3)])
+    assert [len(told.look()), len(told.look()), len(told.look())] == [MOST_AT_ONCE, 3, 0]
+
+
+def test_what_the_api_server_refused_is_told_later() -> None:
+    told = Told([notice()], refuse=True)
+    told.look()
+    told.refuse = False
+    assert len(told.look()) == 1
+
+
+def test_a_fault_is_logged_and_the_next_look_tells(caplog: pytest.LogCaptureFixture) -> None:
+    found: list[object] = [RuntimeError("broken"), [notice()]]
+
+    def find() -> list[Notice]:
+        now = found.pop(0)
+        if isinstance(now, Exception):
+            raise now
+        assert isinstance(now, list)
+        return now
+
+    told = Told()
+    events = JobEvents(find, told.emit)
+    events.look(5.0)
+    events.look(10.0)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    assert told.events == [("j", "")]
+
+
+def test_events_are_written_by_a_thread_of_their_own() -> None:
+    told = Told([notice()])
+    with ThreadPoolExecutor(1) as executor:
+        JobEvents(told.find, told.emit, executor).look(5.0)
+    assert told.events == [("j", "")]
+
+
+# --- what is told of gangs
+
+
+@dataclass
+class Waiting:
+    cluster: FakeCluster = field(default_factory=lambda: FakeCluster({"a": 2}))
+
+    def notices(self) -> list[tuple[str, EventType, float]]:
+        found = waiting_notices(Inspector(self.cluster.planner).waiting(), {"uid-other"})
+        return [(each.message, each.type, each.after_seconds) for each in found]
+
+    def submit(self, name: str, cpu: int = 1) -> None:
+        self.cluster.spec(name, 1, 1)
+        self.cluster.job(name, 1, 1, cpu)
+        self.cluster.planner.advance()
+
+
+def test_a_gang_that_waits_for_others_is_told_without_a_warning() -> None:
+    waiting = Waiting()
+    waiting.submit("first")
+    assert waiting.notices() == []
+    waiting.submit("other")
+    waiting.submit("second")
+    ((message, kind, after),) = waiting.notices()
+    assert message.startswith("waits: 1 PS of 0.001 cpu lacks a place")
+    assert "behind ns/other" in message
+    assert (kind, after) == (EventType.NORMAL, AFTER_SECONDS)
+
+
+def test_a_gang_that_never_fits_is_told_with_a_warning() -> None:
+    waiting = Waiting()
+    waiting.submit("large", cpu=3)
+    assert [kind for _, kind, _ in waiting.notices()] == [EventType.WARNING]
+
+
+def test_an_incomplete_gang_is_told_after_a_while() -> None:
+    waiting = Waiting()
+    waiting.cluster.pod("j", Role.WORKER, 0, Counts(1, 1))
+    assert [after for *_, after in waiting.notices()] == [INCOMPLETE_SECONDS]
+
+
+# --- metrics
+
+
+def test_metrics_count_waiting_gangs_by_state_and_tell_the_oldest_by_priority() -> None:
+    waiting = Waiting()
+    waiting.submit("first")
+    waiting.submit("second")
+    waiting.cluster.now += 30
+    waiting.cluster.spec("high", 1, 1)
+    waiting.cluster.job("high", 1, 1, 5, priority=7)
+    waiting.cluster.planner.advance()
+    planner, metrics = waiting.cluster.planner, Metrics()
+    metrics.watch_by("waiting_gangs", "text", "state", lambda: counts_by_state(planner))
+    metrics.watch_by("oldest_wait_seconds", "text", "priority", lambda: oldest_waits(planner))
+    text = metrics.text().decode()
+    assert 'optimus_extender_waiting_gangs{state="waiting"} 2.0' in text
+    assert 'optimus_extender_waiting_gangs{state="planned"} 1.0' in text
+    assert 'optimus_extender_waiting_gangs{state="paused"} 0.0' in text
+    assert 'optimus_extender_oldest_wait_seconds{priority="0"} 30.0' in text
+    assert 'optimus_extender_oldest_wait_seconds{priority="7"} 0.0' in text
+
+
+def placed(cluster: FakeCluster, name: str) -> None:
+    for pod in cluster.job(name, 1, 1):
+        assert cluster.place(pod)
+        cluster.now += 2
+
+
+def test_a_wait_is_observed_once_when_the_whole_gang_is_bound() -> None:
+    cluster = FakeCluster({"a": 4})
+    cluster.planner.adopt_nominations()
+    cluster.spec("j", 1, 1)
+    names = cluster.job("j", 1, 1)
+    cluster.now += 7
+    assert cluster.place(names[0])
+    assert cluster.waits == []
+    cluster.now += 2
+    assert cluster.place(names[1])
+    assert cluster.waits == [9.0]
+    cluster.delete(names[1])
+    cluster.now += 50
+    cluster.place(cluster.pod("j", Role.WORKER, 0, Counts(1, 1)).name)
+    assert cluster.waits == [9.0]
+
+
+def test_the_wait_of_a_gang_is_not_over_when_its_pods_are_deleted_or_another_leads() -> None:
+    cluster = FakeCluster({"a": 4})
+    placed(cluster, "j")
+    assert cluster.waits == []
+    cluster.planner.adopt_nominations()
+    cluster.delete(*cluster.job("k", 1, 1))
+    one = cluster.pod("l", Role.PS, 0, Counts(1, 1))
+    cluster.bind(one.name, "a")
+    assert cluster.waits == []
