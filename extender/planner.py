@@ -35,6 +35,7 @@ from optimus.kube.store import Changes
 from optimus.placement.gang import DoesNotFit, Gang, Placement, gang_shape
 from optimus.placement.ledger import Reservation
 from optimus.placement.theorem1 import Theorem1
+from optimus.placement.topology import NodePreferences
 from optimus.snapshot import ReplicaId
 
 _LOG = logging.getLogger(__name__)
@@ -89,7 +90,9 @@ class Planner:
         self.changes = Changes()
         self.urgent = threading.Event()
         """Set while a call of kube-scheduler waits for a plan."""
-        self._clock, self._observe_wait, self._rule = clock, observe_wait, Theorem1()
+        self._clock, self._observe_wait = clock, observe_wait
+        preferences = NodePreferences(settings.topology_labels, settings.one_kind)
+        self._rule = Theorem1(preferences=preferences)
         self._plan_now = plan_now or self.urgent.set
         self._asked_as_follower = asked_as_follower
         self.cluster = Cluster()

@@ -35,6 +35,13 @@ class Settings:
     node_selector: str = ""
     """Label selector (key=value,...) of the nodes that jobs may be planned on. Default: all."""
 
+    topology: str = ""
+    """Node labels, comma-separated, the most specific last, e.g. topology.kubernetes.io/zone,rack:
+    a gang goes into the smallest domain that holds it whole. Default: no preference."""
+
+    one_kind: bool = True
+    """Prefer nodes of one kind (instance type, accelerator) for a gang, where they hold it."""
+
     nominate: bool = True
     """Write status.nominatedNodeName of planned pods; false: requeue them by an annotation."""
 
@@ -81,6 +88,12 @@ class Settings:
     log_level: str = "info"
     """debug, info, warning or error."""
 
+    @property
+    def topology_labels(self) -> tuple[str, ...]:
+        """The labels of ``topology``, the most specific last."""
+        labels = tuple(label.strip() for label in self.topology.split(","))
+        return labels if self.topology else ()
+
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Settings from the command line and the environment.
@@ -110,6 +123,9 @@ def _contradictions(settings: Settings) -> list[str]:
     health, lease = settings.health_listen, settings.leader_lease
     problems = not_positive(settings, *_SECONDS, "threads", "max_body_bytes")
     problems += not_an_address("listen", settings.listen)
+    if settings.topology and not all(settings.topology_labels):
+        expected = "labels of nodes, comma-separated, are expected"
+        problems.append(f"--topology {settings.topology!r}: {expected}")
     if health:
         problems += not_an_address("health_listen", health)
     if health == settings.listen:

@@ -47,6 +47,7 @@ from optimus.placement.request import (
 )
 from optimus.placement.rule_search import place_by_rules
 from optimus.placement.rules import Surroundings
+from optimus.placement.topology import NodePreferences
 from optimus.snapshot import ReplicaId
 
 _MOST_NODES_FOR_FIXED = 8
@@ -57,12 +58,19 @@ largest of them."""
 @dataclass(frozen=True, slots=True)
 class Theorem1:
     """The placement rule of the paper. ``transfer`` weighs plans on unequal nodes; all its figures
-    are equal by default."""
+    are equal by default. ``preferences`` hold for ``place`` alone."""
 
     transfer: Transfer = field(default_factory=Transfer)
+    preferences: NodePreferences | None = None
 
     def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         """Choose nodes for the gang's unbound replicas; takes nothing."""
+        answer = self._place_anywhere(gang, capacity)
+        if self.preferences is None or isinstance(answer, DoesNotFit):
+            return answer
+        return self.preferences.place(gang, capacity, answer, self._place_anywhere)
+
+    def _place_anywhere(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
         if gang.surroundings is not None and gang.unbound:
             return place_by_rules(gang, gang.surroundings, capacity, self._place_unruled)
         answer = self._place_unruled(gang, capacity)

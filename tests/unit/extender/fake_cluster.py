@@ -30,10 +30,11 @@ class FakeCluster:
     now: float = 1000.0
     pods: dict[str, Pod] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
+    settings: Settings = SETTINGS
 
     def __post_init__(self) -> None:
         self.planner = Planner(
-            SETTINGS,
+            self.settings,
             clock=lambda: Instant(self.now, self.now),
             observe_wait=self.waits.append,
             plan_now=self.plan,

@@ -378,3 +378,26 @@ def test_filter_and_events_hold_the_lock() -> None:
             assert not done.wait(0.05), f"{what} did not wait for the lock"
         thread.join(5.0)
         assert done.is_set(), what
+
+
+@pytest.mark.parametrize(
+    ("topology", "planned"),
+    [("", {"a", "b"}), ("zone,rack", {"c", "d"})],
+    ids=["by what is free alone", "in one rack"],
+)
+def test_a_gang_goes_into_one_rack_where_the_labels_are_given(
+    topology: str, planned: set[str]
+) -> None:
+    cluster = FakeCluster({}, settings=Settings(topology=topology, one_kind=False))
+    for name, cpu, rack in (("a", 4, "1"), ("b", 4, "2"), ("c", 3, "3"), ("d", 3, "3")):
+        cluster.node(name, cpu, zone="z", rack=rack)
+    cluster.job("job", 2, 4)
+    cluster.plan()
+    assert {*cluster.planned_nodes().values()} == planned
+
+
+def test_a_gang_goes_to_nodes_of_one_kind() -> None:
+    cluster = FakeCluster({"fast": 4, "slow-1": 3, "slow-2": 3})
+    cluster.job("job", 2, 4)
+    cluster.plan()
+    assert {*cluster.planned_nodes().values()} == {"slow-1", "slow-2"}

@@ -60,6 +60,17 @@ def test_all_problems_are_reported_at_once() -> None:
     ]
 
 
+def test_topology_labels_are_comma_separated() -> None:
+    assert parse([], {}).topology_labels == ()
+    labels = "topology.kubernetes.io/zone, rack"
+    assert parse(["--topology", labels], {}).topology_labels == (
+        "topology.kubernetes.io/zone",
+        "rack",
+    )
+    with pytest.raises(SettingsError, match=r"--topology 'zone,': labels of nodes"):
+        parse(["--topology=zone,"], {})
+
+
 def test_the_health_address_is_another_one() -> None:
     with pytest.raises(SettingsError, match="an address other than that of --listen is expected"):
         parse(["--listen=127.0.0.1:1", "--health-listen=127.0.0.1:1"], {})

@@ -1,0 +1,142 @@
+"""Gangs in one zone or rack and on nodes of one kind, where these hold them."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from optimus.jobs import Role
+from optimus.nodes import Node
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Gang, Placement
+from optimus.placement.theorem1 import Theorem1
+from optimus.placement.topology import NodePreferences
+from optimus.resources import Resources
+from tests.unit.placement.exhaustive_search import gang_of, overfull
+from tests.unit.placement.random_gangs import cases
+
+RACKS = Theorem1(preferences=NodePreferences(("zone", "rack"), one_kind=True))
+
+
+def node(name: str, cpu: int, zone: str = "", rack: str = "", kind: str = "m") -> Node:
+    labels = {"zone": zone, "rack": rack, "node.kubernetes.io/instance-type": kind}
+    return Node(name, Resources(cpu=cpu), {key: value for key, value in labels.items() if value})
+
+
+def where(gang: Gang, *nodes: Node, rule: Theorem1 = RACKS) -> set[str]:
+    free = {each.name: each.allocatable for each in nodes}
+    answer = rule.place(gang, Capacity(nodes, free))
+    assert isinstance(answer, Placement)
+    assert len(answer.nodes) == len(gang.unbound)
+    return {*answer.nodes.values()}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        pytest.param(
+            [node("a", 3, "z", "1"), node("b", 3, "z", "2"), node("c", 3, "z", "2")],
+            {"b", "c"},
+            id="a rack that holds it",
+        ),
+        pytest.param(
+            [
+                node("a", 5, "z", "1"),
+                node("b", 5, "z", "1"),
+                node("c", 5, "z", "2"),
+                node("d", 4, "z", "3"),
+                node("e", 3, "z", "3"),
+            ],
+            {"d", "e"},
+            id="of two racks that hold it the one with least free",
+        ),
+        pytest.param(
+            [node("a", 4, "y", "1"), node("b", 3, "z", "1"), node("c", 3, "z", "2")],
+            {"b", "c"},
+            id="a zone where no rack holds it; racks of a name in two zones differ",
+        ),
+        pytest.param(
+            [node("a", 3, "y", "1"), node("b", 2, "z", "1"), node("c", 1, "x", "2")],
+            {"a", "b", "c"},
+            id="several zones where none holds it",
+        ),
+        pytest.param(
+            [node("a", 4), node("b", 4), node("c", 3, "z", "1"), node("d", 3, "z", "1")],
+            {"c", "d"},
+            id="nodes without the labels are in no domain",
+        ),
+        pytest.param(
+            [
+                node("a", 5, "z", "1", "fast"),
+                node("b", 4, "z", "1", "slow"),
+                node("c", 4, "z", "1", "slow"),
+            ],
+            {"b", "c"},
+            id="nodes of one kind in the rack",
+        ),
+        pytest.param(
+            [
+                node("a", 4, "z", "1", "fast"),
+                node("b", 4, "z", "1", "slow"),
+                node("c", 4, "z", "2", "slow"),
+            ],
+            {"a", "b"},
+            id="one rack comes before one kind",
+        ),
+        pytest.param(
+            [
+                node("a", 4, "z", "1", "fast"),
+                node("b", 4, "z", "1", "slow"),
+                node("c", 5, "z", "2", "slow"),
+                node("d", 5, "z", "2", "slow"),
+            ],
+            {"c", "d"},
+            id="of two racks the one with nodes of one kind",
+        ),
+    ],
+)
+def test_where_a_gang_of_two_pss_and_four_workers_goes(
+    nodes: list[Node], expected: set[str]
+) -> None:
+    assert where(gang_of(2, 4), *nodes) == expected
+
+
+def test_nodes_without_an_instance_type_are_of_one_kind_by_what_is_allocatable() -> None:
+    sizes = {"a": (5, 64 << 30), "b": (4, (32 << 30) + 5000), "c": (4, 32 << 30)}
+    nodes = [Node(name, Resources(cpu=cpu, memory=memory)) for name, (cpu, memory) in sizes.items()]
+    assert where(gang_of(2, 4), *nodes) == {"b", "c"}
+    labels = {"a": "A100", "b": "A100", "c": "T4"}
+    nodes = [
+        Node(name, Resources(cpu=4), {"nvidia.com/gpu.product": label})
+        for name, label in labels.items()
+    ]
+    assert where(gang_of(2, 4), *nodes) == {"a", "b"}
+
+
+def test_the_rest_of_a_gang_goes_to_the_rack_of_its_bound_replicas() -> None:
+    nodes = [node("a", 3, "z", "1"), node("b", 3, "z", "1"), node("c", 9, "z", "2")]
+    gang = gang_of(2, 4)
+    members = tuple(
+        replace(m, node="a") if (m.role, m.index) == (Role.PS, 0) else m for m in gang.members
+    )
+    assert where(replace(gang, members=members), *nodes) == {"a", "b"}
+
+
+def test_without_preferences_a_gang_goes_to_the_roomiest_nodes() -> None:
+    nodes = [node("a", 5, "z", "1"), node("b", 4, "z", "2"), node("c", 3, "z", "2")]
+    assert "a" in where(gang_of(2, 4), *nodes, rule=Theorem1())
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_a_preference_refuses_nothing(
+    case: tuple[Gang, list[Node], dict[str, Resources]],
+) -> None:
+    gang, nodes, free = case
+    rule = Theorem1(preferences=NodePreferences(("pool",), one_kind=True))
+    answer = rule.place(gang, Capacity(nodes, free))
+    plain = Theorem1().place(gang, Capacity(nodes, free))
+    assert isinstance(answer, DoesNotFit) == isinstance(plain, DoesNotFit)
+    if isinstance(answer, Placement) and isinstance(plain, Placement):
+        assert answer.nodes.keys() == plain.nodes.keys()
+        assert not overfull(gang, answer, free)
