@@ -206,14 +206,17 @@ def fits(asked: Vector, free: Sequence[int]) -> bool:
     return True
 
 
-def equal_servers(request: Request, free: Vector, count: int) -> GroupTable:
-    """So many servers that admit the whole gang, with this free on each."""
+def equal_servers(
+    ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector, count: int
+) -> GroupTable:
+    """So many servers with this free on each, that admit a gang of so many PSs and workers which
+    ask for so much each."""
     nothing, admitted = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
-    ps, workers = (
-        ReplicasByServer(each.total, np.array(each.amount, dtype=np.int64), nothing, admitted)
-        for each in (request.ps, request.workers)
-    )
-    table = ServerTable(nothing, np.array([free], dtype=np.int64), ps, workers)
+    types = [
+        ReplicasByServer(total, np.array(amount, dtype=np.int64), nothing, admitted)
+        for total, amount in (ps, workers)
+    ]
+    table = ServerTable(nothing, np.array([free], dtype=np.int64), *types)
     return GroupTable(table, np.array([count], dtype=np.int64))
 
 

@@ -11,6 +11,7 @@ and the rest is placed around them.
 import heapq
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -130,9 +131,10 @@ class Theorem1:
         size = int(capacity.class_sizes[number])
         if len(servers) == 1 or size == len(capacity.nodes):
             return False
-        levels = levels_of(request.ps.total, request.workers.total, self.transfer)
-        groups = equal_servers(request, capacity.free[servers[0].row], len(servers))
-        return might_improve(groups, levels, servers)
+        ps, workers = request.ps, request.workers
+        gang = (ps.total, ps.amount), (workers.total, workers.amount)
+        counts = tuple([(server.ps, server.workers) for server in servers])
+        return _might_improve_equal(*gang, capacity.free[servers[0].row], counts, self.transfer)
 
     def _plans(self, nodes: NodeGroups, *, evenly: bool = False) -> Iterator["_Plan"]:
         """Plans for PSs and workers, the best first, then even ones; with ``evenly`` only these."""
@@ -212,6 +214,21 @@ class Theorem1:
         if fixed is not None:
             for plan in self._plans(NodeGroups(request, capacity, taken)):
                 yield plan, fixed
+
+
+@lru_cache(maxsize=4096)
+def _might_improve_equal(
+    ps: tuple[int, Vector],
+    workers: tuple[int, Vector],
+    free: Vector,
+    counts: tuple[tuple[int, int], ...],
+    transfer: Transfer,
+) -> bool:
+    """Whether sums allow a better plan than this on servers with so much free; many gangs ask the
+    same."""
+    servers = [Server(at, *each) for at, each in enumerate(counts)]
+    groups = equal_servers(ps, workers, free, len(servers))
+    return might_improve(groups, levels_of(ps[0], workers[0], transfer), servers)
 
 
 class _Plan(NamedTuple):
