@@ -82,7 +82,11 @@ def calls(nodes: int, *, nominated: bool) -> Iterator[float]:
 
 def extender(nodes: int) -> tuple[Flask, Planner, EventHandlers, list[str]]:
     """An extender over empty nodes, and their names."""
-    planner = Planner(Settings())
+
+    def plan_now() -> None:
+        planner.advance()
+
+    planner = Planner(Settings(), plan_now=plan_now)
     handlers = EventHandlers(planner)
     names = [f"node-{at:05}" for at in range(nodes)]
     for name in names:
