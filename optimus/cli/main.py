@@ -15,10 +15,20 @@ from optimus.cli.evaluate_speed import COMMAND as EVALUATE_SPEED
 from optimus.cli.forecast import COMMAND as FORECAST
 from optimus.cli.plan import COMMAND as PLAN
 from optimus.cli.simulate import COMMAND as SIMULATE
+from optimus.cli.why import COMMAND as WHY
 
-COMMANDS: tuple[Command, ...] = (SIMULATE, EVALUATE_SPEED, EVALUATE_CONVERGENCE, FORECAST, PLAN)
+COMMANDS: tuple[Command, ...] = (
+    SIMULATE,
+    EVALUATE_SPEED,
+    EVALUATE_CONVERGENCE,
+    FORECAST,
+    PLAN,
+    WHY,
+)
 """In the order in which ``optimus --help`` lists them."""
-DESCRIPTION = "Optimus on Kubernetes: its models, policies and plans on your own history."
+DESCRIPTION = (
+    "Optimus on Kubernetes: why a job waits, and models, policies and plans on your own history."
+)
 GROUPS = {"evaluate": "how well a model predicts what you have measured"}
 
 

@@ -1,0 +1,381 @@
+"""``optimus why JOB``: why a job does not run, and what its user can do.
+
+The API server tells most of it to anybody who may view the namespace: the job, its pods, its
+TrainingProfile and the Events, of which the extender writes one for each cause of a wait. The
+extender's /inspect adds the place in the queue and the expected time, for those who can reach it.
+"""
+
+import argparse
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from optimus.cli.command import Answer, BadInput, Command, Progress
+from optimus.cli.table import table
+
+if TYPE_CHECKING:  # loaded only by this command: it needs the packages of the extra "cluster"
+    from optimus.kube.job_facts import EventFacts, JobFacts, PodFacts
+
+_SUMMARY = "why a job waits or does not run, and what can be done about it"
+_INSPECT_SECONDS: Final = 5.0
+_MOST_EVENTS: Final = 5
+_SCHEDULER: Final = "optimus-scheduler"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help="the name of a TFJob or MXJob")
+    parser.add_argument(
+        "-n", "--namespace", help="its namespace; default: that of the kubeconfig's context"
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl chooses it"
+    )
+    parser.add_argument(
+        "--inspect",
+        type=_address,
+        metavar="URL",
+        help="address of the extender, which adds the place in the queue and the expected time;"
+        " for operators: kubectl -n optimus-system port-forward deploy/optimus-scheduler 8888,"
+        " then --inspect http://127.0.0.1:8888",
+    )
+    parser.add_argument(
+        "-o",
+        dest="json",
+        type=_is_json,
+        default=False,
+        metavar="json",
+        help="print the answer as JSON",
+    )
+
+
+def _is_json(text: str) -> bool:
+    if text != "json":
+        raise argparse.ArgumentTypeError(f"json is expected, not {text!a}")
+    return True
+
+
+def _address(text: str) -> str:
+    parts = urllib.parse.urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise argparse.ArgumentTypeError(
+            f"a URL as http://127.0.0.1:8888 is expected, not {text!a}"
+        )
+    return text.rstrip("/")
+
+
+def _run(options: argparse.Namespace, _: Progress) -> Answer:
+    try:
+        from optimus.kube.client import connect
+        from optimus.kube.errors import KubeError
+        from optimus.kube.job_facts import JobReader, namespace_of
+    except ImportError as missing:
+        raise BadInput(
+            "why", f"{missing.name} is not installed: pip install '.[cluster]' in the checkout"
+        ) from None
+    namespace = options.namespace or namespace_of(options.kubeconfig, os.environ)
+    try:
+        client = connect(options.kubeconfig, user_agent="optimus-why")
+        try:
+            facts = JobReader(client).read(namespace, options.job)
+        finally:
+            client.close()
+    except KubeError as error:
+        raise BadInput("why", error.sentence) from None
+    queue = None
+    if options.inspect is not None:
+        queue = _inspect(options.inspect, f"{namespace}/{options.job}", facts.job.uid)
+    found = explain(facts, queue)
+    return Answer(found.value(), found.text())
+
+
+def _inspect(address: str, job: str, uid: str) -> Mapping[str, Any]:
+    """What the extender says of the job."""
+    url = f"{address}/inspect?job={urllib.parse.quote(job)}"
+    try:
+        with urllib.request.urlopen(url, timeout=_INSPECT_SECONDS) as answer:  # noqa: S310 - the scheme is checked in _address
+            found = json.load(answer)
+        gangs = [each for each in found["gangs"] if each["uid"] == uid]
+        leads = bool(found["leads"])
+    except (OSError, urllib.error.HTTPError) as error:
+        raise BadInput(url, f"no answer ({error}); is the port forwarded?") from None
+    except (ValueError, LookupError, TypeError):
+        raise BadInput(url, "this is not the extender's answer") from None
+    return {"leads": leads, "gang": gangs[0] if gangs else None}
+
+
+# --- the explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is told, as sentences and as a table of the replicas."""
+
+    job: str
+    state: str
+    headline: str
+    roles: Sequence[tuple[str, int, int, int, int]]
+    """Role, expected, existing, gated and bound pods."""
+
+    lines: Sequence[tuple[str, str]] = ()
+    """A word and a sentence."""
+
+    advice: Sequence[str] = ()
+    pods: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    waited_seconds: float | None = None
+    queue: Mapping[str, Any] | None = None
+
+    def text(self) -> str:
+        """For people."""
+        parts = [f"{self.job} {self.headline}"]
+        if self.roles:
+            headings = ("role", "expected", "exist", "gated", "with a node")
+            parts.append(table("<>>>>", headings, self.roles))
+        width = max((len(word) for word, _ in self.lines), default=0)
+        parts.append("\n".join(f"{word:<{width}}  {sentence}" for word, sentence in self.lines))
+        if self.advice:
+            parts.append("\n".join(["What you can do:", *(f"- {each}" for each in self.advice)]))
+        return "\n\n".join(part for part in parts if part)
+
+    def value(self) -> dict[str, object]:
+        """For programs."""
+        columns = ("role", "expected", "exist", "gated", "bound")
+        return {
+            "job": self.job,
+            "state": self.state,
+            "headline": self.headline,
+            "waitedSeconds": self.waited_seconds,
+            "roles": [dict(zip(columns, row, strict=True)) for row in self.roles],
+            "pods": {name: dict(each) for name, each in self.pods.items()},
+            "details": [{"what": word, "text": sentence} for word, sentence in self.lines],
+            "advice": list(self.advice),
+            "inspect": self.queue,
+        }
+
+
+def explain(facts: "JobFacts", queue: Mapping[str, Any] | None = None) -> Explanation:
+    """Why the job does not run, from what the API server says, and the extender where asked."""
+    pods = [each for each in facts.pods if not each.pod.leaving and not each.pod.finished]
+    waits = [each for each in pods if each.pod.node is None]
+    roles = _roles(facts, pods)
+    state, headline, advice = _diagnosis(facts, pods, waits, roles)
+    since = max((each.pod.created_at for each in waits), default=None)
+    waited = None if since is None else max(facts.now - since, 0.0)
+    lines = [*_lines(facts, waits, waited), *_queue_lines(queue)]
+    return Explanation(
+        job=f"{facts.job.kind} {facts.job.key}",
+        state=state,
+        headline=headline,
+        roles=roles,
+        lines=lines,
+        advice=advice,
+        pods={
+            each.pod.name: {
+                "node": each.pod.node,
+                "nominated": each.pod.nominated_node,
+                "reason": each.refusal or each.container_problem,
+            }
+            for each in facts.pods
+        },
+        waited_seconds=None if waited is None else round(waited, 1),
+        queue=queue,
+    )
+
+
+def _roles(facts: "JobFacts", pods: Sequence["PodFacts"]) -> list[tuple[str, int, int, int, int]]:
+    found = []
+    for role, expected in facts.expected().items():
+        own = [each.pod for each in pods if each.pod.replica and each.pod.replica.role is role]
+        gated = sum(bool(each.gates) for each in own)
+        found.append((str(role), expected, len(own), gated, sum(bool(each.node) for each in own)))
+    return found
+
+
+def _diagnosis(
+    facts: "JobFacts",
+    pods: Sequence["PodFacts"],
+    waits: Sequence["PodFacts"],
+    roles: Sequence[tuple[str, int, int, int, int]],
+) -> tuple[str, str, list[str]]:
+    """The state in a word, the headline, and advice."""
+    job, expected = facts.job, sum(row[1] for row in roles)
+    ended = _ended_or_suspended(facts)
+    if ended is not None:
+        return ended
+    if len(pods) < expected:
+        headline = f"is not whole: {expected - len(pods)} of {expected} pods do not exist"
+        return "incomplete", headline, _advice_on_missing(facts)
+    gates = sorted({gate for each in waits for gate in each.pod.gates})
+    if gates:
+        advice = [
+            (
+                f"whoever set the scheduling gate {', '.join(gates)} removes it; with Kueue,"
+                f" kubectl get workloads -n {job.namespace} says what it waits for"
+            )
+        ]
+        return "gated", f"is held by scheduling gates: {', '.join(gates)}", advice
+    if waits:
+        bound = len(pods) - len(waits)
+        partly = f"; the other {bound} hold their resources" if bound else ""
+        headline = f"waits for nodes: {len(waits)} of {expected} pods have none{partly}"
+        return "waiting", headline, _advice_on_waiting(facts, waits)
+    idle = [each for each in pods if each.container_problem]
+    if idle:
+        return (
+            "not running",
+            f"has its nodes, and {len(idle)} of {expected} pods do not run",
+            [f"see kubectl describe pod {idle[0].pod.name} -n {job.namespace}"],
+        )
+    if not all(each.pod.running for each in pods):
+        return "starting", "has its nodes; its containers are starting", []
+    return "running", f"runs: all {expected} pods have a node", []
+
+
+def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
+    job = facts.job
+    if job.deleted:
+        return "deleted", "is being deleted", []
+    if job.outcome is not None:
+        return "ended", f"has ended: {job.outcome}. {job.message}".strip(), []
+    if not job.suspended:
+        return None
+    if job.suspended_by is not None:
+        phase = facts.profile.phase if facts.profile is not None else None
+        advice = [] if phase != "Suspended" else [_resume(facts)]
+        return "suspended", "is suspended by Optimus, for a rescale or at its goal", advice
+    return "suspended", "is suspended by its user or by a queue", [_resume(facts)]
+
+
+def _resume(facts: "JobFacts") -> str:
+    job = facts.job
+    return (
+        f"resume it: kubectl patch {job.kind.lower()} {job.name} -n {job.namespace} --type merge"
+        """ -p '{"spec":{"runPolicy":{"suspend":false}}}'"""
+    )
+
+
+def _advice_on_missing(facts: "JobFacts") -> list[str]:
+    warnings = [
+        each for each in facts.events if each.about == facts.job.name and each.type == "Warning"
+    ]
+    advice = [
+        (
+            "the training operator creates the pods: check quotas (kubectl describe quota -n"
+            f" {facts.job.namespace}), admission policies, and that the operator runs"
+        )
+    ]
+    failed = [each for each in warnings if "Failed" in each.reason][-1:]
+    return [*(f"{each.reason}: {each.message}" for each in failed), *advice]
+
+
+def _advice_on_waiting(facts: "JobFacts", waits: Sequence["PodFacts"]) -> list[str]:
+    job = facts.job
+    others = sorted({each.pod.scheduler_name for each in waits} - {_SCHEDULER})
+    if others:
+        return [
+            (
+                f"its pods name the scheduler {', '.join(others)}; behind the cluster's own"
+                f" scheduler that is right, otherwise set schedulerName: {_SCHEDULER} in each of"
+                " its replica types"
+            ),
+        ]
+    told = _told(facts)
+    if told is None:
+        if any(each.refusal for each in waits):
+            return [f"kubectl describe pod {waits[0].pod.name} -n {job.namespace} says more"]
+        return [
+            (
+                f"no scheduler has tried its pods: check that {_SCHEDULER} runs (kubectl -n"
+                " optimus-system get pods)"
+            )
+        ]
+    if told.reason == "HalfPlaced":
+        return ["free capacity, or suspend and resume the job so that it is placed as a whole"]
+    if "lack" in told.message and told.type == "Warning":
+        return [
+            (
+                "waiting does not help: ask for less per replica, change its node selector or"
+                " tolerations, or have nodes added that hold one"
+            )
+        ]
+    return [
+        (
+            "wait, or start sooner with fewer replicas, or with replicas that ask for less of what"
+            " is short"
+        ),
+        "a PriorityClass in the pod templates puts it before jobs of a lower priority",
+    ]
+
+
+def _told(facts: "JobFacts") -> "EventFacts | None":
+    """The extender's newest Event on the job that waits."""
+    found = [
+        each
+        for each in facts.events
+        if each.about == facts.job.name and each.reason in ("Waiting", "HalfPlaced")
+    ]
+    return found[-1] if found else None
+
+
+def _lines(
+    facts: "JobFacts", waits: Sequence["PodFacts"], waited: float | None
+) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = []
+    told = _told(facts) if waits else None
+    if told is not None:
+        lines.append(("why", f"{told.message} (Event of {_clock(told.last_at)})"))
+    refusals = sorted({each.refusal for each in waits if each.refusal})
+    lines += [("kube-scheduler", each) for each in refusals[:3]]
+    if waited is not None:
+        lines.append(("for", _duration(waited)))
+    problems = sorted({each.container_problem for each in facts.pods if each.container_problem})
+    lines += [("containers", each) for each in problems[:3]]
+    if facts.job.left_alone is not None:
+        lines.append(("not managed", facts.job.left_alone))
+    if facts.profile is not None and facts.profile.phase is not None:
+        reason = f": {facts.profile.reason}" if facts.profile.reason else ""
+        lines.append(("autoscaler", f"{facts.profile.phase}{reason}"))
+    others = [each for each in facts.events if each is not told and each.type == "Warning"]
+    for event in others[-_MOST_EVENTS:]:
+        if event.reason != "FailedScheduling":  # the condition says the same
+            lines.append(("warning", f"{event.about}: {event.reason}: {event.message}"))
+    return lines + [("not readable", each) for each in facts.not_readable]
+
+
+def _queue_lines(queue: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if queue is None:
+        return []
+    if not queue["leads"]:
+        return [("extender", "the one that was asked does not lead: forward a port of another pod")]
+    gang = queue["gang"]
+    if gang is None:
+        return [("extender", "it knows no such job: its copy may be a moment old")]
+    lines = [("extender", f"{gang['state']}: {gang['sentence']}")]
+    if gang["position"] is not None:
+        jobs = "job" if gang["jobsAhead"] == 1 else "jobs"
+        place = f"place {gang['position']}, {gang['jobsAhead']} {jobs} before it"
+        lines.append(("queue", place))
+    expected = gang["expected"]
+    if expected is not None and expected["at"] is not None:
+        nodes = ", ".join(expected["nodes"])
+        lines.append(("expected", f"capacity at about {_clock(expected['at'])} on {nodes}"))
+    return lines
+
+
+def _clock(instant: str) -> str:
+    return f"{instant[11:16]} UTC" if instant else "an unknown time"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes or hours)
+    return " ".join([*parts, f"{rest} s"] if not hours else parts)
+
+
+COMMAND = Command(("why",), _SUMMARY, _add_arguments, _run)

@@ -1,0 +1,285 @@
+"""What the API server tells the user of one job: the job, its pods, its profile and the Events.
+
+Everything is read with what the ClusterRole ``view`` allows in one namespace. What may not be read
+is left out and said."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+import yaml
+
+from optimus.jobs import Role
+from optimus.kube.client import path_of
+from optimus.kube.contract import GROUP, PROFILES, VERSION
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.errors import ErrorKind, KubeError, Malformed, decode
+from optimus.kube.job_kinds import JOB_KINDS, pod_selector
+from optimus.kube.list_watch import decode_page
+from optimus.kube.pods import Pod, decode_pod
+from optimus.kube.profiles import ProfileStatus, decode_profile
+from optimus.kube.server_clock import ServerClock
+from optimus.kube.training_jobs import TrainingJob, decode_job, job_path
+
+_PAGE: Final = "500"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """One pod of the job."""
+
+    pod: Pod
+    refusal: str = ""
+    """The text of the condition PodScheduled while it is False."""
+
+    container_problem: str = ""
+    """What a container waits for, as ``ImagePullBackOff: ...``."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """One Event on the job or on one of its pods."""
+
+    about: str
+    type: str
+    reason: str
+    message: str
+    last_at: str
+    """RFC 3339; empty where it is not known."""
+
+    count: int = 1
+    component: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """Everything about one job."""
+
+    job: TrainingJob
+    now: float
+    """The API server's time, in seconds since the epoch."""
+
+    pods: tuple[PodFacts, ...] = ()
+    events: tuple[EventFacts, ...] = ()
+    """The newest last."""
+
+    profile: ProfileStatus | None = None
+    not_readable: tuple[str, ...] = ()
+    """Sentences on what could not be read."""
+
+    def expected(self) -> Mapping[Role, int]:
+        """How many replicas of each role there are to be: as its pods list them, else by its
+        spec."""
+        counts: dict[Role, int] = {}
+        if self.job.job is not None:
+            counts = {Role.PS: self.job.job.counts.ps, Role.WORKER: self.job.job.counts.workers}
+            counts |= {each.role: each.count for each in self.job.job.fixed}
+        for each in self.pods:
+            if not each.pod.leaving:
+                counts |= each.pod.gang or {}
+        return {role: count for role, count in sorted(counts.items()) if count}
+
+
+class _Waiting(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class _ContainerState(msgspec.Struct):
+    waiting: _Waiting | None = None
+
+
+class _Container(msgspec.Struct):
+    state: _ContainerState = msgspec.field(default_factory=_ContainerState)
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+    message: str = ""
+
+
+class _PodStatus(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] | None = None
+    init_container_statuses: list[_Container] | None = None
+    container_statuses: list[_Container] | None = None
+
+
+class _RawPod(msgspec.Struct):
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+
+class _Subject(msgspec.Struct):
+    name: str = ""
+    uid: str = ""
+
+
+class _Source(msgspec.Struct):
+    component: str = ""
+
+
+class _Series(msgspec.Struct, rename="camel"):
+    count: int = 1
+    last_observed_time: str | None = None
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    involved_object: _Subject
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    reporting_component: str = ""
+    source: _Source = msgspec.field(default_factory=_Source)
+    series: _Series | None = None
+
+
+_PODS: Final = msgspec.json.Decoder(_RawPod)
+_EVENTS: Final = msgspec.json.Decoder(_Event)
+
+
+class Source(Protocol):
+    """The part of ``optimus.kube.client.Client`` that is needed; see there."""
+
+    server_clock: ServerClock
+
+    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+        """The body of a GET."""
+
+
+class JobReader:
+    """Reads from the API server, without caches."""
+
+    def __init__(self, client: Source) -> None:
+        self._client = client
+        self._not_readable: list[str] = []
+
+    def read(self, namespace: str, name: str) -> JobFacts:
+        """The job of this name.
+
+        Raises:
+            KubeError: there is none, or jobs may not be read."""
+        self._not_readable = []
+        job = self._job(namespace, name)
+        pods = self._or_none(lambda: self._pods(job)) or ()
+        uids = {job.uid} | {each.pod.uid for each in pods}
+        events = self._or_none(lambda: self._events(namespace, uids)) or ()
+        profile = self._or_none(lambda: self._profile(job))
+        now = self._client.server_clock.now()
+        return JobFacts(job, now, pods, events, profile, tuple(self._not_readable))
+
+    def _or_none(self, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except KubeError as error:
+            self._not_readable.append(error.sentence)
+        except Malformed as error:
+            self._not_readable.append(str(error))
+        return None
+
+    def _job(self, namespace: str, name: str) -> TrainingJob:
+        failures: list[KubeError] = []
+        for kind in JOB_KINDS:
+            what = f"read {kind} {namespace}/{name}"
+            try:
+                body = self._client.get(what, job_path(kind, namespace, name))
+                return decode_job(kind, body, config=EligibilityConfig())
+            except KubeError as error:
+                failures.append(error)
+            except Malformed as error:
+                raise KubeError(ErrorKind.INVALID, f"cannot {what}: {error}") from error
+        # Of a kind that is not installed, or of no job of the name, nothing else is worth saying.
+        for failure in failures:
+            if failure.kind is not ErrorKind.NOT_FOUND:
+                raise failure
+        kinds = " or ".join(JOB_KINDS)
+        sentence = f"there is no {kinds} {name} in namespace {namespace}; -n names another one"
+        raise KubeError(ErrorKind.NOT_FOUND, sentence)
+
+    def _items(self, what: str, path: str, query: list[tuple[str, str]]) -> list[msgspec.Raw]:
+        found: list[msgspec.Raw] = []
+        token = ""
+        while True:
+            more = [("continue", token)] if token else []
+            body = self._client.get(what, path, [*query, ("limit", _PAGE), *more])
+            page = decode_page(body)
+            found += page.items or ()
+            token = page.metadata.next_page or ""
+            if not token:
+                return found
+
+    def _pods(self, job: TrainingJob) -> tuple[PodFacts, ...]:
+        path = path_of("", "v1", "pods", job.namespace)
+        query = [("labelSelector", pod_selector(job.name))]
+        raws = self._items(f"list the pods of {job.key}", path, query)
+        found = [_pod(raw) for raw in raws]
+        # A job of another kind may have the same name, and so the same labels.
+        own = [each for each in found if each.pod.owner and each.pod.owner.uid == job.uid]
+        return tuple(sorted(own, key=lambda each: each.pod.name))
+
+    def _events(self, namespace: str, uids: set[str]) -> tuple[EventFacts, ...]:
+        path = path_of("", "v1", "events", namespace)
+        raws = self._items(f"list the Events of namespace {namespace}", path, [])
+        events = [decode(_EVENTS, raw, "an Event") for raw in raws]
+        own = [_event(each) for each in events if each.involved_object.uid in uids]
+        return tuple(sorted(own, key=lambda each: each.last_at))
+
+    def _profile(self, job: TrainingJob) -> ProfileStatus | None:
+        path = f"{path_of(GROUP, VERSION, PROFILES, job.namespace)}/{job.name}"
+        try:
+            body = self._client.get(f"read TrainingProfile {job.key}", path)
+        except KubeError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return None  # a job without a goal has none
+            raise
+        profile = decode_profile(body)
+        return profile.status if profile.job.uid == job.uid else None
+
+
+def _pod(raw: msgspec.Raw) -> PodFacts:
+    status = decode(_PODS, raw, "a pod").status
+    refusal = next(
+        (
+            each.message
+            for each in status.conditions or ()
+            if (each.type, each.status) == ("PodScheduled", "False")
+        ),
+        "",
+    )
+    containers = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    waits = [each.state.waiting for each in containers if each.state.waiting is not None]
+    problems = [": ".join(filter(None, (each.reason, each.message))) for each in waits]
+    ordinary = ("", "ContainerCreating", "PodInitializing")
+    problem = next((each for each in problems if each not in ordinary), "")
+    return PodFacts(decode_pod(raw), refusal, problem)
+
+
+def _event(raw: _Event) -> EventFacts:
+    series = raw.series or _Series()
+    return EventFacts(
+        raw.involved_object.name,
+        raw.type,
+        raw.reason,
+        raw.message,
+        series.last_observed_time or raw.last_timestamp or raw.event_time or "",
+        raw.count or series.count,
+        raw.reporting_component or raw.source.component,
+    )
+
+
+def namespace_of(kubeconfig: Path | None, environment: Mapping[str, str]) -> str:
+    """The namespace of the kubeconfig's current context, else ``default``."""
+    named = environment.get("KUBECONFIG", "").split(":")[0]
+    path = kubeconfig or Path(named or Path.home() / ".kube" / "config")
+    try:
+        document = yaml.safe_load(path.read_text())
+        contexts = {each["name"]: each["context"] for each in document["contexts"]}
+        return str(contexts[document["current-context"]].get("namespace") or "default")
+    except (OSError, UnicodeError, yaml.YAMLError, AttributeError, LookupError, TypeError):
+        return "default"

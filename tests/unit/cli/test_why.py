@@ -1,0 +1,260 @@
+"""What `optimus why` tells of a job, from what the API server holds."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from optimus.cli.main import main
+from optimus.cli.why import Explanation, explain
+from optimus.kube.errors import ErrorKind, KubeError
+from optimus.kube.job_facts import JobReader, namespace_of
+from optimus.kube.server_clock import ServerClock
+from tests.unit.kube.job_json import job_json
+
+NOW = 1_767_225_900.0  # 2026-01-01T00:05:00Z
+GATE = "example.com/gate"
+
+
+def pod(role: str, index: int, **fields: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "j", "uid": "u"}
+    labels = {
+        "training.kubeflow.org/replica-type": role,
+        "training.kubeflow.org/replica-index": str(index),
+    }
+    return {
+        "metadata": {
+            "name": f"j-{role}-{index}",
+            "uid": f"{role}-{index}",
+            "namespace": "ns",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": labels,
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": {
+            "schedulerName": fields.get("scheduler", "optimus-scheduler"),
+            "containers": [{"name": "tensorflow"}],
+            **({"nodeName": fields["node"]} if "node" in fields else {}),
+            "schedulingGates": [{"name": each} for each in fields.get("gates", ())],
+        },
+        "status": {
+            "phase": fields.get("phase", "Pending"),
+            "conditions": [
+                {"type": "PodScheduled", "status": "False", "message": fields["refusal"]}
+            ]
+            if "refusal" in fields
+            else [],
+            "containerStatuses": [{"state": {"waiting": fields["waiting"]}}]
+            if "waiting" in fields
+            else [],
+        },
+    }
+
+
+def event(reason: str, message: str, kind: str = "Normal", name: str = "j") -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"{name}.{reason}"},
+        "involvedObject": {"name": name, "uid": "u"},
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": "2026-01-01T00:03:00Z",
+    }
+
+
+@dataclass
+class Server:
+    """An API server that holds these objects."""
+
+    job: dict[str, Any] | None = field(default_factory=job_json)
+    pods: Sequence[dict[str, Any]] = ()
+    events: Sequence[dict[str, Any]] = ()
+    profile: dict[str, Any] | None = None
+    forbidden: Sequence[str] = ()
+    server_clock: ServerClock = field(default_factory=lambda: ServerClock(now=lambda: NOW))
+
+    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+        plural = next(each for each in path.split("/")[::-1] if each not in ("j", "ns"))
+        if plural in self.forbidden:
+            raise KubeError(ErrorKind.FORBIDDEN, f"cannot {what}: forbidden")
+        lists = {"pods": self.pods, "events": self.events}
+        if plural in lists:
+            items = list(lists[plural])
+            return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
+        found = {"tfjobs": self.job, "trainingprofiles": self.profile}.get(plural)
+        if found is None:
+            raise KubeError(ErrorKind.NOT_FOUND, f"cannot {what}: not found")
+        return json.dumps(found).encode()
+
+
+def gang(**fields: Any) -> list[dict[str, Any]]:
+    """All pods of the job: 2 PS and 4 workers."""
+    roles = [("ps", index) for index in range(2)] + [("worker", index) for index in range(4)]
+    return [pod(role, index, **fields) for role, index in roles]
+
+
+def told(server: Server, queue: dict[str, Any] | None = None) -> Explanation:
+    return explain(JobReader(server).read("ns", "j"), queue)
+
+
+WAITS = "waits: 4 workers of 1 cpu lack a place (0 of 6 nodes hold one; cpu is short)"
+
+
+def test_a_job_that_waits_for_others() -> None:
+    refusal = "0/6 nodes are available: 6 job ns/j (2 PS + 4 workers) does not fit as a whole"
+    found = told(Server(pods=gang(refusal=refusal), events=[event("Waiting", WAITS)]))
+    assert found.text() == (
+        "TFJob ns/j waits for nodes: 6 of 6 pods have none\n\n"
+        "role    expected  exist  gated  with a node\n"
+        "ps             2      2      0            0\n"
+        "worker         4      4      0            0\n\n"
+        f"why             {WAITS} (Event of 00:03 UTC)\n"
+        f"kube-scheduler  {refusal}\n"
+        "for             5 min 0 s\n\n"
+        "What you can do:\n"
+        "- wait, or start sooner with fewer replicas, or with replicas that ask for less of what is"
+        " short\n"
+        "- a PriorityClass in the pod templates puts it before jobs of a lower priority"
+    )
+    value = found.value()
+    assert (value["state"], value["waitedSeconds"]) == ("waiting", 300.0)
+    assert json.loads(json.dumps(value))["roles"][1]["expected"] == 4
+
+
+@pytest.mark.parametrize(
+    ("server", "state", "part"),
+    [
+        pytest.param(
+            Server(pods=gang(), events=[event("Waiting", WAITS, "Warning")]),
+            "waiting",
+            "waiting does not help",
+            id="it never fits",
+        ),
+        pytest.param(
+            Server(pods=[*gang()[:-1], pod("worker", 3, node="a")]),
+            "waiting",
+            "5 of 6 pods have none; the other 1 hold their resources",
+            id="a part is bound",
+        ),
+        pytest.param(
+            Server(pods=gang()), "waiting", "check that optimus-scheduler runs", id="nobody asked"
+        ),
+        pytest.param(
+            Server(pods=gang(scheduler="other")), "waiting", "the scheduler other", id="another"
+        ),
+        pytest.param(
+            Server(
+                pods=gang()[:4],
+                events=[event("FailedCreatePod", "exceeded quota: q", "Warning")],
+            ),
+            "incomplete",
+            "- FailedCreatePod: exceeded quota: q",
+            id="a quota keeps pods from being created",
+        ),
+        pytest.param(
+            Server(pods=gang(gates=[GATE])), "gated", f"the scheduling gate {GATE}", id="gate"
+        ),
+        pytest.param(
+            Server(
+                pods=gang(
+                    node="a", waiting={"reason": "ImagePullBackOff", "message": "no such image"}
+                )
+            ),
+            "not running",
+            "containers  ImagePullBackOff: no such image",
+            id="its image is missing",
+        ),
+        pytest.param(Server(pods=gang(node="a")), "starting", "are starting", id="starting"),
+        pytest.param(
+            Server(pods=gang(node="a", phase="Running")), "running", "all 6 pods", id="it runs"
+        ),
+    ],
+)
+def test_a_state_comes_with_what_helps(server: Server, state: str, part: str) -> None:
+    found = told(server)
+    assert found.state == state
+    assert part in found.text()
+
+
+def changed(spec: dict[str, Any], status: dict[str, Any], **annotations: str) -> dict[str, Any]:
+    job = job_json(**annotations)
+    return {**job, "spec": job["spec"] | spec, "status": status}
+
+
+def test_a_suspended_job_and_one_that_has_ended() -> None:
+    suspended: dict[str, Any] = {"runPolicy": {"suspend": True}}
+    found = told(Server(changed(suspended, {})))
+    assert (found.state, found.advice[0][:44]) == (
+        "suspended",
+        "resume it: kubectl patch tfjob j -n ns --typ",
+    )
+    ours = told(Server(changed(suspended, {}, suspended_by="i1")))
+    assert "suspended by Optimus" in ours.headline
+    assert ours.advice == []
+    failed = {"conditions": [{"type": "Failed", "status": "True", "message": "worker 0 failed"}]}
+    assert told(Server(changed({}, failed))).headline == "has ended: Failed. worker 0 failed"
+
+
+def test_what_may_not_be_read_is_said_and_the_rest_is_told() -> None:
+    found = told(Server(pods=gang(), forbidden=("events", "trainingprofiles")))
+    assert found.state == "waiting"
+    assert "not readable  cannot list the Events of namespace ns: forbidden" in found.text()
+    assert "not readable  cannot read TrainingProfile ns/j: forbidden" in found.text()
+
+
+def test_the_profile_and_other_warnings_are_shown() -> None:
+    profile = {
+        "metadata": {"name": "j", "uid": "p", "namespace": "ns"},
+        "spec": {"jobRef": {"kind": "TFJob", "name": "j", "uid": "u"}},
+        "status": {"phase": "Waiting", "reason": "it is next"},
+    }
+    warning = event("LogNotUnderstood", "no loss", "Warning")
+    text = told(Server(pods=gang(), profile=profile, events=[warning])).text()
+    assert "autoscaler  Waiting: it is next" in text
+    assert "warning     j: LogNotUnderstood: no loss" in text
+
+
+def test_the_extender_adds_the_place_in_the_queue() -> None:
+    answer = {
+        "leads": True,
+        "gang": {
+            "state": "waiting",
+            "sentence": WAITS,
+            "position": 2,
+            "jobsAhead": 1,
+            "expected": {"at": "2026-01-01T00:40:00Z", "nodes": ["n1", "n2"]},
+        },
+    }
+    text = told(Server(pods=gang()), answer).text()
+    assert "queue     place 2, 1 job before it" in text
+    assert "expected  capacity at about 00:40 UTC on n1, n2" in text
+    other = told(Server(pods=gang()), {"leads": False, "gang": None}).text()
+    assert "does not lead" in other
+
+
+def test_a_job_that_is_not_there_is_said_with_its_namespace() -> None:
+    with pytest.raises(KubeError, match="no TFJob or MXJob j in namespace ns; -n names another"):
+        told(Server(job=None))
+    with pytest.raises(KubeError, match="forbidden"):
+        told(Server(job=None, forbidden=("tfjobs",)))
+
+
+def test_wrong_arguments_and_no_cluster_are_one_line(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["why", "j", "--kubeconfig", str(tmp_path / "none")]) == 1
+    assert "there is no kubeconfig file" in capsys.readouterr().err
+    for arguments in (["--inspect", "127.0.0.1:8888"], ["-o", "yaml"]):
+        with pytest.raises(SystemExit):
+            main(["why", "j", *arguments])
+
+
+def test_the_namespace_is_that_of_the_context(tmp_path: Any) -> None:
+    path = tmp_path / "config"
+    contexts = [{"name": "c", "context": {"cluster": "x", "namespace": "team"}}]
+    path.write_text(json.dumps({"contexts": contexts, "current-context": "c"}))
+    assert namespace_of(path, {}) == "team"
+    assert namespace_of(None, {"KUBECONFIG": str(path)}) == "team"
+    assert namespace_of(tmp_path / "none", {}) == "default"
