@@ -93,7 +93,7 @@ class GangQueue:
     def changed(self, job_uid: str) -> None:
         """A job's pods or offers have changed."""
         self.cached.pop(job_uid, None)
-        self._reservations.whole_jobs.discard(job_uid)
+        self._reservations.touch(job_uid)
 
     def _is_reserved(self, job_uid: str) -> bool:
         """Whether every pod of a job that waits has a reservation."""

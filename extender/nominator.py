@@ -26,6 +26,10 @@ _LOG = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.02
 """Between two runs: many events are handled together, and filter does not wait for the lock."""
 
+PAUSES_PER_RUN = 4
+"""How much longer than a run the pause after it is: also for a long queue, the thread takes at most
+a fifth of a processor."""
+
 _ASKED = "kube-scheduler is to say which nodes it may go to"
 _TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 
@@ -88,11 +92,13 @@ class Nominator:
         count = -1
         while not self._stopping.is_set():
             count = self._plans.changes.wait(count, 1.0)
+            began = time.thread_time()
             try:
                 self.run_once(time.monotonic())
             except Exception:  # noqa: BLE001 - the thread goes on: the next run starts from what is there then
                 _LOG.exception("planning or nominating failed")
-            self._stopping.wait(PAUSE_SECONDS)
+            used = time.thread_time() - began
+            self._stopping.wait(max(PAUSE_SECONDS, PAUSES_PER_RUN * used))
 
     def run_once(self, now: float) -> None:
         """Plan what waits, nominate what is planned, clear what is not."""
@@ -113,7 +119,8 @@ class Nominator:
         for uid, each in pending.items():
             if each.pod.nominated_node == each.node and uid not in self._nominated:
                 self._nominated[uid] = _Nominated(each.pod, each.node)  # by the last leader
-        self._nominate_planned([each for each in pending.values() if self._is_due(each, now)], now)
+        due = [each for each in pending.values() if self._is_due(each, now)]
+        self._nominate_planned(sorted(due, key=_order_of_attempts), now)
         self._clear_unplanned(pending.keys(), now)
         self._requeue_outdated(pending.keys(), now)
         asked = (StatusWrite(pod, reason=_ASKED) for pod in self._plans.pods_to_requeue())
@@ -174,6 +181,13 @@ class Nominator:
         for write, outcome in zip(writes, self._writes.write_all(writes, now), strict=True):
             if outcome is not None and not _is_throttled(outcome):
                 del self._to_requeue[write.pod.uid]
+
+
+def _order_of_attempts(pending: PendingNomination) -> tuple[int, float, str, str]:
+    """The order in which kube-scheduler tries pods: by priority, then as they were made. Those that
+    one list shows it are in order of their names."""
+    pod = pending.pod
+    return -pod.priority, pod.created_at, pod.namespace, pod.name
 
 
 def _may_have_happened(outcome: Written | Refused) -> bool:

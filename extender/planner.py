@@ -47,6 +47,9 @@ kube-scheduler has one scheduling thread: so each gang is waited for once."""
 SCORE_WAIT_SECONDS: Final = 1.0
 """The same where kube-scheduler only asks for scores: it binds the pod next, plan or no plan."""
 
+LEAD_SECONDS: Final = 1.0
+"""How long the first call waits for that of a kube-scheduler that has just begun to lead."""
+
 
 @dataclass(frozen=True, slots=True)
 class PendingNomination:
@@ -108,6 +111,9 @@ class Planner:
         self._one_slice = threading.Lock()
         self._considered = threading.Condition(self.lock)
         self._waited_for: set[str] = set()
+        self._waited_to_lead = False
+        self._pending: dict[str, tuple[PendingNomination, ...]] = {}
+        """By job UID; corrected by ``Reservations.touched_jobs``."""
         self._node_generation = -1
         self._release_count = 0
         self.leads = False
@@ -174,6 +180,8 @@ class Planner:
 
     def answered(self, pod: Pod, now: Instant) -> None:
         """kube-scheduler is answered with a pod's planned node."""
+        if pod.replica is not None:
+            self.reservations.touched_jobs.add(pod.replica.job_uid)
         self._answered_at[pod.uid] = now.monotonic
 
     def assume(self, pod: Pod, held: Reservation, now: Instant) -> None:
@@ -188,6 +196,7 @@ class Planner:
 
     def settled(self, replica: ReplicaId) -> None:
         """A replica is no longer assumed: it is bound, gone, or asked about again."""
+        self.reservations.touched_jobs.add(replica.job_uid)
         if self.reservations.assumed.pop(replica, None) is not None:
             self.queue.cached.pop(replica.job_uid, None)
 
@@ -375,11 +384,22 @@ class Planner:
                 return
             self._waited_for.add(job_uid)
         if not self.leads:
-            self._asked_as_follower()
+            limit_seconds = self._begin_to_lead(limit_seconds)
         self._plan_now()
         self.changes.notify()
         with self._considered:
             self._considered.wait_for(lambda: self._is_considered(job_uid), limit_seconds)
+
+    def _begin_to_lead(self, limit_seconds: float) -> float:
+        """kube-scheduler asks, so it seems to lead now; returns how long to wait for a plan.
+
+        Reading its Lease takes a while. Each pod that is refused meanwhile costs kube-scheduler a
+        second attempt."""
+        self._asked_as_follower()
+        if self._waited_to_lead:
+            return limit_seconds
+        self._waited_to_lead = True
+        return max(limit_seconds, LEAD_SECONDS)
 
     def _is_considered(self, job_uid: str) -> bool:
         found = self.queue.find(job_uid)
@@ -520,18 +540,30 @@ class Planner:
     def pending_nominations(self) -> tuple[PendingNomination, ...]:
         """The pods that are planned and wait, with their nodes."""
         with self.locked() as now:
-            found: list[PendingNomination] = []
-            for job_uid in self.reservations.ledger.jobs():
-                if self.rescales.is_leaving(job_uid, now.monotonic):
-                    continue
-                pods = {pod.replica: pod for pod in self.cluster.waiting_pods(job_uid)}
-                for held in self.reservations.ledger.of_job(job_uid):
-                    pod = pods.get(held.replica)
-                    if pod is not None:
-                        answered_at = self._answered_at.get(pod.uid, float("-inf"))
-                        assumed = held.replica in self.reservations.assumed
-                        found.append(PendingNomination(pod, held.node, answered_at, assumed))
-            return tuple(found)
+            touched, self.reservations.touched_jobs = self.reservations.touched_jobs, set()
+            for job_uid in touched:
+                self._pending[job_uid] = self._pending_of(job_uid)
+                if not self._pending[job_uid]:
+                    del self._pending[job_uid]
+            return tuple(
+                each
+                for job_uid, pending in self._pending.items()
+                if not self.rescales.is_leaving(job_uid, now.monotonic)
+                for each in pending
+            )
+
+    def _pending_of(self, job_uid: str) -> tuple[PendingNomination, ...]:
+        pods = {pod.replica: pod for pod in self.cluster.waiting_pods(job_uid)}
+        return tuple(
+            PendingNomination(
+                pods[held.replica],
+                held.node,
+                self._answered_at.get(pods[held.replica].uid, float("-inf")),
+                held.replica in self.reservations.assumed,
+            )
+            for held in self.reservations.ledger.of_job(job_uid)
+            if held.replica in pods
+        )
 
     def pods_to_requeue(self) -> tuple[Pod, ...]:
         """The pods that wait to be offered nodes, so that their gang can be planned."""
@@ -587,7 +619,7 @@ class Planner:
         """Reserve nothing: another process leads now."""
         with self.locked() as now:
             self._release_count += 1
-            self.leads = False
+            self.leads = self._waited_to_lead = False
             for job_uid in self.reservations.ledger.jobs():
                 self.break_plan(job_uid)
             for replica in self.reservations.assumed:

@@ -107,6 +107,7 @@ class EventHandlers:
         with planner.locked() as now:
             planner.cluster.set_pod(before, after)
             if replica is not None:
+                planner.reservations.touched_jobs.add(replica.job_uid)
                 waited = before is not None and is_waiting(before)
                 waits = after is not None and is_waiting(after)
                 if waited != waits or not before or not after or _differ(before, after):

@@ -37,6 +37,8 @@ class Reservations:
         self.whole_jobs: set[str] = set()
         """Jobs of which every waiting pod was found to have a reservation, until pods or
         reservations change: most of a queue, and nothing has to be looked at again for them."""
+        self.touched_jobs: set[str] = set()
+        """Jobs whose pods or reservations have changed since the planner last read this."""
         self._overlaps: dict[str, dict[str, Resources]] = {}
         self._free: Capacity | None = None
         self._free_generation = -1
@@ -251,7 +253,7 @@ class Reservations:
         """Reserve a planned gang's room, instead of what was reserved for its unplaced replicas."""
         kept = self._of_placed(gang)
         self.release_job(gang.job_uid)
-        self.whole_jobs.discard(gang.job_uid)
+        self.touch(gang.job_uid)
         requests = {gang.replica(member): member.spec.resources for member in gang.unbound}
         planned = [
             Reservation(replica, node, requests[replica], expires_at)
@@ -267,6 +269,11 @@ class Reservations:
             member = members[held.replica]
             occupant = Occupant(held.node, namespace, member.labels, member.rules)
             self._cluster.occupancy.reserve(held.replica, occupant)
+
+    def touch(self, job_uid: str) -> None:
+        """A job's pods or reservations have changed: nothing that was found for it holds."""
+        self.whole_jobs.discard(job_uid)
+        self.touched_jobs.add(job_uid)
 
     def set_leaving(self, job_uid: str, leaving: ByNode) -> None:
         """Correct what the job's old pods still take, by node: as they go, the overlap shrinks."""
@@ -295,7 +302,7 @@ class Reservations:
     def _released(self, released: Iterable[Reservation]) -> None:
         for held in released:
             self._changed_nodes.add(held.node)
-            self.whole_jobs.discard(held.replica.job_uid)
+            self.touch(held.replica.job_uid)
             self._cluster.occupancy.release(held.replica)
             if not self.ledger.of_job(held.replica.job_uid):
                 self._changed_nodes |= self._overlaps.pop(held.replica.job_uid, {}).keys()

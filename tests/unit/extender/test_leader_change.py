@@ -1,7 +1,9 @@
 """Plans at a change of leaders: adopted by the new one, released by the old one."""
 
+import threading
+
 from optimus.kube.pods import Pod
-from tests.unit.extender.fake_cluster import FakeCluster
+from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
 def nominated(cluster: FakeCluster, **nodes: str) -> list[Pod]:
@@ -54,3 +56,22 @@ def test_a_binding_of_a_scheduler_that_stopped_is_not_waited_for_as_long() -> No
     cluster.now += 60
     cluster.planner.advance()
     assert "uid-j" not in cluster.planner.reservations.ledger.jobs()
+
+
+class LatePlans(FakeCluster):
+    """Its planner's thread is late, as it is while the Lease is read."""
+
+    def plan(self) -> None:
+        threading.Timer(0.1, self.planner.advance).start()
+
+
+def test_the_first_call_of_a_new_leader_waits_until_its_gang_is_planned() -> None:
+    cluster = LatePlans({"a": 2})
+    first, _ = cluster.job("j", 1, 1)
+    assert cluster.ask(first).kept == ("a",)
+
+
+def test_later_calls_do_not_wait_as_long_for_a_leader_that_never_comes() -> None:
+    cluster = LatePlans({"a": 4})
+    cluster.ask(cluster.job("j", 1, 1)[0])
+    assert reasons(cluster, cluster.job("k", 1, 1)[0]) == {"job ns/k has not been planned yet"}

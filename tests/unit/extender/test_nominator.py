@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from extender.nominator import Nominator
@@ -113,6 +114,24 @@ def test_a_planned_pod_is_nominated_once_until_the_watch_shows_it() -> None:
     nominator.run_once(20.0)
     assert setting.writer.nominated == [("p", "a")]
     assert setting.counted == ["written"]
+
+
+def test_pods_are_nominated_in_the_order_in_which_kube_scheduler_tries_them() -> None:
+    made = {"late": (2.0, 0), "b": (1.0, 0), "a": (1.0, 0), "urgent": (3.0, 5)}
+    setting = Setting(
+        FakePlans(
+            tuple(
+                PendingNomination(
+                    msgspec.structs.replace(pod(name), created_at=created_at, priority=priority),
+                    "node",
+                    LONG_AGO,
+                )
+                for name, (created_at, priority) in made.items()
+            )
+        )
+    )
+    setting.nominator().run_once(10.0)
+    assert [name for name, _ in setting.writer.nominated] == ["urgent", "a", "b", "late"]
 
 
 def times_written(setting: Setting, seconds: int, *, nominate: bool = True) -> list[float]:

@@ -119,6 +119,13 @@ class PlannerMachine(RuleBasedStateMachine):
     def nothing_is_reserved_twice(self) -> None:
         self.cluster.assert_not_overcommitted()
 
+    @invariant()
+    def what_is_remembered_of_pending_pods_is_what_a_fresh_look_finds(self) -> None:
+        planner = self.cluster.planner
+        remembered = {each.pod.uid: each for each in planner.pending_nominations()}
+        planner.reservations.touched_jobs = {"uid-job0", "uid-job1", "uid-job2"}
+        assert remembered == {each.pod.uid: each for each in planner.pending_nominations()}
+
     def teardown(self) -> None:
         """Nothing fails any more: half-bound gangs are completed where there is room."""
         cluster = self.cluster
