@@ -6,8 +6,8 @@ API server itself.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from optimus.kube.client import Client
@@ -18,6 +18,7 @@ from optimus.kube.pods import Pod, watched_pods
 from optimus.kube.profiles import TrainingProfile, watched_profiles
 from optimus.kube.reflector import Reflector, why_not_synced
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
+from optimus.kube.waiting_events import WaitingEvent, watched_waiting_events
 from optimus.snapshot import ClusterSnapshot
 
 
@@ -32,6 +33,9 @@ class Observation:
     profiles: Mapping[str, TrainingProfile] = field(default_factory=dict)
     node_kinds: Mapping[str, str] = field(default_factory=dict)
     """By a node's name; nodes without the label of kinds are left out."""
+
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """Why jobs wait for nodes, as the extender last told their users."""
 
     @classmethod
     def of(
@@ -72,6 +76,16 @@ def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:
     return job is not None and holder == (job.namespace, job.name, job.kind)
 
 
+def waits_of(events: Iterable[WaitingEvent], jobs: Mapping[str, TrainingJob]) -> dict[str, str]:
+    """The newest text for each job, by UID; an Event of another namespace counts for nothing."""
+    newest: dict[str, WaitingEvent] = {}
+    for event in sorted(events, key=lambda each: (each.last_at, each.name)):
+        job = jobs.get(event.job_uid)
+        if job is not None and job.namespace == event.namespace:
+            newest[event.job_uid] = event
+    return {job_uid: event.message for job_uid, event in newest.items()}
+
+
 class Caches:
     """Watch caches of jobs, nodes, pods and profiles; a ``with`` block keeps them fresh."""
 
@@ -83,10 +97,16 @@ class Caches:
         self._nodes = Reflector(client, watched_nodes(node_selector))
         self._pods = Reflector(client, watched_pods())
         self._profiles = Reflector(client, watched_profiles())
+        self._events = Reflector(client, watched_waiting_events())
 
     @property
     def all(self) -> Sequence[Reflector[Any]]:
         """Every cache."""
+        return self._events, *self._needed
+
+    @property
+    def _needed(self) -> Sequence[Reflector[Any]]:
+        """The caches that decisions rest on; Events are only shown."""
         return *self._jobs, self._nodes, self._pods, self._profiles
 
     def __enter__(self) -> Self:
@@ -101,14 +121,15 @@ class Caches:
     def wait_synced(self, timeout_seconds: float) -> bool:
         """Wait until every cache has been filled once."""
         end = time.monotonic() + timeout_seconds
-        return all(cache.wait_synced(max(end - time.monotonic(), 0.0)) for cache in self.all)
+        return all(cache.wait_synced(max(end - time.monotonic(), 0.0)) for cache in self._needed)
 
     def missing(self) -> str | None:
         """A sentence on what was not read yet, and why; ``None`` once all was."""
-        return why_not_synced(self.all)
+        return why_not_synced(self._needed)
 
     def observe(self, at: float) -> Observation:
         """The cluster as the caches have it."""
         jobs = tuple(job for reflector in self._jobs for job in reflector.items())
         nodes, pods, profiles = self._nodes.items(), self._pods.items(), self._profiles.items()
-        return Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)
+        observation = Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)
+        return replace(observation, waits=waits_of(self._events.items(), observation.jobs))

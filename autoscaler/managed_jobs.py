@@ -80,6 +80,9 @@ class JobState:
     was_fully_bound: bool = False
     """Whether all pods of this run had a node at some time."""
 
+    waits_for: str = ""
+    """Why its pods wait for nodes, as the extender says, while any does."""
+
     name_taken_at: float | None = None
     """When another job's profile was last found to hold the name."""
 
@@ -117,9 +120,10 @@ class JobState:
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
-        self._update_gang(
-            [pod for pod in pods if not pod.leaving and not pod.finished], observation.at
-        )
+        staying = [pod for pod in pods if not pod.leaving and not pod.finished]
+        self._update_gang(staying, observation.at)
+        waits = any(pod.node is None for pod in staying)
+        self.waits_for = observation.waits.get(self.job.uid, "") if waits else ""
 
     def refresh(self, training_job: TrainingJob) -> None:
         """Take in the job as it is stored now."""

@@ -27,6 +27,7 @@ from extender.status_writes import StatusWrites
 from extender.waiting_notices import waiting_notices
 from optimus.jobs import JobKey
 from optimus.kube.client import Client, connect
+from optimus.kube.contract import EXTENDER_COMPONENT
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
@@ -91,7 +92,7 @@ class Application:
         self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
         job_events = JobEvents(
             self._notices,
-            EventWriter(self._client, "optimus-extender").emit,
+            EventWriter(self._client, EXTENDER_COMPONENT).emit,
             self._event_thread,
         )
         self._nominator = Nominator(

@@ -314,6 +314,8 @@ def _reason(state: JobState) -> str:
         # again does not.
         is_ours = state.record.suspended_at_target and state.training_job.suspended_by is not None
         return "suspended: its goal is met" if is_ours else "suspended by its user"
+    if state.waits_for:
+        return state.waits_for
     if state.run is not None and state.record.profiling_since is not None:
         return f"measuring its speed at {state.job.counts}"
     if state.decision is not None:

@@ -66,3 +66,6 @@ RESCALING: Final = frozenset({Phase.SUSPENDING, Phase.RESIZING, Phase.STARTING})
 
 WAITING_EVENT: Final = "Waiting"
 """The reason of the extender's Event that says why a gang waits for nodes."""
+
+EXTENDER_COMPONENT: Final = "optimus-extender"
+"""What the extender's Events name as their source."""

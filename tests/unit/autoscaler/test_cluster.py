@@ -1,10 +1,13 @@
 """When the caches count as filled."""
 
+import json
 from typing import cast
 
-from autoscaler.cluster import Caches
+from autoscaler.cluster import Caches, waits_of
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.waiting_events import WaitingEvent, decode_waiting_event
+from tests.unit.kube.job_json import job_json, read
 
 
 def caches() -> Caches:
@@ -21,6 +24,36 @@ def test_a_cache_that_is_not_filled_yet_is_named_with_its_reason() -> None:
         filled.missing()
         == "trainingprofiles not read yet (cannot list trainingprofiles: forbidden)"
     )
+
+
+def event(uid: str, message: str, last_at: str, namespace: str = "ns") -> WaitingEvent:
+    body = {
+        "metadata": {"name": f"{uid}.{last_at}", "namespace": namespace},
+        "involvedObject": {"uid": uid},
+        "message": message,
+        "lastTimestamp": last_at,
+    }
+    return decode_waiting_event(json.dumps(body).encode())
+
+
+def test_the_newest_event_says_why_a_job_waits() -> None:
+    job = read(job_json())
+    events = [
+        event("u", "new", "2026-01-01T00:02:00Z"),
+        event("u", "old", "2026-01-01T00:01:00Z"),
+        event("u", "forged", "2026-01-01T00:03:00Z", namespace="other"),
+        event("v", "of no job", "2026-01-01T00:03:00Z"),
+    ]
+    assert waits_of(events, {job.uid: job}) == {"u": "new"}
+
+
+def test_events_are_not_waited_for() -> None:
+    filled = caches()
+    for cache in filled.all:
+        if cache.watched.plural != "events":
+            cache._synced.set()
+    assert filled.missing() is None
+    assert filled.wait_synced(0.0)
 
 
 def test_a_filled_cache_that_cannot_be_refreshed_counts_as_filled() -> None:

@@ -1,12 +1,18 @@
 """What a user reads in the profile."""
 
+import json
+
+import msgspec
 import pytest
 
+from autoscaler.cluster import Observation
 from autoscaler.managed_jobs import JobState
 from autoscaler.profile.recorder import goal_text, status_of
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
+from optimus.kube.pods import decode_pod
 from optimus.models.forecast import Forecast, NoWorkLeft
-from tests.unit.autoscaler.fake_job import START_AT, tf_job
+from optimus.snapshot import ClusterSnapshot
+from tests.unit.autoscaler.fake_job import START_AT, pod_of, tf_job
 
 
 @pytest.mark.parametrize(
@@ -44,3 +50,24 @@ def test_100_percent_means_that_the_goal_is_met(
         2,
         "loss <= 0.3",
     )
+
+
+def test_a_job_with_a_pod_that_waits_shows_why_and_no_longer_than_that() -> None:
+    fake = tf_job("a", 1, 2, target_loss="0.3")
+    seen = fake.decoded()
+    assert seen.active is not None
+    state = JobState.first_seen(seen, seen.active, None, START_AT)
+    text = "waits: 2 workers of 1 cpu lack a place"
+    for node, shown in ((None, True), ("n1", False)):
+        waiting = msgspec.structs.replace(
+            decode_pod(json.dumps(pod_of(fake, "worker", 0, "{}")).encode()), node=node
+        )
+        observation = Observation(
+            START_AT,
+            ClusterSnapshot.of(START_AT, (), (), ()),
+            {seen.uid: seen},
+            {seen.uid: (waiting,)},
+            waits={seen.uid: text},
+        )
+        state.update(observation, nodes_changed=False)
+        assert (status_of(state, START_AT).reason == text) is shown
