@@ -85,14 +85,14 @@ class JobEvents:
         self._find, self._emit, self._executor = find, emit, executor
         self._look_seconds = look_seconds
         self._known: dict[tuple[str, str], _Known] = {}
-        self._looked_at = float("-inf")
+        self._look_at = float("-inf")
         self._busy = threading.Lock()
 
     def look(self, now: float) -> None:
         """Tell what is new; ``now`` is monotonic, in seconds."""
-        if now - self._looked_at < self._look_seconds or not self._busy.acquire(blocking=False):
+        if now < self._look_at or not self._busy.acquire(blocking=False):
             return
-        self._looked_at = now
+        self._look_at = now + self._look_seconds
         if self._executor is None:
             self._look(now)
         else:

@@ -4,7 +4,7 @@ A copy of what is left of the nodes, as arrays, that is corrected where nodes ha
 was last used. It belongs to one thread at a time.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -58,10 +58,14 @@ class NodeRoom:
         self._nodes: list[Node] = []
         self.allocatable = Resources()
         """Of all nodes together."""
+        self._counted: dict[tuple[ReplicaSpec, int, frozenset[str]], RoleRoom] = {}
+        """Since the last change: many gangs wait with the same requests."""
         self._build({})
 
     def update(self, nodes: Mapping[str, Node] | None, left: Mapping[str, Resources]) -> None:
         """Take over what has changed: all ``nodes`` where any has, and what is ``left`` of some."""
+        if nodes is not None or left:
+            self._counted.clear()
         self._left |= left
         if nodes is not None:
             self._left = {name: self._left[name] for name in nodes if name in self._left}
@@ -90,10 +94,19 @@ class NodeRoom:
     def _vector(self, amount: Resources) -> list[int]:
         return [amount[name] for name in self._columns]
 
-    def count(self, spec: ReplicaSpec, wanted: int, closed: Collection[str] = ()) -> RoleRoom:
+    def count(
+        self, spec: ReplicaSpec, wanted: int, closed: frozenset[str] = frozenset()
+    ) -> RoleRoom:
         """How many nodes hold a replica, and how many of ``wanted`` there is room for.
 
         Nodes in ``closed`` hold none now."""
+        key = (spec, wanted, closed)
+        found = self._counted.get(key)
+        if found is None:
+            found = self._counted[key] = self._count(spec, wanted, closed)
+        return found
+
+    def _count(self, spec: ReplicaSpec, wanted: int, closed: frozenset[str]) -> RoleRoom:
         asked = {name: amount for name, amount in spec.resources.items() if amount > 0}
         missing = [name for name in asked if name not in self._columns]
         names = [name for name in self._columns if name in asked]

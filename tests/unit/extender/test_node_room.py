@@ -47,13 +47,15 @@ def places(free: Resources, asked: Resources, wanted: int) -> int:
     return max(min([wanted, *(free[name] // each for name, each in asked.items())]), 0)
 
 
-@given(clusters(), clusters(), SPECS, st.integers(1, 5), st.sets(st.sampled_from(["n0", "n1"])))
+@given(
+    clusters(), clusters(), SPECS, st.integers(1, 5), st.frozensets(st.sampled_from(["n0", "n1"]))
+)
 def test_counts_are_those_of_a_walk_over_the_nodes(
     before: tuple[dict[str, Node], dict[str, Resources]],
     now: tuple[dict[str, Node], dict[str, Resources]],
     spec: ReplicaSpec,
     wanted: int,
-    closed: set[str],
+    closed: frozenset[str],
 ) -> None:
     room = NodeRoom()
     room.update(*before)
