@@ -123,7 +123,7 @@ class PlannerMachine(RuleBasedStateMachine):
     def what_is_remembered_of_pending_pods_is_what_a_fresh_look_finds(self) -> None:
         planner = self.cluster.planner
         remembered = {each.pod.uid: each for each in planner.pending_nominations()}
-        planner.reservations.touched_jobs = {"uid-job0", "uid-job1", "uid-job2"}
+        planner.reservations.touched_jobs = {f"uid-{job}" for job in JOBS}
         assert remembered == {each.pod.uid: each for each in planner.pending_nominations()}
 
     def teardown(self) -> None:
