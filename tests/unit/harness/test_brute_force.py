@@ -2,7 +2,14 @@
 
 import pytest
 
-from tests.harness.brute_force import Demand, Observed, complaints, even_spreads, fewest_servers
+from tests.harness.brute_force import (
+    Demand,
+    Observed,
+    complaints,
+    complaints_beside_bound,
+    even_spreads,
+    fewest_servers,
+)
 
 ONE_CPU = {"cpu": 1000}
 Free = dict[str, dict[str, int]]
@@ -119,4 +126,37 @@ def test_what_is_said_of_a_placement(observed: Observed, said: str) -> None:
 def test_a_fixed_pod_lies_beside_the_others_where_it_can(free: Free, said: str) -> None:
     observed = {"n1": {"ps": 1, "worker": 1}, "n2": {"scheduler": 1}}
     found = " / ".join(complaints(demand(1, 1, scheduler=1), free, observed))
+    assert said in found if said else not found
+
+
+@pytest.mark.parametrize(
+    ("observed", "said"),
+    [
+        pytest.param(
+            {"n1": {"ps": 2, "worker": 6}, **dict.fromkeys(("n2", "n3"), {"ps": 1, "worker": 7})},
+            "",
+            id="an even spread",
+        ),
+        pytest.param(
+            {**dict.fromkeys(("n1", "n2"), {"ps": 2, "worker": 8}), "n3": {"worker": 4}},
+            "",
+            id="an uneven one with less transfer time",
+        ),
+        pytest.param(
+            {"n1": {"ps": 4, "worker": 5}, "n2": {"worker": 10}, "n3": {"worker": 5}},
+            "transfer takes 3.75, spread evenly 3.5",
+            id="an uneven one with more transfer time",
+        ),
+        pytest.param(
+            dict.fromkeys(("n1", "n2", "n3", "n4"), {"ps": 1, "worker": 5}),
+            "lies on 4 servers, 3 hold it",
+            id="one server too many",
+        ),
+    ],
+)
+def test_a_gang_planned_beside_bound_pods_may_be_uneven_but_not_slower(
+    observed: Observed, said: str
+) -> None:
+    free = cpus(10000, 10000, 10000, 10000)
+    found = " / ".join(complaints_beside_bound(demand(4, 20), free, observed))
     assert said in found if said else not found
