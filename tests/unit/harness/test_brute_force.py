@@ -133,12 +133,12 @@ def test_a_fixed_pod_lies_beside_the_others_where_it_can(free: Free, said: str) 
     ("observed", "said"),
     [
         pytest.param(
-            {"n1": {"ps": 2, "worker": 6}, **dict.fromkeys(("n2", "n3"), {"ps": 1, "worker": 7})},
+            {"n1": {"ps": 2, "worker": 6}, **{key: {"ps": 1, "worker": 7} for key in ("n2", "n3")}},
             "",
             id="an even spread",
         ),
         pytest.param(
-            {**dict.fromkeys(("n1", "n2"), {"ps": 2, "worker": 8}), "n3": {"worker": 4}},
+            {**{key: {"ps": 2, "worker": 8} for key in ("n1", "n2")}, "n3": {"worker": 4}},
             "",
             id="an uneven one with less transfer time",
         ),
@@ -148,7 +148,7 @@ def test_a_fixed_pod_lies_beside_the_others_where_it_can(free: Free, said: str) 
             id="an uneven one with more transfer time",
         ),
         pytest.param(
-            dict.fromkeys(("n1", "n2", "n3", "n4"), {"ps": 1, "worker": 5}),
+            {key: {"ps": 1, "worker": 5} for key in ("n1", "n2", "n3", "n4")},
             "lies on 4 servers, 3 hold it",
             id="one server too many",
         ),
