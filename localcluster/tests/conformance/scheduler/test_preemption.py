@@ -1,5 +1,6 @@
 """Pods of higher priority: who is tried first, and who is evicted for them."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -18,6 +19,8 @@ LOW, MIDDLE, HIGH = LEVELS
 NEVER = "conformance-never"
 NO_CLAIMS = "no new claims to deallocate"
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
+_ANSWER_SECONDS = 25
+"""The extender's time-out where it holds an answer back."""
 
 
 @pytest.fixture(autouse=True)
@@ -336,15 +339,25 @@ class TestExtenders:
 def test_the_highest_priority_is_tried_first(
     scene: Scene, extender: Extender, scheduling: Scheduling
 ) -> None:
-    node = scene.node("2")
-    extender.filter = keep()
+    """Pods are created while the one scheduling thread waits for an answer, so that none of them
+    has been tried, and waits in back-off, when the node is theirs."""
+    node, answered = scene.node("2"), threading.Event()
+
+    def filter_nodes(body: Json) -> Answer:
+        if body["Pod"]["metadata"]["name"] == "first":
+            answered.wait(_ANSWER_SECONDS)
+            return keep()(body)
+        return keep(node)(body)
+
+    extender.filter = filter_nodes
     off = {"disabled": [{"name": "*"}]}
-    with scheduling(post_filter=off, urlPrefix=extender.url, **STANDARD) as name:
+    patient = {**STANDARD, "httpTimeout": f"{_ANSWER_SECONDS}s"}
+    with scheduling(post_filter=off, urlPrefix=extender.url, **patient) as name:
+        scene.pod("first", "1", schedulerName=name)
+        scene.api.wait_until(lambda: extender.asked("first"), "the scheduler waits for an answer")
         for level in (LOW, MIDDLE, HIGH):
             scene.pod(level, "1", priorityClassName=level, schedulerName=name)
-        for level in (LOW, MIDDLE, HIGH):
-            scene.wait_refused(level)
-        extender.filter = keep(node)
-        scene.api.core.patch_node(node, {"metadata": {"annotations": {"x": "1"}}})
+        scene.api.holds(lambda: not extender.asked(HIGH), "it waits while its watch shows them", 2)
+        answered.set()
         assert {scene.wait_bound(HIGH), scene.wait_bound(MIDDLE)} == {node}
         scene.wait_told(LOW, FULL)
