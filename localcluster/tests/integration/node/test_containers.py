@@ -14,6 +14,7 @@ import pytest
 
 from localcluster.node.logs import LogFile
 from localcluster.node.process_table import Launch, ProcessTable, end_marked
+from localcluster.testing.waiting import wait_until
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -137,6 +138,9 @@ def test_containers_end_with_a_killed_agent_and_the_next_agent_removes_leftovers
     owner = subprocess.Popen([sys.executable, "-c", _OWNER, str(tmp_path)])
     first, child = (int(each) for each in (tmp_path / "fifo").read_text().split())
     descriptors = [os.pidfd_open(pid) for pid in (first, child)]
+    # While the child becomes `sleep`, it shows no environment.
+    environ = Path(f"/proc/{child}/environ")
+    wait_until(lambda: str(tmp_path) in environ.read_text(), "the child runs", 30)
     owner.kill()
     owner.wait(timeout=30)
     _wait_gone(descriptors[0])
