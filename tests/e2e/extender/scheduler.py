@@ -185,3 +185,32 @@ def nodes_of(cluster: LocalCluster, namespace: str, job: str) -> dict[str, str |
         "items"
     ]
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in found}
+
+
+class TrainingJobs:
+    """TFJobs in the default namespace, deleted at the end."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self.names: list[str] = []
+
+    def submit(self, name: str, manifest: str) -> None:
+        """Create the job of this name."""
+        self._cluster.kubectl("create", "-f", "-", stdin=manifest)
+        self.names.append(name)
+
+    def delete(self, *names: str) -> None:
+        for name in names:
+            self._cluster.kubectl("delete", "tfjob", name, "--ignore-not-found")
+
+    def nodes(self, name: str) -> dict[str, str]:
+        """Node by pod, of the pods that are bound."""
+        return {
+            pod: node
+            for pod, node in nodes_of(self._cluster, "default", name).items()
+            if node is not None
+        }
+
+    def wait_bound(self, name: str, pods: int) -> dict[str, str]:
+        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
+        return self.nodes(name)

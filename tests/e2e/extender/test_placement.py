@@ -13,6 +13,7 @@ from localcluster.testing.clusters import Shown
 from tests.e2e.extender.scheduler import (
     REPOSITORY,
     SchedulerProcesses,
+    TrainingJobs,
     nodes_of,
     scheduler_processes,
     tfjob,
@@ -46,32 +47,11 @@ def jobs(own: LocalCluster) -> Iterator["Jobs"]:
     wait_until("all pods are gone", lambda: not own.get("pods", "-n", "default")["items"])
 
 
-class Jobs:
-    """TFJobs in the default namespace, deleted at the end."""
-
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
-        self.names: list[str] = []
+class Jobs(TrainingJobs):
+    """Jobs of PSs and workers."""
 
     def create(self, name: str, ps: int, workers: int) -> None:
-        self._cluster.kubectl("create", "-f", "-", stdin=tfjob(name, ps, workers))
-        self.names.append(name)
-
-    def delete(self, *names: str) -> None:
-        for name in names:
-            self._cluster.kubectl("delete", "tfjob", name, "--ignore-not-found")
-
-    def nodes(self, name: str) -> dict[str, str]:
-        """Node by pod, of the pods that are bound."""
-        return {
-            pod: node
-            for pod, node in nodes_of(self._cluster, "default", name).items()
-            if node is not None
-        }
-
-    def wait_bound(self, name: str, pods: int) -> dict[str, str]:
-        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
-        return self.nodes(name)
+        self.submit(name, tfjob(name, ps, workers))
 
     def wait_message(self, pod: str, text: str) -> None:
         """Wait until kube-scheduler says so in the pod's status."""

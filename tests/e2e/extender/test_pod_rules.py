@@ -11,7 +11,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
-from tests.e2e.extender.scheduler import nodes_of, scheduler_processes, tfjob, wait_until
+from tests.e2e.extender.scheduler import TrainingJobs, scheduler_processes, tfjob, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -41,12 +41,8 @@ def jobs(own: LocalCluster, tmp_path: Path) -> Iterator["Jobs"]:
         wait_until("all pods are gone", lambda: not own.get("pods", "-n", "default")["items"])
 
 
-class Jobs:
+class Jobs(TrainingJobs):
     """TFJobs of workers alone with rules of one kind, deleted at the end."""
-
-    def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
-        self.names: list[str] = []
 
     def create(self, name: str, workers: int, **spec: Any) -> None:
         """A job of so many workers with these fields in their pods' spec."""
@@ -57,20 +53,7 @@ class Jobs:
         container = template["spec"]["containers"][0]
         container |= spec.pop("container", {})
         template["spec"] |= spec
-        self._cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
-        self.names.append(name)
-
-    def delete(self, *names: str) -> None:
-        for name in names:
-            self._cluster.kubectl("delete", "tfjob", name, "--ignore-not-found")
-
-    def nodes(self, name: str) -> list[str]:
-        """The node of each pod that is bound."""
-        return [node for node in nodes_of(self._cluster, "default", name).values() if node]
-
-    def wait_bound(self, name: str, pods: int) -> list[str]:
-        wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
-        return self.nodes(name)
+        self.submit(name, json.dumps(job))
 
     def wait_refused(self, name: str, pods: int, sentence: str) -> None:
         """Wait until every pod of the job says so, and none is bound."""
@@ -85,7 +68,7 @@ class Jobs:
             return len(found) == pods and all(sentence in each for each in found)
 
         wait_until(f"all pods of {name} say {sentence!r}", told)
-        assert self.nodes(name) == []
+        assert not self.nodes(name)
 
 
 def anti_affinity(key: str) -> dict[str, Any]:
@@ -95,11 +78,11 @@ def anti_affinity(key: str) -> dict[str, Any]:
 
 def test_of_two_jobs_that_keep_apart_one_is_bound_whole_and_one_waits_whole(jobs: Jobs) -> None:
     jobs.create("apart-a", 4, affinity=anti_affinity(HOST))
-    assert len({*jobs.wait_bound("apart-a", 4)}) == 4
+    assert len({*jobs.wait_bound("apart-a", 4).values()}) == 4
     jobs.create("apart-b", 4, affinity=anti_affinity(HOST))
     jobs.wait_refused("apart-b", 4, "required pod anti-affinity leaves too few nodes")
     jobs.delete("apart-a")
-    assert len({*jobs.wait_bound("apart-b", 4)}) == 4
+    assert len({*jobs.wait_bound("apart-b", 4).values()}) == 4
 
 
 def test_two_such_jobs_created_at_once_are_not_mixed(jobs: Jobs) -> None:
@@ -116,7 +99,7 @@ def test_two_such_jobs_created_at_once_are_not_mixed(jobs: Jobs) -> None:
 def test_a_host_port_is_taken_once_per_node(jobs: Jobs) -> None:
     ports = {"ports": [{"name": "x", "containerPort": 4444, "hostPort": 4444}]}
     jobs.create("port-a", 4, container=ports)
-    assert len({*jobs.wait_bound("port-a", 4)}) == 4
+    assert len({*jobs.wait_bound("port-a", 4).values()}) == 4
     jobs.create("port-b", 3, container=ports)
     jobs.wait_refused("port-b", 3, "no free host port for each of its pods")
 
@@ -129,7 +112,7 @@ def test_a_topology_spread_is_bound_whole(jobs: Jobs) -> None:
         "labelSelector": SELECTOR,
     }
     jobs.create("spread", 8, topologySpreadConstraints=[constraint])
-    zones = Counter(ZONES[node] for node in jobs.wait_bound("spread", 8))
+    zones = Counter(ZONES[node] for node in jobs.wait_bound("spread", 8).values())
     assert zones == {"east": 4, "west": 4}
 
 
@@ -137,7 +120,7 @@ def test_a_gang_that_wants_to_be_in_one_zone_is_bound_there(jobs: Jobs) -> None:
     required = [{"topologyKey": "zone", "labelSelector": SELECTOR}]
     beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     jobs.create("beside", 9, affinity=beside)
-    assert len({ZONES[node] for node in jobs.wait_bound("beside", 9)}) == 1
+    assert len({ZONES[node] for node in jobs.wait_bound("beside", 9).values()}) == 1
 
 
 def test_a_volume_of_one_zone_keeps_its_gang_there(
@@ -169,6 +152,6 @@ def test_a_volume_of_one_zone_keeps_its_gang_there(
     jobs.create("zonal", 6, volumes=volumes, container=mounts)
     for body in (volume, claim):
         own.kubectl("create", "-f", "-", stdin=json.dumps(body))
-    assert {ZONES[node] for node in jobs.wait_bound("zonal", 6)} == {"west"}
+    assert {ZONES[node] for node in jobs.wait_bound("zonal", 6).values()} == {"west"}
     jobs.create("too-large", 8, volumes=volumes, container=mounts)
     jobs.wait_refused("too-large", 8, "its volumes leave too few nodes")
