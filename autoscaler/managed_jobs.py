@@ -151,7 +151,10 @@ class JobState:
     def _update_checkpoint(self, at: float) -> None:
         if not self.record.checkpoint_missed:
             return
-        latest = self.progress(at).checkpoint_at or -math.inf
+        progress = self.progress(at)
+        latest = progress.checkpoint_at or -math.inf
+        if progress.checkpoint_at is not None and progress.checkpoint_since is None:
+            return  # read behind: nobody knows how old it is
         if self.checkpoint_at is not None and latest > self.checkpoint_at:
             self.checkpoint_seen_at = at
         self.checkpoint_at = latest

@@ -21,7 +21,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.models.speed.curve import mixed_kind
 from optimus.progress.log import ProgressLog
-from optimus.progress.types import LogLine, PodRun
+from optimus.progress.types import LogRead, PodRun
 
 _LOG = logging.getLogger(__name__)
 _SAMPLED_WORKERS: Final = 4
@@ -49,8 +49,8 @@ _NO_ANSWER: Final = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 class PodLogs(Protocol):
     """Reads logs; ``optimus.kube.logs.LogReader`` is one."""
 
-    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
-        """The whole lines from ``since`` on."""
+    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
+        """The whole lines from ``since`` on, the oldest first, up to a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class _Read(NamedTuple):
 
     source: _Source
     at: float
-    lines: Future[list[LogLine] | Refused]
+    lines: Future[LogRead | Refused]
 
 
 @dataclass(slots=True)
@@ -372,14 +372,18 @@ class LogPoller:
     def _take(self, read: _Read) -> None:
         log, run, pod = read.source
         try:
-            lines = read.lines.result()
-            if isinstance(lines, Refused):
-                _LOG.debug("%s", lines)
-                self._throttle.failed(pod, self._now, silent=lines.kind in _NO_ANSWER)
+            answer = read.lines.result()
+            if isinstance(answer, Refused):
+                _LOG.debug("%s", answer)
+                self._throttle.failed(pod, self._now, silent=answer.kind in _NO_ANSWER)
                 return
+            lines, truncated = answer
             self._throttle.answered(pod)
+            if truncated and pod.uid in self._read_at:
+                # There is more: due again at the next poll, behind those that have waited longer.
+                self._read_at[pod.uid] = self._now - self._poll_seconds
             if pod.replica is not None:
-                look = PodRun(run.name, run.node_kind, read.at)
+                look = PodRun(run.name, run.node_kind, read.at, truncated)
                 log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, lines, look)
         except Exception:  # noqa: BLE001 - logged with its trace; the other logs are read all the same
             self._throttle.failed(pod, self._now, silent=False)

@@ -4,6 +4,7 @@ Nothing is remembered here: an answer that is lost is found by the next observat
 """
 
 import logging
+import math
 from collections import deque
 from typing import Protocol
 
@@ -99,7 +100,7 @@ class RescaleExecutor:
     def advance(self, state: JobState, observation: Observation, at: float) -> None:
         """Take one job's rescale as far as it goes now."""
         since = state.progress(at).checkpoint_since
-        events: deque[Event] = deque([CheckpointSeen(since)] if since is not None else [])
+        events: deque[Event] = deque([CheckpointSeen(-math.inf if since is None else since)])
         events.append(Tick(at))
         for _ in range(_MOST_INSTRUCTIONS):
             if not events or state.rescale is None:
@@ -168,6 +169,8 @@ class RescaleExecutor:
                 # The pods' logs go with the pods.
                 if state.run is not None and not self._last_reads.read_now(state.log, state.run):
                     return None
+                if self._checkpoint_aged(state, at):
+                    return None  # the state machine waits for the next one
                 done, outcome = f"suspended ({by})", self._writer.suspend(state.training_job, by)
             case ResizeAndResume(counts=counts):
                 done = f"resumed at {counts}"
@@ -183,6 +186,13 @@ class RescaleExecutor:
         _LOG.warning("%s", outcome)
         result = _PATCH_RESULTS.get(outcome.kind, PatchResult.REFUSED)
         return PatchAnswered(at, result, outcome.sentence)
+
+    def _checkpoint_aged(self, state: JobState, at: float) -> bool:
+        """Whether the last lines show that the checkpoint is too old to stop the job now."""
+        rescale, since = state.rescale, state.progress(at).checkpoint_since
+        if rescale is None or not rescale.needs_checkpoint or rescale.record.rolling_back:
+            return False
+        return since is None or at - since > 2 * self._config.fresh_seconds
 
 
 _PATCH_RESULTS = {

@@ -7,7 +7,7 @@ from optimus.kube.errors import Malformed
 from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, answer_of
 from optimus.kube.times import format_instant, parse_instant
-from optimus.progress.types import LogLine
+from optimus.progress.types import LogLine, LogRead
 
 LIMIT_BYTES = 1 << 20
 """Of one read. The oldest lines come first; the next read continues after them."""
@@ -23,20 +23,27 @@ class LogReader:
         self._client = client
         self._limit_bytes = limit_bytes
 
-    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
         """The training container's whole lines since an instant (seconds since the epoch).
 
         Lines without a timestamp are the node agent's own words, not the container's, and are
         passed over. Where more was printed within the second of ``since`` than one read holds, the
-        rest of that second is passed over."""
+        rest of that second is passed over. A read that fills its limit is truncated."""
+        read = self._read(pod, since)
+        if isinstance(read, Refused) or since is None or not read.truncated:
+            return read
+        if read.lines and read.lines[-1].at > since:
+            return read
+        rest = self._read(pod, math.floor(since) + 1.0)
+        return (
+            rest if isinstance(rest, Refused) else LogRead(read.lines + rest.lines, rest.truncated)
+        )
+
+    def _read(self, pod: Pod, since: float | None) -> LogRead | Refused:
         body = self._body(pod, since)
         if isinstance(body, Refused):
             return body
-        lines = parse_log(body, self._limit_bytes)
-        if since is None or len(body) < self._limit_bytes or (lines and lines[-1].at > since):
-            return lines
-        body = self._body(pod, math.floor(since) + 1.0)
-        return body if isinstance(body, Refused) else [*lines, *parse_log(body, self._limit_bytes)]
+        return LogRead(parse_log(body, self._limit_bytes), len(body) >= self._limit_bytes)
 
     def _body(self, pod: Pod, since: float | None) -> bytes | Refused:
         query = [

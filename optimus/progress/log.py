@@ -91,12 +91,14 @@ class ProgressLog:
         if state is None:
             return
         state.read_before_at, state.read_at = state.read_at, run.read_at
+        state.behind = run.truncated
         for line in new_lines(state, lines):
             parsed = parse_line(clean(line.text), self.options)
             if parsed is not None:
                 self._take(state, line.at, self._epoch_from_zero(parsed))
             elif line.text.strip():
                 self._state.unread_lines += 1
+        self._age_checkpoint(state)
 
     def next_since(self, pod: str) -> float | None:
         """From when on to read the pod's log next, seconds since the epoch; ``None``: its start."""
@@ -115,7 +117,7 @@ class ProgressLog:
             samples=tuple(replace(sample, at=min(sample.at, now)) for sample in samples),
             checkpoint_step=state.checkpoint_step,
             checkpoint_at=state.checkpoint_at,
-            checkpoint_since=state.checkpoint_since,
+            checkpoint_since=None if self._is_behind() else state.checkpoint_since,
             trained_seconds=state.trained_seconds + self._run_seconds(),
             diagnostic=_diagnostic(state, self.options),
             node_kind=state.node_kind,
@@ -249,12 +251,30 @@ class ProgressLog:
         state, step = self._state, self._saved_step(pod, saved)
         if step == 0 or (step is not None and step == state.checkpoint_step):
             return
-        state.checkpoint_step, state.checkpoint_at = step, at
+        state.checkpoint_step, state.checkpoint_at, state.checkpoint_pod = step, at, pod.name
         # By the reader's clock it was made after the read before, which did not show it. For the
         # first read only the kubelet's clock gives its age.
         state.checkpoint_since = pod.read_before_at
         if pod.read_before_at is None:
             state.checkpoint_since = at if pod.read_at is None else min(at, pod.read_at)
+
+    def _age_checkpoint(self, pod: PodState) -> None:
+        """The checkpoint is at least as old as the lines after it are later.
+
+        A log may be read late although no read was cut: a node that did not answer for long. Only
+        timestamps of one pod are compared, so that no clock has to agree with another."""
+        state = self._state
+        since, saved_at = state.checkpoint_since, state.checkpoint_at
+        if pod.name != state.checkpoint_pod or since is None or saved_at is None:
+            return
+        if pod.read_at is not None and pod.read_until is not None:
+            age_seconds = max(pod.read_until - saved_at, 0.0)
+            state.checkpoint_since = min(since, pod.read_at - age_seconds)
+
+    def _is_behind(self) -> bool:
+        """Whether the log that has the last checkpoint goes on after what was read of it."""
+        name = self._state.checkpoint_pod
+        return any(pod.behind for pod in self._state.pods if pod.name == name)
 
     def _saved_step(self, pod: PodState, saved: Saved) -> int | None:
         state = self._state

@@ -115,6 +115,8 @@ class PodState:
     read_at: float | None = None
     """When the last read began by the reader's clock; ``read_before_at`` the one before it."""
     read_before_at: float | None = None
+    behind: bool = False
+    """Whether that read ended at its limit, so that newer lines are not read yet."""
     step: int | None = None
     """The job's global step where the log has it; else the fields that follow are used."""
     epoch: int | None = None

@@ -95,6 +95,8 @@ class LogState:
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
     checkpoint_since: float | None = None
+    checkpoint_pod: str | None = None
+    """The pod of which the log has the last checkpoint."""
     trained_seconds: float = 0.0
     bad_losses: int = 0
     """Losses in a row that are no finite number."""

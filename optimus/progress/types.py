@@ -14,6 +14,14 @@ class LogLine(NamedTuple):
     text: str
 
 
+class LogRead(NamedTuple):
+    """What one read of a container's log returned."""
+
+    lines: list[LogLine]
+    truncated: bool = False
+    """Whether it ended at its limit: there are newer lines."""
+
+
 class PodRun(NamedTuple):
     """One incarnation of a job's pods, as it was when a log was read."""
 
@@ -23,6 +31,8 @@ class PodRun(NamedTuple):
     label, ``None`` where it was not determined."""
     read_at: float | None = None
     """When the read began by the reader's clock (not the kubelet's), seconds since the epoch."""
+    truncated: bool = False
+    """Whether the read ended at its limit: the log goes on after the lines that it returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,8 @@ class TrainingProgress:
     samples: tuple[SpeedSample, ...] = ()
     checkpoint_step: int | None = None
     """The step of the last checkpoint known to be complete, with the log line's timestamp
-    (``checkpoint_at``) and a time by the reader's clock since which it was made."""
+    (``checkpoint_at``) and a time by the reader's clock since which it was made
+    (``checkpoint_since``), ``None`` while the log that has it is read behind."""
     checkpoint_at: float | None = None
     checkpoint_since: float | None = None
     trained_seconds: float = 0.0

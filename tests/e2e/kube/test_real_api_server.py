@@ -33,6 +33,7 @@ from optimus.kube.results import Refused, Written
 from optimus.kube.store import Cached
 from optimus.kube.training_jobs import TrainingJob
 from optimus.kube.writer import JobWriter, PodWriter
+from optimus.progress.types import LogRead
 from tests.e2e.kube.conftest import MANIFESTS
 
 WAIT_SECONDS = 60.0
@@ -159,11 +160,12 @@ def test_a_log_is_read_with_the_agents_timestamps(
         pod = until(
             pods, lambda: next((pod for pod in pods_in(pods, namespace) if pod.running), None)
         )
-        lines = until(pods, lambda: LogReader(autoscaler).read(pod))
-    assert isinstance(lines, list)
+        read = until(pods, lambda: LogReader(autoscaler).read(pod))
+    assert isinstance(read, LogRead)
+    lines = read.lines
     assert [line.text for line in lines] == ["started"]
     assert abs(lines[0].at - time.time()) < 600
-    assert LogReader(autoscaler).read(pod, since=lines[0].at + 5) == []
+    assert LogReader(autoscaler).read(pod, since=lines[0].at + 5) == LogRead([])
 
 
 def test_pending_pods_are_nominated_and_woken_by_the_scheduler_alone(

@@ -65,8 +65,9 @@ def test_a_log_is_read_in_bounds_from_the_training_container(
         b"\xff\n2026-01-01T00:00:03Z cu"
     )
     server = Recorder(httpserver, "/api/v1/namespaces/ns/pods/j-ps-0/log", [Response(body)])
-    lines = LogReader(client, 1000).read(pod(), since=1767225600.25)
-    assert lines == [
+    read = LogReader(client, 1000).read(pod(), since=1767225600.25)
+    assert not isinstance(read, Refused)
+    assert read.lines == [
         LogLine(1767225601.5, "loss=1"),
         LogLine(1767225602.0, "\N{REPLACEMENT CHARACTER}"),
     ]

@@ -5,7 +5,7 @@ from autoscaler.decide import Decider, DecisionConfig
 from autoscaler.logs.poller import LogPoller
 from autoscaler.metrics import Metrics
 from autoscaler.profile.recorder import ProfileRecorder
-from autoscaler.rescale.executor import RescaleExecutor
+from autoscaler.rescale.executor import LastReads, RescaleExecutor
 from autoscaler.rescale.machine import RescaleConfig
 from optimus.interval import IntervalConfig, ProfilingConfig
 from optimus.interval.driver import DriverConfig
@@ -23,9 +23,15 @@ class ControllerHarness:
     """Runs a controller on a fake cluster; ``restart`` starts another from what is stored."""
 
     def __init__(
-        self, cluster: FakeCluster, *, dry_run: bool = False, timing: Timing = TIMING
+        self,
+        cluster: FakeCluster,
+        *,
+        dry_run: bool = False,
+        timing: Timing = TIMING,
+        last_reads: LastReads | None = None,
     ) -> None:
         self.cluster = cluster
+        self._last_reads = last_reads
         self._dry_run = dry_run
         self._timing = timing
         self.restart()
@@ -37,7 +43,7 @@ class ControllerHarness:
             cluster, cluster, self.metrics, spacing_seconds=5, timer=lambda: cluster.at
         )
         config = RescaleConfig(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
-        rescales = RescaleExecutor(cluster, cluster, reporting, logs, config)
+        rescales = RescaleExecutor(cluster, cluster, reporting, self._last_reads or logs, config)
         decision_config = DecisionConfig(
             OptimusPolicy(),
             Theorem1(),

@@ -17,7 +17,7 @@ from optimus.kube.results import Refused, Written
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import Node
-from optimus.progress.types import LogLine
+from optimus.progress.types import LogLine, LogRead
 from optimus.resources import Resources
 from tests.unit.autoscaler.fake_job import START_AT, STEPS_PER_EPOCH, FakeJob, pod_of
 
@@ -41,6 +41,8 @@ class FakeCluster:
     checkpoints_of: set[str] | None = None
     day_offset: float = 0.0
     quota: int | None = None
+    most_lines: int = 1_000_000
+    """So many lines, the oldest, one read of a log returns."""
     lingering_seconds: float = 0.0
     """So long pods that are being deleted still take their room."""
     writes: int = 0
@@ -172,14 +174,15 @@ class FakeCluster:
         return Written(str(fake.version))
 
     # -- PodLogs
-    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
         if pod.owner is None or pod.replica is None or pod.replica.role != "worker":
-            return []
+            return LogRead([])
         if pod.owner.name in self.broken_logs:
             raise RuntimeError("this log breaks its reader")
-        return [
+        lines = [
             line for line in self.jobs[pod.owner.name].lines if since is None or line.at >= since
         ]
+        return LogRead(lines[: self.most_lines], len(lines) > self.most_lines)
 
     # -- Profiles
     def create(self, job: TrainingJob) -> TrainingProfile | NameTaken | Refused:

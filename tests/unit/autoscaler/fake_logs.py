@@ -12,7 +12,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused
 from optimus.progress.log import ProgressLog
 from optimus.progress.parsed_line import LogFormatOptions
-from optimus.progress.types import LogLine
+from optimus.progress.types import LogLine, LogRead
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 from tests.unit.interval.cluster import job
@@ -28,13 +28,15 @@ class Logs:
     def __init__(self) -> None:
         self.printed: dict[str, list[str]] = {}
         self.reads: list[str] = []
+        self.most_lines = 1000
 
-    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
         self.reads.append(pod.uid)
         if pod.name not in self.printed:
             return Refused(ErrorKind.NOT_FOUND, f"pod {pod.name} is gone")
         lines = [LogLine(AT + second, text) for second, text in enumerate(self.printed[pod.name])]
-        return [line for line in lines if since is None or line.at >= since]
+        lines = [line for line in lines if since is None or line.at >= since]
+        return LogRead(lines[: self.most_lines], len(lines) > self.most_lines)
 
 
 class Nodes:
@@ -48,7 +50,7 @@ class Nodes:
         self.hung = threading.Event()
         self.over = threading.Event()
 
-    def read(self, pod: Pod, *, since: float | None = None) -> list[LogLine] | Refused:
+    def read(self, pod: Pod, *, since: float | None = None) -> LogRead | Refused:
         del since
         self.reads[pod.name] += 1
         if pod.node in self.hanging:
@@ -57,7 +59,7 @@ class Nodes:
             self.over.wait(TIMEOUT_SECONDS)
         if pod.node in self.refusing:
             return Refused(ErrorKind.TRANSIENT, f"node {pod.node} does not answer")
-        return [LogLine(AT, "step=1 loss=2.0")]
+        return LogRead([LogLine(AT, "step=1 loss=2.0")])
 
 
 def pod(

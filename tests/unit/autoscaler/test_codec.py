@@ -4,6 +4,7 @@ import json
 import zlib
 from base64 import b64decode, b64encode
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -44,7 +45,17 @@ def test_saved_state_is_one_word_and_is_restored() -> None:
 def test_what_an_earlier_version_stored_is_read_whole() -> None:
     stored = json.loads(Path("tests/data/profiles/state.json").read_text())
     packed = b64encode(zlib.compress(json.dumps(stored).encode())).decode()
-    assert json.loads(zlib.decompress(b64decode(pack(unpack(packed, "ns/j", 100.0))))) == stored
+    again = json.loads(zlib.decompress(b64decode(pack(unpack(packed, "ns/j", 100.0)))))
+    assert known_part(again, stored) == stored
+
+
+def known_part(now: Any, stored: Any) -> Any:
+    """``now`` without the fields that were added since."""
+    if isinstance(stored, dict):
+        return {key: known_part(now[key], value) for key, value in stored.items()}
+    if isinstance(stored, list):
+        return [known_part(*each) for each in zip(now, stored, strict=True)]
+    return now
 
 
 @pytest.mark.parametrize(

@@ -50,3 +50,15 @@ def test_the_log_of_a_pods_successor_is_a_log_of_its_own(logs: Logs, poller: Log
     )
     assert log.progress(AT + 1).step == 3
     assert logs.reads == ["a-worker-0-0", "a-worker-0-1"]
+
+
+def test_a_log_that_goes_on_after_a_read_is_read_again_at_the_next_poll(
+    logs: Logs, poller: LogPoller
+) -> None:
+    log, run = progress_log(), run_of(pod("a-worker-0", uid="a-worker-0-0"))
+    logs.printed["a-worker-0"] = [f"step={step} loss=2.0" for step in range(1, 8)]
+    logs.most_lines = 3
+    for now in (AT, AT + 1, AT + 2, AT + 3, AT + 4):
+        poller.poll([(log, run)], now, timeout_seconds=TIMEOUT_SECONDS)
+    assert log.progress(AT + 4).step == 7
+    assert len(logs.reads) == 3

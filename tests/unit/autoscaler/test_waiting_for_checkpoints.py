@@ -2,8 +2,11 @@
 
 import pytest
 
+from autoscaler.logs.poller import Run
 from optimus.jobs import Counts
 from optimus.models.forecast import Forecast
+from optimus.progress.log import ProgressLog
+from optimus.progress.types import PodRun
 from tests.unit.autoscaler.controller_harness import ControllerHarness
 from tests.unit.autoscaler.fake_cluster import FakeCluster
 from tests.unit.autoscaler.fake_job import FakeJob, tf_job
@@ -140,4 +143,54 @@ def test_a_rescale_that_waits_too_long_for_a_checkpoint_is_withdrawn(
     harness.run_until("a", "WaitingForCheckpoint")
     job.annotate(min_workers="1", max_workers="1")
     harness.run_until("a", "Training", seconds=200)
+    assert (job.runs, job.counts) == (1, Counts(1, 1))
+
+
+def test_a_stale_checkpoint_does_not_count_while_the_log_is_read_late(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = cluster.submit(
+        tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1")
+    )
+    for _ in range(600):
+        cluster.pass_time(1)
+    cluster.checkpoints, saved = False, job.saved
+    job.annotate(min_workers="2", max_workers="2")
+    for _ in range(3600):
+        cluster.pass_time(1)
+    # A read brings little: the checkpoints of an hour ago are seen one by one, as if just made.
+    cluster.most_lines = 20
+    harness.run(100)
+    assert (job.runs, job.saved) == (1, saved)
+    cluster.most_lines = 1_000_000
+    harness.run(20)
+    assert (job.runs, job.saved) == (1, saved)
+    cluster.checkpoints = True
+    harness.run(40)
+    assert job.counts == Counts(1, 2)
+    assert job.saved > saved
+
+
+class _LateReads:
+    """The last lines of a run show that its log goes on after them."""
+
+    def read_now(self, log: ProgressLog, run: Run) -> bool:
+        look = PodRun(run.name, truncated=True)
+        for pod in run.pods:
+            assert pod.replica is not None
+            log.observe(pod.name, pod.replica.role, pod.replica.index, run.counts, [], look)
+        return True
+
+
+def test_lines_read_right_before_a_suspension_may_show_that_the_checkpoint_is_old(
+    cluster: FakeCluster,
+) -> None:
+    harness = ControllerHarness(cluster, last_reads=_LateReads())
+    job = cluster.submit(
+        tf_job("a", 1, 1, target_loss="1e-4", training_mode="sync", max_workers="1", max_ps="1")
+    )
+    harness.run(20)
+    job.annotate(min_workers="2", max_workers="2")
+    harness.run_until("a", "Suspending")
+    harness.run(60)
     assert (job.runs, job.counts) == (1, Counts(1, 1))

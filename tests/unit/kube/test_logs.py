@@ -57,9 +57,9 @@ class Agent:
 def poll(agent: Agent, log: ProgressLog, *, times: int) -> None:
     reader = agent.reader()
     for _ in range(times):
-        lines = reader.read(POD, since=log.next_since(POD.name))
-        assert not isinstance(lines, Refused)
-        log.observe(POD.name, Role.WORKER, 0, Counts(1, 1), lines, "run")
+        read = reader.read(POD, since=log.next_since(POD.name))
+        assert not isinstance(read, Refused)
+        log.observe(POD.name, Role.WORKER, 0, Counts(1, 1), read.lines, "run")
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,28 @@ def test_a_log_that_ends_with_such_a_second_goes_on_when_more_is_printed() -> No
 
 def test_a_full_read_that_brings_something_new_is_not_skipped_over() -> None:
     agent = Agent(*(LogLine(AT + n / 10, f"line {n} of a log") for n in range(100)))
-    lines = agent.reader().read(POD, since=AT)
-    assert not isinstance(lines, Refused)
+    read = agent.reader().read(POD, since=AT)
+    assert not isinstance(read, Refused)
     assert len(agent.waits) == 1
-    assert lines == agent.lines[: len(lines)]
+    assert read.lines == agent.lines[: len(read.lines)]
+
+
+@pytest.mark.parametrize(
+    ("printed", "since", "truncated"),
+    [
+        pytest.param(10, None, False, id="all of it"),
+        pytest.param(100, None, True, id="the first part of it"),
+        pytest.param(100, AT, True, id="a part of what is new"),
+        pytest.param(100, AT + 9, False, id="its end"),
+    ],
+)
+def test_a_read_says_whether_the_log_goes_on(
+    printed: int, since: float | None, truncated: bool
+) -> None:
+    agent = Agent(*(LogLine(AT + n / 10, f"line {n} of a log") for n in range(printed)))
+    read = agent.reader().read(POD, since=since)
+    assert not isinstance(read, Refused)
+    assert read.truncated is truncated
 
 
 def test_a_second_read_that_fails_is_told() -> None:
