@@ -131,11 +131,15 @@ class Nominator:
         if pending.assumed or now - pending.answered_at < FIRST_SECONDS:
             return False  # kube-scheduler is binding it
         if self._nominate and pending.pod.nominated_node == pending.node:
-            return False
+            # A plugin of PostFilter may keep the nomination of a pod that was refused: nothing
+            # would make kube-scheduler try it again. Without one, the watch shows it cleared soon.
+            refused_at = pending.refused_at
+            if refused_at is None or now - refused_at < FIRST_SECONDS:
+                return False
         return self._writes.is_due(self._write_of(pending), now)
 
     def _write_of(self, pending: PendingNomination) -> StatusWrite:
-        if self._nominate:
+        if self._nominate and pending.pod.nominated_node != pending.node:
             return StatusWrite(pending.pod, node=pending.node)
         return StatusWrite(pending.pod, reason=f"planned on {pending.node}")
 

@@ -63,6 +63,10 @@ class PendingNomination:
     assumed: bool = False
     """Whether kube-scheduler is binding it: a nomination now would be found invalid."""
 
+    refused_at: float | None = None
+    """When kube-scheduler was last refused every node for it (monotonic), if it has not been
+    answered with one since."""
+
 
 def read_clocks() -> Instant:
     """The time now: monotonic, and seconds since the epoch."""
@@ -123,6 +127,8 @@ class Planner:
         """By job UID, where the gangs that close nodes will be placed; replaced, never changed."""
         self._refusals: dict[str, Refusal] = {}
         self._answered_at: dict[str, float] = {}
+        self._asked_at: dict[str, float] = {}
+        """By pod UID, when kube-scheduler asked last and was answered with no node."""
         self._unbound: set[str] = set()
         """Jobs that have been seen with all their pods waiting, until all are bound."""
         self.refused_incomplete: dict[str, Pod] = {}
@@ -163,6 +169,7 @@ class Planner:
     def asked(self, pod: Pod, replica: ReplicaId, now: Instant) -> None:
         """kube-scheduler asks about a pod: the last answer did not lead to a binding."""
         self.refused_incomplete.pop(pod.uid, None)
+        self._asked_at[pod.uid] = now.monotonic  # until it is answered with a node
         self.queue.paused.discard(replica.job_uid)
         node = self.reservations.assumed.get(replica)
         self.settled(replica)
@@ -183,6 +190,7 @@ class Planner:
         if pod.replica is not None:
             self.reservations.touched_jobs.add(pod.replica.job_uid)
         self._answered_at[pod.uid] = now.monotonic
+        self._asked_at.pop(pod.uid, None)
 
     def assume(self, pod: Pod, held: Reservation, now: Instant) -> None:
         """kube-scheduler is answered one node: the replica counts as placed until it settles."""
@@ -229,6 +237,7 @@ class Planner:
         if not self.cluster.waiting_pods(replica.job_uid):
             self.offers.forget(replica.job_uid)
         self._answered_at.pop(pod.uid, None)
+        self._asked_at.pop(pod.uid, None)
         self.refused_incomplete.pop(pod.uid, None)
 
     def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
@@ -560,6 +569,7 @@ class Planner:
                 held.node,
                 self._answered_at.get(pods[held.replica].uid, float("-inf")),
                 held.replica in self.reservations.assumed,
+                self._asked_at.get(pods[held.replica].uid),
             )
             for held in self.reservations.ledger.of_job(job_uid)
             if held.replica in pods

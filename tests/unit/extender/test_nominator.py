@@ -116,6 +116,24 @@ def test_a_planned_pod_is_nominated_once_until_the_watch_shows_it() -> None:
     assert setting.counted == ["written"]
 
 
+def test_a_refused_pod_that_keeps_its_nomination_is_requeued() -> None:
+    """DefaultPreemption that was refused its victims leaves the nomination as it is, and the gang
+    may be planned again on the same node: nothing else would make kube-scheduler try the pod."""
+    setting = Setting(
+        FakePlans((PendingNomination(pod("p", "a"), "a", LONG_AGO, refused_at=10.0),))
+    )
+    nominator = setting.nominator()
+    nominator.run_once(10.5)
+    assert setting.writer.requeued == [], "the watch may show soon that it has been cleared"
+    for now in (11.0, 11.5, 12.5, 13.5):
+        nominator.run_once(now)
+    assert setting.writer.requeued == [
+        "p: planned on a at 11.0",
+        "p: planned on a at 12.5",
+    ]
+    assert setting.writer.nominated == []
+
+
 def test_pods_are_nominated_in_the_order_in_which_kube_scheduler_tries_them() -> None:
     made = {"late": (2.0, 0), "b": (1.0, 0), "a": (1.0, 0), "urgent": (3.0, 5)}
     setting = Setting(

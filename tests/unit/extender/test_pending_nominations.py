@@ -39,3 +39,17 @@ def test_a_pod_made_anew_under_its_name_is_not_taken_for_the_one_that_was_answer
     pending = {each.pod.uid: each.assumed for each in cluster.planner.pending_nominations()}
     assert pending["made anew"] is False
     assert len(pending) == 2
+
+
+def test_a_pod_that_was_refused_is_known_as_such_until_it_is_answered_with_a_node() -> None:
+    cluster = FakeCluster({"a": 1})
+    first, second = cluster.job("j", 1, 1)
+    cluster.ask(first)
+    refused_at = cluster.now
+    cluster.node("a", 2)
+    cluster.planner.advance()
+    cluster.now += 5
+    pending = {each.pod.name: each.refused_at for each in cluster.planner.pending_nominations()}
+    assert pending == {first: refused_at, second: None}
+    assert cluster.ask(first).kept == ("a",)
+    assert {each.refused_at for each in cluster.planner.pending_nominations()} == {None}
