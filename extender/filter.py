@@ -68,6 +68,8 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
             reason = f"job {_job(pod)} is being suspended, to resume with other counts"
             return refuse(names, reason, "rescaling")
 
+        planner.compare_offer(pod, names, now)
+
         # 3. The pod has a reservation: its node, where that is offered.
         held = planner.reservation_for(pod, replica)
         if held is not None and held.node in names:

@@ -9,6 +9,7 @@ from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
+from extender.state.unknown_rules import UnknownRules
 from optimus.kube.pods import Pod
 from optimus.placement.queue_order import WaitingGang
 
@@ -39,10 +40,11 @@ class GangQueue:
         reservations: Reservations,
         rescales: RescaleReservations,
         offers: Offers,
+        unknown_rules: UnknownRules,
         settings: Settings,
     ) -> None:
         self._cluster, self._reservations, self._rescales = cluster, reservations, rescales
-        self._offers, self._settings = offers, settings
+        self._offers, self._unknown_rules, self._settings = offers, unknown_rules, settings
         self.cached: dict[str, QueuedGang | None] = {}
         """By job UID. Whoever changes a job's pods, assumed replicas or offers drops it."""
         self.paused: set[str] = set()
@@ -118,7 +120,7 @@ class GangQueue:
     def not_offered_yet(self, observed: ObservedGang) -> tuple[Pod, ...]:
         """The waiting pods that are to be offered nodes before any pod of the gang is answered."""
         job_uid, assumed = observed.gang.job_uid, self._reservations.assumed
-        if not observed.beyond_plan and not self._offers.asks(job_uid):
+        if not (observed.beyond_plan or self._offers.asks(job_uid) or self._suspects(observed)):
             return ()
         return tuple(
             pod
@@ -126,6 +128,14 @@ class GangQueue:
             if is_waiting(pod)
             and replica not in assumed
             and not self._offers.was_offered(job_uid, pod.uid)
+        )
+
+    def _suspects(self, observed: ObservedGang) -> bool:
+        """Whether pods like those of a gang are not offered nodes that a plan may use."""
+        suspects = self._unknown_rules.suspects
+        return any(
+            suspects(constraints)
+            for constraints in {member.spec.constraints for member in observed.gang.unbound}
         )
 
     def pods_to_requeue(self, now: float) -> tuple[Pod, ...]:

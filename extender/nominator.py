@@ -130,6 +130,8 @@ class Nominator:
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
         if pending.assumed or now - pending.answered_at < FIRST_SECONDS:
             return False  # kube-scheduler is binding it
+        if not pending.compared:
+            return False  # kube-scheduler would offer it that node alone
         if self._nominate and pending.pod.nominated_node == pending.node:
             # A plugin of PostFilter may keep the nomination of a pod that was refused: nothing
             # would make kube-scheduler try it again. Without one, the watch shows it cleared soon.

@@ -29,9 +29,11 @@ from extender.state.cluster import Cluster, is_waiting
 from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
+from extender.state.unknown_rules import UnknownRules
 from optimus.jobs import Role
 from optimus.kube.pods import Pod
 from optimus.kube.store import Changes
+from optimus.placement.capacity import is_admitted
 from optimus.placement.gang import DoesNotFit, Gang, Placement, gang_shape
 from optimus.placement.ledger import Reservation
 from optimus.placement.theorem1 import Theorem1
@@ -66,6 +68,9 @@ class PendingNomination:
     refused_at: float | None = None
     """When kube-scheduler was last refused every node for it (monotonic), if it has not been
     answered with one since."""
+
+    compared: bool = True
+    """Whether it is known that kube-scheduler offers such pods the nodes that plans use."""
 
 
 def read_clocks() -> Instant:
@@ -105,11 +110,17 @@ class Planner:
         self.cluster = Cluster()
         self.reservations = Reservations(self.cluster)
         self.offers = Offers()
+        self.unknown_rules = UnknownRules()
         self.rescales = RescaleReservations(
             self.cluster, self.reservations, self._rule, settings.rescale_hold_seconds
         )
         self.queue = GangQueue(
-            self.cluster, self.reservations, self.rescales, self.offers, settings
+            self.cluster,
+            self.reservations,
+            self.rescales,
+            self.offers,
+            self.unknown_rules,
+            settings,
         )
         self._planning = Planning(self._rule, settings.age_limit_seconds)
         self._one_slice = threading.Lock()
@@ -262,6 +273,70 @@ class Planner:
         ruled_out = absent - full if planned is None else {*(absent - full), planned}
         self.offers.record(pod.replica, pod.uid, ruled_out, now.monotonic)
         self.job_changed(pod.replica.job_uid)
+
+    def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
+        """See whether a pod is offered every node that a plan may use; a probe does not tell."""
+        if pod.rules is not None or pod.beyond_plan:
+            return
+        known = self.unknown_rules
+        last = known.last.get(pod.constraints)
+        if last is not None and now.monotonic < last.again_at:
+            return
+        if list(names) == [pod.nominated_node]:
+            return
+        missing = self._missing(pod, names)
+        if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
+            self._offers_differ(pod, missing)
+
+    def scored(self, pod: Pod, now: Instant) -> None:
+        """A pod is scored. Without a filter before, no list is compared: nothing is refused."""
+        if not self._is_compared(pod):
+            self.unknown_rules.record(pod.constraints, now.monotonic, is_complete=True)
+            self._offers_differ(pod, None)
+
+    def _missing(self, pod: Pod, names: Sequence[str]) -> str | None:
+        """A node that admits a pod, has the room, and is not offered.
+
+        What is reserved for its own gang does not count: none of its pods is nominated yet, or
+        kube-scheduler would count them."""
+        assert pod.replica is not None
+        job_uid, nodes = pod.replica.job_uid, self.cluster.nodes
+        for name in sorted(nodes.keys() - names):
+            if (
+                is_admitted(nodes[name], pod.constraints)
+                and pod.resources.fits_in(self.cluster.free(name))
+                and pod.resources.fits_in(self.reservations.left(name, besides=job_uid))
+            ):
+                return name
+        return None
+
+    def _offers_differ(self, pod: Pod, missing: str | None) -> None:
+        """Another thing is known about pods with these constraints."""
+        held = [
+            job_uid
+            for job_uid in self.reservations.ledger.jobs()
+            if any(each.constraints == pod.constraints for each in self._unanswered(job_uid))
+        ]
+        self.reservations.touched_jobs.update(held)
+        if missing is None:
+            return
+        _LOG.info(
+            "node %s is not offered to pod %s/%s, which it admits and has room for: kube-scheduler"
+            " has rules that plans do not know. No pod like it is answered before all pods of its"
+            " gang have been offered nodes",
+            missing,
+            pod.namespace,
+            pod.name,
+        )
+        for job_uid in held:
+            if not self.offers.asks(job_uid):
+                self.break_plan(job_uid)
+
+    def _unanswered(self, job_uid: str) -> list[Pod]:
+        """The waiting pods of a job of which none is being bound."""
+        pods = self.cluster.waiting_pods(job_uid)
+        is_binding = any(pod.replica in self.reservations.assumed for pod in pods)
+        return [] if is_binding else pods
 
     def rule_out(self, pod: Pod, held: Reservation, names: Sequence[str], now: Instant) -> None:
         """kube-scheduler does not offer a pod's planned node: record its offer, break the plan."""
@@ -570,9 +645,19 @@ class Planner:
                 self._answered_at.get(pods[held.replica].uid, float("-inf")),
                 held.replica in self.reservations.assumed,
                 self._asked_at.get(pods[held.replica].uid),
+                self._is_compared(pods[held.replica]),
             )
             for held in self.reservations.ledger.of_job(job_uid)
             if held.replica in pods
+        )
+
+    def _is_compared(self, pod: Pod) -> bool:
+        """Whether a nomination does not keep the pod from being offered all nodes once."""
+        return (
+            pod.rules is not None
+            or pod.beyond_plan
+            or (pod.replica is not None and self.offers.asks(pod.replica.job_uid))
+            or pod.constraints in self.unknown_rules.last
         )
 
     def pods_to_requeue(self) -> tuple[Pod, ...]:

@@ -22,6 +22,7 @@ def score_nodes(planner: Planner, pod: Pod, names: Sequence[str]) -> dict[str, i
         if replica is None or not planner.cluster.controls(pod):
             full = planner.reservations.nodes_too_full(pod.resources, names, pod.priority)
             return {name: 0 if name in full else MAX_SCORE for name in names}
+        planner.scored(pod, now)
         held = planner.reservation_for(pod, replica)
         if held is not None and held.node in names:
             planner.answered(pod, now)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,12 @@ class SchedulerProcesses:
     configuration: str = "kube-scheduler-config.yaml"
     extender_flags: Sequence[str] = ()
     port: int = field(default_factory=free_port)
+    kubeconfig: Path | None = None
+    """The extender's, where it is not the cluster's: a proxy's, or that of another user."""
+
+    adjust: Callable[[dict[str, Any]], None] = lambda _: None
+    """Changes kube-scheduler's configuration in place."""
+
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -48,7 +54,7 @@ class SchedulerProcesses:
     def start_extender(self) -> None:
         flags = [
             f"--listen=127.0.0.1:{self.port}",
-            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--kubeconfig={self.kubeconfig or self.cluster.kubeconfig}",
             "--check-invariants",
         ]
         self._run("extender", [sys.executable, "-m", "extender", *flags, *self.extender_flags])
@@ -79,6 +85,7 @@ class SchedulerProcesses:
             "retryPeriod": "1s",
         }
         document["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{self.port}"
+        self.adjust(document)
         return yaml.safe_dump(document)
 
     def _run(self, name: str, command: list[str]) -> None:
@@ -118,9 +125,13 @@ def scheduler_processes(
     folder: Path,
     configuration: str = "kube-scheduler-config.yaml",
     *flags: str,
+    kubeconfig: Path | None = None,
+    adjust: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Iterator[SchedulerProcesses]:
     """Both processes, running; they end with the block."""
-    running = SchedulerProcesses(cluster, folder, configuration, flags)
+    running = SchedulerProcesses(
+        cluster, folder, configuration, flags, kubeconfig=kubeconfig, adjust=adjust
+    )
     try:
         running.start()
         yield running

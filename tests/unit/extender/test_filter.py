@@ -139,15 +139,15 @@ def test_a_gang_that_is_refused_for_ever_is_asked_about_ever_less(truth: int) ->
 
 
 @pytest.mark.parametrize(
-    ("change", "seconds"),
+    ("change", "seconds", "until_asked"),
     [
-        pytest.param(lambda cluster: cluster.node("a", 4), 0.0, id="the node changes"),
-        pytest.param(lambda cluster: cluster.spec("j", 2, 1), 0.0, id="the job changes"),
-        pytest.param(lambda cluster: None, 1.0, id="the back-off ends"),
+        pytest.param(lambda cluster: cluster.node("a", 4), 0.0, 0.0, id="the node changes"),
+        pytest.param(lambda cluster: cluster.spec("j", 2, 1), 0.0, 1.0, id="the job changes"),
+        pytest.param(lambda cluster: None, 1.0, 0.0, id="the back-off ends"),
     ],
 )
 def test_a_node_that_was_not_offered_is_tried_again(
-    change: Callable[[FakeCluster], None], seconds: float
+    change: Callable[[FakeCluster], None], seconds: float, until_asked: float
 ) -> None:
     cluster = FakeCluster({"a": 3, "b": 1})
     names = cluster.job("j", 2, 1)
@@ -159,6 +159,9 @@ def test_a_node_that_was_not_offered_is_tried_again(
     cluster.now += seconds
     change(cluster)
     cluster.planner.advance()
+    if until_asked:
+        assert cluster.planner.pods_to_requeue() == (), "as of a new job's, kube-scheduler asks"
+        cluster.now += until_asked
     for pod in cluster.planner.pods_to_requeue():
         cluster.ask(pod.name, ["a", "b"])
     assert cluster.planned_nodes() == dict.fromkeys(names, "a")

@@ -9,24 +9,21 @@ from optimus.nodes import Node
 from optimus.placement.capacity import is_admitted
 from optimus.resources import Resources
 
-AMOUNTS = st.fixed_dictionaries(
-    {"cpu": st.integers(-1, 8), "memory": st.integers(0, 8), "gpu": st.integers(0, 2)}
-)
 WHOLE = st.fixed_dictionaries(
     {"cpu": st.integers(0, 8), "memory": st.integers(0, 8), "gpu": st.integers(0, 2)}
 )
 NODES = st.lists(
-    st.tuples(WHOLE, AMOUNTS, st.sampled_from(["", "small", "large"]), st.booleans()), max_size=6
+    st.tuples(WHOLE, WHOLE, st.sampled_from(["", "small", "large"]), st.booleans()), max_size=6
 )
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[dict[str, Node], dict[str, Resources]]:
     nodes, left = {}, {}
-    for number, (whole, free, kind, cordoned) in enumerate(draw(NODES)):
+    for number, (whole, used, kind, cordoned) in enumerate(draw(NODES)):
         name, labels = f"n{number}", {KIND_LABEL: kind} if kind else {}
         nodes[name] = Node(name, Resources(whole), labels, cordoned=cordoned)
-        left[name] = Resources(free)
+        left[name] = Resources(whole) - Resources(used)  # below zero where others overcommit it
     return nodes, left
 
 

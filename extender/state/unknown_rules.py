@@ -1,0 +1,52 @@
+"""Whether kube-scheduler keeps pods from nodes for reasons that a plan does not know.
+
+Volumes and resource claims show in a pod. Rules of the kube-scheduler itself do not: a plugin, the
+``addedAffinity`` of its configuration. A plan that does not know of them may be bound by half. So
+the first list of nodes that is offered to a pod of some constraints is compared with the nodes that
+admit the pod and have the room. Where all of those are offered, gangs with these constraints are
+answered as planned. Where one is missing, every pod of such a gang is offered nodes before any is
+answered (``extender.state.offers``), until a list is complete. A list is compared again after
+``VALID_SECONDS``.
+"""
+
+from typing import Final, NamedTuple
+
+from cachetools import LRUCache
+
+from optimus.jobs import NodeConstraints
+
+VALID_SECONDS: Final = 600.0
+"""How long a complete list tells that the next ones are."""
+
+AGAIN_SECONDS: Final = 1.0
+"""Where a node was missing, lists are compared at most this often."""
+
+_MOST: Final = 1024
+"""Constraints that are remembered; those that were compared longest ago go first."""
+
+
+class Compared(NamedTuple):
+    """What the last list of nodes told."""
+
+    is_complete: bool
+    again_at: float
+    """When to compare again."""
+
+
+class UnknownRules:
+    """By the constraints of pods. Not thread-safe; time is an argument (monotonic, in seconds)."""
+
+    def __init__(self) -> None:
+        self.last: LRUCache[NodeConstraints, Compared] = LRUCache(_MOST)
+
+    def record(self, constraints: NodeConstraints, now: float, *, is_complete: bool) -> bool:
+        """A list was compared; returns whether it tells another thing than the last."""
+        last = self.last.get(constraints)
+        wait = VALID_SECONDS if is_complete else AGAIN_SECONDS
+        self.last[constraints] = Compared(is_complete, now + wait)
+        return last is None or last.is_complete != is_complete
+
+    def suspects(self, constraints: NodeConstraints) -> bool:
+        """Whether a node was missing from the last list."""
+        last = self.last.get(constraints)
+        return last is not None and not last.is_complete

@@ -1,0 +1,202 @@
+"""A gang that kube-scheduler keeps refusing, or cannot bind: tried seldom, bound when it can be."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.faults.cluster import proxy_for
+from localcluster.faults.proxy import FaultProxy
+from localcluster.specs import numbered_nodes
+from localcluster.testing.clusters import Shown
+from localcluster.testing.waiting import holds_for
+from tests.e2e.extender.scheduler import (
+    SchedulerProcesses,
+    TrainingJobs,
+    scheduler_processes,
+    tfjob,
+    wait_until,
+)
+from tests.harness.api import CORE, Api, in_namespace
+from tests.harness.watch_recorder import WatchRecorder
+
+pytestmark = pytest.mark.e2e
+
+PODS = in_namespace(CORE, "default", "pods")
+OFFERED = {"optimus-test/offered": "yes"}
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+
+WATCHED_SECONDS = 16.0
+ROUNDS = 6
+"""Attempts in that time: one at first, and one after each back-off of 1, 2, 4 and 8 s; one more
+for good measure."""
+
+
+@pytest.fixture(scope="module")
+def own(shown: Shown) -> Iterator[LocalCluster]:
+    """Six nodes of four CPUs, shared with nobody."""
+    with (
+        LocalCluster("refusing", numbered_nodes(6, {"cpu": "4", "memory": "8Gi"})) as cluster,
+        shown(cluster),
+    ):
+        yield cluster
+
+
+@dataclass
+class Watched:
+    """The two processes, what the extender asks the API server, and every change of a pod."""
+
+    processes: SchedulerProcesses
+    traffic: FaultProxy
+    changes: WatchRecorder
+
+    def writes(self) -> int:
+        """How often the extender has written to pods."""
+        return sum(
+            each.call.method == "PATCH" and "/pods/" in each.call.target
+            for each in self.traffic.calls
+        )
+
+    def changes_by_pod(self) -> Counter[str]:
+        """By name, how often a pod was changed, by anybody."""
+        changes = [each for each in list(self.changes.changes) if each.type == "MODIFIED"]
+        return Counter(each.object["metadata"]["name"] for each in changes)
+
+    def nominations_by_pod(self) -> Counter[str]:
+        """By name, how often a pod got a nominated node that it did not have."""
+        last: dict[str, str | None] = {}
+        found: Counter[str] = Counter()
+        for pod in self.changes.objects:
+            name, node = pod["metadata"]["name"], pod["status"].get("nominatedNodeName")
+            found[name] += node is not None and node != last.get(name)
+            last[name] = node
+        return found
+
+    def bound_once(self) -> set[str]:
+        """The pods that were bound at any time."""
+        bound = [pod for pod in self.changes.objects if pod["spec"].get("nodeName")]
+        return {pod["metadata"]["name"] for pod in bound}
+
+
+@contextmanager
+def watched(cluster: LocalCluster, folder: Path, **options: Any) -> Iterator[Watched]:
+    """The two processes, the extender behind a proxy."""
+    with cluster.api_client() as client, proxy_for(cluster) as traffic:
+        kubeconfig = folder / "kubeconfig"
+        traffic.write_kubeconfig(kubeconfig)
+        with (
+            scheduler_processes(cluster, folder, kubeconfig=kubeconfig, **options) as processes,
+            WatchRecorder(Api(client), PODS) as changes,
+        ):
+            yield Watched(processes, traffic, changes)
+
+
+@pytest.fixture
+def jobs(own: LocalCluster) -> Iterator[TrainingJobs]:
+    made = TrainingJobs(own)
+    yield made
+    made.delete(*made.names)
+    wait_until("all pods are gone", lambda: not own.get("pods", "-n", "default")["items"])
+
+
+def offer_only_labelled(document: dict[str, Any]) -> None:
+    """A rule of kube-scheduler that no pod and no node shows: NodeAffinity's addedAffinity."""
+    expressions = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in OFFERED.items()
+    ]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    arguments = {
+        "addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
+    }
+    document["profiles"][0]["pluginConfig"] = [{"name": "NodeAffinity", "args": arguments}]
+
+
+def label(cluster: LocalCluster, *nodes: str) -> None:
+    pairs = [f"{key}={value}" for key, value in OFFERED.items()]
+    for node in nodes:
+        cluster.kubectl("label", "node", node, *pairs, "--overwrite")
+
+
+def unlabel(cluster: LocalCluster, *nodes: str) -> None:
+    for node in nodes:
+        cluster.kubectl("label", "node", node, *(f"{key}-" for key in OFFERED))
+
+
+@pytest.fixture
+def two_offered(own: LocalCluster) -> Iterator[LocalCluster]:
+    """Two of the six nodes are offered."""
+    label(own, "node-1", "node-2")
+    yield own
+    unlabel(own, *(f"node-{number}" for number in range(1, 7)))
+
+
+def test_a_gang_that_half_fits_on_the_nodes_offered_is_tried_seldom_and_bound_when_all_fit(
+    two_offered: LocalCluster, jobs: TrainingJobs, tmp_path: Path
+) -> None:
+    """Of six nodes kube-scheduler offers room for the PS and two of the four workers."""
+    with watched(two_offered, tmp_path, adjust=offer_only_labelled) as seen:
+        jobs.submit("half", tfjob("half", 1, 4, worker_cpu="3"))
+        wait_until("each pod was refused", lambda: len(seen.changes_by_pod()) == 5)
+        holds_for(lambda: not jobs.nodes("half"), "no pod is bound alone", WATCHED_SECONDS)
+        assert seen.writes() <= 5 * ROUNDS
+        assert max(seen.changes_by_pod().values()) <= 2 * ROUNDS
+        assert max(seen.nominations_by_pod().values()) <= 1
+        label(two_offered, "node-3", "node-4")
+        jobs.wait_bound("half", 5)
+
+
+def binding_policy(api: Api, name: str, allowed: str) -> None:
+    """The API server refuses bindings, but where this CEL expression of the binding holds."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [{**rule, "resources": ["pods/binding"]}]},
+        "validations": [{"expression": allowed, "message": "not bound there"}],
+    }
+    api.create(POLICIES, {"metadata": {"name": name}, "spec": spec})
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    api.create(BINDINGS, {"metadata": {"name": name}, "spec": bound})
+
+
+@pytest.fixture
+def api(own: LocalCluster) -> Iterator[Api]:
+    with own.api_client() as client:
+        api = Api(client)
+        yield api
+        for collection in (BINDINGS, POLICIES):
+            for each in api.items(collection):
+                if each["metadata"]["name"].startswith("test-"):
+                    api.delete(f"{collection}/{each['metadata']['name']}")
+
+
+def test_a_node_where_bindings_fail_is_excluded_and_the_gang_goes_elsewhere(
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+) -> None:
+    binding_policy(api, "test-node", "object.target.name != 'node-1'")
+    with watched(own, tmp_path) as seen:
+        jobs.submit("fails", tfjob("fails", 2, 6))
+        nodes = jobs.wait_bound("fails", 8)
+        assert "node-1" not in nodes.values()
+        assert max(seen.changes_by_pod().values()) <= 2 * ROUNDS
+        assert "the node is excluded" in seen.processes.log("extender")
+
+
+def test_a_gang_of_which_no_binding_succeeds_is_tried_seldom_and_bound_when_one_may(
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+) -> None:
+    binding_policy(api, "test-all", "false")
+    with watched(own, tmp_path) as seen:
+        jobs.submit("never", tfjob("never", 1, 4))
+        wait_until("each pod was tried", lambda: len(seen.changes_by_pod()) == 5)
+        holds_for(lambda: not jobs.nodes("never"), "no pod is bound", WATCHED_SECONDS)
+        assert seen.writes() <= 5 * ROUNDS
+        assert max(seen.changes_by_pod().values()) <= 2 * ROUNDS
+        for collection in (BINDINGS, POLICIES):
+            api.delete(f"{collection}/test-all")
+        jobs.wait_bound("never", 5)

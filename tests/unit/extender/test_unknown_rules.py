@@ -1,0 +1,115 @@
+"""kube-scheduler leaves out nodes by rules that neither pods nor nodes show."""
+
+from extender.nominator import Nominator
+from extender.state.unknown_rules import AGAIN_SECONDS, VALID_SECONDS
+from extender.status_writes import StatusWrites
+from optimus.kube.pods import Pod
+from optimus.kube.results import Refused, Written
+from optimus.nodes import Node
+from optimus.resources import Resources
+from tests.unit.extender.fake_cluster import FakeCluster
+
+NODES = {"a": 2, "b": 2, "c": 2}
+ALL = [*NODES]
+
+
+def ask_all(cluster: FakeCluster, names: list[str], offered: list[str]) -> list[tuple[str, ...]]:
+    """What each pod is answered, asked about in turn; the planner's thread runs between."""
+    answers = []
+    for name in names:
+        answers.append(cluster.ask(name, offered).kept)
+        cluster.planner.advance()
+    return answers
+
+
+def test_no_pod_of_the_first_gang_is_answered_where_a_node_is_left_out() -> None:
+    cluster = FakeCluster(NODES)
+    names = cluster.job("j", 1, 5)
+    cluster.planner.advance()
+    for _ in range(3):
+        assert ask_all(cluster, names, ["a", "b"]) == [()] * 6
+    assert cluster.planned_nodes() == {}
+
+
+def test_a_gang_that_fits_on_the_nodes_offered_is_answered_once_all_were_asked_about() -> None:
+    cluster = FakeCluster(NODES)
+    names = cluster.job("j", 1, 3)
+    cluster.planner.advance()
+    answers = ask_all(cluster, names, ["a", "b"])
+    assert answers[:3] == [()] * 3
+    assert {*cluster.planned_nodes().values()} == {"a", "b"}
+
+
+def test_the_gangs_that_come_next_are_asked_about_too() -> None:
+    cluster = FakeCluster(NODES)
+    first = cluster.job("first", 1, 5)
+    ask_all(cluster, first, ["a", "b"])
+    second = cluster.job("second", 1, 1)
+    cluster.planner.advance()
+    assert cluster.ask(second[0], ["a", "b"]).kept == ()
+    assert not {*second} & {*cluster.planned_nodes()}
+
+
+def test_a_gang_whose_first_list_is_complete_is_answered_at_once() -> None:
+    cluster = FakeCluster(NODES)
+    names = cluster.job("j", 1, 5)
+    cluster.planner.advance()
+    assert all(ask_all(cluster, names, ALL))
+
+
+def test_full_nodes_and_such_as_do_not_admit_the_pod_are_not_missed() -> None:
+    cluster = FakeCluster(NODES)
+    cordoned = Node("cordoned", Resources(cpu=9, pods=9), cordoned=True)
+    cluster.handlers.set_node("cordoned", cordoned)
+    cluster.other("o", 2, "c")
+    names = cluster.job("held", 1, 1)
+    cluster.planner.advance()
+    (reserved,) = {*cluster.planned_nodes().values()}
+    others = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    assert all(ask_all(cluster, others, [node for node in ("a", "b") if node != reserved]))
+    assert all(ask_all(cluster, names, ["a", "b"]))
+
+
+def test_a_list_that_is_complete_again_ends_the_suspicion() -> None:
+    cluster = FakeCluster(NODES)
+    first = cluster.job("first", 1, 5)
+    ask_all(cluster, first, ["a", "b"])
+    cluster.now += AGAIN_SECONDS
+    cluster.ask(first[0], ALL)
+    second = cluster.job("second", 1, 1)
+    cluster.planner.advance()
+    assert all(ask_all(cluster, second, ALL))
+
+
+def test_a_rule_that_comes_later_is_noticed_when_lists_are_compared_again() -> None:
+    cluster = FakeCluster(NODES)
+    assert all(ask_all(cluster, cluster.job("first", 1, 1), ALL))
+    cluster.delete("first-ps-0", "first-worker-0")
+    cluster.now += VALID_SECONDS
+    assert ask_all(cluster, cluster.job("second", 1, 5), ["a", "b"]) == [()] * 6
+
+
+class Writer:
+    def __init__(self) -> None:
+        self.nominated: set[str] = set()
+
+    def nominate(self, pod: Pod, node: str | None) -> Written | Refused:
+        self.nominated.add(pod.name)
+        return Written()
+
+    def requeue(self, pod: Pod, reason: str) -> Written | Refused:
+        raise AssertionError(f"{pod.name} is requeued: {reason}")
+
+
+def test_pods_are_nominated_once_a_list_has_been_compared() -> None:
+    """kube-scheduler offers a nominated pod that node alone, which tells nothing."""
+    cluster, writer = FakeCluster(NODES), Writer()
+    nominator = Nominator(cluster.planner, StatusWrites(writer), lambda: True, nominate=True)
+    first, *others = cluster.job("j", 1, 3)
+    cluster.planner.advance()
+    nominator.run_once(cluster.now)
+    assert not writer.nominated
+    assert cluster.ask(first, ALL).kept
+    nominator.run_once(cluster.now)
+    assert writer.nominated == {*others}
