@@ -133,7 +133,9 @@ def _controller(
     decider = Decider(_decision_config(settings), metrics, dry_run=settings.dry_run)
     components = Components(caches, logs, decider, rescales, recorder, metrics)
     timing = Timing(
-        tick_seconds=settings.tick_seconds, half_bound_seconds=settings.start_timeout_seconds
+        tick_seconds=settings.tick_seconds,
+        half_bound_seconds=settings.start_timeout_seconds,
+        age_limit_seconds=settings.profiling_lifetime_seconds,
     )
     return Controller(components, timing, Clock(), dry_run=settings.dry_run)
 

@@ -66,6 +66,8 @@ class Timing:
     tick_seconds: float = 2.0
     half_bound_seconds: float = 600.0
     """A gang of which only a part has nodes for so long is suspended and resumed as a whole."""
+    age_limit_seconds: float = 600.0
+    """A job that has run for longer is not rescaled without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ class Controller:
     def __init__(
         self, components: Components, timing: Timing, clock: Clock, *, dry_run: bool
     ) -> None:
-        self.managed = ManagedJobs(self._guard, dry_run=dry_run)
+        self.managed = ManagedJobs(
+            self._guard, dry_run=dry_run, age_limit_seconds=timing.age_limit_seconds
+        )
         self.last_tick_at: float | None = None
         self._components = components
         self._timing = timing
@@ -154,7 +158,8 @@ class Controller:
         if since is None or state.rescale is not None or now - since < limit_seconds:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
-        if state.was_fully_bound or trained_at > since or state.job.rescale is RescaleRule.NEVER:
+        may_have_trained = state.was_fully_bound or state.has_unknown_past(now)
+        if may_have_trained or trained_at > since or state.job.rescale is RescaleRule.NEVER:
             # A job that has trained may continue with the pods it has, its log readable or not.
             self._components.recorder.half_bound(
                 state.training_job, limit_seconds, runs=state.run is not None

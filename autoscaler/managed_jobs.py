@@ -80,6 +80,12 @@ class JobState:
     was_fully_bound: bool = False
     """Whether all pods of this run had a node at some time."""
 
+    is_new: bool = False
+    """Whether nothing was known of it before, and it has not been observed yet."""
+
+    age_limit_seconds: float = 600.0
+    """A job that has run for longer is not rescaled without a checkpoint."""
+
     waits_for: str = ""
     """Why its pods wait for nodes, as the extender says, while any does."""
 
@@ -102,10 +108,11 @@ class JobState:
         """The state of a job that is new to this process, from what its profile has stored."""
         options = LogFormatOptions.of(job)
         if profile is None:
-            return cls(training_job, job, ProgressLog(options))
+            return cls(training_job, job, ProgressLog(options), is_new=True)
         saved = unpack(profile.status.state, job.key, at)
         state = cls(training_job, job, ProgressLog.from_state(options, saved.log), saved.record)
         state.profile, state.stored = profile, profile.status
+        state.is_new = saved.record == JobRecord() and saved.log.run is None
         record = unpack_rescale(profile.status.rescale, job.key, at)
         if record is not None:
             state.rescale = Rescale(record, needs_checkpoint=True, written=True)
@@ -120,6 +127,7 @@ class JobState:
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
+        self._update_age()
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
         self._update_gang(staying, observation.at)
         waits = any(pod.node is None for pod in staying)
@@ -137,6 +145,34 @@ class JobState:
             self.record = replace(self.record, suspended_at_target=False)
             self.goal_changed = True
         self.job = training_job.active
+
+    def _update_age(self) -> None:
+        """Of a job that ran before it was first seen only its status shows how long."""
+        if self.is_new and self.run is not None:
+            starts = [self._run_started_at(), self.training_job.started_at]
+            since = min((start for start in starts if start is not None), default=None)
+            self.record = replace(self.record, ran_since=since)
+        self.is_new = False
+
+    def _run_started_at(self) -> float | None:
+        """When the first of its pods that train began to, ``None`` where nothing shows it."""
+        pods = self.run.pods if self.run is not None else ()
+        starts = (pod.container.started_at for pod in pods)
+        return min((start for start in starts if start is not None), default=None)
+
+    def running_seconds(self, at: float) -> float:
+        """So long it has run at least, by its pods, whatever of its log is left."""
+        starts = (self._run_started_at(), self.record.ran_since)
+        return max((at - start for start in starts if start is not None), default=0.0)
+
+    def _is_old(self, at: float) -> bool:
+        """Whether more training may be lost than a profiling run may lose."""
+        return self.running_seconds(at) >= self.age_limit_seconds
+
+    def has_unknown_past(self, at: float) -> bool:
+        """Whether it ran for long before it was first seen: all its pods may have had nodes."""
+        since = self.record.ran_since
+        return since is not None and at - since >= self.age_limit_seconds
 
     def _update_gang(self, pods: Sequence[Pod], at: float) -> None:
         bound = [pod.node is not None for pod in pods]
@@ -167,7 +203,7 @@ class JobState:
         """
         if self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
             return False
-        return record.purpose.needs_checkpoint
+        return record.purpose.needs_checkpoint or self._is_old(at)
 
     def awaits_checkpoint(self, at: float) -> bool:
         """Whether the job is not moved before its next checkpoint: its wait for one timed out.
@@ -185,7 +221,7 @@ class JobState:
         """Whether its pods may train; a part of a gang that never was whole must have shown it."""
         if self.run is None:
             return False
-        if self.half_bound_since is None or self.was_fully_bound:
+        if self.half_bound_since is None or self.was_fully_bound or self.has_unknown_past(at):
             return True
         made_at = min(pod.created_at for pod in self.run.pods)
         return any(sample.at > made_at for sample in self.progress(at).samples)
@@ -224,6 +260,7 @@ class JobState:
             awaits_checkpoint=self.awaits_checkpoint(at),
             suspended_at_target=self.record.suspended_at_target,
             measured_at=self.record.measured_at,
+            running_seconds=self.running_seconds(at),
         )
 
     def progress(self, now: float) -> TrainingProgress:
@@ -277,9 +314,10 @@ Guard = Callable[[str, JobState | None], AbstractContextManager[None]]
 class ManagedJobs:
     """The state of every managed job, by UID."""
 
-    def __init__(self, guard: Guard, *, dry_run: bool) -> None:
+    def __init__(self, guard: Guard, *, dry_run: bool, age_limit_seconds: float) -> None:
         self._guard = guard
         self._dry_run = dry_run
+        self._age_limit_seconds = age_limit_seconds
         self.states: dict[str, JobState] = {}
         self._nodes: tuple[Node, ...] | None = None
 
@@ -313,9 +351,9 @@ class ManagedJobs:
     def _add(self, training_job: TrainingJob, observation: Observation) -> None:
         assert training_job.job is not None
         profile = observation.profiles.get(training_job.uid)
-        self.states[training_job.uid] = JobState.first_seen(
-            training_job, training_job.job, profile, observation.at
-        )
+        state = JobState.first_seen(training_job, training_job.job, profile, observation.at)
+        state.age_limit_seconds = self._age_limit_seconds
+        self.states[training_job.uid] = state
         known = "new" if profile is None else "known from its profile"
         _LOG.info("job %s is managed (%s), at %s", training_job.key, known, training_job.job.counts)
 

@@ -59,6 +59,9 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
     gang_uids: tuple[str, ...] = ()
     """The UIDs of some pods of a gang of which all had a node."""
 
+    ran_since: float | None = None
+    """Of a job that ran already when it was first seen: since when, as far as its status shows."""
+
     suspended_at_target: bool = False
     """Whether this software suspended it at its goal."""
 

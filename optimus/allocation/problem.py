@@ -138,6 +138,8 @@ class JobHistory:
     """Its wait for a checkpoint timed out: the job is not moved before the next one."""
     measured_at: float | None = None
     """When its last profiling run reached its counts."""
+    running_seconds: float = 0.0
+    """So long it has run at least, by its pods; its log may show less than that."""
     forecast_awaited: bool = False
     """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
 

@@ -35,6 +35,7 @@ from optimus.interval.profiling import (
     plan_profiling,
     return_counts,
     run_is_over,
+    trained_seconds,
     why_not_profiled,
 )
 from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, RescaleRule
@@ -375,7 +376,7 @@ class IntervalDriver:
         young = [
             cluster.managed[uid].job
             for uid, each in progress.items()
-            if each.trained_seconds < profiling.trained_limit_seconds
+            if trained_seconds(each, histories[uid]) < profiling.trained_limit_seconds
             and histories[uid].rescaling_to is None
         ]
         if not young:

@@ -89,7 +89,7 @@ def _may_explore(
 ) -> bool:
     (progress, history), profiling = measured.of(job), config.profiling
     last, at = history.last_rescaled_at, snapshot.at
-    is_young = progress.trained_seconds < profiling.trained_limit_seconds
+    is_young = trained_seconds(progress, history) < profiling.trained_limit_seconds
     # In the order of what they cost: the last ones look at all samples and losses.
     return not (
         _cannot_move(job, snapshot, history)
@@ -130,8 +130,9 @@ def why_not_profiled(
         return "its workload is known"
     if len(history.profiled) >= config.runs:
         return f"{config.runs} profiling runs were made"
-    if progress.trained_seconds >= config.trained_limit_seconds:
-        return f"it has trained {progress.trained_seconds:.0f} s"
+    trained = trained_seconds(progress, history)
+    if trained >= config.trained_limit_seconds:
+        return f"it has trained {trained:.0f} s"
     # What follows looks at all losses and samples: too much to do for thousands of old jobs in
     # every tick.
     if _is_goal_met(job, progress):
@@ -141,12 +142,19 @@ def why_not_profiled(
     return None
 
 
+def trained_seconds(progress: TrainingProgress, history: JobHistory) -> float:
+    """How long a job may have trained: by its log, of which the beginning may be lost, and by its
+    pods."""
+    return max(progress.trained_seconds, history.running_seconds)
+
+
 def is_fully_profiled(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> bool:
     """Whether the job has had all its profiling runs; where its bounds are narrow, a few."""
     progress, history = measured.of(job)
     if history.profiling_since is not None:
         return False
-    is_old = history.workload_known or progress.trained_seconds >= config.trained_limit_seconds
+    trained = trained_seconds(progress, history)
+    is_old = history.workload_known or trained >= config.trained_limit_seconds
     return is_old or len(history.profiled) >= config.runs or not _untried(job, measured, config)
 
 
@@ -187,7 +195,8 @@ def may_skip_checkpoint(
 
     Its log shows none, and no more is lost than a profiling run may lose."""
     since = history.measured_at
-    is_short = since is not None and at - since < config.trained_limit_seconds
+    limit_seconds = config.trained_limit_seconds
+    is_short = since is not None and max(at - since, history.running_seconds) < limit_seconds
     was_moved = return_counts(job, history) is not None
     return is_short and was_moved and _has_no_checkpoint(job, progress)
 

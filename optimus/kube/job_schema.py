@@ -47,9 +47,10 @@ class _Condition(msgspec.Struct):
     message: str | None = None
 
 
-class StoredStatus(msgspec.Struct):
+class StoredStatus(msgspec.Struct, rename="camel"):
     """What the operator says of the job."""
 
+    start_time: str | None = None
     conditions: list[_Condition] | None = None
 
 

@@ -41,6 +41,22 @@ class Owner(NamedTuple):
     uid: str
 
 
+class ContainerState(NamedTuple):
+    """The container that trains, as the pod's status shows it."""
+
+    started_at: float | None = None
+    """Since when it has run, seconds since the epoch, UTC; where it was restarted, since when the
+    pod has. ``None`` while it does not run."""
+    restarts: int = 0
+    error: str = ""
+    """How it last ended if that was an error: ``exit code 137 (OOMKilled)``."""
+    crash_loops: bool = False
+    """Whether the kubelet waits longer and longer before it starts it again."""
+
+
+_NEW_CONTAINER = ContainerState()
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod, reduced to what decisions need.
 
@@ -75,6 +91,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     gates: tuple[str, ...] = ()
     priority: int = 0
     """``spec.priority``, which the API server takes from the pod's PriorityClass."""
+    container: ContainerState = _NEW_CONTAINER
 
     @property
     def job_key(self) -> JobKey | None:
@@ -117,10 +134,36 @@ class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     owner_references: list[_OwnerReference] | None = None
 
 
+class _Running(msgspec.Struct, gc=False, rename="camel"):
+    started_at: str | None = None
+
+
+class _Reason(msgspec.Struct, gc=False):
+    reason: str | None = None
+
+
+class _Terminated(msgspec.Struct, gc=False, rename="camel"):
+    exit_code: int = 0
+    reason: str | None = None
+
+
+class _State(msgspec.Struct, gc=False):
+    running: _Running | None = None
+    waiting: _Reason | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(Allocated, gc=False, rename="camel"):
+    restart_count: int = 0
+    state: _State | None = None
+    last_state: _State | None = None
+
+
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
+    start_time: str | None = None
     nominated_node_name: str | None = None
-    container_statuses: list[Allocated] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[Allocated] | None = None
     allocated_resources: dict[str, Amount] | None = None
     resources: ResourceRequirements | None = None
@@ -176,7 +219,32 @@ def _view(raw: _RawPod) -> Pod:
         beyond_plan=beyond_plan(raw.spec),
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,
+        container=_container(status, log_container(containers)) if owner else _NEW_CONTAINER,
     )
+
+
+def _container(status: _Status, name: str) -> ContainerState:
+    """The state of the container that trains; of a pod of no training job it is not needed."""
+    found = next((each for each in status.container_statuses or () if each.name == name), None)
+    if found is None:
+        return _NEW_CONTAINER
+    state, last = found.state or _State(), found.last_state or _State()
+    started_at = None
+    if state.running is not None:
+        started = status.start_time if found.restart_count else state.running.started_at
+        started_at = created_at(started) or None
+    waiting = None if state.waiting is None else state.waiting.reason
+    ended = state.terminated or last.terminated
+    return ContainerState(
+        started_at, found.restart_count, _error(ended), waiting == "CrashLoopBackOff"
+    )
+
+
+def _error(ended: _Terminated | None) -> str:
+    if ended is None or ended.exit_code == 0:
+        return ""
+    reason = f" ({ended.reason})" if ended.reason and ended.reason != "Error" else ""
+    return f"exit code {ended.exit_code}{reason}"
 
 
 def _resources(spec: PodSpec, status: _Status) -> Resources:

@@ -51,8 +51,9 @@ class TrainingJob:
     ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
     why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
     ``replica_keys`` holds each role's key as stored. ``suspended_by`` is the interval that
-    suspended the job, if it was this software. ``conditions`` are those that are True. ``outcome``
-    is "Succeeded", "Failed" or ``None`` while unfinished."""
+    suspended the job, if it was this software. ``started_at`` is the operator's ``startTime``, in
+    seconds since the epoch, which begins anew with each resume. ``conditions`` are those that are
+    True. ``outcome`` is "Succeeded", "Failed" or ``None`` while unfinished."""
 
     kind: str
     namespace: str
@@ -61,6 +62,7 @@ class TrainingJob:
     resource_version: str
     created_at: float
     job: Job | None
+    started_at: float | None = None
     left_alone: str | None = None
     problems: tuple[Problem, ...] = ()
     hints: tuple[Problem, ...] = ()
@@ -127,6 +129,7 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         resource_version=metadata.resource_version,
         created_at=created_at(metadata.creation_timestamp),
         job=job,
+        started_at=created_at((raw.status or StoredStatus()).start_time) or None,
         left_alone=left_alone,
         problems=problems,
         hints=unknown_annotations(annotations),

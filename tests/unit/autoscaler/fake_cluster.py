@@ -90,7 +90,7 @@ class FakeCluster:
         spec = {"ps": ["h"] * counts.ps, "worker": ["h"] * counts.workers}
         for role, count in (("ps", counts.ps), ("worker", counts.workers)):
             for index in range(count):
-                fake.pods.append(pod_of(fake, role, index, json.dumps({"cluster": spec})))
+                fake.pods.append(pod_of(fake, role, index, json.dumps({"cluster": spec}), self.at))
         if self.quota is not None and len(fake.pods) > self.quota:
             # The operator may not make more pods, and the extender waits for all of the gang.
             del fake.pods[self.quota :]

@@ -104,7 +104,7 @@ def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
     )
 
 
-def pod_of(fake: FakeJob, role: str, index: int, config: str) -> dict[str, Any]:
+def pod_of(fake: FakeJob, role: str, index: int, config: str, at: float) -> dict[str, Any]:
     name = f"{fake.name}-{role}-{index}"
     owner = {
         "apiVersion": "kubeflow.org/v1",
@@ -130,5 +130,15 @@ def pod_of(fake: FakeJob, role: str, index: int, config: str) -> dict[str, Any]:
             "ownerReferences": [owner | {"uid": f"uid-{fake.name}"}],
         },
         "spec": {"nodeName": "n", "containers": [container]},
-        "status": {"phase": "Running"},
+        "status": {
+            "phase": "Running",
+            "startTime": format_second(at),
+            "containerStatuses": [
+                {
+                    "name": "tensorflow",
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": format_second(at)}},
+                }
+            ],
+        },
     }

@@ -60,7 +60,7 @@ def test_a_job_with_a_pod_that_waits_shows_why_and_no_longer_than_that() -> None
     text = "waits: 2 workers of 1 cpu lack a place"
     for node, shown in ((None, True), ("n1", False)):
         waiting = msgspec.structs.replace(
-            decode_pod(json.dumps(pod_of(fake, "worker", 0, "{}")).encode()), node=node
+            decode_pod(json.dumps(pod_of(fake, "worker", 0, "{}", START_AT)).encode()), node=node
         )
         observation = Observation(
             START_AT,
