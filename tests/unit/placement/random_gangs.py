@@ -1,8 +1,7 @@
 """Gangs and nodes for the rule of Theorem 1, by hand and at random."""
 
+import random
 from dataclasses import replace
-
-from hypothesis import strategies as st
 
 from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
 from optimus.nodes import Node
@@ -11,9 +10,9 @@ from optimus.placement.gang import Gang, Member, Placement
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
-from tests.unit.placement.exhaustive_search import (
-    overfull,
-)
+from tests.unit.placement.exhaustive_search import overfull
+
+Case = tuple[Gang, list[Node], dict[str, Resources]]
 
 RULE = Theorem1()
 
@@ -31,61 +30,56 @@ def placed(gang: Gang, nodes: list[Node], free: dict[str, Resources]) -> Placeme
     return answer
 
 
-requested = st.builds(
-    lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 3), st.integers(0, 3)
-)
-
-free_amounts = st.builds(
-    lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(-1, 9), st.integers(-1, 9)
-)
+def requested(rng: random.Random) -> Resources:
+    """What one replica asks for."""
+    return Resources(cpu=rng.randint(0, 3), memory=rng.randint(0, 3))
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
+def cases(rng: random.Random) -> Case:
     """Small clusters with uneven room, labels, and gangs that may be bound or excluded in part."""
+    most_free = rng.choice((4, 9))
     free = {
-        f"n{at}": amount
-        for at, amount in enumerate(draw(st.lists(free_amounts, min_size=1, max_size=4)))
+        f"n{at}": Resources(cpu=rng.randint(-1, most_free), memory=rng.randint(-1, most_free))
+        for at in range(rng.choice((1, 2, 3, 4, 4)))
     }
-    pools = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(free), max_size=len(free)))
-    nodes = [Node(name, free[name], {"pool": pool}) for name, pool in zip(free, pools, strict=True)]
-    excluded = frozenset(draw(st.lists(st.sampled_from(sorted(free)), max_size=1)))
+    names = list(free)
+    nodes = [Node(name, free[name], {"pool": rng.choice("ab")}) for name in names]
+    excluded = frozenset(rng.sample(names, rng.randint(0, 1)))
     members: list[Member] = []
     for role, most in ((Role.PS, 3), (Role.WORKER, 4)):
-        constraints = draw(
-            st.sampled_from([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))])
-        )
-        spec = ReplicaSpec(draw(requested), constraints)
-        bound = draw(
-            st.lists(
-                st.none() | st.none() | st.none() | st.sampled_from(sorted(free)), max_size=most
-            )
-        )
-        members += [Member(role, at, spec, node, excluded) for at, node in enumerate(bound)]
+        constraints = rng.choice([NodeConstraints(), NodeConstraints(selector=(("pool", "a"),))])
+        spec = ReplicaSpec(requested(rng), constraints)
+        for at in range(rng.randint(0, most)):
+            bound_to = rng.choice([None, None, None, rng.choice(names)])
+            members.append(Member(role, at, spec, bound_to, excluded))
     return Gang(JobKey("ns", "job"), "uid", tuple(members)), nodes, free
 
 
-@st.composite
-def many_alike(draw: st.DrawFn) -> tuple[Gang, list[Node], dict[str, Resources]]:
+def cases_and_requests(rng: random.Random) -> tuple[Case, Resources]:
+    """A case, and what one more replica asks for."""
+    return cases(rng), requested(rng)
+
+
+def many_alike(rng: random.Random) -> Case:
     """Larger clusters of a few classes of nodes, and gangs of which a few replicas may be bound."""
     free: dict[str, Resources] = {}
     nodes: list[Node] = []
-    for at in range(draw(st.integers(1, 4))):
-        whole, pool = Resources(cpu=12, memory=9), draw(st.sampled_from(["a", "a", "b"]))
-        left = Resources(cpu=draw(st.integers(0, 12)), memory=draw(st.integers(0, 9)))
-        for number in range(draw(st.integers(1, 6))):
+    for at in range(rng.randint(1, 4)):
+        whole, pool = Resources(cpu=12, memory=9), rng.choice("aab")
+        left = Resources(cpu=rng.randint(0, 12), memory=rng.randint(0, 9))
+        for number in range(rng.randint(1, 6)):
             name = f"n{(number * 7 + at * 3) % 10}-{at}-{number}"
             nodes.append(Node(name, whole, {"pool": pool}))
             free[name] = left
     names = sorted(free)
-    excluded = frozenset(draw(st.lists(st.sampled_from(names), max_size=2)))
+    excluded = frozenset(rng.choices(names, k=rng.randint(0, 2)))
     members: list[Member] = []
     for role, most in ((Role.PS, 6), (Role.WORKER, 7)):
-        selector = draw(st.sampled_from([(), (), (("pool", "a"),)]))
-        cpu, memory = draw(st.integers(0, 3)), draw(st.integers(0, 2))
-        spec = ReplicaSpec(Resources(cpu=cpu, memory=memory), NodeConstraints(selector))
-        bound = draw(st.lists(st.sampled_from(names), max_size=2)) if draw(st.booleans()) else []
-        count = draw(st.integers(0, most))
+        selector = rng.choice([(), (), (("pool", "a"),)])
+        asked = Resources(cpu=rng.randint(0, 3), memory=rng.randint(0, 2))
+        spec = ReplicaSpec(asked, NodeConstraints(selector))
+        bound = rng.choices(names, k=rng.randint(0, 2)) if rng.random() < 0.5 else []
+        count = rng.randint(0, most)
         members += [
             Member(role, at, spec, bound[at] if at < len(bound) else None, excluded)
             for at in range(count)

@@ -1,5 +1,6 @@
 """Whole jobs and gangs on one index, which stays in order while jobs come and go."""
 
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -23,59 +24,62 @@ from optimus.placement.per_pod import PACK, SPREAD
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources, total
 from tests.unit.placement.exhaustive_search import gang_of, is_even, spread_of
+from tests.unit.seeded import seeded
 
-# Drawing a cluster costs more than placing on it: each one that is drawn is tried by every rule.
 RULES: tuple[PlacementRule, ...] = (Theorem1(), SPREAD, PACK)
 Cluster = tuple[list[Node], dict[str, Resources]]
 
-amounts = st.builds(
-    lambda cpu, memory: Resources(cpu=cpu, memory=memory), st.integers(0, 4), st.integers(0, 3)
+CONSTRAINTS = (
+    NodeConstraints(),
+    NodeConstraints(),
+    NodeConstraints((("pool", "a"),)),
+    NodeConstraints(tolerations=(Toleration("dedicated", "Exists"),)),
 )
-constraints = st.sampled_from(
-    [
-        NodeConstraints(),
-        NodeConstraints(),
-        NodeConstraints((("pool", "a"),)),
-        NodeConstraints(tolerations=(Toleration("dedicated", "Exists"),)),
-    ]
-)
-specs = st.builds(ReplicaSpec, amounts, constraints)
 
 
-@st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
+def _spec(rng: random.Random) -> ReplicaSpec:
+    asked = Resources(cpu=rng.randint(0, 4), memory=rng.randint(0, 3))
+    return ReplicaSpec(asked, rng.choice(CONSTRAINTS))
+
+
+def a_cluster(rng: random.Random) -> Cluster:
     """A few classes of nodes; some are overcommitted, some tainted."""
     nodes: list[Node] = []
     free: dict[str, Resources] = {}
-    for _ in range(draw(st.integers(1, 4))):
-        whole = Resources(cpu=draw(st.integers(1, 16)), memory=draw(st.integers(1, 12)))
-        left = Resources(
-            cpu=draw(st.integers(-1, whole["cpu"])), memory=draw(st.integers(-1, whole["memory"]))
-        )
-        taints = draw(st.sampled_from([(), (), (), (Taint("dedicated"),)]))
-        for _ in range(draw(st.integers(1, 4))):
-            name = f"n{draw(st.integers(0, 10**6)):07}-{len(nodes)}"
-            nodes.append(Node(name, whole, {"pool": draw(st.sampled_from("ab"))}, taints))
+    for _ in range(rng.randint(1, 4)):
+        whole = Resources(cpu=rng.randint(1, 16), memory=rng.randint(1, 12))
+        left = Resources(cpu=rng.randint(-1, whole["cpu"]), memory=rng.randint(-1, whole["memory"]))
+        taints = rng.choice([(), (), (), (Taint("dedicated"),)])
+        for _ in range(rng.randint(1, 4)):
+            name = f"n{rng.randint(0, 10**6):07}-{len(nodes)}"
+            nodes.append(Node(name, whole, {"pool": rng.choice("ab")}, taints))
             free[name] = left
     return nodes, free
 
 
-@st.composite
-def jobs(draw: st.DrawFn) -> Job:
-    fixed = draw(
-        st.lists(st.builds(FixedRole, st.just(Role.CHIEF), st.integers(1, 2), specs), max_size=1)
-    )
-    counts = Counts(draw(st.integers(0, 6)), draw(st.integers(0, 7)))
+def a_job(rng: random.Random) -> Job:
     return Job(
         key=JobKey("ns", "job"),
         uid="uid",
         kind="TFJob",
         created_at=0.0,
-        counts=counts,
-        ps=draw(specs),
-        worker=draw(specs),
-        fixed=tuple(fixed),
+        counts=Counts(rng.randint(0, 6), rng.randint(0, 7)),
+        ps=_spec(rng),
+        worker=_spec(rng),
+        fixed=tuple(
+            FixedRole(Role.CHIEF, rng.randint(1, 2), _spec(rng)) for _ in range(rng.randint(0, 1))
+        ),
     )
+
+
+def jobs_and_a_cluster(rng: random.Random) -> tuple[list[Job], Cluster]:
+    return [a_job(rng) for _ in range(rng.randint(1, 6))], a_cluster(rng)
+
+
+def jobs_in_turns(rng: random.Random) -> tuple[list[Job], list[int], Cluster]:
+    """Jobs, and which of them is placed or taken back at each turn."""
+    jobs = [a_job(rng) for _ in range(rng.randint(1, 4))]
+    return jobs, rng.choices(range(4), k=rng.randint(0, 12)), a_cluster(rng)
 
 
 def placed_as_gang(
@@ -99,19 +103,18 @@ def placed_as_job(
 
 
 @settings(max_examples=300, deadline=None)
-@given(job=jobs(), cluster=clusters())
+@given(job=seeded(a_job), cluster=seeded(a_cluster))
 def test_a_whole_job_is_placed_as_its_gang_is(job: Job, cluster: Cluster) -> None:
     for rule in RULES:
         assert placed_as_job(rule, job, Capacity(*cluster)) == placed_as_gang(rule, job, cluster)
 
 
 @settings(max_examples=100, deadline=None)
-@given(several=st.lists(jobs(), min_size=1, max_size=6), cluster=clusters())
-def test_jobs_in_sequence_take_what_they_are_placed_on(
-    several: list[Job], cluster: Cluster
-) -> None:
+@given(seeded(jobs_and_a_cluster))
+def test_jobs_in_sequence_take_what_they_are_placed_on(case: tuple[list[Job], Cluster]) -> None:
+    several, (nodes, whole) = case
     for rule in RULES:
-        nodes, free = cluster
+        free = whole
         capacity = Capacity(nodes, free)
         for job in several:
             found = placed_as_job(rule, job, capacity)
@@ -134,7 +137,7 @@ def test_jobs_in_sequence_take_what_they_are_placed_on(
 
 
 @settings(max_examples=100, deadline=None)
-@given(first=jobs(), second=jobs(), cluster=clusters())
+@given(first=seeded(a_job), second=seeded(a_job), cluster=seeded(a_cluster))
 def test_undo_restores_the_index(first: Job, second: Job, cluster: Cluster) -> None:
     for rule in RULES:
         capacity = Capacity(*cluster)
@@ -148,15 +151,12 @@ def test_undo_restores_the_index(first: Job, second: Job, cluster: Cluster) -> N
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    several=st.lists(jobs(), min_size=1, max_size=4),
-    turns=st.lists(st.integers(0, 3), max_size=12),
-    cluster=clusters(),
-)
+@given(seeded(jobs_in_turns))
 def test_an_index_with_a_history_answers_like_a_new_one(
-    several: list[Job], turns: list[int], cluster: Cluster
+    case: tuple[list[Job], list[int], Cluster],
 ) -> None:
     """An index that was taken from and given back to answers like one made of what is free now."""
+    several, turns, cluster = case
     for rule in RULES:
         capacity, there = Capacity(*cluster), dict[int, Assignment]()
         for turn in turns:

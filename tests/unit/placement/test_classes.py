@@ -15,14 +15,13 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources, total
 from optimus.snapshot import ReplicaId
 from tests.unit.placement.exhaustive_search import is_even, spread_of, transfer_time
-from tests.unit.placement.random_gangs import many_alike
-
-Cluster = tuple[Gang, list[Node], dict[str, Resources]]
+from tests.unit.placement.random_gangs import Case, many_alike
+from tests.unit.seeded import seeded
 
 
 @settings(max_examples=200, deadline=None)
-@given(case=many_alike())
-def test_a_gang_goes_where_it_goes_if_no_two_nodes_are_alike(case: Cluster) -> None:
+@given(case=seeded(many_alike))
+def test_a_gang_goes_where_it_goes_if_no_two_nodes_are_alike(case: Case) -> None:
     gang, nodes, free = case
     marked = [
         Node(
@@ -38,9 +37,9 @@ def test_a_gang_goes_where_it_goes_if_no_two_nodes_are_alike(case: Cluster) -> N
 
 
 @settings(max_examples=200, deadline=None)
-@given(case=many_alike())
+@given(case=seeded(many_alike))
 def test_an_even_spread_is_on_the_fewest_and_roomiest_servers_or_there_is_a_better_one(
-    case: Cluster,
+    case: Case,
 ) -> None:
     gang, nodes, free = case
     answer = Theorem1().place(gang, Capacity(nodes, free))
@@ -71,8 +70,8 @@ def test_an_even_spread_is_on_the_fewest_and_roomiest_servers_or_there_is_a_bett
 
 @pytest.mark.parametrize("name", ["spread", "pack"])
 @settings(max_examples=200, deadline=None)
-@given(case=many_alike())
-def test_replicas_go_one_by_one_to_the_emptiest_or_fullest_node(name: str, case: Cluster) -> None:
+@given(case=seeded(many_alike))
+def test_replicas_go_one_by_one_to_the_emptiest_or_fullest_node(name: str, case: Case) -> None:
     gang, nodes, free = case
     rule = PLACEMENT_RULES[name]
     assert isinstance(rule, PerPod)

@@ -21,13 +21,14 @@ from tests.unit.placement.exhaustive_search import (
 )
 from tests.unit.placement.random_gangs import (
     RULE,
-    cases,
+    Case,
+    cases_and_requests,
     fixed,
     nodes_of,
     placed,
-    requested,
     with_fixed,
 )
+from tests.unit.seeded import seeded
 
 
 @pytest.mark.parametrize(
@@ -59,11 +60,11 @@ def test_where_a_fixed_role_goes(cpus: dict[str, int], gang: Gang, node: str) ->
 
 
 @settings(max_examples=300, deadline=None)
-@given(cases(), requested)
+@given(seeded(cases_and_requests))
 def test_a_chief_is_part_of_what_has_to_fit(
-    case: tuple[Gang, list[Node], dict[str, Resources]], asked: Resources
+    case_and_request: tuple[Case, Resources],
 ) -> None:
-    gang, nodes, free = case
+    (gang, nodes, free), asked = case_and_request
     whole = with_fixed(gang, Member(Role.CHIEF, 0, ReplicaSpec(asked)))
     answer = RULE.place(whole, Capacity(nodes, free))
     if isinstance(answer, Placement):
@@ -91,11 +92,11 @@ def _leaves_room(gang: Gang, spread: Spread, free: dict[str, Resources], asked: 
 
 
 @settings(max_examples=200, deadline=None)
-@given(cases(), requested)
+@given(seeded(cases_and_requests))
 def test_no_node_is_ruled_out_for_a_fixed_role_beside_which_the_gang_fits(
-    case: tuple[Gang, list[Node], dict[str, Resources]], asked: Resources
+    case_and_request: tuple[Case, Resources],
 ) -> None:
-    gang, nodes, free = case
+    (gang, nodes, free), asked = case_and_request
     capacity = Capacity(nodes, free)
     request = Request.of_gang(gang, capacity)
     amount = capacity.vector(asked)

@@ -24,13 +24,22 @@ from tests.unit.placement.exhaustive_search import (
     spreads,
     transfer_time,
 )
-from tests.unit.placement.random_gangs import RULE, cases, fixed, nodes_of, placed, with_fixed
+from tests.unit.placement.random_gangs import (
+    RULE,
+    Case,
+    cases,
+    fixed,
+    nodes_of,
+    placed,
+    with_fixed,
+)
+from tests.unit.seeded import seeded
 
 
 @settings(max_examples=400, deadline=None)
-@given(cases())
+@given(seeded(cases))
 def test_no_plan_has_less_transfer_time_or_at_the_same_time_fewer_servers(
-    case: tuple[Gang, list[Node], dict[str, Resources]],
+    case: Case,
 ) -> None:
     gang, nodes, free = case
     found = list(spreads(gang, nodes, free))
@@ -45,9 +54,9 @@ def test_no_plan_has_less_transfer_time_or_at_the_same_time_fewer_servers(
 
 
 @settings(max_examples=400, deadline=None)
-@given(cases())
+@given(seeded(cases))
 def test_on_equal_servers_the_spread_is_even_on_the_fewest_that_allow_it(
-    case: tuple[Gang, list[Node], dict[str, Resources]],
+    case: Case,
 ) -> None:
     gang, nodes, free = case
     gang = replace(gang, members=tuple(replace(m, node=None) for m in gang.members))
@@ -91,11 +100,10 @@ def together(gang: Gang) -> int:
 
 
 @settings(max_examples=100, deadline=None)
-@given(cases(), st.randoms(use_true_random=False))
-def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(
-    case: tuple[Gang, list[Node], dict[str, Resources]], rng: random.Random
-) -> None:
+@given(seeded(cases), st.integers(0, 2**32))
+def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(case: Case, seed: int) -> None:
     gang, nodes, free = case
+    rng = random.Random(seed)
     mixed = replace(gang, members=tuple(rng.sample(gang.members, len(gang.members))))
     shuffled = Capacity(
         rng.sample(nodes, len(nodes)), dict(rng.sample(sorted(free.items()), len(free)))

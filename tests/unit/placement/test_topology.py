@@ -13,7 +13,8 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.placement.topology import NodePreferences
 from optimus.resources import Resources
 from tests.unit.placement.exhaustive_search import gang_of, overfull
-from tests.unit.placement.random_gangs import cases
+from tests.unit.placement.random_gangs import Case, cases
+from tests.unit.seeded import seeded
 
 RACKS = Theorem1(preferences=NodePreferences(("zone", "rack"), one_kind=True))
 
@@ -128,9 +129,9 @@ def test_without_preferences_a_gang_goes_to_the_roomiest_nodes() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(cases())
+@given(seeded(cases))
 def test_a_preference_refuses_nothing(
-    case: tuple[Gang, list[Node], dict[str, Resources]],
+    case: Case,
 ) -> None:
     gang, nodes, free = case
     rule = Theorem1(preferences=NodePreferences(("pool",), one_kind=True))
