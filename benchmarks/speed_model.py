@@ -104,20 +104,25 @@ def _case(kind: str, fixed: Mapping[str, object], seed: tuple[int, ...]) -> Case
 def report(cases: Sequence[Case]) -> Report:
     """Errors, choices and coverage by number of samples; ratios are of the paper's form."""
     answer: Report = {}
+    found = {name: [_evaluated(case, form) for case in cases] for name, form in MODELS.items()}
     for budget in BUDGETS:
         scores = {
-            name: _average([Score.of([_evaluated(case, form, budget)]) for case in cases])
-            for name, form in MODELS.items()
+            name: _average([Score.of([draws[budget]]) for draws in each])
+            for name, each in found.items()
         }
         scores[RANDOM] = _average([Score.of(list(_at_random(case, budget))) for case in cases])
         entry: dict[str, Any] = {"tables": len(cases), **scores}
         for reference in ("paper", RANDOM):
             ratio = scores["ours"]["mean"] / scores[reference]["mean"]
             entry[f"ours / {reference}"] = round(ratio, 3)
-        known = [case for case in cases if case.cluster is not None]
+        known = [
+            (case, draws[budget])
+            for case, draws in zip(cases, found["ours"], strict=True)
+            if case.cluster is not None
+        ]
         if known:
-            entry["chosen, knowing the truth"] = _mean((_best_choice(case) for case in known), 3)
-            entry |= _coverage(known, budget)
+            entry["chosen, knowing the truth"] = _mean((_best_choice(case) for case, _ in known), 3)
+            entry |= _coverage(known)
         answer[str(budget)] = entry
     return answer
 
@@ -153,10 +158,14 @@ def _mean(values: Iterable[float], digits: int = 4) -> float:
     return round(float(np.mean(list(values))), digits)
 
 
-def _evaluated(case: Case, form: SpeedForm, budget: int) -> Draw:
-    (draw,) = evaluate(case.table, [budget], form, np.random.default_rng([1, *case.seed]))
-    assert not isinstance(draw, NotReady)
-    return draw
+def _evaluated(case: Case, form: SpeedForm) -> dict[int, Draw]:
+    """By number of samples: those of a smaller number are the first of a larger one."""
+    found = {}
+    generator = np.random.default_rng([1, *case.seed])
+    for budget, draw in zip(BUDGETS, evaluate(case.table, BUDGETS, form, generator), strict=True):
+        assert not isinstance(draw, NotReady)
+        found[budget] = draw
+    return found
 
 
 def _at_random(case: Case, budget: int, draws: int = 10) -> Iterator[Draw]:
@@ -186,18 +195,18 @@ def _best_choice(case: Case) -> float:
     return measured[max(measured, key=case.cluster.speed)] / max(measured.values())
 
 
-def _coverage(cases: Sequence[Case], budget: int) -> dict[str, float]:
+def _coverage(draws: Sequence[tuple[Case, Draw]]) -> dict[str, float]:
     """The coverage of 1.28 (80 %) and 1.64 (90 %) of the stated standard deviations."""
-    found = np.concatenate([np.abs(_deviations(case, budget)) for case in cases])
+    found = np.concatenate([np.abs(_deviations(case, draw)) for case, draw in draws])
     return {
         f"within {part} %": round(float(np.mean(found < times)), 3)
         for part, times in ((80, 1.28), (90, 1.64))
     }
 
 
-def _deviations(case: Case, budget: int) -> NDArray[np.float64]:
+def _deviations(case: Case, draw: Draw) -> NDArray[np.float64]:
+    """(log predicted - log true) / stated standard deviation, at all counts not sampled."""
     assert case.cluster is not None
-    draw = _evaluated(case, SpeedForm.BLEND, budget)
     generator = np.random.default_rng([1, *case.seed])
     drawn = {counts: float(generator.choice(runs)) for counts, runs in case.table.repeats.items()}
     samples = [_sample(counts, drawn[counts]) for counts in draw.samples]
