@@ -5,6 +5,8 @@ Everything the controller reads is made from the JSON that a real API server wou
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from autoscaler.cluster import Observation
 from optimus.jobs import Counts, JobKey
@@ -124,7 +126,7 @@ class FakeCluster:
         jobs = [fake.decoded() for fake in self.jobs.values()]
         nodes = [ClusterNode(name="n", node=Node("n", self._capacity()))]
         stored = [pod for fake in self.jobs.values() for pod in fake.pods]
-        return jobs, nodes, [decode_pod(json.dumps(pod).encode()) for pod in stored]
+        return jobs, nodes, [_pod(pod) for pod in stored]
 
     def observe(self, at: float) -> Observation:
         return Observation.of(at, *self.decoded(), list(self.profiles.values()))
@@ -140,7 +142,7 @@ class FakeCluster:
         )
 
     def pods_of(self, job: TrainingJob) -> tuple[Pod, ...] | Refused:
-        return tuple(decode_pod(json.dumps(pod).encode()) for pod in self.jobs[job.name].pods)
+        return tuple(map(_pod, self.jobs[job.name].pods))
 
     # -- Writer
     def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
@@ -230,3 +232,13 @@ class FakeCluster:
     def reasons(self, name: str) -> list[str]:
         """The reasons of a job's Events, oldest first."""
         return [reason for subject, reason, _ in self.events if subject == name]
+
+
+def _pod(stored: dict[str, Any]) -> Pod:
+    return _decoded(json.dumps(stored).encode())
+
+
+@lru_cache(maxsize=1000)
+def _decoded(stored: bytes) -> Pod:
+    """Once for each change of a pod, as a reflector does it."""
+    return decode_pod(stored)

@@ -6,6 +6,7 @@ speed is 1 / (2 / w + 0.1 w / p + 0.1).
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from optimus.jobs import Counts
@@ -63,7 +64,7 @@ class FakeJob:
         self.manifest["metadata"]["resourceVersion"] = str(self.version)
 
     def decoded(self) -> TrainingJob:
-        return decode_job("TFJob", json.dumps(self.manifest).encode(), config=EligibilityConfig())
+        return _decoded(json.dumps(self.manifest).encode())
 
     def annotate(self, **annotations: str | None) -> None:
         """Set or remove annotations under optimus.dl/ (dashes as underscores)."""
@@ -74,6 +75,12 @@ class FakeJob:
             if value is not None:
                 stored[name] = value
         self.changed()
+
+
+@lru_cache(maxsize=1000)
+def _decoded(stored: bytes) -> TrainingJob:
+    """Once for each change of the job, as a reflector does it."""
+    return decode_job("TFJob", stored, config=EligibilityConfig())
 
 
 def tf_job(name: str, ps: int, workers: int, **annotations: str) -> FakeJob:
