@@ -1,6 +1,8 @@
 """``optimus simulate``: arguments, printed results, files and errors."""
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,26 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return printed.err
 
 
+@pytest.fixture(scope="module")
+def printed() -> str:
+    """What ``SMALL`` prints."""
+    with redirect_stdout(StringIO()) as output:
+        assert main(["simulate", *SMALL]) == 0
+    return output.getvalue()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``SMALL`` writes in one process, into a folder that was not there."""
+    folder = tmp_path_factory.mktemp("written") / "new" / "folder"
+    with redirect_stdout(StringIO()):
+        assert main(["simulate", *SMALL, "--output", str(folder), "--processes", "1"]) == 0
+    return folder
+
+
 class TestResults:
-    def test_the_table_has_a_row_for_each_policy(self, capsys: pytest.CaptureFixture[str]) -> None:
-        lines = output_of(capsys, *SMALL).splitlines()
+    def test_the_table_has_a_row_for_each_policy(self, printed: str) -> None:
+        lines = printed.splitlines()
         assert lines[0].startswith("5 jobs (uniform), 2 seeds")
         assert [line.split()[0] for line in lines[3:]] == ["drf", "fifo"]
 
@@ -42,19 +61,14 @@ class TestResults:
         assert len(found["policies"]["fifo"]["figures"]["makespan_seconds"]["by_seed"]) == 2
 
     def test_the_files_are_the_same_with_one_process_and_with_two(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+        self, capsys: pytest.CaptureFixture[str], written: Path, tmp_path: Path
     ) -> None:
-        for name, processes in (("one", "1"), ("two", "2")):
-            output_of(capsys, *SMALL, "--output", str(tmp_path / name), "--processes", processes)
+        output_of(capsys, *SMALL, "--output", str(tmp_path / "two"), "--processes", "2")
         for name in ("results.json", "jobs.csv", "timeline.csv", "forecasts.csv"):
-            assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+            assert (written / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
-    def test_output_writes_result_files_and_plots(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
-        output_of(capsys, *SMALL, "--output", str(tmp_path / "new" / "folder"))
-        written = {path.name for path in (tmp_path / "new" / "folder").iterdir()}
-        assert written == {
+    def test_output_writes_result_files_and_plots(self, written: Path) -> None:
+        assert {path.name for path in written.iterdir()} == {
             "results.json",
             "jobs.csv",
             "timeline.csv",
@@ -64,7 +78,7 @@ class TestResults:
             "allocations.png",
             "forecasts.png",
         }
-        lines = (tmp_path / "new" / "folder" / "jobs.csv").read_text().splitlines()
+        lines = (written / "jobs.csv").read_text().splitlines()
         assert lines[0] == ",".join(JOB_COLUMNS)
         assert len(lines) == 1 + 2 * 2 * 5
 
@@ -80,9 +94,11 @@ class TestResults:
         )
         assert (found["workload"], found["jobs"]) == ("jobs", 2)
 
-    def test_other_nodes_change_the_results(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_other_nodes_change_the_results(
+        self, capsys: pytest.CaptureFixture[str], printed: str
+    ) -> None:
         nodes = ["--nodes", "1:cpu=16,memory=64", "2:cpu=7.5,memory=40,gpu=2"]
-        assert output_of(capsys, *SMALL) != output_of(capsys, *SMALL, *nodes)
+        assert output_of(capsys, *SMALL, *nodes) != printed
 
     def test_true_forecasts_have_no_convergence_error_and_need_no_profiling(
         self, capsys: pytest.CaptureFixture[str]
@@ -104,9 +120,9 @@ class TestResults:
         assert figures["profiling_runs_per_job"]["mean"] == 0
 
     def test_another_placement_rule_changes_the_results(
-        self, capsys: pytest.CaptureFixture[str]
+        self, capsys: pytest.CaptureFixture[str], printed: str
     ) -> None:
-        assert output_of(capsys, *SMALL, "--placement", "theorem1") != output_of(capsys, *SMALL)
+        assert output_of(capsys, *SMALL, "--placement", "theorem1") != printed
 
 
 class TestErrors:

@@ -1,5 +1,7 @@
 """How many nodes hold a replica, against counting them one by one."""
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,36 +10,33 @@ from optimus.jobs import NodeConstraints, ReplicaSpec
 from optimus.nodes import Node
 from optimus.placement.capacity import is_admitted
 from optimus.resources import Resources
+from tests.unit.seeded import seeded
 
-WHOLE = st.fixed_dictionaries(
-    {"cpu": st.integers(0, 8), "memory": st.integers(0, 8), "gpu": st.integers(0, 2)}
-)
-NODES = st.lists(
-    st.tuples(WHOLE, WHOLE, st.sampled_from(["", "small", "large"]), st.booleans()), max_size=6
-)
+Cluster = tuple[dict[str, Node], dict[str, Resources]]
 
 
-@st.composite
-def clusters(draw: st.DrawFn) -> tuple[dict[str, Node], dict[str, Resources]]:
+def _amounts(rng: Random) -> Resources:
+    return Resources(cpu=rng.randint(0, 8), memory=rng.randint(0, 8), gpu=rng.randint(0, 2))
+
+
+def a_cluster(rng: Random) -> Cluster:
     nodes, left = {}, {}
-    for number, (whole, used, kind, cordoned) in enumerate(draw(NODES)):
-        name, labels = f"n{number}", {KIND_LABEL: kind} if kind else {}
-        nodes[name] = Node(name, Resources(whole), labels, cordoned=cordoned)
-        left[name] = Resources(whole) - Resources(used)  # below zero where others overcommit it
+    for number in range(rng.randint(0, 6)):
+        name, kind, whole = f"n{number}", rng.choice(["", "small", "large"]), _amounts(rng)
+        labels = {KIND_LABEL: kind} if kind else {}
+        nodes[name] = Node(name, whole, labels, cordoned=rng.random() < 0.5)
+        left[name] = whole - _amounts(rng)  # below zero where others overcommit it
     return nodes, left
 
 
-SPECS = st.builds(
-    ReplicaSpec,
-    st.builds(
-        Resources,
-        cpu=st.integers(0, 4),
-        memory=st.integers(0, 4),
-        gpu=st.integers(0, 1),
-        fpga=st.sampled_from([0, 0, 0, 1]),
-    ),
-    st.builds(NodeConstraints, selector=st.sampled_from([(), ((KIND_LABEL, "small"),)])),
-)
+def a_spec(rng: Random) -> ReplicaSpec:
+    asked = Resources(
+        cpu=rng.randint(0, 4),
+        memory=rng.randint(0, 4),
+        gpu=rng.randint(0, 1),
+        fpga=rng.choice([0, 0, 0, 1]),
+    )
+    return ReplicaSpec(asked, NodeConstraints(rng.choice([(), ((KIND_LABEL, "small"),)])))
 
 
 def places(free: Resources, asked: Resources, wanted: int) -> int:
@@ -45,11 +44,15 @@ def places(free: Resources, asked: Resources, wanted: int) -> int:
 
 
 @given(
-    clusters(), clusters(), SPECS, st.integers(1, 5), st.frozensets(st.sampled_from(["n0", "n1"]))
+    seeded(a_cluster),
+    seeded(a_cluster),
+    seeded(a_spec),
+    st.integers(1, 5),
+    st.frozensets(st.sampled_from(["n0", "n1"])),
 )
 def test_counts_are_those_of_a_walk_over_the_nodes(
-    before: tuple[dict[str, Node], dict[str, Resources]],
-    now: tuple[dict[str, Node], dict[str, Resources]],
+    before: Cluster,
+    now: Cluster,
     spec: ReplicaSpec,
     wanted: int,
     closed: frozenset[str],
