@@ -8,6 +8,7 @@ dynamic workers), and for TensorFlow's Evaluators, which no list names.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from extender.state.offers import PodShape, shape_of
 from optimus.jobs import Job, JobKey, ReplicaSpec, Role
 from optimus.kube.pods import Pod
 from optimus.placement.gang import Gang, Member
@@ -35,11 +36,11 @@ class ObservedGang:
 
 
 def observe_gang(
-    pod: Pod, others: Iterable[Pod], job: Job | None, excluded: Mapping[Role, frozenset[str]]
+    pod: Pod, others: Iterable[Pod], job: Job | None, excluded: Mapping[PodShape, frozenset[str]]
 ) -> ObservedGang:
     """The gang of ``pod``. Replicas without a pod get the specification of their type, if known.
 
-    ``excluded`` are nodes that no replica of a role may go to."""
+    ``excluded`` are nodes that no pod of a shape may go to."""
     assert pod.replica is not None
     assert pod.job_key is not None
     job_uid = pod.replica.job_uid
@@ -61,8 +62,8 @@ def observe_gang(
                 spec, node = template or ReplicaSpec(), None
             else:
                 spec, node = ReplicaSpec(found.resources, found.constraints), found.node
-            without = excluded.get(role, frozenset())
             alike = found or first.get(role)
+            without = _NONE_EXCLUDED if alike is None else _excluded_for(alike, excluded)
             labels, rules = (alike.labels, alike.rules) if alike is not None else ((), None)
             members.append(Member(role, index, spec, node, without, labels, rules))
     has_rules = any(member.rules is not None for member in members)
@@ -72,6 +73,13 @@ def observe_gang(
     missing = f"waiting for all pods of job {gang.key}"
     waits_for = _gates(gang, pods) if complete else missing
     return ObservedGang(gang, pods, not waits_for, specs_known, beyond_plan, waits_for)
+
+
+_NONE_EXCLUDED: frozenset[str] = frozenset()
+
+
+def _excluded_for(pod: Pod, excluded: Mapping[PodShape, frozenset[str]]) -> frozenset[str]:
+    return excluded.get(shape_of(pod), _NONE_EXCLUDED) if excluded else _NONE_EXCLUDED
 
 
 def _gates(gang: Gang, pods: Mapping[ReplicaId, Pod]) -> str:

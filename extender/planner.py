@@ -193,7 +193,7 @@ class Planner:
                 pod.name,
                 node,
             )
-            self.offers.exclude(replica, node, now.monotonic)
+            self.offers.exclude(pod, node, now.monotonic)
             self.break_plan(replica.job_uid)
 
     def answered(self, pod: Pod, now: Instant) -> None:
@@ -271,7 +271,7 @@ class Planner:
         absent = self.cluster.nodes.keys() - names
         full = self.reservations.nodes_too_full(pod.resources, absent, pod.priority)
         ruled_out = absent - full if planned is None else {*(absent - full), planned}
-        self.offers.record(pod.replica, pod.uid, ruled_out, now.monotonic)
+        self.offers.record(pod, ruled_out, now.monotonic)
         self.job_changed(pod.replica.job_uid)
 
     def compare_offer(self, pod: Pod, names: Sequence[str], now: Instant) -> None:
@@ -402,7 +402,7 @@ class Planner:
             for pod in self.cluster.waiting_pods(held.replica.job_uid):
                 if pod.replica == held.replica and pod.uid in self._answered_at:
                     # kube-scheduler got this node and did not bind the pod: try another one.
-                    self.offers.exclude(held.replica, held.node, now.monotonic)
+                    self.offers.exclude(pod, held.node, now.monotonic)
                     self.job_changed(held.replica.job_uid)
         for job_uid in {held.replica.job_uid for held in expired}:
             _LOG.warning("job %s: reservations ended before all its pods were bound", job_uid)

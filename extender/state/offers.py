@@ -3,7 +3,7 @@
 kube-scheduler checks rules that a plan does not know (volumes, resource claims, other plugins): it
 leaves out the nodes that break them. Once a planned node of a gang was not offered, or where a pod
 has such rules visibly, every waiting pod of the gang is asked about before any is answered: each is
-refused once, while the nodes that it is not offered are recorded for its role. The gang is then
+refused once, while the nodes that it is not offered are recorded for pods like it. It is then
 planned on the others. Where it does not fit there, that is believed for 1, 2, 4 ... 60 s, and then
 asked anew: often it was a matter of moments, since kube-scheduler had not seen yet that room
 appeared. What is recorded of a node ends when the node changes.
@@ -11,9 +11,12 @@ appeared. What is recorded of a node ends when the node changes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-from optimus.jobs import Role
+from optimus.jobs import NodeConstraints, Role
+from optimus.kube.pods import Pod
+from optimus.placement.rules import PodRules
+from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 
 FIRST_SECONDS: Final = 1.0
@@ -23,13 +26,29 @@ RETURNS: Final = 3
 _FOREVER: Final = float("inf")
 
 
+class PodShape(NamedTuple):
+    """Pods of one gang that kube-scheduler offers the same nodes. Replicas of one role mostly have
+    one shape; they may differ in volumes, node selectors or requests."""
+
+    role: Role
+    resources: Resources
+    constraints: NodeConstraints
+    rules: PodRules | None
+
+
+def shape_of(pod: Pod) -> PodShape:
+    """The shape of a replica's pod."""
+    assert pod.replica is not None
+    return PodShape(pod.replica.role, pod.resources, pod.constraints, pod.rules)
+
+
 @dataclass(slots=True)
 class _JobOffers:
     since: float
     """Since when its pods are to be asked about."""
 
     asks: bool = False
-    absent: dict[Role, set[str]] = field(default_factory=dict)
+    absent: dict[PodShape, set[str]] = field(default_factory=dict)
     offered: set[str] = field(default_factory=set)
     """UIDs of the pods that have been offered nodes."""
 
@@ -51,10 +70,10 @@ class Offers:
         self.next_end = _FOREVER
         """No back-off ends before this time."""
 
-    def absent(self, job_uid: str) -> Mapping[Role, frozenset[str]]:
-        """The nodes that a job's roles are not offered, as far as that is known."""
+    def absent(self, job_uid: str) -> Mapping[PodShape, frozenset[str]]:
+        """The nodes that a job's pods are not offered, as far as that is known."""
         known = self._jobs.get(job_uid)
-        return {} if known is None else {role: frozenset(a) for role, a in known.absent.items()}
+        return {} if known is None else {shape: frozenset(a) for shape, a in known.absent.items()}
 
     def asks(self, job_uid: str) -> bool:
         """Whether all pods of the job are to be offered nodes before any is answered."""
@@ -85,16 +104,18 @@ class Offers:
         known = self._jobs.get(job_uid)
         return None if known is None or known.until == _FOREVER else known.until
 
-    def record(self, replica: ReplicaId, pod_uid: str, absent: Iterable[str], now: float) -> None:
+    def record(self, pod: Pod, absent: Iterable[str], now: float) -> None:
         """A pod was offered all nodes but ``absent``: its job's pods are asked about."""
-        known = self._of(replica.job_uid, now)
+        assert pod.replica is not None
+        known = self._of(pod.replica.job_uid, now)
         known.asks = True
-        known.offered.add(pod_uid)
-        known.absent.setdefault(replica.role, set()).update(absent)
+        known.offered.add(pod.uid)
+        known.absent.setdefault(shape_of(pod), set()).update(absent)
 
-    def exclude(self, replica: ReplicaId, node: str, now: float) -> None:
-        """A node was answered for a replica and it was not bound there: take it as not offered."""
-        self._of(replica.job_uid, now).absent.setdefault(replica.role, set()).add(node)
+    def exclude(self, pod: Pod, node: str, now: float) -> None:
+        """A node was answered for a pod and it was not bound there: take it as not offered."""
+        assert pod.replica is not None
+        self._of(pod.replica.job_uid, now).absent.setdefault(shape_of(pod), set()).add(node)
 
     def came_back(self, replica: ReplicaId, node: str, now: float) -> bool:
         """A pod that was answered with a node is asked about again; whether once too often."""

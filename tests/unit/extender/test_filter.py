@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from optimus.jobs import Role
+from optimus.jobs import NodeConstraints, Role
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -211,7 +211,22 @@ def test_nodes_that_are_full_with_reservations_of_others_are_not_held_against_a_
     assert reasons(cluster, names[0], "c") == ASKED
     cluster.ask(names[1], ["c"])
     absent = cluster.planner.offers.absent("uid-j")
-    assert absent == {Role.PS: frozenset({"b"}), Role.WORKER: frozenset({"b"})}
+    by_role = {shape.role: nodes for shape, nodes in absent.items()}
+    assert by_role == {Role.PS: frozenset({"b"}), Role.WORKER: frozenset({"b"})}
+
+
+def test_what_one_replica_is_not_offered_is_not_held_against_another_kind_of_its_role() -> None:
+    """Worker 1 has a node selector of its own: what admits it is offered to it alone."""
+    cluster = FakeCluster({})
+    for name in ("a", "b"):
+        cluster.node(name, 1, disk="ssd" if name == "b" else "hdd")
+    plain, chosen = cluster.job("j", 0, 2)
+    cluster.change(cluster.pods[plain], beyond_plan=True)
+    constraints = NodeConstraints(selector=(("disk", "ssd"),))
+    cluster.change(cluster.pods[chosen], constraints=constraints)
+    cluster.ask(plain, ["a"])
+    assert cluster.ask(chosen, ["b"]).kept == ("b",)
+    assert cluster.planned_nodes() == {plain: "a", chosen: "b"}
 
 
 def test_a_pod_that_is_being_bound_stays_where_it_is_when_the_rest_is_planned_again() -> None:

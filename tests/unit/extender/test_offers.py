@@ -4,11 +4,23 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.state.offers import Offers
-from optimus.jobs import Role
+from extender.state.offers import Offers, shape_of
+from optimus.jobs import NodeConstraints, Role
+from optimus.kube.pods import Pod
+from optimus.resources import Resources
 from optimus.snapshot import ReplicaId
 
 REPLICA = ReplicaId("uid", Role.WORKER, 0)
+POD = Pod(
+    uid="pod",
+    namespace="ns",
+    name="worker-0",
+    created_at=0.0,
+    replica=REPLICA,
+    resources=Resources(cpu=1),
+    constraints=NodeConstraints(),
+)
+SHAPE = shape_of(POD)
 
 
 def refused(times: int) -> tuple[Offers, float]:
@@ -16,7 +28,7 @@ def refused(times: int) -> tuple[Offers, float]:
     offers, now = Offers(), 0.0
     for _ in range(times):
         offers.expire(now)
-        offers.record(REPLICA, "pod", {"n"}, now)
+        offers.record(POD, {"n"}, now)
         offers.does_not_fit("uid", now, 60.0)
         began, now = now, offers.next_end
     return offers, began
@@ -35,7 +47,7 @@ def refused(times: int) -> tuple[Offers, float]:
 def test_each_back_off_lasts_twice_as_long(times: int, seconds: int) -> None:
     offers, began = refused(times)
     assert offers.expire(began + seconds - 0.1) == ()
-    assert offers.absent("uid") == {Role.WORKER: frozenset({"n"})}
+    assert offers.absent("uid") == {SHAPE: frozenset({"n"})}
     assert offers.was_offered("uid", "pod")
     assert offers.expire(began + seconds) == ("uid",)
     assert offers.absent("uid") == {}
@@ -60,10 +72,10 @@ def test_a_back_off_that_runs_is_not_begun_again() -> None:
 def test_the_back_off_starts_anew_with_a_change_of(change: Callable[[Offers], object]) -> None:
     offers, began = refused(5)
     change(offers)
-    assert offers.absent("uid").get(Role.WORKER, frozenset()) == frozenset()
+    assert offers.absent("uid").get(SHAPE, frozenset()) == frozenset()
     assert not offers.has_refused("uid")
     offers.expire(began + 60.0)
-    offers.record(REPLICA, "pod", {"n"}, 100.0)
+    offers.record(POD, {"n"}, 100.0)
     offers.does_not_fit("uid", 100.0, 60.0)
     assert offers.expire(101.0) == ("uid",)
 
@@ -83,6 +95,6 @@ def test_a_node_that_changes_is_not_held_to_its_returns() -> None:
 
 def test_a_pod_made_anew_has_not_been_offered_anything() -> None:
     offers = Offers()
-    offers.record(REPLICA, "pod", (), 0.0)
+    offers.record(POD, (), 0.0)
     offers.forget_pod("uid", "pod")
     assert not offers.was_offered("uid", "pod")
