@@ -216,6 +216,7 @@ class EventHandlers:
                 or before.job.uid != after.job.uid
             )
             if moved and self._job_uids.get(_job_name(before)) == before.job.uid:
+                self._set_forecast(before.job.uid, None)
                 self.set_rescale(before.job.uid, None)
         if after is not None:
             self._profiles[_job_name(after)] = after
@@ -224,15 +225,15 @@ class EventHandlers:
     def _apply_profile(self, name: _JobName) -> None:
         profile = self._profiles.get(name)
         if profile is not None and self._job_uids.get(name) == profile.job.uid:
-            self._set_forecast(profile)
+            self._set_forecast(profile.job.uid, forecast_of(profile))
             self.set_rescale(profile.job.uid, rescale_of(profile), has_run=has_run(profile))
 
-    def _set_forecast(self, profile: TrainingProfile) -> None:
-        planner, forecast = self._planner, forecast_of(profile)
-        with planner.locked():
-            planner.cluster.forecasts.pop(profile.job.uid, None)
+    def _set_forecast(self, job_uid: str, forecast: Forecast | None) -> None:
+        forecasts = self._planner.cluster.forecasts
+        with self._planner.locked():
+            forecasts.pop(job_uid, None)
             if forecast is not None:
-                planner.cluster.forecasts[profile.job.uid] = forecast
+                forecasts[job_uid] = forecast
 
     def set_rescale(self, job_uid: str, rescale: Rescale | None, *, has_run: bool = False) -> None:
         """A job's rescale began, went a step further, or ended (``None``)."""

@@ -1,10 +1,16 @@
 """Which nodes an old gang that does not fit keeps for itself, and who passes all the same."""
 
+import json
+
 import pytest
 
 from extender.backfill import MAX_CLOSING
 from extender.state.cluster import Forecast
 from optimus.jobs import Role
+from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.profiles import JobRef, ProfileStatus, TrainingProfile
+from optimus.kube.times import format_second
+from optimus.kube.training_jobs import decode_job
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -110,6 +116,66 @@ def test_a_gang_that_ends_before_the_room_can_be_free_passes() -> None:
     assert set(cluster.planned_nodes()) == set(short)
     for names in (long, unknown):
         assert "has waited longer" in "".join(reasons(cluster, names[0]))
+
+
+def profile(cluster: FakeCluster, job: str, **status: object) -> TrainingProfile:
+    """The job exists, and this is its profile as the watch shows it."""
+    replicas = {"replicas": 1, "template": {"spec": {"containers": [{"name": "tensorflow"}]}}}
+    body = {
+        "metadata": {"name": job, "namespace": "ns", "uid": f"uid-{job}"},
+        "spec": {"tfReplicaSpecs": {"PS": replicas, "Worker": replicas}},
+    }
+    made = decode_job("TFJob", json.dumps(body).encode(), config=EligibilityConfig())
+    cluster.handlers.job(None, made)
+    return TrainingProfile(
+        uid=f"profile-{job}",
+        namespace="ns",
+        name=job,
+        job=JobRef("TFJob", job, f"uid-{job}"),
+        status=ProfileStatus(**status),  # type: ignore[arg-type]  # each test names fields that exist
+    )
+
+
+def test_forecasts_are_read_from_profiles_and_count_from_their_decision() -> None:
+    cluster = busy_cluster(2)
+    cluster.job("old", 1, 1, cpu=4)
+    cluster.now += 601
+    for at, remaining in enumerate((200, 400)):
+        decided_at = format_second(cluster.now - 100)
+        ends = profile(
+            cluster, f"running{at:03}", decided_at=decided_at, remaining_seconds=remaining
+        )
+        cluster.handlers.profile(None, ends)
+    short, long = (cluster.job(name, 1, 1) for name in ("short", "long"))
+    decided_at = format_second(cluster.now)
+    for name, remaining in (("short", 299), ("long", 301)):
+        foretold = profile(cluster, name, decided_at=decided_at, remaining_seconds=remaining)
+        cluster.handlers.profile(None, foretold)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(short), "the last running job ends in 300 s"
+    assert "has waited longer" in "".join(reasons(cluster, long[0]))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({}, id="nothing was decided yet"),
+        pytest.param({"remaining_seconds": 5}, id="it is not known when"),
+        pytest.param({"decided_at": "2026-01-01T00:00:00Z"}, id="no time remains known"),
+        pytest.param({"decided_at": "noon", "remaining_seconds": 5}, id="no time at all"),
+        pytest.param(None, id="the profile is deleted"),
+    ],
+)
+def test_a_forecast_ends_with_its_profile(status: dict[str, object] | None) -> None:
+    cluster = FakeCluster({"a": 1})
+    decided_at = "2026-01-01T00:00:00Z"
+    before = profile(cluster, "j", decided_at=decided_at, remaining_seconds=5)
+    cluster.handlers.profile(None, before)
+    (forecast,) = cluster.planner.cluster.forecasts.values()
+    assert forecast == Forecast(1767225600.0, 5.0)
+    after = None if status is None else profile(cluster, "j", **status)
+    cluster.handlers.profile(before, after)
+    assert cluster.planner.cluster.forecasts == {}
 
 
 def test_the_plan_is_on_the_nodes_that_are_free_first_by_the_forecasts() -> None:
