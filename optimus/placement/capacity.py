@@ -63,6 +63,10 @@ class Capacity:
         self._restricted = any(node.taints or node.cordoned for node in self.nodes)
         self._admissions: dict[NodeConstraints, Mask | None] = {}
         self._changes: list[tuple[list[int], Vector]] = []
+        self.derived: dict[object, object] = {}
+        """What others have worked out of the nodes and keep here, each under a key of its own; a
+        copy begins without."""
+
         self._roomiest: tuple[int, Vector] | None = None
         self._rivalled: list[bool] = []
         """By column, whether another class may have as much as the roomiest."""
@@ -71,6 +75,7 @@ class Capacity:
     def copy(self) -> Self:
         """A copy to try something on; what nodes admit is shared."""
         twin = copy(self)
+        twin.derived = {}
         twin.free, twin._changes = self.free.copy(), []  # noqa: SLF001 - of this class
         twin._copy_classes()  # noqa: SLF001 - of this class
         return twin
@@ -78,10 +83,29 @@ class Capacity:
     def without(self, names: Iterable[str]) -> Self:
         """A copy in which nothing is free on these nodes."""
         twin, nothing = copy(self), (0,) * len(self.resources)
+        twin.derived = {}
         twin.free, twin._changes = self.free.copy(), []  # noqa: SLF001 - of this class
         for name in names:
             if name in self.row_of:
                 twin.free[self.row_of[name]] = nothing
+        twin._group()  # noqa: SLF001 - of this class
+        return twin
+
+    def only(self, rows: Sequence[int]) -> Self:
+        """A copy without any other node; shares stay those of the whole cluster."""
+        twin = copy(self)
+        twin.derived, twin._changes = {}, []  # noqa: SLF001 - of this class
+        twin.nodes = [self.nodes[row] for row in rows]
+        twin.row_of = {node.name: row for row, node in enumerate(twin.nodes)}
+        twin.free = [self.free[row] for row in rows]
+        shapes = sorted({self._shapes[row] for row in rows})
+        numbers = {shape: number for number, shape in enumerate(shapes)}
+        twin._shapes = [numbers[self._shapes[row]] for row in rows]  # noqa: SLF001 - of this class
+        twin._node_totals = [self._node_totals[row] for row in rows]  # noqa: SLF001 - of this class
+        twin._admissions = {  # noqa: SLF001 - of this class
+            constraints: None if mask is None else mask[shapes]
+            for constraints, mask in self._admissions.items()
+        }
         twin._group()  # noqa: SLF001 - of this class
         return twin
 
@@ -158,9 +182,13 @@ class Capacity:
         row = self.row_of.get(name)
         if row is None or any(resource not in self.resources for resource in amount):
             return False
-        self._changes.clear()
-        self._move([row], self._vector(amount))
+        self.set_vector(row, self._vector(amount))
         return True
+
+    def set_vector(self, row: int, amount: Vector) -> None:
+        """The same by row, in amounts of the resources that are known."""
+        self._changes.clear()
+        self._move([row], amount)
 
     def mark(self) -> int:
         """The present, to return to with ``undo_to``."""
@@ -182,6 +210,10 @@ class Capacity:
     def class_sizes(self) -> Integers:
         """How many nodes each class has; 0 for a number that is not in use."""
         return self._class_sizes[: len(self._rows)]
+
+    def free_rows(self) -> Integers:
+        """What is free on each node, of shape (nodes, resources)."""
+        return np.asarray(self._class_free[np.array(self._class_of, dtype=np.int64)])
 
     def class_of(self, row: int) -> int:
         """The class of a node."""

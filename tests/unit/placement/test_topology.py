@@ -1,9 +1,11 @@
 """Gangs in one zone or rack and on nodes of one kind, where these hold them."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from optimus.jobs import Role
 from optimus.nodes import Node
@@ -141,3 +143,26 @@ def test_a_preference_refuses_nothing(
     if isinstance(answer, Placement) and isinstance(plain, Placement):
         assert answer.nodes.keys() == plain.nodes.keys()
         assert not overfull(gang, answer, free)
+
+
+@settings(max_examples=30)
+@given(st.randoms(use_true_random=False))
+def test_what_is_kept_from_gang_to_gang_changes_no_answer(random: Random) -> None:
+    nodes = [
+        node(f"n{at}", 6, random.choice("yz"), random.choice("123"), random.choice("mp"))
+        for at in range(random.randint(2, 12))
+    ]
+    free = {each.name: Resources(cpu=random.randint(-1, 6)) for each in nodes}
+    capacity = Capacity(nodes, free)
+    for _ in range(4):
+        gang = gang_of(random.randint(0, 3), random.randint(1, 6))
+        answer = RACKS.place(gang, capacity)
+        assert answer == RACKS.place(gang, Capacity(nodes, capacity.free_by_name()))
+        for name in random.sample(sorted(free), random.randint(0, 2)):
+            assert capacity.set_free(name, Resources(cpu=random.randint(-1, 6)))
+        if isinstance(answer, Placement):
+            mark = capacity.mark()
+            for name in answer.nodes.values():
+                capacity.take(capacity.row_of[name], (random.randint(0, 1),))
+            if random.random() < 0.5:
+                capacity.undo_to(mark)
