@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from flask import Flask
 
+from extender.cache_age import CacheAge
 from extender.gang_queue import Instant
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
@@ -87,6 +88,10 @@ class Application:
             Reflector(client, watched_storage_classes(), observer=handlers.storage_class),
             Reflector(client, watched_namespaces(), observer=handlers.namespace),
         )
+        self._cache_age = CacheAge(
+            self._caches, settings.cache_age_limit_seconds, clocks_of(client)
+        )
+        planner.why_too_old = self._cache_age.why_too_old
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
         self._inspector = Inspector(planner)
         self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
@@ -108,7 +113,12 @@ class Application:
         )
         verbs, max_bytes = Verbs.of(planner), settings.max_body_bytes
         self._endpoints = Endpoints(
-            verbs, self._why_not_ready, self.metrics, max_bytes, self._inspect
+            verbs,
+            self._why_not_synced,
+            self.metrics,
+            max_bytes,
+            self._inspect,
+            self._cache_age.why_not_ready,
         )
         self._health = None
         if settings.health_listen:
@@ -137,7 +147,7 @@ class Application:
         self.metrics.watch(
             "cache_age_seconds",
             "Seconds since the API server's last answer, in the oldest cache.",
-            lambda: max(cache.silent_seconds or 0.0 for cache in self._caches),
+            self._cache_age.seconds,
         )
 
     def wsgi(self) -> Flask:
@@ -166,7 +176,7 @@ class Application:
         logging.getLogger().removeHandler(self._faults)
         self._client.close()
 
-    def _why_not_ready(self) -> str | None:
+    def _why_not_synced(self) -> str | None:
         return why_not_synced(self._caches)
 
     def _notices(self) -> Iterator[Notice]:
@@ -184,7 +194,7 @@ class Application:
                 at=format_second(self._client.server_clock.now()),
                 leads=self._planner.leads,
                 leader=self._leadership.holder,
-                not_ready=self._why_not_ready(),
+                not_ready=self._why_not_synced() or self._cache_age.why_not_ready(),
                 caches=tuple(
                     CacheReport(
                         kind=cache.watched.plural,
@@ -201,4 +211,4 @@ class Application:
 
     def _leads(self) -> bool:
         # On caches that are half full, a gang could be planned onto room that is taken.
-        return self._why_not_ready() is None and self._leadership.leads()
+        return self._why_not_synced() is None and self._leadership.leads()

@@ -103,27 +103,36 @@ def _pass_through(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterRes
 def _refuse_unplanned(
     planner: Planner, pod: Pod, replica: ReplicaId, names: Sequence[str], now: Instant
 ) -> FilterResult | None:
-    # 5. A gang waits until all its pods exist: until then their requests are not all known.
     if not planner.cluster.knows_gang_of(pod):
         return refuse(names, f"job {_job(pod)} itself has not been seen yet", "unknown")
     planner.queue.ask(pod)
+
+    # 5. On a cache that is too old no new plan is made: nodes may have been taken meanwhile.
+    too_old = planner.why_too_old()
+    if too_old is not None:
+        planner.refused_for_now[pod.uid] = pod
+        return refuse(names, f"job {_job(pod)} is not planned: {too_old}", "cache too old")
+
+    # 6. A gang waits until all its pods exist: until then their requests are not all known.
     found = planner.offered(pod, names, now)
     if found is None or not found.observed.complete or replica not in found.observed.pods:
-        planner.refused_incomplete[pod.uid] = pod
+        planner.refused_for_now[pod.uid] = pod
         missing = f"waiting for all pods of job {_job(pod)}"
         waits_for = "" if found is None else found.observed.waits_for
         return refuse(names, waits_for or missing, "incomplete")
 
-    # 6. No pod is answered before each was asked about, where kube-scheduler knows rules that a
+    # 7. No pod is answered before each was asked about, where kube-scheduler knows rules that a
     # plan does not: or some of the gang would be bound and the others could not.
     if planner.queue.not_offered_yet(found.observed) or planner.offers.waits(replica.job_uid):
         return _not_offered(planner, pod, replica, names)
 
-    # 7. The planner's thread plans it, after the gangs before it in the queue, or has refused it.
+    # 8. The planner's thread plans it, after the gangs before it in the queue, or has refused it.
     refused = planner.refusal(replica.job_uid)
     if refused is None:
         # What was reserved for a rescale was for other counts: the thread would reserve them again.
-        if replica.job_uid in planner.cluster.rescales and planner.plan_at_once(found, now):
+        # A new leader reserves for rescales with the nominations that it adopts, not before.
+        may_plan = planner.leads and replica.job_uid in planner.cluster.rescales
+        if may_plan and planner.plan_at_once(found, now):
             held = planner.reservations.ledger.get(replica)
             if held is not None and held.node in names:
                 return _accept(planner, pod, held, now)

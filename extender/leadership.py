@@ -18,6 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 class _Spec(msgspec.Struct):
     holder: str | None = msgspec.field(name="holderIdentity", default=None)
+    transitions: int | None = msgspec.field(name="leaseTransitions", default=None)
 
 
 class _Lease(msgspec.Struct):
@@ -37,6 +38,7 @@ class LeaseReader:
         self._read_at = float("-inf")
         self._leads = False
         self._holder: str | None = None
+        self._transitions: int | None = None
 
     @property
     def holder(self) -> str:
@@ -63,17 +65,27 @@ class LeaseReader:
             body = self._client.call(
                 f"read {lease}", method, name=self._name, namespace=self._namespace
             )
-            holder = msgspec.json.decode(body, type=_Lease).spec.holder or ""
+            spec = msgspec.json.decode(body, type=_Lease).spec
         except (KubeError, msgspec.MsgspecError) as error:
             if not isinstance(error, KubeError) or error.kind is not ErrorKind.NOT_FOUND:
                 _LOG.warning("%s: %s", lease, error)
                 return self._leads
-            holder = ""  # without a Lease no kube-scheduler leads yet
+            spec = _Spec()  # without a Lease no kube-scheduler leads yet
+        holder = spec.holder or ""
         leads = holder == self._identity or holder.startswith(f"{self._identity}_")
         if holder != self._holder:
             self._say(lease, holder, leads=leads)
         self._holder = holder
-        return leads
+        return leads and not self._missed_a_leader(spec.transitions)
+
+    def _missed_a_leader(self, transitions: int | None) -> bool:
+        """Whether another has led and ended since the Lease was read last as this one's.
+
+        Then this one has led no more for a moment, and begins anew with the next reading."""
+        last, self._transitions = self._transitions, transitions
+        if last is None or transitions is None:
+            return False
+        return self._leads and transitions - last > 1
 
     def _say(self, lease: str, holder: str, *, leads: bool) -> None:
         if leads or not holder:

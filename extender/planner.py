@@ -107,6 +107,8 @@ class Planner:
         self._rule = Theorem1(preferences=preferences)
         self._plan_now = plan_now or self.urgent.set
         self._asked_as_follower = asked_as_follower
+        self.why_too_old: Callable[[], str | None] = lambda: None
+        """Which cache of the cluster is too old for new plans; set once, before the threads run."""
         self.cluster = Cluster()
         self.reservations = Reservations(self.cluster)
         self.offers = Offers()
@@ -142,8 +144,8 @@ class Planner:
         """By pod UID, when kube-scheduler asked last and was answered with no node."""
         self._unbound: set[str] = set()
         """Jobs that have been seen with all their pods waiting, until all are bound."""
-        self.refused_incomplete: dict[str, Pod] = {}
-        """Pods, by UID, last refused because their gang was not complete."""
+        self.refused_for_now: dict[str, Pod] = {}
+        """Pods, by UID, last refused because their gang was not complete or a cache was too old."""
 
     @contextmanager
     def locked(self) -> Iterator[Instant]:
@@ -179,7 +181,7 @@ class Planner:
 
     def asked(self, pod: Pod, replica: ReplicaId, now: Instant) -> None:
         """kube-scheduler asks about a pod: the last answer did not lead to a binding."""
-        self.refused_incomplete.pop(pod.uid, None)
+        self.refused_for_now.pop(pod.uid, None)
         self._asked_at[pod.uid] = now.monotonic  # until it is answered with a node
         self.queue.paused.discard(replica.job_uid)
         node = self.reservations.assumed.get(replica)
@@ -249,7 +251,7 @@ class Planner:
             self.offers.forget(replica.job_uid)
         self._answered_at.pop(pod.uid, None)
         self._asked_at.pop(pod.uid, None)
-        self.refused_incomplete.pop(pod.uid, None)
+        self.refused_for_now.pop(pod.uid, None)
 
     def offered(self, pod: Pod, names: Sequence[str], now: Instant) -> QueuedGang | None:
         """A pod is offered these nodes: record it where its gang is asked about; gives the gang."""
@@ -411,8 +413,12 @@ class Planner:
             self.queue.paused.add(job_uid)
 
     def update_rescales(self, now: Instant) -> None:
-        """Reserve capacity for the target counts of every job that is being rescaled."""
-        if self.rescales.update(now.monotonic):
+        """Reserve capacity for the target counts of every job that is being rescaled.
+
+        Only the leader does, after it has adopted the nominations, and on caches that are recent:
+        what is reserved is answered."""
+        may_plan = self.leads and self.why_too_old() is None
+        if self.rescales.update(now.monotonic, reserve=may_plan):
             self.changes.notify()
 
     # --- planning
@@ -463,6 +469,8 @@ class Planner:
 
     def wait_for_plan(self, job_uid: str, limit_seconds: float = WAIT_SECONDS) -> None:
         """Wait, without the lock, until a gang is planned or refused; once, and not for long."""
+        if self.why_too_old() is not None:
+            return  # no plan comes
         with self.lock:
             if job_uid in self._waited_for:
                 return
@@ -505,7 +513,13 @@ class Planner:
             pass
 
     def plan_slice(self) -> bool:
-        """Plan for some milliseconds; returns whether more gangs wait to be considered."""
+        """Plan for some milliseconds; returns whether more gangs wait to be considered.
+
+        Nothing is planned on caches that are too old, and nothing new is reserved."""
+        if self.why_too_old() is not None:
+            with self.locked() as now:
+                self.expire(now)
+            return False
         with self._one_slice:
             # 1. What is waiting, and what is left.
             self.urgent.clear()
@@ -609,16 +623,18 @@ class Planner:
         )
 
     def outdated_refusals(self) -> tuple[Pod, ...]:
-        """Pods whose users read that the gang is not complete, while by now it is and does not fit;
-        each once."""
+        """Pods whose users read that the gang is not complete or that a cache is too old, while by
+        now it is so no longer and the gang does not fit; each once."""
+        if self.why_too_old() is not None:
+            return ()
         with self.lock:
             outdated = tuple(
                 pod
-                for pod in self.refused_incomplete.values()
+                for pod in self.refused_for_now.values()
                 if pod.replica and pod.replica.job_uid in self._refusals
             )
             for pod in outdated:
-                del self.refused_incomplete[pod.uid]
+                del self.refused_for_now[pod.uid]
             return outdated
 
     def pending_nominations(self) -> tuple[PendingNomination, ...]:
@@ -682,17 +698,20 @@ class Planner:
             return known if known is not None and is_waiting(known) else None
 
     def adopt_nominations(self) -> tuple[Pod, ...]:
-        """Adopt the nominations of complete gangs as plans; returns pods with other nominations."""
+        """Adopt the nominations of complete gangs as plans, then reserve for rescales beside them;
+        returns pods with other nominations."""
         with self.locked() as now:
             self.update_rescales(now)
             stale = (self._adopt(job_uid, now) for job_uid in sorted(self.cluster.waiting_jobs()))
             found = tuple(pod for pods in stale for pod in pods)
             self.leads = True
+            self.update_rescales(now)
             self._waited_for.clear()  # they waited while nothing could be planned
         self.changes.notify()
         return found
 
     def _adopt(self, job_uid: str, now: Instant) -> tuple[Pod, ...]:
+        self._drop_outdated_answers(job_uid)
         observed = self.queue.observe_waiting(job_uid)
         if observed is None or self.queue.is_held(observed):
             return ()
@@ -706,9 +725,20 @@ class Planner:
         if observed.complete and nominated.keys() == unbound:
             self._hold(gang, Placement(job_uid, nominated), now)
             if not any(self.reservations.is_overcommitted(node) for node in nominated.values()):
+                self.rescales.adopt(job_uid)
                 return ()
             self.break_plan(job_uid)
         return tuple(observed.pods[replica] for replica in sorted(nominated))
+
+    def _drop_outdated_answers(self, job_uid: str) -> None:
+        """Another leader has nominated other nodes for pods that this one answered when it led: the
+        kube-scheduler that was answered ended before that, and binds them no more."""
+        for pod in self.cluster.waiting_pods(job_uid):
+            answered = self.reservations.assumed.get(pod.replica) if pod.replica else None
+            if answered is not None and pod.nominated_node not in (None, answered):
+                assert pod.replica is not None
+                self.settled(pod.replica)
+                self.reservations.release(pod.replica)
 
     def release_all(self) -> None:
         """Reserve nothing: another process leads now."""

@@ -72,6 +72,10 @@ class Settings:
     """A gang that has waited longer goes before those that have not run, and closes the nodes of
     its own future plan for the gangs behind it."""
 
+    cache_age_limit_seconds: float = 120.0
+    """No new plans are made while the API server has sent nothing for longer about a kind of object
+    that is watched; it sends bookmarks about every 60 s. What is reserved is still answered."""
+
     threads: int = 8
     """Requests served at the same time; kube-scheduler sends one, the others are for health and
     metrics."""
@@ -116,6 +120,7 @@ _SECONDS = (
     "exclusion_seconds",
     "rescale_hold_seconds",
     "age_limit_seconds",
+    "cache_age_limit_seconds",
 )
 
 

@@ -66,10 +66,14 @@ class Endpoints:
         metrics: Metrics,
         max_body_bytes: int,
         inspect: Callable[[JobKey | None], bytes] = lambda _: b"{}",
+        why_too_old: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """``inspect`` gets the job that is asked about, or ``None`` for every gang that waits."""
+        """``inspect`` gets the job that is asked about, or ``None`` for every gang that waits.
+
+        ``why_too_old``: while it says anything, this process is not ready, but answers."""
         self._verbs, self._why_not_ready, self._metrics = verbs, why_not_ready, metrics
         self._max_body_bytes, self._inspect = max_body_bytes, inspect
+        self._why_too_old = why_too_old
         self._ready = False
 
     def filter(self) -> Response:
@@ -165,8 +169,8 @@ class Endpoints:
         return Response("ok\n", mimetype="text/plain")
 
     def readyz(self) -> Response:
-        """GET /readyz: decisions can be made."""
-        reason = self._why_not_ready()
+        """GET /readyz: new plans can be made."""
+        reason = self._why_not_ready() or self._why_too_old()
         status = 200 if reason is None else 503
         return Response(f"{reason or 'ok'}\n", status=status, mimetype="text/plain")
 

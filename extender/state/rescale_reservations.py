@@ -58,15 +58,17 @@ class RescaleReservations:
         self._max_seconds = max_seconds
         self._tracked: dict[str, _Tracked] = {}
 
-    def update(self, now: float) -> bool:
-        """Reserve for rescales in progress, release for ended ones; returns whether room grew."""
+    def update(self, now: float, *, reserve: bool = True) -> bool:
+        """Reserve for rescales in progress, release for ended ones; returns whether room grew.
+
+        Without ``reserve`` they are followed, and nothing new is planned."""
         ended = [job_uid for job_uid in self._tracked if job_uid not in self._cluster.rescales]
         grew = False
         for job_uid in ended:
             del self._tracked[job_uid]
             grew |= self._release_unused(job_uid)
         for job_uid, rescale in sorted(self._cluster.rescales.items()):
-            grew |= self._update_one(job_uid, rescale, now)
+            grew |= self._update_one(job_uid, rescale, now, reserve=reserve)
         return grew
 
     def is_tracked(self, job_uid: str) -> bool:
@@ -87,12 +89,17 @@ class RescaleReservations:
             limit = min(_SUSPENSION_SECONDS, limit)
         return now - tracked.since <= limit
 
+    def adopt(self, job_uid: str) -> None:
+        """What the last leader had planned for a job's pods is reserved now."""
+        if job_uid in self._tracked:
+            self._tracked[job_uid] = replace(self._tracked[job_uid], held=True, refusal=None)
+
     def plan_again(self, job_uid: str) -> None:
         """What was reserved for a job is of no use any more."""
         if job_uid in self._tracked:
             self._tracked[job_uid] = replace(self._tracked[job_uid], held=False, refusal=None)
 
-    def _update_one(self, job_uid: str, rescale: Rescale, now: float) -> bool:
+    def _update_one(self, job_uid: str, rescale: Rescale, now: float, *, reserve: bool) -> bool:
         known = self._tracked.get(job_uid)
         same = known and (known.rescale.id, known.rescale.target) == (rescale.id, rescale.target)
         if known is None or not same:
@@ -103,7 +110,7 @@ class RescaleReservations:
             leaving = used_by_node(pod for pod in pods if rescale.leaving or pod.leaving)
             if held:
                 self._reservations.set_leaving(job_uid, leaving)
-            if not held and self._may_fit(known, rescale, now):
+            if reserve and not held and self._may_fit(known, rescale, now):
                 gone = [pod.uid for pod in pods if rescale.leaving or pod.leaving]
                 held = self._hold(rescale, leaving, gone, known.since)
                 refusal = None if held else self._refusal(rescale, now)

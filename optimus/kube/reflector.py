@@ -9,7 +9,7 @@ by the read time-out, which is a little longer than the watch."""
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Generic
@@ -46,6 +46,9 @@ class ReflectorConfig:
 
     backoff: BackoffConfig = field(default_factory=BackoffConfig)
 
+    clock: Callable[[], float] = time.monotonic
+    """What the age of the copy is measured by, in seconds."""
+
 
 class Reflector(Generic[T]):
     """A local cache of one resource; reading it never blocks on the network.
@@ -69,6 +72,7 @@ class Reflector(Generic[T]):
         self._config = config or ReflectorConfig()
         self._random = random or Random()
         self._backoff = Backoff(self._config.backoff, self._random)
+        self._clock = self._config.clock
         self._store: Store[T] = Store(self.changes, observer)
         self._stopping = threading.Event()
         self._synced = threading.Event()
@@ -84,7 +88,7 @@ class Reflector(Generic[T]):
 
     def start(self) -> None:
         """Begin to list and watch, on a separate thread."""
-        self._last_contact = time.monotonic()
+        self._last_contact = self._clock()
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 5.0) -> None:
@@ -114,7 +118,12 @@ class Reflector(Generic[T]):
     def silent_seconds(self) -> float | None:
         """Seconds since the last answer, or since ``start``; ``None`` before that."""
         last = self._last_contact
-        return None if last is None else time.monotonic() - last
+        return None if last is None else self._clock() - last
+
+    @property
+    def last_contact(self) -> float | None:
+        """When the last answer came, or ``start``, by ``clock``; ``None`` before that."""
+        return self._last_contact
 
     def items(self) -> tuple[T, ...]:
         """Every object, in no particular order."""
@@ -181,7 +190,7 @@ class Reflector(Generic[T]):
         return self._backoff.after_failure(error.retry_after_seconds or 0.0)
 
     def _heard(self) -> None:
-        self._last_contact = time.monotonic()
+        self._last_contact = self._clock()
         if self._failure is not None:
             _LOG.info("%s are up to date again", self.watched.plural)
         self._failure = None

@@ -3,10 +3,12 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from extender.http.wsgi import GRACE_SECONDS
 from optimus.runtime.health import MOST_CONNECTIONS
@@ -210,6 +213,43 @@ def test_half_sent_requests_at_the_health_address_keep_nobody_waiting(extender: 
     finally:
         for connection in half_sent:
             connection.close()
+
+
+@pytest.fixture
+def silent_nodes(httpserver: HTTPServer) -> Iterator[None]:
+    """The first watch of nodes is opened, and nothing comes on it."""
+    over = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        yield b"\n"  # the double sends its headers with the first bytes
+        over.wait(60)
+
+    def list_or_watch(request: Request) -> Response:
+        if "watch" in request.args:
+            return Response(pieces())
+        body = json.dumps({**EMPTY, "items": [NODE]})
+        return Response(body, content_type="application/json")
+
+    for _ in ("list", "watch"):
+        httpserver.expect_oneshot_request("/api/v1/nodes").respond_with_handler(list_or_watch)
+    yield
+    over.set()
+
+
+def test_no_new_plans_are_made_while_a_watch_is_silent(
+    silent_nodes: None, command: list[str], tmp_path: Path
+) -> None:
+    limit, question = "--cache-age-limit-seconds=2", {"Pod": POD, "NodeNames": ["n1"]}
+    with started([*command, limit], tmp_path / "extender.log") as extender:
+        wait_until("it is not ready", lambda: extender.get("/readyz") == 503)
+        refused = extender.post("/filter", question)["FailedAndUnresolvableNodes"]["n1"]
+        extender.connection.request("GET", "/metrics")
+        metrics = extender.connection.getresponse().read().decode()
+    why = r"the cache of nodes is as of \S+Z, older than the limit of 2 s"
+    assert re.match(rf"job ns/j is not planned: {why}", refused), refused
+    assert 'refusals_total{cause="cache too old"} 1.0' in metrics
+    (age,) = re.findall(r"^optimus_extender_cache_age_seconds (\S+)$", metrics, re.MULTILINE)
+    assert float(age) > 2.0
 
 
 def test_signals_do_not_change_the_number_of_workers(extender: Extender) -> None:

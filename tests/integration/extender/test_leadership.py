@@ -23,11 +23,11 @@ def reader(client: Client, every_seconds: float = 0.0) -> LeaseReader:
     return LeaseReader(client, "kube-system/optimus-scheduler", "host-1", every_seconds)
 
 
-def lease(holder: str | None) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "optimus-scheduler"},
-        "spec": {} if holder is None else {"holderIdentity": holder},
-    }
+def lease(holder: str | None, transitions: int | None = None) -> dict[str, Any]:
+    spec: dict[str, Any] = {} if holder is None else {"holderIdentity": holder}
+    if transitions is not None:
+        spec["leaseTransitions"] = transitions
+    return {"metadata": {"name": "optimus-scheduler"}, "spec": spec}
 
 
 @pytest.mark.parametrize(
@@ -102,3 +102,29 @@ def test_a_holder_that_is_not_expected_is_named_once(
         "lease kube-system/optimus-scheduler is held by node-7_c, ",
     ]
     assert all("host-1 or host-1_...: this extender does not plan" in text for text in warnings)
+
+
+@pytest.mark.parametrize(
+    ("terms", "leads"),
+    [
+        pytest.param([("host-1_a", 3), ("host-1_a", 3)], [True, True], id="the same term"),
+        pytest.param(
+            [("host-1_a", 3), ("host-1_b", 4), ("host-1_b", 4)],
+            [True, True, True],
+            id="its kube-scheduler was started again",
+        ),
+        pytest.param(
+            [("host-1_a", 3), ("host-1_b", 5), ("host-1_b", 5)],
+            [True, False, True],
+            id="another has led between two readings",
+        ),
+        pytest.param([("host-2_a", 3), ("host-1_b", 5)], [False, True], id="it has not led before"),
+    ],
+)
+def test_a_leader_between_two_readings_is_noticed(
+    httpserver: HTTPServer, client: Client, terms: list[tuple[str, int]], leads: list[bool]
+) -> None:
+    for term in terms:
+        httpserver.expect_ordered_request(LEASE).respond_with_json(lease(*term))
+    asked = reader(client)
+    assert [asked.leads() for _ in terms] == leads

@@ -287,6 +287,33 @@ def test_a_copy_stops_in_the_middle_of_a_silent_watch(script: Script, reflect: R
     assert not script.over.is_set()
 
 
+def test_a_copy_ages_while_its_watch_is_silent(client: Client, script: Script) -> None:
+    now = [50.0]
+    speak = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        yield b"\n"
+        speak.wait(WAIT_SECONDS)
+        yield event("BOOKMARK", {"metadata": {"resourceVersion": "11"}})
+        script.over.wait(WAIT_SECONDS)
+
+    script.watches = [lambda _: Response(pieces())]
+    config = ReflectorConfig(clock=lambda: now[0])
+    reflector = Reflector(client, watched_pods(), config=config, random=Random(1))
+    assert (reflector.silent_seconds, reflector.last_contact) == (None, None)
+    reflector.start()
+    until(reflector, lambda: reflector._response is not None)
+    assert (reflector.silent_seconds, reflector.last_contact) == (0.0, 50.0)
+    now[0] = 171.0
+    assert (reflector.silent_seconds, reflector.last_contact) == (121.0, 50.0)
+    assert reflector.failure is None, "the watch is open"
+    speak.set()
+    until(reflector, lambda: reflector.last_contact == 171.0)
+    assert reflector.silent_seconds == 0.0
+    script.over.set()
+    reflector.stop()
+
+
 def test_a_watch_that_falls_silent_is_opened_again(
     client: Client, script: Script, caplog: pytest.LogCaptureFixture
 ) -> None:

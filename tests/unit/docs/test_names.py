@@ -275,7 +275,7 @@ def test_every_policy_is_named_where_it_is_chosen() -> None:
 def test_the_guide_s_table_of_the_configuration_says_what_is_shipped() -> None:
     shipped = yaml.safe_load((ROOT / "scheduler-config/kube-scheduler-config.yaml").read_text())
     shipped |= shipped["extenders"][0] | {
-        "leaderElection.resourceName": shipped["leaderElection"]["resourceName"],
+        **{f"leaderElection.{name}": each for name, each in shipped["leaderElection"].items()},
         "profiles[].plugins.postFilter.disabled": shipped["profiles"][0]["plugins"]["postFilter"][
             "disabled"
         ],

@@ -31,6 +31,7 @@ class FakeCluster:
     pods: dict[str, Pod] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
     settings: Settings = SETTINGS
+    leads: bool = True
 
     def __post_init__(self) -> None:
         self.planner = Planner(
@@ -40,6 +41,7 @@ class FakeCluster:
             plan_now=self.plan,
         )
         self.handlers = EventHandlers(self.planner)
+        self.planner.leads = self.leads
         for name, cpu in list(self.nodes.items()):
             self.node(name, cpu)
 

@@ -21,6 +21,12 @@ from optimus.kube.training_jobs import TrainingJob, decode_job
 RECORD = RescaleStatus("i7", "2026-01-01T00:00:00Z", 1, 2, 2, 4)
 
 
+def leading_planner() -> Planner:
+    planner = Planner(Settings())
+    planner.leads = True
+    return planner
+
+
 def profile(**status: object) -> TrainingProfile:
     fields = ProfileStatus(**status)  # type: ignore[arg-type]  # each test names fields that exist
     return TrainingProfile(
@@ -135,7 +141,7 @@ NODE = decode_node(
 
 
 def test_from_events_to_a_plan_and_back() -> None:
-    planner = Planner(Settings())
+    planner = leading_planner()
     handlers = EventHandlers(planner)
     handlers.node(None, NODE)
     handlers.job(None, job())
@@ -176,7 +182,7 @@ SUSPENDING = RescaleStatus("i", "", 1, 1, 1, 1)
     ],
 )
 def test_a_profile_that_is_not_the_jobs_own_is_ignored(change: dict[str, Any]) -> None:
-    planner = Planner(Settings())
+    planner = leading_planner()
     handlers = EventHandlers(planner)
     handlers.node(None, NODE)
     handlers.job(None, job())
@@ -199,7 +205,7 @@ def test_a_profile_that_is_not_the_jobs_own_is_ignored(change: dict[str, Any]) -
 
 
 def test_a_profile_may_be_seen_before_its_job() -> None:
-    planner = Planner(Settings())
+    planner = leading_planner()
     handlers = EventHandlers(planner)
     handlers.node(None, NODE)
     handlers.profile(None, profile(phase=Phase.RESIZING, rescale=SUSPENDING))
@@ -219,7 +225,7 @@ def test_a_profile_may_be_seen_before_its_job() -> None:
     ],
 )
 def test_a_job_that_ends_releases_its_reservations(after: TrainingJob | None) -> None:
-    planner = Planner(Settings())
+    planner = leading_planner()
     handlers = EventHandlers(planner)
     handlers.node(None, NODE)
     handlers.job(None, job())

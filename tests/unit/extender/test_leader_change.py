@@ -66,12 +66,91 @@ class LatePlans(FakeCluster):
 
 
 def test_the_first_call_of_a_new_leader_waits_until_its_gang_is_planned() -> None:
-    cluster = LatePlans({"a": 2})
+    cluster = LatePlans({"a": 2}, leads=False)
     first, _ = cluster.job("j", 1, 1)
     assert cluster.ask(first).kept == ("a",)
 
 
 def test_later_calls_do_not_wait_as_long_for_a_leader_that_never_comes() -> None:
-    cluster = LatePlans({"a": 4})
+    cluster = LatePlans({"a": 4}, leads=False)
     cluster.ask(cluster.job("j", 1, 1)[0])
     assert reasons(cluster, cluster.job("k", 1, 1)[0]) == {"job ns/k has not been planned yet"}
+
+
+def test_a_rescaled_job_is_not_planned_before_nominations_are_adopted() -> None:
+    cluster = NotLeading({"a": 2, "b": 2}, leads=False)
+    cluster.spec("r", 1, 1)
+    rescaled = cluster.job("r", 1, 1)
+    cluster.rescale("r", 1, 1, leaving=False)
+    assert reasons(cluster, rescaled[0]) == {"job ns/r has not been planned yet"}
+    assert cluster.planner.reservation_count() == 0
+
+
+def test_room_for_a_rescale_is_reserved_beside_the_nominations_of_the_last_leader() -> None:
+    cluster = NotLeading({"a": 2, "b": 2}, leads=False)
+    cluster.spec("r", 1, 1)
+    cluster.rescale("r", 1, 1, leaving=False)
+    for name in cluster.job("j", 1, 1):
+        cluster.change(cluster.pods[name], nominated_node="a")
+    assert cluster.planner.adopt_nominations() == ()
+    assert cluster.planned_nodes() == {"j-ps-0": "a", "j-worker-0": "a"}
+    assert [cluster.place(name) for name in cluster.job("r", 1, 1)] == ["b", "b"]
+
+
+def test_the_nominations_of_a_rescaled_job_are_adopted_as_they_are() -> None:
+    cluster = NotLeading({"a": 2, "b": 2}, leads=False)
+    cluster.spec("r", 1, 1)
+    cluster.rescale("r", 1, 1, leaving=False)
+    names = cluster.job("r", 1, 1)
+    for name in names:
+        cluster.change(cluster.pods[name], nominated_node="b")
+    assert cluster.planner.adopt_nominations() == ()
+    cluster.planner.advance()
+    assert [cluster.place(name) for name in names] == ["b", "b"]
+
+
+def test_a_follower_reserves_nothing_for_a_rescale() -> None:
+    cluster = NotLeading({"a": 2}, leads=False)
+    cluster.spec("r", 1, 1)
+    cluster.rescale("r", 1, 1, leaving=False)
+    assert cluster.planner.reservation_count() == 0
+    cluster.lead()
+    assert cluster.planner.reservation_count() == 2
+    cluster.planner.release_all()
+    cluster.rescale("r", 1, 1, leaving=False)
+    assert cluster.planner.reservation_count() == 0
+
+
+def test_no_gang_takes_what_the_last_leader_nominated_for_another() -> None:
+    cluster = NotLeading({"a": 2}, leads=False)
+    for name in cluster.job("theirs", 1, 1):
+        cluster.change(cluster.pods[name], nominated_node="a")
+    (mine,) = cluster.job("mine", 0, 1)
+    assert reasons(cluster, mine) == {"job ns/mine has not been planned yet"}
+    cluster.lead()
+    assert reasons(cluster, mine) == {"job ns/mine (0 PS + 1 worker) does not fit as a whole"}
+    assert cluster.planned_nodes() == {"theirs-ps-0": "a", "theirs-worker-0": "a"}
+
+
+class NotLeading(FakeCluster):
+    """The planner's thread plans only once the nominations are adopted, as the real one does."""
+
+    def plan(self) -> None:
+        if self.planner.leads:
+            self.planner.advance()
+
+    def lead(self) -> None:
+        self.planner.adopt_nominations()
+        self.planner.advance()
+
+
+def test_an_answer_of_an_earlier_term_gives_way_to_the_nomination_of_the_leader_between() -> None:
+    cluster = FakeCluster({"a": 2, "b": 2})
+    names = cluster.job("j", 1, 1)
+    assert cluster.ask(names[0]).kept == ("a",)
+    cluster.planner.release_all()
+    for name in names:
+        cluster.change(cluster.pods[name], nominated_node="b")
+    assert cluster.planner.adopt_nominations() == ()
+    assert cluster.planned_nodes() == dict.fromkeys(names, "b")
+    assert [cluster.place(name) for name in names] == ["b", "b"]

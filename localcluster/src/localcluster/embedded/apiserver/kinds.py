@@ -85,6 +85,7 @@ NODES: Final = Resource("", "v1", "nodes", "Node", False, ("no",), _STATUS)
 _CRD: Final = ("customresourcedefinitions", "CustomResourceDefinition", False, ("crd", "crds"))
 DEFINITIONS: Final = Resource("apiextensions.k8s.io", "v1", *_CRD, _STATUS, True)
 _CLAIMS: Final = ("persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",))
+_BUDGETS: Final = ("poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",))
 _RBAC: Final = ("rbac.authorization.k8s.io", "v1")
 BUILT_IN: Final = (
     PODS,
@@ -98,6 +99,9 @@ BUILT_IN: Final = (
     Resource("", "v1", "events", "Event", True, ("ev",), selectable=_EVENT_FIELDS),
     Resource("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",), _STATUS),
     Resource("", "v1", *_CLAIMS, _STATUS),
+    # These two are stored, and not obeyed.
+    Resource("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",), _STATUS),
+    Resource("policy", "v1", *_BUDGETS, _STATUS),
     Resource("apps", "v1", "deployments", "Deployment", True, ("deploy",), _STATUS, True),
     Resource("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), _STATUS, True),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),

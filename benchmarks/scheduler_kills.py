@@ -1,0 +1,519 @@
+"""Two schedulers of which the leader is killed again and again:
+``python -m benchmarks.scheduler_kills [--kills 40] [--seed 1]``.
+
+A real etcd and kube-apiserver run on loopback, and two kube-schedulers with the shipped
+configuration, each with an extender of its own. Nodes are API objects without a kubelet. Gangs of
+several sizes, requests and priorities, and single pods of no job, arrive all the time and end once
+they are bound. At a random instant the leader's kube-scheduler, its extender or both get SIGKILL,
+and are started again shortly after, as a kubelet does. Checked at every binding: no node holds more
+than it has. Checked at the end: every gang was bound whole, none was bound in part for longer than
+a reservation lasts, and no extender logged an error. The take-over is the time from the kill to the
+first binding that is not of the killed processes. The result is one JSON object; the exit status is
+1 where anything was found.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import urllib3
+import yaml
+
+from benchmarks.extender_throughput import pod_bodies
+from benchmarks.scheduler_throughput import (
+    LEASE,
+    PODS,
+    REPOSITORY,
+    Api,
+    cluster_of,
+    tree_of,
+    wait,
+)
+from extender.settings import Settings
+from localcluster.ports import pick_ports
+from optimus.kube.client import connect
+from optimus.kube.pods import Pod, watched_pods
+from optimus.kube.reflector import Reflector
+
+NODES: Final = 12
+REPLICAS: Final = ("replica-a", "replica-b")
+VICTIMS: Final = (("kube-scheduler",), ("extender",), ("kube-scheduler", "extender"))
+TAKE_OVER_SECONDS: Final = 20.0
+RESERVATION_SECONDS: Final = Settings().reservation_seconds
+IN_FLIGHT_SECONDS: Final = 1.0
+"""A binding within this time after the kill may have been sent before it, and does not count."""
+
+FULL: Final = 0.5
+"""Gangs end while more of the CPUs than this is bound: there is always room for those that wait."""
+
+DRAIN_SECONDS: Final = 120.0
+_CPU: Final = "cpu"
+_PRIORITY: Final = {"metadata": {"name": "urgent"}, "value": 1000}
+_PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def main() -> None:
+    """Run, print the figures, and fail where anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--gangs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--logs", type=Path, default=None, help="a folder to keep the logs in")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    print(f"seed {seed}", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # with its processes
+    with tempfile.TemporaryDirectory() as temporary, cluster_of(NODES) as api:
+        folder = options.logs or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        found = run(api, folder, seed, options.kills, options.gangs)
+    print(json.dumps(found, indent=1))
+    sys.exit(1 if found["faults"] else 0)
+
+
+def run(
+    api: Api,
+    folder: Path,
+    seed: int,
+    kills: int,
+    gangs: int,
+    lease: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """``kills`` kills while ``gangs`` gangs arrive, on a cluster of ``NODES`` empty nodes.
+
+    ``lease`` replaces durations of the shipped ``leaderElection``. The result's ``faults`` are
+    sentences; there must be none."""
+    generator = random.Random(seed)
+    api.send("POST", _PRIORITIES, msgspec.json.encode(_PRIORITY))
+    ledger = Bindings({f"node-{number:05}": 16_000 for number in range(NODES)})
+    client = connect(api.cluster.kubeconfig, user_agent="benchmark")
+    reflector = Reflector(client, watched_pods(), observer=ledger.see)
+    reflector.start()
+    try:
+        with replicas(api, folder, lease or {}) as processes, Ending(api, ledger):
+            found = Kills(api, ledger, processes, generator).run(kills, gangs)
+        found["faults"] += [f"{name}: {line}" for name, line in errors(folder)]
+        return {"seed": seed, **found}
+    finally:
+        reflector.stop()
+        client.close()
+
+
+# --- the pods
+
+
+def gang(number: int, generator: random.Random) -> list[bytes]:
+    """The pods of one gang; of a tenth of them a single pod that no job controls."""
+    job = f"job-{number}"
+    ps, workers = generator.randint(0, 4), generator.randint(1, 8)
+    if generator.random() < 0.1:
+        ps, workers = 0, 1
+    cpus = {"ps": str(generator.choice((1, 2))), "worker": str(generator.choice((1, 2, 4)))}
+    is_urgent, has_job = generator.random() < 0.2, ps + workers > 1 or generator.random() < 0.5
+    bodies = []
+    for raw in pod_bodies(job, ps, workers):
+        pod = msgspec.json.decode(raw)
+        (container,) = pod["spec"]["containers"]
+        role = "ps" if "-ps-" in pod["metadata"]["name"] else "worker"
+        container |= {
+            "image": "busybox",
+            "resources": {"requests": {"cpu": cpus[role], "memory": "1Gi"}},
+        }
+        if is_urgent:
+            pod["spec"]["priorityClassName"] = "urgent"
+        if not has_job:
+            del pod["metadata"]["ownerReferences"], container["env"]
+        del pod["metadata"]["uid"], pod["metadata"]["resourceVersion"], pod["status"]
+        bodies.append(msgspec.json.encode(pod))
+    return bodies
+
+
+@dataclass
+class Gang:
+    """What the watch has shown of one gang."""
+
+    size: int
+    nodes: dict[str, str] = field(default_factory=dict)
+    first_bound_at: float = 0.0
+    whole_at: float | None = None
+
+
+class Bindings:
+    """What is bound where, corrected at every event of the watch. Safe to use from threads."""
+
+    def __init__(self, millicores: Mapping[str, int]) -> None:
+        self._millicores, self._used = millicores, Counter[str]()
+        self._lock = threading.Lock()
+        self.bindings: list[float] = []
+        """When each binding was seen (monotonic)."""
+        self.gangs: dict[str, Gang] = {}
+        self.faults: list[str] = []
+
+    def expect(self, job: str, size: int) -> None:
+        """A gang is about to be made."""
+        with self._lock:
+            self.gangs[job] = Gang(size)
+
+    def see(self, before: Pod | None, after: Pod | None) -> None:
+        """One pod's change."""
+        was = None if before is None else before.node
+        now = None if after is None else after.node
+        pod = after or before
+        assert pod is not None
+        if was == now:
+            return
+        with self._lock:
+            at, cpu = time.monotonic(), pod.resources[_CPU]
+            if was is not None:
+                self._used[was] -= cpu
+            if now is not None:
+                self._bind(pod, now, cpu, at)
+
+    def _bind(self, pod: Pod, node: str, cpu: int, at: float) -> None:
+        self._used[node] += cpu
+        self.bindings.append(at)
+        if self._used[node] > self._millicores[node]:
+            self.faults.append(
+                f"{node} holds {self._used[node]}m of {self._millicores[node]}m CPU with {pod.name}"
+            )
+        of_job = self.gangs[job_of(pod.name)]
+        of_job.first_bound_at = of_job.first_bound_at or at
+        of_job.nodes[pod.name] = node
+        if len(of_job.nodes) == of_job.size:
+            of_job.whole_at = at
+
+    def bound_share(self) -> float:
+        """Which part of all CPUs is bound."""
+        with self._lock:
+            return sum(self._used.values()) / sum(self._millicores.values())
+
+    def whole(self) -> list[str]:
+        """The gangs of which all is bound, the oldest first."""
+        with self._lock:
+            return [job for job, each in self.gangs.items() if each.whole_at is not None]
+
+    def waiting(self) -> dict[str, str]:
+        """How much of each gang that is not whole is bound."""
+        with self._lock:
+            return {
+                job: f"{len(each.nodes)} of {each.size}"
+                for job, each in self.gangs.items()
+                if each.whole_at is None
+            }
+
+    def waiting_pods(self) -> int:
+        """How many pods are not bound."""
+        with self._lock:
+            return sum(each.size - len(each.nodes) for each in self.gangs.values())
+
+    def count_in_part(self) -> int:
+        """How many gangs are bound in part."""
+        with self._lock:
+            return sum(0 < len(each.nodes) < each.size for each in self.gangs.values())
+
+    def count(self) -> int:
+        """How many bindings there have been."""
+        with self._lock:
+            return len(self.bindings)
+
+    def bound_after(self, at: float) -> float | None:
+        """When the first binding was seen that is later."""
+        with self._lock:
+            return next((each for each in self.bindings if each > at), None)
+
+    def longest_in_part(self) -> float:
+        """The longest time, in seconds, for which a gang was bound in part."""
+        with self._lock:
+            now = time.monotonic()
+            return max(
+                (
+                    (each.whole_at or now) - each.first_bound_at
+                    for each in self.gangs.values()
+                    if each.nodes
+                ),
+                default=0.0,
+            )
+
+
+def job_of(pod: str) -> str:
+    """The job of a pod, from its name."""
+    return pod.rsplit("-", 2)[0]
+
+
+class Ending:
+    """Deletes the oldest gangs that are bound whole while the cluster is fuller than ``FULL``."""
+
+    def __init__(self, api: Api, ledger: Bindings) -> None:
+        self._api, self._ledger = api, ledger
+        self._ended: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ending")
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        body = msgspec.json.encode({"gracePeriodSeconds": 0})
+        while not self._stopping.wait(0.1):
+            ready = [job for job in self._ledger.whole() if job not in self._ended]
+            if not ready or self._ledger.bound_share() <= FULL:
+                continue
+            self._ended.add(ready[0])
+            for pod in self._ledger.gangs[ready[0]].nodes:
+                self._api.send("DELETE", f"{PODS}/{pod}", body)
+
+
+# --- the processes
+
+
+class Replica:
+    """One kube-scheduler with its extender, in a host of its own name."""
+
+    def __init__(self, api: Api, folder: Path, name: str, lease: Mapping[str, str]) -> None:
+        self._api, self._folder, self.name, self._lease = api, folder, name, lease
+        self.port, self._secure_port = pick_ports(2, random.Random())
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, program: str) -> None:
+        """Start one of the two programs."""
+        command = self._extender() if program == "extender" else self._scheduler()
+        with (self._folder / f"{self.name}-{program}.log").open("ab") as log:
+            self.processes[program] = subprocess.Popen(
+                in_host(self.name, command), stdout=log, stderr=log, cwd=REPOSITORY
+            )
+
+    def kill(self, *programs: str) -> None:
+        """End programs with SIGKILL, with all their processes, as the end of a container does."""
+        pids = [pid for name in programs for pid in tree_of(self.processes[name].pid)]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for name in programs:
+            self.processes[name].wait(10)
+
+    def is_ready(self) -> bool:
+        """Whether the extender says so."""
+        try:
+            http = urllib3.PoolManager(retries=False)
+            return http.request("GET", f"http://127.0.0.1:{self.port}/readyz").status == 200
+        except urllib3.exceptions.HTTPError:
+            return False
+
+    def _extender(self) -> list[str]:
+        return [
+            *(sys.executable, "-m", "extender", "--check-invariants"),
+            f"--listen=127.0.0.1:{self.port}",
+            f"--kubeconfig={self._api.cluster.kubeconfig}",
+        ]
+
+    def _scheduler(self) -> list[str]:
+        shipped = REPOSITORY / "scheduler-config" / "kube-scheduler-config.yaml"
+        configuration = yaml.safe_load(shipped.read_text())
+        configuration["clientConnection"] = {"kubeconfig": str(self._api.cluster.kubeconfig)}
+        configuration["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{self.port}"
+        configuration["leaderElection"] |= self._lease
+        path = self._folder / f"{self.name}.yaml"
+        path.write_text(yaml.safe_dump(configuration))
+        return [
+            str(self._api.cluster.binaries["kube-scheduler"]),
+            f"--config={path}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._secure_port}",
+        ]
+
+
+def in_host(name: str, command: list[str]) -> list[str]:
+    """The command with a host name of its own, which is the identity in kube-scheduler's Lease."""
+    namespace = ["--uts"] if os.geteuid() == 0 else ["--uts", "--map-root-user"]
+    return ["unshare", *namespace, "sh", "-c", 'hostname "$0" && exec "$@"', name, *command]
+
+
+@contextmanager
+def replicas(api: Api, folder: Path, lease: Mapping[str, str]) -> Iterator[dict[str, Replica]]:
+    """Both replicas, ready; they end with the block."""
+    made = {name: Replica(api, folder, name, lease) for name in REPLICAS}
+    try:
+        for program in ("extender", "kube-scheduler"):
+            for each in made.values():
+                each.start(program)
+            wait(lambda: all(each.is_ready() for each in made.values()), 60.0)
+        yield made
+    finally:
+        processes = [each for replica in made.values() for each in replica.processes.values()]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+
+
+def errors(folder: Path) -> Iterator[tuple[str, str]]:
+    """The lines with which an extender reported an error of its own."""
+    for path in sorted(folder.glob("*-extender.log")):
+        for line in path.read_text().splitlines():
+            if " ERROR " in line or line.startswith("Traceback"):
+                yield path.stem, line
+
+
+# --- the kills
+
+
+class Kills:
+    """The rounds: gangs arrive, the leader is killed among their bindings, another takes over."""
+
+    def __init__(
+        self,
+        api: Api,
+        ledger: Bindings,
+        processes: Mapping[str, Replica],
+        generator: random.Random,
+    ) -> None:
+        self._api, self._ledger, self._random = api, ledger, generator
+        self._replicas = processes
+        self._made = self._in_part = 0
+        self._seconds: dict[str, list[float]] = {}
+        self._faults = ledger.faults
+
+    def run(self, kills: int, gangs: int) -> dict[str, Any]:
+        """All rounds, then the end of everything that still waits."""
+        began = time.monotonic()
+        for number in range(1, kills + 1):
+            made = [
+                gang(self._made + each, self._random)
+                for each in range(1, gangs * number // kills - self._made + 1)
+            ]
+            pods = self._ledger.waiting_pods() + sum(len(bodies) for bodies in made)
+            until = self._ledger.count() + self._random.randint(0, pods)
+            with ThreadPoolExecutor(1) as thread:
+                arriving = thread.submit(self._arrive, made)
+                self._wait_bindings(until, arriving.done)
+                self._kill(number, arriving.done)
+                arriving.result()
+        wait_or_say(
+            lambda: not self._ledger.waiting(),
+            DRAIN_SECONDS,
+            lambda: self._faults.append(f"never bound whole: {self._ledger.waiting()}"),
+        )
+        in_part = self._ledger.longest_in_part()
+        if in_part > RESERVATION_SECONDS:
+            self._faults.append(f"a gang was bound in part for {in_part:.0f} s")
+        every = [each for found in self._seconds.values() for each in found]
+        return {
+            "kills": {name: len(found) for name, found in sorted(self._seconds.items())},
+            "kills_while_a_gang_was_bound_in_part": self._in_part,
+            "gangs": self._made,
+            "bindings": self._ledger.count(),
+            "seconds": round(time.monotonic() - began),
+            "take_over_seconds": {
+                name: figures(found) for name, found in sorted(self._seconds.items())
+            }
+            | {"all": figures(every)},
+            "longest_bound_in_part_seconds": round(in_part, 1),
+            "faults": self._faults,
+        }
+
+    def _arrive(self, gangs: list[list[bytes]]) -> None:
+        """Make these gangs, one after the other."""
+        for bodies in gangs:
+            self._made += 1
+            self._ledger.expect(f"job-{self._made}", len(bodies))
+            for body in bodies:
+                self._api.send("POST", PODS, body)
+
+    def _wait_bindings(self, until: int, arrived: Callable[[], bool]) -> None:
+        """Until there have been so many bindings, or nothing is left to bind."""
+        wait_or_say(
+            lambda: self._ledger.count() >= until or (arrived() and not self._ledger.waiting()),
+            TAKE_OVER_SECONDS,
+            lambda: self._faults.append(
+                f"no more bindings before a kill; bound: {self._ledger.waiting()}"
+            ),
+        )
+
+    def _kill(self, number: int, arrived: Callable[[], bool]) -> None:
+        victims = self._random.choice(VICTIMS)
+        leader = self._replicas[self._leader()]
+        killed_at = time.monotonic()
+        self._in_part += self._ledger.count_in_part() > 0
+        leader.kill(*victims)
+        time.sleep(self._random.uniform(0.2, 1.0))  # a kubelet notices, and starts them again
+        for program in victims:
+            leader.start(program)
+        time.sleep(max(killed_at + IN_FLIGHT_SECONDS - time.monotonic(), 0.0))
+        if arrived() and not self._ledger.waiting():
+            self._arrive([gang(self._made + 1, self._random)])
+        name = " and ".join(victims)
+        wait_or_say(
+            lambda: self._ledger.bound_after(killed_at + IN_FLIGHT_SECONDS) is not None,
+            3 * TAKE_OVER_SECONDS,
+            lambda: self._faults.append(f"kill {number} of {name}: nothing is bound any more"),
+        )
+        at = self._ledger.bound_after(killed_at + IN_FLIGHT_SECONDS) or time.monotonic()
+        taken = at - killed_at
+        if taken > TAKE_OVER_SECONDS:
+            self._faults.append(f"kill {number} of {name}: taken over after {taken:.1f} s")
+        self._seconds.setdefault(name, []).append(taken)
+        print(
+            f"kill {number}: {name} of {leader.name}, taken over after {taken:.1f} s by"
+            f" {self._leader()}; {self._made} gangs, {len(self._ledger.waiting())} waiting",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _leader(self) -> str:
+        """The replica that holds the Lease."""
+        found = ""
+
+        def is_held() -> bool:
+            nonlocal found
+            lease = msgspec.json.decode(self._api.send("GET", f"{LEASE}/optimus-scheduler"))
+            found = (lease["spec"].get("holderIdentity") or "").rpartition("_")[0]
+            return found in self._replicas
+
+        wait(is_held, 60.0)
+        return found
+
+
+def figures(seconds: list[float]) -> dict[str, float]:
+    """Median, 95th percentile and largest."""
+    if not seconds:
+        return {}
+    ordered = sorted(seconds)
+    return {
+        "median": round(statistics.median(ordered), 1),
+        "p95": round(ordered[math.ceil(0.95 * len(ordered)) - 1], 1),
+        "max": round(ordered[-1], 1),
+    }
+
+
+def wait_or_say(done: Callable[[], bool], seconds: float, say: Callable[[], None]) -> None:
+    """Ask again and again; past the limit, say so and go on."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            say()
+            return
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()

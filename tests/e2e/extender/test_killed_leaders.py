@@ -1,0 +1,27 @@
+"""Two kube-schedulers with an extender each, of which the leader's are killed, -9, at random.
+
+The short form of ``python -m benchmarks.scheduler_kills``, with a shorter Lease."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scheduler_kills import NODES, run
+from benchmarks.scheduler_throughput import cluster_of
+
+pytestmark = pytest.mark.e2e
+
+KILLS, GANGS = 10, 50
+LEASE = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
+
+
+@pytest.mark.timeout(300)
+def test_every_gang_is_bound_whole_while_leaders_are_killed(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    with cluster_of(NODES) as api:
+        found = run(api, tmp_path, seed, KILLS, GANGS, LEASE)
+    assert not found["faults"], json.dumps(found, indent=1)
+    assert sum(found["kills"].values()) == KILLS
+    assert found["gangs"] >= GANGS
