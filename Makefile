@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests anew, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format requirements clean
+.PHONY: help demo test check check-code check-units check-localcluster check-scenarios format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,15 +39,27 @@ $(DEMO_READY): requirements/demo.txt # a subset of dev.txt, for a quick start
 demo: $(DEMO_READY) ## train two jobs under Optimus on this machine; CLUSTER=real: on a real control plane
 	PYTHONPATH=localcluster/src $(BIN)/python -m examples.demo --cluster $(CLUSTER)
 
+# Side by side: the scenarios mostly wait, and mypy uses one core. The longest begin first.
+CHECKS := check-scenarios check-code check-units check-localcluster
 check: $(READY) ## format, lint, types, import contracts, dependencies, unit tests, both processes on the embedded control plane
+	@$(MAKE) --no-print-directory -j3 $(CHECKS)
+
+check-code:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	cd localcluster && ../$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry . && cd localcluster && ../$(BIN)/deptry src
-	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) -m "not e2e and not slow" tests/unit tests/scenarios
-	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/unit
+	$(BIN)/mypy
+	cd localcluster && ../$(BIN)/mypy
+
+check-units:
+	$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
+
+check-localcluster:
+	cd localcluster && ../$(BIN)/python -m pytest -n 2 $(BY_FOLDER) tests/unit
+
+check-scenarios:
+	$(BIN)/python -m pytest -n 0 -m "not e2e and not slow" tests/scenarios
 
 test: check ## all checks, then integration, conformance and end-to-end tests on a real control plane
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
