@@ -107,9 +107,8 @@ def planned(case: Case) -> Quality | None:
     """What the rule finds."""
     free = {f"n{at}": Resources(cpu=c, memory=m) for at, (c, m) in enumerate(case.free)}
     capacity = Capacity([Node(name, amount) for name, amount in free.items()], free)
-    found = Theorem1().place_job(
-        _job(case.ps_asks, case.worker_asks), Counts(case.ps, case.workers), capacity
-    )
+    ps, worker = (Resources(cpu=c, memory=m) for c, m in (case.ps_asks, case.worker_asks))
+    found = Theorem1().place_job(job_of(ps, worker), Counts(case.ps, case.workers), capacity)
     return quality(found) if isinstance(found, Assignment) else None
 
 
@@ -121,18 +120,16 @@ def quality(found: Assignment) -> Quality:
     return Quality(max(missing), len(found.servers))
 
 
-def _job(ps: tuple[int, int], worker: tuple[int, int]) -> Job:
-    ps_spec, worker_spec = (
-        ReplicaSpec(Resources(cpu=cpu, memory=memory)) for cpu, memory in (ps, worker)
-    )
+def job_of(ps: Resources, worker: Resources) -> Job:
+    """A job whose PSs and workers ask for so much each."""
     return Job(
         key=JobKey("ns", "job"),
         uid="uid",
         kind="TFJob",
         created_at=0.0,
         counts=Counts(1, 1),
-        ps=ps_spec,
-        worker=worker_spec,
+        ps=ReplicaSpec(ps),
+        worker=ReplicaSpec(worker),
     )
 
 
@@ -170,7 +167,7 @@ def large(nodes: int = 5000) -> Iterator[dict[str, object]]:
                 for name in names
             }
             capacity = Capacity([Node(name, whole) for name in names], left)
-            job = _job((2000, 4 << 30), (2000, 6 << 30))
+            job = job_of(Resources(cpu=2000, memory=4 << 30), Resources(cpu=2000, memory=6 << 30))
             began = time.process_time()
             found = Theorem1().place_job(job, Counts(p, w), capacity)
             seconds.append(time.process_time() - began)

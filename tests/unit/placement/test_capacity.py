@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.uneven_placement import job_of
 from optimus.jobs import (
     Counts,
     FixedRole,
     Job,
-    JobKey,
     NodeConstraints,
     ReplicaSpec,
     Role,
@@ -28,6 +28,7 @@ from tests.unit.seeded import seeded
 
 RULES: tuple[PlacementRule, ...] = (Theorem1(), SPREAD, PACK)
 Cluster = tuple[list[Node], dict[str, Resources]]
+ONE_CPU = Resources(cpu=1)
 
 CONSTRAINTS = (
     NodeConstraints(),
@@ -58,11 +59,8 @@ def a_cluster(rng: random.Random) -> Cluster:
 
 
 def a_job(rng: random.Random) -> Job:
-    return Job(
-        key=JobKey("ns", "job"),
-        uid="uid",
-        kind="TFJob",
-        created_at=0.0,
+    return replace(
+        job_of(ONE_CPU, ONE_CPU),
         counts=Counts(rng.randint(0, 6), rng.randint(0, 7)),
         ps=_spec(rng),
         worker=_spec(rng),
@@ -215,8 +213,7 @@ def test_a_job_on_many_equal_nodes_is_spread_evenly(
     assert not isinstance(answer, DoesNotFit)
     spread = spread_of(gang, answer)
     assert is_even(spread)
-    specs = [ReplicaSpec(Resources(cpu=cpu)) for cpu in cpus]
-    job = replace(_job(), counts=Counts(ps, workers), ps=specs[0], worker=specs[1])
+    job = replace(job_of(*(Resources(cpu=cpu) for cpu in cpus)), counts=Counts(ps, workers))
     capacity = Capacity(nodes, free)
     assignment = Theorem1().place_job(job, job.counts, capacity)
     assert not isinstance(assignment, DoesNotFit)
@@ -244,22 +241,9 @@ def test_tainted_nodes_become_a_class_of_their_own_at_the_first_question() -> No
 
 def test_a_resource_that_no_node_has_is_no_room() -> None:
     capacity = Capacity([Node("a", Resources(cpu=9))], {"a": Resources(cpu=9)})
-    job = replace(_job(), worker=ReplicaSpec(Resources(gpu=1)))
+    job = job_of(Resources(cpu=1), Resources(gpu=1))
     assert isinstance(Theorem1().place_job(job, Counts(1, 1), capacity), DoesNotFit)
     assert capacity.free_by_name() == {"a": Resources(cpu=9)}
-
-
-def _job() -> Job:
-    task = ReplicaSpec(Resources(cpu=1))
-    return Job(
-        key=JobKey("ns", "job"),
-        uid="uid",
-        kind="TFJob",
-        created_at=0.0,
-        counts=Counts(1, 1),
-        ps=task,
-        worker=task,
-    )
 
 
 def test_fewer_servers_come_before_an_even_spread_around_a_chief_placed_first() -> None:
@@ -268,13 +252,9 @@ def test_fewer_servers_come_before_an_even_spread_around_a_chief_placed_first() 
     amounts = {"a1": (1, 2), "a2": (1, 2), "a3": (1, 2), "b1": (3, 2), "b2": (6, 1)}
     free = {name: Resources(cpu=cpu, memory=memory) for name, (cpu, memory) in amounts.items()}
     nodes = [Node(name, free[name], {"pool": name[0]}) for name in free]
-    job = Job(
-        key=JobKey("ns", "job"),
-        uid="uid",
-        kind="TFJob",
-        created_at=0.0,
+    job = replace(
+        job_of(ONE_CPU, ONE_CPU),
         counts=Counts(4, 3),
-        ps=ReplicaSpec(Resources(cpu=1)),
         worker=ReplicaSpec(Resources(memory=1), NodeConstraints((("pool", "a"),))),
         fixed=(FixedRole(Role.CHIEF, 1, ReplicaSpec(Resources(memory=2))),),
     )

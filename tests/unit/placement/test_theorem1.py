@@ -112,77 +112,62 @@ def test_the_plan_does_not_depend_on_the_order_of_nodes_and_replicas(case: Case,
     assert repr(again) == repr(RULE.place(gang, Capacity(nodes, free)))
 
 
-@pytest.mark.parametrize(
-    ("cpus", "gang", "spread"),
-    [
-        pytest.param(
-            {"a": 3, "b": 3, "c": 3},
-            gang_of(2, 4),
-            {"a": (1, 2), "b": (1, 2)},
-            id="the paper's figure 10: two of three servers, one PS and two workers on each",
-        ),
-        pytest.param(
-            {"a": 6, "b": 6},
-            gang_of(2, 4),
-            {"a": (2, 4)},
-            id="what fits on one server goes on one server",
-        ),
-        pytest.param(
-            {"a": 4, "b": 9, "c": 7},
-            gang_of(1, 5),
-            {"b": (1, 5)},
-            id="the server with most room comes first",
-        ),
-        pytest.param(
-            {"a": 5, "b": 1},
-            gang_of(3, 3),
-            {"a": (3, 2), "b": (0, 1)},
-            id="room too uneven for an even spread: as together as it goes",
-        ),
-        pytest.param(
-            {"a": 5, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1},
-            gang_of(3, 3),
-            {"a": (3, 2), "b": (0, 1)},
-            id="an uneven spread of the same transfer time on fewer servers",
-        ),
-        pytest.param(
-            {"a": 5, "b": 1, "c": 1, "d": 1, "e": 1},
-            gang_of(1, 5),
-            {"a": (1, 4), "b": (0, 1)},
-            id="an uneven spread of less transfer time on fewer servers",
-        ),
-        pytest.param(
-            {"a": 6, "b": 6, "c": 1},
-            gang_of(1, 6),
-            {"a": (1, 5), "b": (0, 1)},
-            id="an uneven spread of less transfer time on as many servers",
-        ),
-        pytest.param(
-            {"a": 6, "b": 6},
-            gang_of(1, 6),
-            {"a": (1, 3), "b": (0, 3)},
-            id="equal nodes: the even spread of the theorem",
-        ),
-        pytest.param(
-            {"a": 5, "b": 4, "c": 4},
-            gang_of(2, 5),
-            {"a": (2, 3), "b": (0, 2)},
-            id="no worker is removed that the transfer time demands beside a PS",
-        ),
-        pytest.param(
-            {"a": 4, "b": 4, "c": 4},
-            gang_of(1, 4, ps_cpu=3),
-            {"a": (1, 1), "b": (0, 2), "c": (0, 1)},
-            id="fewer PSs than servers: spread evenly all the same",
-        ),
-        pytest.param(
-            {"a": 4, "b": 4, "c": 4},
-            gang_of(0, 6),
-            {"a": (0, 3), "b": (0, 3)},
-            id="a job without PSs is spread evenly too",
-        ),
-    ],
-)
+PLANS = {
+    "the paper's figure 10: two of three servers, one PS and two workers on each": (
+        {"a": 3, "b": 3, "c": 3},
+        gang_of(2, 4),
+        {"a": (1, 2), "b": (1, 2)},
+    ),
+    "what fits on one server goes on one server": ({"a": 6, "b": 6}, gang_of(2, 4), {"a": (2, 4)}),
+    "the server with most room comes first": (
+        {"a": 4, "b": 9, "c": 7},
+        gang_of(1, 5),
+        {"b": (1, 5)},
+    ),
+    "room too uneven for an even spread: as together as it goes": (
+        {"a": 5, "b": 1},
+        gang_of(3, 3),
+        {"a": (3, 2), "b": (0, 1)},
+    ),
+    "an uneven spread of the same transfer time on fewer servers": (
+        {"a": 5, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1},
+        gang_of(3, 3),
+        {"a": (3, 2), "b": (0, 1)},
+    ),
+    "an uneven spread of less transfer time on fewer servers": (
+        {"a": 5, "b": 1, "c": 1, "d": 1, "e": 1},
+        gang_of(1, 5),
+        {"a": (1, 4), "b": (0, 1)},
+    ),
+    "an uneven spread of less transfer time on as many servers": (
+        {"a": 6, "b": 6, "c": 1},
+        gang_of(1, 6),
+        {"a": (1, 5), "b": (0, 1)},
+    ),
+    "equal nodes: the even spread of the theorem": (
+        {"a": 6, "b": 6},
+        gang_of(1, 6),
+        {"a": (1, 3), "b": (0, 3)},
+    ),
+    "no worker is removed that the transfer time demands beside a PS": (
+        {"a": 5, "b": 4, "c": 4},
+        gang_of(2, 5),
+        {"a": (2, 3), "b": (0, 2)},
+    ),
+    "fewer PSs than servers: spread evenly all the same": (
+        {"a": 4, "b": 4, "c": 4},
+        gang_of(1, 4, ps_cpu=3),
+        {"a": (1, 1), "b": (0, 2), "c": (0, 1)},
+    ),
+    "a job without PSs is spread evenly too": (
+        {"a": 4, "b": 4, "c": 4},
+        gang_of(0, 6),
+        {"a": (0, 3), "b": (0, 3)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("cpus", "gang", "spread"), PLANS.values(), ids=PLANS)
 def test_where_a_gang_goes(
     cpus: dict[str, int], gang: Gang, spread: dict[str, tuple[int, int]]
 ) -> None:
@@ -216,32 +201,23 @@ def test_pss_and_workers_in_pools_of_their_own() -> None:
     assert spread == {"cpu0": (2, 0), "gpu0": (0, 2), "gpu1": (0, 2)}
 
 
-@pytest.mark.parametrize(
-    ("gang", "cpus", "sentence"),
-    [
-        pytest.param(
-            gang_of(2, 4),
-            {"a": 5},
-            "job ns/job (2 PS + 4 workers) does not fit as a whole",
-            id="one short",
-        ),
-        pytest.param(
-            with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 1)),
-            {"a": 2},
-            "job ns/job (1 PS + 1 worker + 1 chief) does not fit as a whole",
-            id="the chief is part of the gang",
-        ),
-        pytest.param(
-            gang_of(1, 1, 3, 3),
-            {"a": 5, "b": 2},
-            "job ns/job (1 PS + 1 worker) does not fit as a whole",
-            id="enough in all, but in pieces too small",
-        ),
-        pytest.param(
-            gang_of(1, 1), {}, "job ns/job (1 PS + 1 worker) does not fit as a whole", id="no nodes"
-        ),
-    ],
-)
+REFUSALS = {
+    "one short": (gang_of(2, 4), {"a": 5}, "job ns/job (2 PS + 4 workers) does not fit as a whole"),
+    "the chief is part of the gang": (
+        with_fixed(gang_of(1, 1), fixed(Role.CHIEF, 1)),
+        {"a": 2},
+        "job ns/job (1 PS + 1 worker + 1 chief) does not fit as a whole",
+    ),
+    "enough in all, but in pieces too small": (
+        gang_of(1, 1, 3, 3),
+        {"a": 5, "b": 2},
+        "job ns/job (1 PS + 1 worker) does not fit as a whole",
+    ),
+    "no nodes": (gang_of(1, 1), {}, "job ns/job (1 PS + 1 worker) does not fit as a whole"),
+}
+
+
+@pytest.mark.parametrize(("gang", "cpus", "sentence"), REFUSALS.values(), ids=REFUSALS)
 def test_what_does_not_fit_is_refused_whole(
     gang: Gang, cpus: dict[str, int], sentence: str
 ) -> None:

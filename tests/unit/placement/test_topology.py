@@ -1,5 +1,6 @@
 """Gangs in one zone or rack and on nodes of one kind, where these hold them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
@@ -34,74 +35,51 @@ def where(gang: Gang, *nodes: Node, rule: Theorem1 = RACKS) -> set[str]:
     return {*answer.nodes.values()}
 
 
-@pytest.mark.parametrize(
-    ("nodes", "expected"),
-    [
-        pytest.param(
-            [node("a", 3, "z", "1"), node("b", 3, "z", "2"), node("c", 3, "z", "2")],
-            {"b", "c"},
-            id="a rack that holds it",
-        ),
-        pytest.param(
-            [
-                node("a", 5, "z", "1"),
-                node("b", 5, "z", "1"),
-                node("c", 5, "z", "2"),
-                node("d", 4, "z", "3"),
-                node("e", 3, "z", "3"),
-            ],
-            {"d", "e"},
-            id="of two racks that hold it the one with least free",
-        ),
-        pytest.param(
-            [node("a", 4, "y", "1"), node("b", 3, "z", "1"), node("c", 3, "z", "2")],
-            {"b", "c"},
-            id="a zone where no rack holds it; racks of a name in two zones differ",
-        ),
-        pytest.param(
-            [node("a", 3, "y", "1"), node("b", 2, "z", "1"), node("c", 1, "x", "2")],
-            {"a", "b", "c"},
-            id="several zones where none holds it",
-        ),
-        pytest.param(
-            [node("a", 4), node("b", 4), node("c", 3, "z", "1"), node("d", 3, "z", "1")],
-            {"c", "d"},
-            id="nodes without the labels are in no domain",
-        ),
-        pytest.param(
-            [
-                node("a", 5, "z", "1", "fast"),
-                node("b", 4, "z", "1", "slow"),
-                node("c", 4, "z", "1", "slow"),
-            ],
-            {"b", "c"},
-            id="nodes of one kind in the rack",
-        ),
-        pytest.param(
-            [
-                node("a", 4, "z", "1", "fast"),
-                node("b", 4, "z", "1", "slow"),
-                node("c", 4, "z", "2", "slow"),
-            ],
-            {"a", "b"},
-            id="one rack comes before one kind",
-        ),
-        pytest.param(
-            [
-                node("a", 4, "z", "1", "fast"),
-                node("b", 4, "z", "1", "slow"),
-                node("c", 5, "z", "2", "slow"),
-                node("d", 5, "z", "2", "slow"),
-            ],
-            {"c", "d"},
-            id="of two racks the one with nodes of one kind",
-        ),
-    ],
-)
+def described(nodes: Mapping[str, str]) -> list[Node]:
+    """Nodes by name: their CPUs, and where they have them their zone/rack and their kind."""
+    found = []
+    for name, text in nodes.items():
+        cpu, place, kind = [*text.split(), "", ""][:3]
+        zone, _, rack = place.partition("/")
+        found.append(node(name, int(cpu), zone, rack, kind or "m"))
+    return found
+
+
+PREFERRED = {
+    "a rack that holds it": ({"a": "3 z/1", "b": "3 z/2", "c": "3 z/2"}, "bc"),
+    "of two racks that hold it the one with least free": (
+        {"a": "5 z/1", "b": "5 z/1", "c": "5 z/2", "d": "4 z/3", "e": "3 z/3"},
+        "de",
+    ),
+    "a zone where no rack holds it; racks of a name in two zones differ": (
+        {"a": "4 y/1", "b": "3 z/1", "c": "3 z/2"},
+        "bc",
+    ),
+    "several zones where none holds it": ({"a": "3 y/1", "b": "2 z/1", "c": "1 x/2"}, "abc"),
+    "nodes without the labels are in no domain": (
+        {"a": "4", "b": "4", "c": "3 z/1", "d": "3 z/1"},
+        "cd",
+    ),
+    "nodes of one kind in the rack": (
+        {"a": "5 z/1 fast", "b": "4 z/1 slow", "c": "4 z/1 slow"},
+        "bc",
+    ),
+    "one rack comes before one kind": (
+        {"a": "4 z/1 fast", "b": "4 z/1 slow", "c": "4 z/2 slow"},
+        "ab",
+    ),
+    "of two racks the one with nodes of one kind": (
+        {"a": "4 z/1 fast", "b": "4 z/1 slow", "c": "5 z/2 slow", "d": "5 z/2 slow"},
+        "cd",
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "expected"), PREFERRED.values(), ids=PREFERRED)
 def test_where_a_gang_of_two_pss_and_four_workers_goes(
-    nodes: list[Node], expected: set[str]
+    nodes: dict[str, str], expected: str
 ) -> None:
-    assert where(gang_of(2, 4), *nodes) == expected
+    assert where(gang_of(2, 4), *described(nodes)) == set(expected)
 
 
 def test_nodes_without_an_instance_type_are_of_one_kind_by_what_is_allocatable() -> None:
