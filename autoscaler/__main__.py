@@ -141,9 +141,7 @@ def _controller(
 
 
 def _eligibility_config(settings: Settings) -> EligibilityConfig:
-    major, minor, patch = map(int, settings.operator_version.split("."))
-    version = (major, minor, patch)
-    return EligibilityConfig(scheduler_name=settings.scheduler_name, operator_version=version)
+    return EligibilityConfig.of(settings.scheduler_name, settings.operator_version)
 
 
 def _decision_config(settings: Settings) -> DecisionConfig:

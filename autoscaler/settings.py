@@ -9,9 +9,9 @@ from optimus.policies import POLICIES
 from optimus.runtime.settings import (
     LOG_LEVELS,
     Program,
-    check,
     not_a_label,
     not_a_selector,
+    not_a_version,
     not_an_address,
     not_one_of,
     not_positive,
@@ -111,20 +111,14 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    version = settings.operator_version
     return [
         *not_one_of("policy", settings.policy, sorted(POLICIES)),
         *not_positive(
             settings, "tick_seconds", "log_readers", "interval_seconds", "start_timeout_seconds"
         ),
         *not_an_address("listen", settings.listen),
-        *check(_is_version(version), "operator_version", version, "a version such as 1.8.1"),
+        *not_a_version("operator_version", settings.operator_version),
         *not_a_selector("node_selector", settings.node_selector),
         *not_a_label("node_kind_label", settings.node_kind_label),
         *not_one_of("log_level", settings.log_level, LOG_LEVELS),
     ]
-
-
-def _is_version(text: str) -> bool:
-    parts = text.split(".")
-    return len(parts) == 3 and all(part.isdigit() for part in parts)

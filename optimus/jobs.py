@@ -220,6 +220,12 @@ class Job:
     workload: str | None = None
     chief_trains: bool = False
     suspended: bool = False
+    preempted_for: str = ""
+    """The job, NAMESPACE/NAME, that the extender suspended this one for."""
+
+    priority: int = 0
+    """The lowest of its pods, as far as they are known."""
+
     left_alone: str | None = None
     loss_metric: str | None = None
     metrics_format: str | None = None

@@ -17,7 +17,7 @@ SCHEDULER_NAME: Final = "optimus-scheduler"
 
 
 class Annotation:
-    """Annotations on a TFJob or MXJob; the user's, but for the last, which is the autoscaler's."""
+    """Annotations on a TFJob or MXJob; the user's, but for the last three."""
 
     TARGET_LOSS: Final = "optimus.dl/target-loss"
     CONVERGENCE_THRESHOLD: Final = "optimus.dl/convergence-threshold"
@@ -39,6 +39,9 @@ class Annotation:
 
     SUSPENDED_BY: Final = "optimus.dl/suspended-by"
     """On a job that the autoscaler suspended: the interval's id. Without it the user did."""
+
+    PREEMPTED_FOR: Final = "optimus.dl/preempted-for"
+    """On a job that the extender suspended: for which gang, and when (``Preempted``)."""
 
     REQUEUED: Final = "optimus.dl/requeued"
     """On a pending pod that kube-scheduler should try again: why, and when."""

@@ -26,6 +26,12 @@ class EligibilityConfig:
     becomes suspended. The default is the oldest that can suspend, so that a job is left alone
     rather than caught half-way."""
 
+    @classmethod
+    def of(cls, scheduler_name: str, operator_version: str) -> "EligibilityConfig":
+        """From settings; the version is three numbers, with dots between them."""
+        major, minor, patch = map(int, operator_version.split("."))
+        return cls(scheduler_name, (major, minor, patch))
+
 
 def why_unmanaged(
     kind: str,
@@ -43,6 +49,11 @@ def why_unmanaged(
         or _by_operator(raw, config)
         or _by_scheduler(JOB_KINDS[kind], roles, config)
     )
+
+
+def why_not_suspendable(raw: StoredJob[StoredSpec], config: EligibilityConfig) -> str | None:
+    """Why ``runPolicy.suspend`` of a job, managed or not, is not this software's to set."""
+    return _by_owner(raw) or _by_operator(raw, config)
 
 
 def _by_shape(spec: StoredSpec, roles: Mapping[Role, StoredRole]) -> str | None:

@@ -178,6 +178,8 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     scheduling_gates: list[_SchedulingGate] | None = None
     resource_claims: list[msgspec.Raw] | None = None
     priority: int | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
 
 
 _ONE_POD = Resources({PODS: 1})

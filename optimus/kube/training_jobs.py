@@ -21,7 +21,7 @@ from optimus.kube.annotations import (
 )
 from optimus.kube.client import path_of
 from optimus.kube.contract import Annotation
-from optimus.kube.eligibility import EligibilityConfig, why_unmanaged
+from optimus.kube.eligibility import EligibilityConfig, why_not_suspendable, why_unmanaged
 from optimus.kube.errors import Malformed, decode
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP, OPERATOR_VERSION, role_named
 from optimus.kube.job_schema import (
@@ -36,6 +36,7 @@ from optimus.kube.job_schema import (
     roles_of,
 )
 from optimus.kube.list_watch import ListWatch
+from optimus.kube.preempted import read_preempted
 from optimus.kube.times import created_at
 
 _COPIED: Final = tuple(each.name for each in fields(JobOptions) if each.name != "mode")
@@ -51,9 +52,11 @@ class TrainingJob:
     ``job`` is ``None`` where the job cannot be scheduled as a gang at all; ``left_alone`` then says
     why. ``problems`` are values that cannot be used, ``hints`` annotations that mean nothing.
     ``replica_keys`` holds each role's key as stored. ``suspended_by`` is the interval that
-    suspended the job, if it was this software. ``started_at`` is the operator's ``startTime``, in
-    seconds since the epoch, which begins anew with each resume. ``conditions`` are those that are
-    True. ``outcome`` is "Succeeded", "Failed" or ``None`` while unfinished."""
+    suspended the job, if it was this software. ``preempted_for`` is the text of the annotation of
+    that name. ``not_suspendable`` says why nobody here may suspend it. ``started_at`` is the
+    operator's ``startTime``, in seconds since the epoch, which begins anew with each resume.
+    ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None`` while
+    unfinished."""
 
     kind: str
     namespace: str
@@ -69,6 +72,8 @@ class TrainingJob:
     replica_keys: Mapping[Role, str] = field(default_factory=dict)
     suspended: bool = False
     suspended_by: str | None = None
+    preempted_for: str | None = None
+    not_suspendable: str | None = None
     conditions: frozenset[str] = frozenset()
     outcome: str | None = None
     message: str = ""
@@ -138,6 +143,8 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         },
         suspended=bool(policy.suspend),
         suspended_by=annotations.get(Annotation.SUSPENDED_BY),
+        preempted_for=annotations.get(Annotation.PREEMPTED_FOR),
+        not_suspendable=why_not_suspendable(raw, config),
         conditions=frozenset(conditions),
         outcome=outcome,
         message=(outcome and conditions[outcome].message) or "",
@@ -178,9 +185,18 @@ def _job(
         fixed=tuple(FixedRole(role, found.count, found.spec) for role, found in _fixed(roles)),
         mode=options.mode or mode_of(worker),
         suspended=bool((raw.spec.run_policy or RunPolicy()).suspend),
+        preempted_for=_preempting_job(raw.metadata.annotations or {}),
         left_alone=left_alone,
         **{name: getattr(options, name) for name in _COPIED},
     )
+
+
+def _preempting_job(annotations: Mapping[str, str]) -> str:
+    text = annotations.get(Annotation.PREEMPTED_FOR)
+    if text is None:
+        return ""
+    found = read_preempted(text)
+    return "another job" if found is None else found.job
 
 
 def _fixed(roles: Mapping[Role, StoredRole]) -> list[tuple[Role, StoredRole]]:

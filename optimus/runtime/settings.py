@@ -203,6 +203,13 @@ def not_a_label(name: str, text: str) -> list[str]:
     return check(not text or _KEY.fullmatch(text), name, text, "the key of a label")
 
 
+def not_a_version(name: str, text: str) -> list[str]:
+    """The complaint about a field that should hold a version of three numbers."""
+    parts = text.split(".")
+    good = len(parts) == 3 and all(part.isdigit() for part in parts)
+    return check(good, name, text, "a version such as 1.8.1")
+
+
 def not_one_of(name: str, text: str, choices: Sequence[str]) -> list[str]:
     """The complaint about a field that should hold one of a few words."""
     return check(text in choices, name, text, f"{', '.join(choices[:-1])} or {choices[-1]}")

@@ -235,6 +235,14 @@ def test_the_priority_that_admission_resolved_is_read() -> None:
     assert decoded({"containers": [container()]}).priority == 0
 
 
+def test_what_else_its_priority_class_says_is_read() -> None:
+    spec = {"containers": [container()], "priorityClassName": "batch", "preemptionPolicy": "Never"}
+    assert (decoded(spec).priority_class, decoded(spec).may_preempt) == ("batch", False)
+    other = decoded(spec | {"preemptionPolicy": "PreemptLowerPriority"})
+    without = decoded({"containers": [container()]})
+    assert (other.may_preempt, without.may_preempt, without.priority_class) == (True, True, "")
+
+
 def test_a_bound_pod_takes_room_until_it_has_ended() -> None:
     spec = {"containers": [container("1")], "nodeName": "n1"}
     resources = Resources(cpu=1000, pods=1)

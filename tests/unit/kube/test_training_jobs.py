@@ -13,6 +13,7 @@ from optimus.jobs import (
     Role,
     TrainingMode,
 )
+from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.errors import Malformed
 from optimus.kube.training_jobs import TrainingJob, decode_job
 from tests.unit.kube.job_json import RULES, job_json, read, replica
@@ -140,6 +141,39 @@ def test_suspension_and_whose_it_is() -> None:
     assert (found.suspended, found.suspended_by) == (True, "i-7")
     assert found.job is not None
     assert found.job.suspended
+
+
+@pytest.mark.parametrize(
+    ("text", "job"),
+    [("ns/high u-1 2026-01-01T00:00:00Z", "ns/high"), ("by hand", "another job")],
+)
+def test_for_which_job_it_was_preempted(text: str, job: str) -> None:
+    found = read(job_json(preempted_for=text))
+    assert found.preempted_for == text
+    assert found.job is not None
+    assert found.job.preempted_for == job
+
+
+@pytest.mark.parametrize(
+    ("policy", "labels", "version", "why"),
+    [
+        pytest.param({}, {}, (1, 7, 0), None, id="any job, managed or not"),
+        pytest.param({"managedBy": "x/y"}, {}, (1, 9, 0), "x/y", id="another manager's"),
+        pytest.param({}, {"kueue.x-k8s.io/queue-name": "q"}, (1, 9, 0), "Kueue", id="Kueue's"),
+        pytest.param({"ttlSecondsAfterFinished": 5}, {}, (1, 7, 0), "1.8.1", id="stuck for ever"),
+        pytest.param({"ttlSecondsAfterFinished": 5}, {}, (1, 8, 1), None, id="not since 1.8.1"),
+    ],
+)
+def test_whether_a_job_may_be_suspended(
+    policy: dict[str, object],
+    labels: dict[str, str],
+    version: tuple[int, int, int],
+    why: str | None,
+) -> None:
+    raw = job_json()
+    raw["metadata"]["labels"], raw["spec"]["runPolicy"] = labels, policy
+    found = read(raw, config=EligibilityConfig(operator_version=version)).not_suspendable
+    assert found is None if why is None else why in str(found)
 
 
 def test_a_job_being_deleted_is_not_active() -> None:

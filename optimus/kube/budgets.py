@@ -1,0 +1,86 @@
+"""PodDisruptionBudgets: how many pods of which labels may go now."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from optimus.jobs import Requirement
+from optimus.kube.client import Client, path_of
+from optimus.kube.errors import ErrorKind, decode
+from optimus.kube.podspec import LabelSelector, label_requirements
+from optimus.kube.results import Refused, answer_of
+from optimus.placement.rules import Labels, all_hold
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+    requirements: tuple[Requirement, ...] | None
+    """What the labels of its pods fulfil; ``None``: it has no pods."""
+
+    allowed: int
+    """How many of them may go now."""
+
+    def protects(self, namespace: str, labels: Labels) -> bool:
+        """Whether a pod with these labels is one of its pods."""
+        return (
+            namespace == self.namespace
+            and self.requirements is not None
+            and all_hold(self.requirements, labels)
+        )
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Spec(msgspec.Struct):
+    selector: LabelSelector | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    disruptions_allowed: int = 0
+
+
+class _Stored(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _List(msgspec.Struct):
+    items: list[_Stored] | None = None
+
+
+_DECODER = msgspec.json.Decoder(_List)
+
+
+class BudgetReader:
+    """Reads all budgets of the cluster; uncached."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def read(self) -> tuple[Budget, ...] | Refused:
+        """Every budget as it is now; none where the API server has no such resource."""
+        found = answer_of(self._read)
+        if isinstance(found, Refused) and found.kind is ErrorKind.NOT_FOUND:
+            return ()
+        return found
+
+    def _read(self) -> tuple[Budget, ...]:
+        what = "list PodDisruptionBudgets"
+        body = self._client.get(what, path_of("policy", "v1", "poddisruptionbudgets"))
+        return tuple(
+            Budget(
+                each.metadata.namespace,
+                each.metadata.name,
+                label_requirements(each.spec.selector),
+                each.status.disruptions_allowed,
+            )
+            for each in decode(_DECODER, body, "a list of PodDisruptionBudgets").items or ()
+        )
