@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from optimus.jobs import Job
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS
@@ -48,16 +49,17 @@ class Observation:
         node_kind_label: str = "",
     ) -> Self:
         """Freeze what the caches hold."""
-        snapshot = ClusterSnapshot.of(
-            at,
-            (job.active for job in jobs if job.active is not None),
-            (node.node for node in nodes),
-            (bound for pod in pods if (bound := pod.bound()) is not None),
-        )
         by_job: dict[str, list[Pod]] = {}
         for pod in sorted(pods, key=lambda pod: pod.name):
             if pod.owner is not None:
                 by_job.setdefault(pod.owner.uid, []).append(pod)
+        active = (job.active for job in jobs if job.active is not None)
+        snapshot = ClusterSnapshot.of(
+            at,
+            (_with_priority(job, by_job.get(job.uid, ())) for job in active),
+            (node.node for node in nodes),
+            (bound for pod in pods if (bound := pod.bound()) is not None),
+        )
         by_uid = {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)}
         own = [each for each in profiles if _belongs_to(each, by_uid.get(each.job.uid))]
         return cls(
@@ -68,6 +70,12 @@ class Observation:
             {profile.job.uid: profile for profile in own},
             {node.name: kind for node in nodes if (kind := node.node.labels.get(node_kind_label))},
         )
+
+
+def _with_priority(job: Job, pods: Sequence[Pod]) -> Job:
+    """The job with the lowest priority of its pods, as the extender orders gangs."""
+    priority = min((pod.priority for pod in pods if not pod.leaving), default=0)
+    return replace(job, priority=priority) if priority else job
 
 
 def _belongs_to(profile: TrainingProfile, job: TrainingJob | None) -> bool:

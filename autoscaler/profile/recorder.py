@@ -14,6 +14,7 @@ from autoscaler.metrics import Metrics
 from autoscaler.profile.codec import pack, pack_rescale
 from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step
 from optimus.errors import NotReady
+from optimus.interval.classify import why_suspended
 from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
@@ -313,7 +314,7 @@ def _reason(state: JobState) -> str:
         # A job that we suspended carries our annotation; one that its user resumed and suspended
         # again does not.
         is_ours = state.record.suspended_at_target and state.training_job.suspended_by is not None
-        return "suspended: its goal is met" if is_ours else "suspended by its user"
+        return "suspended: its goal is met" if is_ours else why_suspended(state.job)
     if state.waits_for:
         return state.waits_for
     if state.run is not None and state.record.profiling_since is not None:

@@ -238,7 +238,7 @@ def _not_managed(view: JobView) -> Classified | None:
     if view.job.managed:
         return None
     if view.job.suspended:
-        return view.suspended("suspended by its user")
+        return view.suspended(why_suspended(view.job))
     return view.fixed(view.job.left_alone or "not managed: no goal is annotated")
 
 
@@ -261,7 +261,14 @@ def _suspended(view: JobView) -> Classified | None:
     if not view.job.suspended:
         return None
     met = view.history.suspended_at_target
-    return view.suspended("suspended: its goal is met" if met else "suspended by its user")
+    return view.suspended("suspended: its goal is met" if met else why_suspended(view.job))
+
+
+def why_suspended(job: Job) -> str:
+    """Who suspended a job that this process did not suspend."""
+    if job.preempted_for:
+        return f"preempted by {job.preempted_for}, of a higher priority; resumed by itself"
+    return "suspended by its user"
 
 
 def _no_checkpoint(view: JobView) -> Classified | None:

@@ -125,7 +125,9 @@ def in_queue_order(
     limit = config.waiting_age_limit_seconds
 
     def key(each: Classified) -> OrderKey:
-        gang = WaitingGang(each.job.uid, each.job.demand(each.minimum), each.job.created_at)
+        job = each.job
+        demand, priority = job.demand(each.minimum), job.priority
+        gang = WaitingGang(job.uid, demand, job.created_at, priority=priority)
         return order_key(gang, capacity, at, limit)
 
     return sorted(jobs, key=key)

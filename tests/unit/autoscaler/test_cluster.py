@@ -3,10 +3,13 @@
 import json
 from typing import cast
 
-from autoscaler.cluster import Caches, waits_of
+from autoscaler.cluster import Caches, Observation, waits_of
+from optimus.jobs import NodeConstraints
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
+from optimus.kube.pods import Owner, Pod
 from optimus.kube.waiting_events import WaitingEvent, decode_waiting_event
+from optimus.resources import Resources
 from tests.unit.kube.job_json import job_json, read
 
 
@@ -45,6 +48,27 @@ def test_the_newest_event_says_why_a_job_waits() -> None:
         event("v", "of no job", "2026-01-01T00:03:00Z"),
     ]
     assert waits_of(events, {job.uid: job}) == {"u": "new"}
+
+
+def test_a_job_has_the_lowest_priority_of_its_pods() -> None:
+    job = read(job_json())
+    pods = [
+        Pod(
+            uid=f"p{at}",
+            namespace="ns",
+            name=f"p{at}",
+            created_at=0.0,
+            owner=Owner("TFJob", job.name, job.uid),
+            resources=Resources(cpu=1),
+            constraints=NodeConstraints(),
+            priority=priority,
+            leaving=leaving,
+        )
+        for at, (priority, leaving) in enumerate([(9, False), (7, False), (1, True)])
+    ]
+    (shown,) = Observation.of(0.0, [job], [], pods, []).snapshot.jobs
+    (without,) = Observation.of(0.0, [job], [], [], []).snapshot.jobs
+    assert (shown.priority, without.priority) == (7, 0)
 
 
 def test_events_are_not_waited_for() -> None:

@@ -6,14 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus.allocation import JobHistory, PlacementFailure
+from optimus.allocation import NO_HISTORY, JobHistory, PlacementFailure
+from optimus.errors import NotReady
 from optimus.interval import Action, Decision, IntervalConfig, IntervalInput, plan_interval
 from optimus.interval.capacity_plan import CapacityPlan
+from optimus.interval.classify import Eligibility, JobView, classify
 from optimus.jobs import (
     AtTarget,
     CountBounds,
     Counts,
     FixedRole,
+    Goal,
     Job,
     ReplicaSpec,
     RescaleRule,
@@ -22,11 +25,11 @@ from optimus.jobs import (
 from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
-from optimus.progress.types import SpeedSample, TrainingProgress
+from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
 from optimus.resources import Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, on_two_nodes
-from tests.unit.interval.cluster import TASK, bind, done, job, nodes, steps, strategies
+from tests.unit.interval.cluster import GOAL, TASK, bind, done, job, nodes, steps, strategies
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,31 @@ def test_capacity_too_fragmented_for_one_job_goes_to_another() -> None:
         in decided["a"].reason
     )
     assert decided["a"].counts.ps + sum(decided["b"].counts) == 2 * 6
+
+
+def test_a_waiting_job_of_a_higher_priority_gets_the_capacity() -> None:
+    """Both have no goal, and only one of them fits beside the elastic job at its minimum."""
+    first, second = job("a", (1, 1), goal=None), job("b", (1, 2), goal=None, priority=5)
+    elastic = job("e", (1, 4))
+    pods = bind(elastic, ON_NODE_00[:5])
+    snapshot = ClusterSnapshot.of(AT, [first, second, elastic], nodes(1, 5), pods)
+    inputs, known = IntervalInput(snapshot), strategies({"e": steps(1000)})
+    plan = plan_interval("i7", inputs, known, IntervalConfig())
+    (decision,) = plan.decisions
+    assert decision.counts == Counts(1, 1)
+    assert (plan.capacity_plan.is_placed(second.uid), plan.capacity_plan.is_placed(first.uid)) == (
+        True,
+        False,
+    )
+
+
+@pytest.mark.parametrize("goal", [None, GOAL])
+def test_a_preempted_job_is_told_by_whom(goal: Goal | None) -> None:
+    preempted = job("a", goal=goal, suspended=True, preempted_for="team/high")
+    view = JobView(preempted, False, NotReady(""), NO_HISTORY, NOTHING, IntervalConfig(), AT)
+    found = classify(view)
+    assert found.eligibility is Eligibility.SUSPENDED
+    assert found.reason == "preempted by team/high, of a higher priority; resumed by itself"
 
 
 def test_shrinks_are_decided_before_grows() -> None:
