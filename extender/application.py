@@ -22,29 +22,32 @@ from extender.metrics import FaultHandler, Metrics
 from extender.nominator import Nominator
 from extender.planner import Planner
 from extender.planning import PlanningThread
+from extender.preemption.controller import Access, PreemptionController, PreemptionThread
 from extender.settings import Settings
 from extender.state.event_handlers import EventHandlers
 from extender.status_writes import StatusWrites
 from extender.waiting_notices import waiting_notices
 from optimus.jobs import JobKey
+from optimus.kube.budgets import BudgetReader
 from optimus.kube.client import Client, connect
 from optimus.kube.contract import EXTENDER_COMPONENT
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.live_reader import LiveReader
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
 from optimus.kube.reflector import Reflector, why_not_synced
 from optimus.kube.times import format_second
-from optimus.kube.training_jobs import watched_training_jobs
+from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.volumes import (
     watched_claims,
     watched_namespaces,
     watched_storage_classes,
     watched_volumes,
 )
-from optimus.kube.writer import PodWriter
+from optimus.kube.writer import JobWriter, PodWriter
 from optimus.runtime.health import HealthServer
 from optimus.runtime.settings import address
 
@@ -76,12 +79,15 @@ class Application:
         )
         self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
-        config = EligibilityConfig(scheduler_name=settings.scheduler_name)
-        jobs = (watched_training_jobs(kind, config) for kind in JOB_KINDS)
+        config = EligibilityConfig.of(settings.scheduler_name, settings.operator_version)
+        self._jobs = tuple(
+            Reflector(client, watched_training_jobs(kind, config), observer=handlers.job)
+            for kind in JOB_KINDS
+        )
         self._caches: tuple[Reflector[Any], ...] = (
             Reflector(client, watched_nodes(settings.node_selector), observer=handlers.node),
             Reflector(client, watched_pods(), observer=handlers.pod),
-            *(Reflector(client, kind, observer=handlers.job) for kind in jobs),
+            *self._jobs,
             Reflector(client, watched_profiles(), observer=handlers.profile),
             Reflector(client, watched_claims(), observer=handlers.claim),
             Reflector(client, watched_volumes(), observer=handlers.volume),
@@ -95,11 +101,21 @@ class Application:
         self._executor = ThreadPoolExecutor(_WRITERS, thread_name_prefix="nominate")
         self._inspector = Inspector(planner)
         self._event_thread = ThreadPoolExecutor(1, thread_name_prefix="events")
-        job_events = JobEvents(
-            self._notices,
-            EventWriter(self._client, EXTENDER_COMPONENT).emit,
-            self._event_thread,
+        events = EventWriter(self._client, EXTENDER_COMPONENT)
+        job_events = JobEvents(self._notices, events.emit, self._event_thread)
+        preemption = PreemptionController(
+            planner,
+            Access(
+                self._known_jobs,
+                LiveReader(client, config),
+                JobWriter(client),
+                BudgetReader(client).read,
+                events.emit,
+                self._count_preemption,
+            ),
         )
+        planner.before_leading = preemption.adopt
+        self._preemption = PreemptionThread(preemption)
         self._nominator = Nominator(
             planner,
             StatusWrites(
@@ -162,11 +178,13 @@ class Application:
             cache.start()
         self._planning.start()
         self._nominator.start()
+        self._preemption.start()
 
     def stop(self) -> None:
         """End every thread."""
         if self._health is not None:
             self._health.stop()
+        self._preemption.stop()
         self._nominator.stop()
         self._planning.stop()
         for cache in self._caches:
@@ -178,6 +196,13 @@ class Application:
 
     def _why_not_synced(self) -> str | None:
         return why_not_synced(self._caches)
+
+    def _known_jobs(self) -> Iterator[TrainingJob]:
+        return (job for cache in self._jobs for job in cache.items())
+
+    def _count_preemption(self, outcome: str, victims: int) -> None:
+        self.metrics.preemptions.labels(outcome).inc()
+        self.metrics.preempted.inc(victims)
 
     def _notices(self) -> Iterator[Notice]:
         """What users are told by Events, on their thread."""

@@ -67,6 +67,10 @@ def _decide(planner: Planner, pod: Pod, names: Sequence[str]) -> FilterResult | 
         if rescaling and planner.rescales.is_leaving(replica.job_uid, now.monotonic):
             reason = f"job {_job(pod)} is being suspended, to resume with other counts"
             return refuse(names, reason, "rescaling")
+        future = planner.future_room
+        if replica.job_uid in future.awaited and future.awaits(replica.job_uid) is not None:
+            reason = f"waiting for the pods of preempted jobs to make room for job {_job(pod)}"
+            return refuse(names, reason, "preempting")
 
         planner.compare_offer(pod, names, now)
 

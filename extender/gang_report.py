@@ -90,6 +90,15 @@ class GangReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Whether it fits once every job that runs has ended; only while it waits."""
 
     expected: Expectation | None = None
+    victims: tuple[str, ...] = ()
+    """The jobs that make room for it now."""
+
+    shrinks_until: str | None = None
+    """Until when jobs of a lower priority are given time to shrink for it."""
+
+    preempted_for: str = ""
+    """The job that it is suspended for."""
+
     reason: str = ""
     """The last refusal."""
 
@@ -131,7 +140,13 @@ def sentence(report: GangReport) -> str:
     """Why a gang waits, with figures, for its user."""
     match report.state:
         case GangState.WAITING | GangState.BACKING_OFF | GangState.OFFERING | GangState.QUEUED:
-            parts = [_what_lacks(report), _behind(report), _since(report), _expected(report)]
+            parts = [
+                _what_lacks(report),
+                _behind(report),
+                _since(report),
+                _shrinks(report),
+                _expected(report),
+            ]
             return "waits: " + "; ".join(part for part in parts if part)
         case GangState.INCOMPLETE:
             return "; ".join(filter(None, (_incomplete(report), _since(report))))
@@ -139,6 +154,12 @@ def sentence(report: GangReport) -> str:
             nodes = _named(sorted({*report.nodes.values()}), "nodes")
             doing = "is planned on" if report.state is GangState.PLANNED else "is being bound to"
             return f"{doing} {nodes}"
+        case GangState.PREEMPTING:
+            whose = _named(report.victims, "jobs") if report.victims else "jobs that end anyway"
+            return f"waits for the end of the pods of {whose}, whose room is reserved for it"
+        case GangState.SUSPENDED if report.preempted_for:
+            preempting = f"{report.preempted_for}, a job of a higher priority"
+            return f"is suspended for {preempting}, and is resumed by itself"
         case _:
             return _PLAIN[report.state]
 
@@ -218,6 +239,13 @@ def _behind(report: GangReport) -> str:
 
 def _since(report: GangReport) -> str:
     return f"since {_clock(report.since)}" if report.since else ""
+
+
+def _shrinks(report: GangReport) -> str:
+    if report.shrinks_until is None:
+        return ""
+    until = _clock(report.shrinks_until)
+    return f"jobs of a lower priority may shrink for it until {until}, then they are preempted"
 
 
 def _expected(report: GangReport) -> str:

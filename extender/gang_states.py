@@ -1,7 +1,7 @@
 """Where each gang stands on its way to its nodes, read from the planner under its lock."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -12,6 +12,7 @@ from extender.planning import Refusal
 from extender.state.cluster import is_waiting
 from optimus.jobs import Job, JobKey
 from optimus.placement.ledger import Reservation
+from optimus.snapshot import ReplicaId
 
 
 class GangState(StrEnum):
@@ -29,6 +30,8 @@ class GangState(StrEnum):
     """It does not fit on the nodes that kube-scheduler offers; nobody is asked for a while."""
     PAUSED = "paused"
     """Its reservations ended before its pods were bound."""
+    PREEMPTING = "preempting"
+    """Its nodes are reserved, and pods that are about to end still take them."""
     PLANNED = "planned"
     """Its nodes are reserved."""
     BINDING = "binding"
@@ -48,6 +51,7 @@ WITH_WAITING_PODS: Final = (
     *IN_QUEUE,
     GangState.INCOMPLETE,
     GangState.PAUSED,
+    GangState.PREEMPTING,
     GangState.PLANNED,
     GangState.BINDING,
     GangState.RESCALING,
@@ -68,6 +72,12 @@ class GangFacts:
 
     not_offered: bool
     """Whether it once did not fit on the nodes that kube-scheduler offers."""
+
+    victims: Sequence[str] = ()
+    """The jobs that make room for it now, NAMESPACE/NAME."""
+
+    shrinks_until: float | None = None
+    """Until when other jobs are given time to shrink for it (epoch, seconds)."""
 
     @property
     def uid(self) -> str:
@@ -115,7 +125,7 @@ def other_gang(planner: Planner, job_uid: str, now: Instant) -> GangFacts | None
 
 def _facts(planner: Planner, queued: QueuedGang, now: Instant) -> GangFacts:
     job_uid = queued.waiting.job_uid
-    refusal = planner.known_refusal(job_uid)
+    refusal, awaited = planner.known_refusal(job_uid), planner.future_room.awaits(job_uid)
     return GangFacts(
         queued,
         _state(planner, queued, refusal, now),
@@ -124,6 +134,8 @@ def _facts(planner: Planner, queued: QueuedGang, now: Instant) -> GangFacts:
         planner.reservations.ledger.of_job(job_uid),
         planner.offers.back_off_ends(job_uid),
         planner.offers.has_refused(job_uid),
+        () if awaited is None else awaited.victims,
+        planner.future_room.shrinks_until.get(job_uid),
     )
 
 
@@ -139,8 +151,7 @@ def _state(
     if not waits:
         return GangState.RUNNING
     if queue.is_held(observed):
-        binds = any(replica in planner.reservations.assumed for replica in waits)
-        return GangState.BINDING if binds else GangState.PLANNED
+        return _held_state(planner, job_uid, waits)
     if job_uid in queue.paused:
         return GangState.PAUSED
     if planner.offers.back_off_ends(job_uid) is not None:
@@ -148,3 +159,10 @@ def _state(
     if queue.not_offered_yet(observed):
         return GangState.OFFERING
     return GangState.QUEUED if refusal is None else GangState.WAITING
+
+
+def _held_state(planner: Planner, job_uid: str, waits: Iterable[ReplicaId]) -> GangState:
+    if planner.future_room.awaits(job_uid) is not None:
+        return GangState.PREEMPTING
+    binds = any(replica in planner.reservations.assumed for replica in waits)
+    return GangState.BINDING if binds else GangState.PLANNED

@@ -154,7 +154,7 @@ class Inspector:
         nodes |= {_name(*each): pod.node for each, pod in existing.items() if pod.node is not None}
         ahead = () if at is None else self._ahead(facts, context.queue[:at], context)
         keeps = context.closing.get(facts.uid)
-        ends = facts.back_off_ends
+        ends, until = facts.back_off_ends, facts.shrinks_until
         owner = next((pod.owner for pod in observed.pods.values() if pod.owner), None)
         report = GangReport(
             namespace=facts.key.namespace,
@@ -179,6 +179,8 @@ class Inspector:
                 context.plans[facts.uid] is not None if facts.uid in context.plans else None
             ),
             expected=_expectation(context.plans.get(facts.uid), context),
+            victims=tuple(facts.victims),
+            shrinks_until=format_second(until) if until is not None else None,
             reason=_reason(facts),
         )
         return msgspec.structs.replace(report, sentence=sentence(report))
@@ -242,19 +244,21 @@ def _name(role: Role, index: int) -> str:
 def _without_pods(job: Job, priority: int) -> GangReport:
     counts = {Role.PS: job.counts.ps, Role.WORKER: job.counts.workers}
     counts |= {each.role: each.count for each in job.fixed}
-    return GangReport(
+    report = GangReport(
         namespace=job.key.namespace,
         job=job.key.name,
         kind=job.kind,
         uid=job.uid,
         priority=priority,
         state=GangState.SUSPENDED if job.suspended else GangState.WITHOUT_PODS,
+        preempted_for=job.preempted_for,
         roles=tuple(
             RoleReport(role=role, expected=count, exist=0, gated=0, bound=0)
             for role, count in sorted(counts.items())
             if count
         ),
     )
+    return msgspec.structs.replace(report, sentence=sentence(report))
 
 
 def _expectation(plan: FuturePlan | None, context: _Context) -> Expectation | None:

@@ -26,6 +26,7 @@ from extender.half_placed import HalfPlaced
 from extender.planning import Planned, Planning, Refusal, Refused, Slice, Snapshot
 from extender.settings import Settings
 from extender.state.cluster import Cluster, is_waiting
+from extender.state.future_room import Awaited, FutureRoom
 from extender.state.offers import Offers
 from extender.state.rescale_reservations import RescaleReservations
 from extender.state.reservations import Reservations
@@ -105,12 +106,15 @@ class Planner:
         self._clock, self._observe_wait = clock, observe_wait
         preferences = NodePreferences(settings.topology_labels, settings.one_kind)
         self._rule = Theorem1(preferences=preferences)
-        self._plan_now = plan_now or self.urgent.set
-        self._asked_as_follower = asked_as_follower
+        self._plan_now, self._asked_as_follower = plan_now or self.urgent.set, asked_as_follower
         self.why_too_old: Callable[[], str | None] = lambda: None
         """Which cache of the cluster is too old for new plans; set once, before the threads run."""
         self.cluster = Cluster()
         self.reservations = Reservations(self.cluster)
+        self.future_room = FutureRoom(self.cluster, self.reservations)
+        self.before_leading: Callable[[Instant], None] = lambda _: None
+        """Called under the lock when the nominations of the last leader have been adopted, before
+        anything is planned."""
         self.offers = Offers()
         self.unknown_rules = UnknownRules()
         self.rescales = RescaleReservations(
@@ -127,12 +131,10 @@ class Planner:
         self._planning = Planning(self._rule, settings.age_limit_seconds)
         self._one_slice = threading.Lock()
         self._considered = threading.Condition(self.lock)
-        self._waited_for: set[str] = set()
-        self._waited_to_lead = False
+        self._waited_for, self._waited_to_lead = set[str](), False
         self._pending: dict[str, tuple[PendingNomination, ...]] = {}
         """By job UID; corrected by ``Reservations.touched_jobs``."""
-        self._node_generation = -1
-        self._release_count = 0
+        self._node_generation, self._release_count = -1, 0
         self.leads = False
         """Whether the nominations of the last leader have been adopted, so that gangs may be
         planned; set by ``adopt_nominations``, cleared by ``release_all``."""
@@ -384,6 +386,7 @@ class Planner:
         self.job_changed(job_uid)
         self.offers.forget(job_uid)
         self.queue.forget(job_uid)
+        self.future_room.forget(job_uid)
         self.cluster.forecasts.pop(job_uid, None)
         assumed = self.reservations.assumed
         for replica in [replica for replica in assumed if replica.job_uid == job_uid]:
@@ -498,7 +501,35 @@ class Planner:
         held = found is not None and self.queue.is_held(found.observed)
         return held or job_uid in self._refusals
 
+    def hold_future(
+        self, gang: Gang, placement: Placement, awaited: Awaited, expires_at: float
+    ) -> None:
+        """Reserve room for a gang that pods still take; it is bound once they are gone."""
+        if self.future_room.hold(gang, placement, awaited, expires_at):
+            self.job_changed(gang.job_uid)
+        else:
+            self._room_is_free(gang.job_uid, self._clock())
+        _LOG.info("job %s: room is reserved that %d pods leave", gang.key, len(awaited.pods))
+
+    def pod_changed(self, pod: Pod, now: Instant) -> None:
+        """A pod has changed or is gone: gangs that waited for its end alone may be bound."""
+        if not self.future_room.is_awaited(pod.uid):
+            return
+        for job_uid in self.future_room.pod_changed(pod.uid):
+            self._room_is_free(job_uid, now)
+        if pod.node is not None:
+            self.fit_reservations(pod.node)
+
+    def _room_is_free(self, job_uid: str, now: Instant) -> None:
+        self.future_room.forget(job_uid)
+        until = now.monotonic + self.settings.reservation_seconds
+        for held in self.reservations.ledger.of_job(job_uid):
+            self.reservations.ledger.expire_at(held.replica, until)
+        self.job_changed(job_uid)
+        self.changes.notify()
+
     def _hold(self, gang: Gang, placement: Placement, now: Instant) -> None:
+        self.future_room.forget(gang.job_uid)
         expires_at = now.monotonic + self.settings.reservation_seconds
         self.reservations.hold(gang, placement, expires_at)
         self.job_changed(gang.job_uid)
@@ -649,6 +680,7 @@ class Planner:
                 each
                 for job_uid, pending in self._pending.items()
                 if not self.rescales.is_leaving(job_uid, now.monotonic)
+                and self.future_room.awaits(job_uid) is None
                 for each in pending
             )
 
@@ -704,6 +736,7 @@ class Planner:
             self.update_rescales(now)
             stale = (self._adopt(job_uid, now) for job_uid in sorted(self.cluster.waiting_jobs()))
             found = tuple(pod for pods in stale for pod in pods)
+            self.before_leading(now)
             self.leads = True
             self.update_rescales(now)
             self._waited_for.clear()  # they waited while nothing could be planned

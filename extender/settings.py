@@ -9,6 +9,7 @@ from optimus.runtime.settings import (
     LOG_LEVELS,
     Program,
     not_a_selector,
+    not_a_version,
     not_an_address,
     not_one_of,
     not_positive,
@@ -76,6 +77,26 @@ class Settings:
     """No new plans are made while the API server has sent nothing for longer about a kind of object
     that is watched; it sends bookmarks about every 60 s. What is reserved is still answered."""
 
+    preempt: bool = False
+    """Suspend running jobs of a lower priority for a gang that does not fit, and resume them: whole
+    jobs, the fewest, and only where the whole gang then fits. Needs the rights of
+    manifests/preemption."""
+
+    preempt_shrink_seconds: float = 180.0
+    """How long jobs that the autoscaler manages are given to shrink first, where that makes
+    enough room: three early intervals."""
+
+    preempt_seconds: float = 300.0
+    """Longest time that room is reserved for a gang while preempted jobs end and it is bound; after
+    that they are resumed."""
+
+    preempt_protected: str = ""
+    """Names of PriorityClasses, comma-separated, whose jobs are never preempted. Default: none."""
+
+    operator_version: str = "1.7.0"
+    """The training-operator's version: before 1.8.1 it never finishes suspending a job with
+    ttlSecondsAfterFinished, and such a job is not preempted."""
+
     threads: int = 8
     """Requests served at the same time; kube-scheduler sends one, the others are for health and
     metrics."""
@@ -97,6 +118,12 @@ class Settings:
         """The labels of ``topology``, the most specific last."""
         labels = tuple(label.strip() for label in self.topology.split(","))
         return labels if self.topology else ()
+
+    @property
+    def protected_classes(self) -> frozenset[str]:
+        """The names in ``preempt_protected``."""
+        names = (name.strip() for name in self.preempt_protected.split(","))
+        return frozenset(name for name in names if name)
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -121,6 +148,8 @@ _SECONDS = (
     "rescale_hold_seconds",
     "age_limit_seconds",
     "cache_age_limit_seconds",
+    "preempt_shrink_seconds",
+    "preempt_seconds",
 )
 
 
@@ -139,5 +168,6 @@ def _contradictions(settings: Settings) -> list[str]:
     if lease and (lease.count("/") != 1 or not all(lease.split("/"))):
         problems.append(f"--leader-lease {lease!r}: NAMESPACE/NAME, or nothing, is expected")
     problems += not_a_selector("node_selector", settings.node_selector)
+    problems += not_a_version("operator_version", settings.operator_version)
     problems += not_one_of("access_log", settings.access_log, ("off", "plain", "json"))
     return problems + not_one_of("log_level", settings.log_level, LOG_LEVELS)

@@ -106,6 +106,7 @@ class EventHandlers:
         planner, replica = self._planner, pod.replica
         with planner.locked() as now:
             planner.cluster.set_pod(before, after)
+            planner.pod_changed(pod, now)
             if replica is not None:
                 planner.reservations.touched_jobs.add(replica.job_uid)
                 waited = before is not None and is_waiting(before)

@@ -26,6 +26,8 @@ _SUMMARY = "why a job waits or does not run, and what can be done about it"
 _INSPECT_SECONDS: Final = 5.0
 _MOST_EVENTS: Final = 5
 _SCHEDULER: Final = "optimus-scheduler"
+_PREEMPTION: Final = ("Preempting", "Preempted", "PreemptionFailed", "Resumed")
+"""The extender's Events on a preemption."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -244,6 +246,10 @@ def _ended_or_suspended(facts: "JobFacts") -> tuple[str, str, list[str]] | None:
         return "ended", f"has ended: {job.outcome}. {job.message}".strip(), []
     if not job.suspended:
         return None
+    if job.job is not None and job.job.preempted_for:
+        headline = f"is suspended for {job.job.preempted_for}, a job of a higher priority"
+        then = "nothing: it is resumed by itself, and then waits for capacity like any job"
+        return "preempted", headline, [then]
     if job.suspended_by is not None:
         phase = facts.profile.phase if facts.profile is not None else None
         advice = [] if phase != "Suspended" else [_resume(facts)]
@@ -340,7 +346,12 @@ def _lines(
     if facts.profile is not None and facts.profile.phase is not None:
         reason = f": {facts.profile.reason}" if facts.profile.reason else ""
         lines.append(("autoscaler", f"{facts.profile.phase}{reason}"))
-    others = [each for each in facts.events if each is not told and each.type == "Warning"]
+    preemption = [
+        each for each in facts.events if each.about == facts.job.name and each.reason in _PREEMPTION
+    ][-1:]
+    lines += [("preemption", f"{each.message} ({_clock(each.last_at)})") for each in preemption]
+    shown = [told, *preemption]
+    others = [each for each in facts.events if each not in shown and each.type == "Warning"]
     for event in others[-_MOST_EVENTS:]:
         if event.reason != "FailedScheduling":  # the condition says the same
             lines.append(("warning", f"{event.about}: {event.reason}: {event.message}"))

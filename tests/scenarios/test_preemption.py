@@ -1,4 +1,5 @@
-"""Pods with a priority on full nodes: no running job is lost for a gang that then does not fit."""
+"""Pods and gangs with a priority on full nodes: no running job is lost for a gang that then does
+not fit, and with --preempt whole jobs make room for a whole one and come back."""
 
 import json
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ JOBS = in_namespace(KUBEFLOW, "default", "tfjobs")
 PODS, EVENTS = (in_namespace(CORE, "default", plural) for plural in ("pods", "events"))
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 OWN, CLUSTERS = "kube-scheduler-config.yaml", "cluster-scheduler.yaml"
+MARK = "optimus.dl/preempted-for"
 
 
 @pytest.fixture(
@@ -98,6 +100,33 @@ class FullCluster:
         found = [event for event in self._api.items(EVENTS) if event["reason"] == "Preempted"]
         return [event["involvedObject"]["name"] for event in found]
 
+    def preempted_by_kube_scheduler(self) -> list[str]:
+        """The same, of Events that are not about jobs."""
+        jobs = {each["metadata"]["name"] for each in self._api.items(JOBS)}
+        return [name for name in self.preempted() if name not in jobs]
+
+    def told(self, job: str) -> set[str]:
+        """The reasons of the Events on a job."""
+        return {
+            event["reason"]
+            for event in self._api.items(EVENTS)
+            if event["involvedObject"]["name"] == job
+        }
+
+    def stored(self, job: str) -> dict[str, Any]:
+        return self._api.get(f"{JOBS}/{job}")
+
+    def marked(self) -> set[str]:
+        """The jobs that are suspended for another."""
+        return {
+            job["metadata"]["name"]
+            for job in self._api.items(JOBS)
+            if MARK in (job["metadata"].get("annotations") or {})
+        }
+
+    def delete(self, job: str) -> None:
+        self._api.delete(f"{JOBS}/{job}")
+
     def node_of(self, pod: str) -> str | None:
         found = [each for each in self._api.items(PODS) if each["metadata"]["name"] == pod]
         return found[0]["spec"].get("nodeName") if found else None
@@ -171,3 +200,61 @@ def test_behind_the_clusters_scheduler_another_pod_preempts_a_job_where_nothing_
         full.pod("urgent", "2", priorityClassName="high")
         wait_until("it has a node", lambda: full.node_of("urgent"))
         assert len(full.preempted()) == 1
+
+
+# --- with --preempt
+
+
+def test_a_lower_job_makes_room_as_a_whole_and_comes_back(
+    full: FullCluster, tmp_path: Path
+) -> None:
+    """The last of six jobs is the youngest."""
+    with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt"):
+        full.fill(NODES - 1)
+        full.job("low-5", 1, 1, ps_cpu="2", worker_cpu="2")
+        wait_until("they run", lambda: len(full.running_jobs()) == NODES)
+        full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
+        wait_until("it runs", lambda: "high" in full.running_jobs())
+        wait_until("the victim waits for capacity", lambda: len(full.refused("low-5")) == 2)
+        assert full.running_jobs() == {"high", *(f"low-{at}" for at in range(NODES - 1))}
+        assert full.conditions(full.stored("low-5")).isdisjoint({"Failed", "Suspended"})
+        assert not full.preempted_by_kube_scheduler()
+        assert full.told("low-5") >= {"Preempted", "Resumed"}
+        assert full.told("high") >= {"Preempting"}
+        full.delete("high")
+        wait_until("all run again", lambda: len(full.running_jobs()) == NODES)
+        assert MARK not in full.stored("low-5")["metadata"].get("annotations", {})
+
+
+def test_nobody_is_preempted_by_default_nor_for_a_gang_that_then_does_not_fit(
+    full: FullCluster, tmp_path: Path
+) -> None:
+    with scheduler_processes(full.cluster, tmp_path, OWN):
+        full.fill()
+        full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
+        wait_until("it was tried", lambda: len(full.refused("high")) == 2)
+        full.assert_unharmed(NODES)
+    with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt"):
+        full.delete("high")
+        full.job("large", 1, 8, ps_cpu="3", worker_cpu="3", priorityClassName="high")
+        full.job("equal", 1, 1, ps_cpu="2", worker_cpu="2")
+        wait_until("both were tried", lambda: len(full.refused("large")) == 9)
+        full.assert_unharmed(NODES)
+
+
+def test_an_extender_that_is_killed_between_suspension_and_binding_is_replaced(
+    full: FullCluster, tmp_path: Path
+) -> None:
+    """Pods that take long to end keep the gang from being bound before the extender is killed."""
+    with scheduler_processes(full.cluster, tmp_path, OWN, "--preempt") as running:
+        full.fill()
+        full.job("high", 1, 1, ps_cpu="2", worker_cpu="2", priorityClassName="high")
+        wait_until("a job is marked", full.marked)
+        (victim,) = full.marked()
+        running.kill("extender")
+        running.start_extender()
+        wait_until("it runs", lambda: "high" in full.running_jobs())
+        wait_until("the victim is resumed", lambda: not full.marked())
+        full.delete("high")
+        wait_until("all run again", lambda: len(full.running_jobs()) == NODES)
+        assert victim in full.running_jobs()

@@ -193,8 +193,25 @@ def test_a_suspended_job_and_one_that_has_ended() -> None:
     ours = told(Server(changed(suspended, {}, suspended_by="i1")))
     assert "suspended by Optimus" in ours.headline
     assert ours.advice == []
+    mark = "ns/high u-1 2026-01-01T00:00:00Z"
+    told_by = event("Preempted", "suspended to make room for ns/high, of priority 5")
+    preempted = told(Server(changed(suspended, {}, preempted_for=mark), events=[told_by]))
+    assert (preempted.state, preempted.headline) == (
+        "preempted",
+        "is suspended for ns/high, a job of a higher priority",
+    )
+    assert preempted.lines == [("preemption", f"{told_by['message']} (00:03 UTC)")]
+    assert "resumed by itself" in preempted.advice[0]
     failed = {"conditions": [{"type": "Failed", "status": "True", "message": "worker 0 failed"}]}
     assert told(Server(changed({}, failed))).headline == "has ended: Failed. worker 0 failed"
+
+
+def test_a_failed_preemption_is_told_once() -> None:
+    failed = event("PreemptionFailed", "they are resumed", "Warning")
+    found = told(Server(pods=gang(), events=[event("Preempting", "preempts ns/low"), failed]))
+    assert [each for each in found.lines if "resumed" in each[1] or "preempts" in each[1]] == [
+        ("preemption", "they are resumed (00:03 UTC)")
+    ]
 
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_told() -> None:

@@ -38,7 +38,11 @@ _PROTOCOL: Final = page("docs/extender-protocol.md")
 _README: Final = page("README.md")
 
 _OURS: Final = {value for name, value in vars(Annotation).items() if name.isupper()}
-_NOT_WRITTEN_BY_USERS: Final = {Annotation.SUSPENDED_BY, Annotation.REQUEUED}
+_NOT_WRITTEN_BY_USERS: Final = {
+    Annotation.SUSPENDED_BY,
+    Annotation.PREEMPTED_FOR,
+    Annotation.REQUEUED,
+}
 _LABELS_AND_TAINTS: Final = {"optimus.dl/pool", "optimus.dl/training", "optimus.dl/v1alpha1"}
 _MISSPELT_ON_PURPOSE: Final = {"optimus.dl/target-los"}
 _SETTINGS: Final = {
@@ -231,7 +235,7 @@ def test_the_user_guide_lists_exactly_the_events_that_there_are() -> None:
 
 def _event_reasons() -> set[str]:
     """Of the calls that write an Event, the one argument that is a word in CamelCase."""
-    writers = {"EmitEvent", "_emit", "_warn_once", "Notice"}
+    writers = {"EmitEvent", "_emit", "_warn_once", "Notice", "emit"}
     found = {WAITING_EVENT}
     for call in (*_calls("autoscaler"), *_calls("extender")):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)

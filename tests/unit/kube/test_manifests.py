@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import yaml
 
+from extender.settings import parse
 from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, SCHEDULER_NAME, VERSION, Phase
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
@@ -23,7 +24,8 @@ from optimus.kube.volumes import (
 )
 
 ROOT = Path(__file__).parents[3]
-MANIFESTS = sorted((ROOT / "manifests").glob("*.yaml"))
+MANIFESTS = sorted((ROOT / "manifests").rglob("*.yaml"))
+PREEMPTION = ROOT / "manifests/preemption"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
@@ -88,6 +90,45 @@ def test_the_extender_may_read_all_that_it_watches() -> None:
     for each in watched:
         group = each.path.split("/")[2] if each.path.startswith("/apis/") else ""
         assert (group, each.plural) in readable
+
+
+def test_the_extender_may_write_jobs_only_with_preemption() -> None:
+    """Its writes are ``JobWriter.preempt`` and ``end_preemption``, each one patch."""
+    (role, binding) = documents(PREEMPTION / "rbac.yaml")
+    jobs, budgets = role["rules"]
+    assert (jobs["apiGroups"], jobs["verbs"]) == ([OPERATOR_GROUP], ["patch"])
+    assert set(jobs["resources"]) == {kind.plural for kind in JOB_KINDS.values()}
+    assert budgets == {
+        "apiGroups": ["policy"],
+        "resources": ["poddisruptionbudgets"],
+        "verbs": ["list"],
+    }
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (account,) = binding["subjects"]
+    assert account["name"] == "optimus-scheduler"
+    without = [
+        rule
+        for document in documents(ROOT / "manifests/rbac-scheduler.yaml")
+        for rule in document.get("rules", ())
+        if OPERATOR_GROUP in rule["apiGroups"]
+    ]
+    assert [rule["verbs"] for rule in without] == [["get", "list", "watch"]]
+
+
+def test_preemption_is_a_part_that_has_to_be_chosen() -> None:
+    (component,) = documents(PREEMPTION / "kustomization.yaml")
+    (default,) = documents(ROOT / "manifests/kustomization.yaml")
+    assert component["kind"] == "Component"
+    assert "components" not in default
+    assert "preemption" not in str(default["resources"])
+    (patch,) = component["patches"]
+    assert patch["target"] == {"kind": "Deployment", "name": "optimus-scheduler"}
+    (added,) = yaml.safe_load(patch["patch"])
+    assert parse([added["value"]], {}).preempt
+    (deployment,) = documents(ROOT / "manifests/scheduler.yaml")
+    pod = deployment["spec"]["template"]["spec"]
+    assert added["path"] == "/spec/template/spec/initContainers/0/args/-"
+    assert pod["initContainers"][0]["name"] == "extender"
 
 
 def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:

@@ -1,0 +1,551 @@
+"""Preemption of whole gangs, from the lack of capacity until the victims run again."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.gang_states import GangState
+from extender.inspection import Inspector
+from extender.settings import Settings
+from optimus.jobs import CountBounds, Counts, JobKey, TargetLoss
+from optimus.kube.budgets import Budget
+from optimus.kube.errors import ErrorKind
+from optimus.kube.pods import Pod
+from optimus.kube.preempted import Preempted, read_preempted
+from optimus.kube.results import Refused
+from optimus.kube.training_jobs import TrainingJob
+from tests.unit.extender.preempting_cluster import PreemptingCluster
+
+
+def two_jobs(**settings: Any) -> PreemptingCluster:
+    """One node, full with one job; ``high`` waits for it."""
+    made = PreemptingCluster({"a": 2}, Settings(preempt=True, **settings))
+    made.run("low")
+    made.submit("high", priority=5)
+    return made
+
+
+def test_a_lower_job_is_suspended_and_resumed_as_a_whole() -> None:
+    made = two_jobs()
+    made.step()
+    assert made.preempted() == {"low"}
+    mark = read_preempted(made.jobs["low"].preempted_for or "")
+    assert mark == Preempted("ns/high", "uid-high", made.cluster.now)
+    made.settle()
+    assert made.running() == {"high"}
+    assert made.writes == ["suspend low", "resume low"]
+    assert (made.jobs["low"].suspended, made.jobs["low"].preempted_for) == (False, None)
+    assert {pod.node for pod in made.pods("low")} == {None}
+    made.delete_job("high")
+    made.settle()
+    assert made.running() == {"low"}
+    assert made.counted == [("placed", 1)]
+    assert made.told("low") == ["Preempted", "Resumed"]
+    assert made.message("high", "Preempting") == (
+        "preempts ns/low (priority 0) for its 2 pods, which do not fit beside them at priority 5"
+    )
+    assert made.message("low", "Resumed") == (
+        "resumed: ns/high has its nodes; its pods wait for capacity as a whole again"
+    )
+
+
+def test_without_the_setting_nobody_is_preempted() -> None:
+    made = PreemptingCluster({"a": 2}, Settings())
+    made.run("low")
+    made.submit("high", priority=5)
+    made.settle()
+    assert made.running() == {"low"}
+
+
+def test_without_the_setting_those_that_are_suspended_are_still_resumed() -> None:
+    made = two_jobs()
+    made.step()
+    made.settings = Settings()
+    made.restart()
+    made.settle()
+    assert made.running() == {"high"}
+    assert made.writes == ["suspend low", "resume low"]
+
+
+def test_while_victims_end_their_room_is_the_gangs() -> None:
+    made = two_jobs()
+    made.step()
+    assert made.reason("high-ps-0") == {
+        "waiting for the pods of preempted jobs to make room for job ns/high"
+    }
+    assert made.cluster.planned_nodes() == {}
+    made.operator()
+    first, second = made.pods("low")
+    made.cluster.delete(first.name)
+    other = made.cluster.other("o", 1)
+    assert made.cluster.filter(other, ["a"]).kept == ()
+    made.submit("small", 1, 0)
+    made.step()
+    assert made.cluster.planned_nodes() == {}
+    made.cluster.delete(second.name)
+    assert set(made.cluster.planned_nodes()) == {"high-ps-0", "high-worker-0"}
+    assert made.cluster.filter(other, ["a"]).kept == ()
+
+
+def test_a_resumed_job_has_no_pod_left_for_a_moment_before() -> None:
+    made = two_jobs()
+    made.step()
+    made.operator()
+    made.operator()
+    for name in ("high-ps-0", "high-worker-0"):
+        assert made.cluster.place(name)
+    made.step()
+    assert made.writes == ["suspend low"]
+    made.step()
+    assert made.writes == ["suspend low", "resume low"]
+
+
+def test_a_pod_that_only_the_api_server_shows_delays_the_resumption() -> None:
+    made = two_jobs()
+    made.step()
+    made.operator()
+    left = made.pods("low")
+    made.operator()
+    for name in ("high-ps-0", "high-worker-0"):
+        assert made.cluster.place(name)
+    shown = list(left)
+    made.controller._access = replace(
+        made.controller._access,
+        reader=_Shows(made, shown),
+    )
+    made.step(5)
+    assert made.writes == ["suspend low"]
+    shown.clear()
+    made.step(3)
+    assert made.writes == ["suspend low", "resume low"]
+
+
+class _Shows:
+    """A reader that lists these pods."""
+
+    def __init__(self, made: PreemptingCluster, shown: list[Pod]) -> None:
+        self.job, self._shown = made.job, shown
+
+    def pods_of(self, job: TrainingJob) -> tuple[Pod, ...]:
+        return tuple(self._shown)
+
+
+# --- who is never preempted, and for whom nobody is
+
+
+@pytest.mark.parametrize(
+    ("priority", "fields"),
+    [
+        pytest.param(0, {}, id="for an equal priority"),
+        pytest.param(-1, {}, id="for a lower one"),
+        pytest.param(5, {"may_preempt": False}, id="with preemptionPolicy Never"),
+    ],
+)
+def test_nobody_is_preempted(priority: int, fields: dict[str, Any]) -> None:
+    made = PreemptingCluster({"a": 2})
+    made.run("low")
+    made.submit("high", priority=priority, **fields)
+    made.settle()
+    assert made.writes == []
+
+
+def test_a_gang_that_does_not_fit_even_so_preempts_nobody() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.run("low")
+    made.submit("high", 1, 2, priority=5)
+    made.settle()
+    assert made.writes == []
+
+
+def test_a_gang_that_is_not_whole_preempts_nobody() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.run("low")
+    made.submit("high", 1, 1, priority=5)
+    made.cluster.delete("high-worker-0")
+    made.settle()
+    assert made.writes == []
+
+
+def test_a_gang_that_kube_scheduler_refuses_for_another_reason_preempts_nobody() -> None:
+    made = two_jobs()
+    made.planner.offers.does_not_fit("uid-high", made.cluster.now, 60.0)
+    made.planner.offers.offers_differ("uid-high", made.cluster.now, 60.0)
+    assert made.planner.offers.has_refused("uid-high") or made.planner.offers.waits("uid-high")
+    made.step(3)
+    assert made.writes == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields", "job"),
+    [
+        pytest.param({}, {"priority": 5}, {}, id="a gang of the same priority"),
+        pytest.param({}, {"priority": 6}, {}, id="a gang of a higher one"),
+        pytest.param(
+            {"preempt_protected": "gold, other"},
+            {"priority_class": "gold"},
+            {},
+            id="a protected PriorityClass",
+        ),
+        pytest.param({}, {}, {"suspended_by": "i1"}, id="a job that the autoscaler moves"),
+        pytest.param({}, {}, {"not_suspendable": "Kueue's"}, id="a job of another manager"),
+        pytest.param({}, {}, {"outcome": "Succeeded"}, id="a job that has ended"),
+        pytest.param({}, {"scheduler_name": "default"}, {}, id="a job of another scheduler"),
+    ],
+)
+def test_never_a_victim(
+    settings: dict[str, Any], fields: dict[str, Any], job: dict[str, Any]
+) -> None:
+    made = PreemptingCluster({"a": 2}, Settings(preempt=True, **settings))
+    elsewhere = fields.get("scheduler_name")
+    made.run("low", **{name: each for name, each in fields.items() if name != "scheduler_name"})
+    if elsewhere:
+        made.planner.queue.asked.clear()
+        for pod in made.pods("low"):
+            made.cluster.change(pod, scheduler_name=elsewhere)
+    made.change_job("low", **job)
+    made.submit("high", priority=5)
+    made.step(3)
+    assert made.writes == []
+
+
+def test_never_a_job_that_is_being_rescaled() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.run("low")
+    made.cluster.rescale("low", 1, 1, leaving=True)
+    made.submit("high", priority=5)
+    made.step(3)
+    assert made.writes == []
+
+
+def test_never_a_gang_of_which_one_pod_has_a_priority_as_high() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.run("low")
+    made.cluster.change(made.pods("low")[0], priority=5)
+    made.submit("high", priority=5)
+    made.step(3)
+    assert made.writes == []
+
+
+def test_never_pods_of_no_job() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.cluster.other("o", 2, "a")
+    made.submit("high", priority=5)
+    made.step(3)
+    assert made.writes == []
+
+
+@pytest.mark.parametrize(("allowed", "victims"), [(1, set()), (2, {"low"})])
+def test_a_disruption_budget_is_kept(allowed: int, victims: set[str]) -> None:
+    made = two_jobs()
+    made.budgets = (Budget("ns", "b", (), allowed), Budget("elsewhere", "b", (), 0))
+    made.step()
+    assert made.preempted() == victims
+
+
+def test_budgets_that_cannot_be_read_preempt_nobody() -> None:
+    made = two_jobs()
+    made.budgets = Refused(ErrorKind.FORBIDDEN, "no right to list")
+    made.step(3)
+    assert made.writes == []
+
+
+def test_a_victim_that_changes_meanwhile_is_left_alone_and_the_others_resumed() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2})
+    made.run("one")
+    made.run("two")
+    made.submit("high", 2, 2, priority=5)
+    made.refuses.add("two")
+    made.step()
+    assert made.preempted() == {"one"}
+    assert made.planner.reservation_count() == 0
+    made.refuses.clear()
+    made.settle()
+    assert made.running() == {"one", "two"}
+    assert made.writes == ["suspend one", "resume one"]
+    assert made.counted[0] == ("failed", 0)
+
+
+# --- who is chosen
+
+
+def test_the_fewest_then_the_lowest_then_the_youngest() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2, "c": 4})
+    made.run("old")
+    made.cluster.now += 10
+    made.run("young")
+    made.run("large", 2, 2, priority=1)
+    made.submit("small", priority=5)
+    made.step()
+    assert made.preempted() == {"young"}
+    made.settle()
+    made.submit("wide", 2, 2, priority=5)
+    made.cluster.now += 20
+    made.step()
+    assert made.preempted() == {"large"}
+
+
+def test_only_one_preemption_at_a_time_on_the_same_nodes() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2})
+    made.run("one")
+    made.run("two")
+    made.submit("high", priority=5)
+    made.submit("other", priority=5)
+    made.step(3)
+    assert len(made.preempted()) == 1
+    made.settle(16)
+    made.cluster.now += 20
+    made.settle(8)
+    assert made.running() == {"high", "other"}
+
+
+def test_pods_that_are_being_deleted_make_room_first() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2})
+    made.run("ending", priority=9)
+    made.run("low")
+    for pod in made.pods("ending"):
+        made.cluster.change(pod, leaving=True)
+    made.submit("high", priority=5)
+    made.step(3)
+    assert made.writes == []
+    ending = [pod.name for pod in made.pods("ending")]
+    made.cluster.delete(*ending)
+    assert set(made.cluster.planned_nodes()) == {"high-ps-0", "high-worker-0"}
+
+
+def test_a_gang_that_fits_by_now_is_left_to_the_planner() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2})
+    made.run("low")
+    made.run("other", priority=9)
+    made.submit("high", priority=5)
+    made.cluster.delete(*(pod.name for pod in made.pods("other")))
+    made.controller.step()
+    assert made.planner.reservation_count() == 0
+    made.step()
+    assert made.planner.reservation_count() == 2
+    assert made.writes == []
+
+
+def test_pods_that_never_end_are_not_waited_for_for_ever() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2}, Settings(preempt=True, preempt_seconds=5.0))
+    made.run("ending", priority=9)
+    made.run("low")
+    for pod in made.pods("ending"):
+        made.cluster.change(pod, leaving=True)
+    made.submit("high", priority=5)
+    made.step(5)
+    assert made.writes == []
+    made.step(8)
+    assert made.writes == ["suspend low"]
+    assert made.counted == []
+
+
+# --- when it does not go as planned
+
+
+def test_a_new_process_goes_on_between_suspension_and_binding() -> None:
+    made = two_jobs()
+    made.step()
+    made.operator()
+    made.restart()
+    made.submit("small", 1, 0)
+    made.step()
+    assert made.planner.reservation_count() == 2
+    made.settle()
+    assert made.running() == {"high"}
+    assert made.writes == ["suspend low", "resume low"]
+
+
+def test_a_new_process_resumes_where_the_gang_has_gone() -> None:
+    made = two_jobs()
+    made.step()
+    made.delete_job("high")
+    made.restart()
+    made.settle()
+    assert made.running() == {"low"}
+    assert made.writes == ["suspend low", "resume low"]
+
+
+def test_a_gang_that_goes_away_meanwhile_leaves_its_room() -> None:
+    made = two_jobs()
+    made.step()
+    made.delete_job("high")
+    made.settle()
+    assert made.running() == {"low"}
+    assert made.counted == [("gone", 1)]
+
+
+def test_victims_that_make_no_room_after_all_are_resumed() -> None:
+    made = two_jobs()
+    made.step()
+    made.cluster.node("a", 1)
+    made.operator()
+    made.operator()
+    made.step(4)
+    assert made.planner.reservation_count() == 0
+    made.cluster.node("a", 2)
+    made.settle()
+    assert made.told("low") == ["Preempted", "Resumed"]
+    assert "tried again after 60 s" in made.message("high", "PreemptionFailed")
+    assert made.counted == [("failed", 1)]
+
+
+def test_after_its_time_the_victims_are_resumed_and_the_gang_backs_off() -> None:
+    made = two_jobs(preempt_seconds=10.0)
+    made.step()
+    for pod in made.pods("low"):
+        made.cluster.change(pod, leaving=True)
+    made.step(12)
+    assert made.planner.reservation_count() == 0
+    assert made.told("high") == ["Preempting", "PreemptionFailed"]
+    made.operator()
+    made.step(2)
+    assert made.writes == ["suspend low", "resume low"]
+    made.operator()
+    made.step(5)
+    assert set(made.cluster.planned_nodes()) == {"high-ps-0", "high-worker-0"}
+
+
+def test_a_job_that_its_user_resumes_is_only_unmarked() -> None:
+    made = two_jobs()
+    made.step()
+    made.change_job("low", suspended=False)
+    made.delete_job("high")
+    made.settle()
+    assert made.writes == ["suspend low", "unmark low"]
+
+
+def test_a_suspension_without_the_annotation_is_its_users() -> None:
+    made = two_jobs()
+    made.step()
+    made.change_job("low", preempted_for=None)
+    made.settle()
+    assert made.writes == ["suspend low"]
+    assert made.jobs["low"].suspended
+
+
+def test_an_annotation_that_cannot_be_read_resumes_its_job() -> None:
+    made = PreemptingCluster({"a": 2})
+    made.submit("low")
+    made.change_job("low", suspended=True, preempted_for="by hand")
+    made.settle()
+    assert made.running() == {"low"}
+
+
+def test_a_process_that_does_not_lead_does_nothing() -> None:
+    made = two_jobs()
+    made.planner.leads = False
+    made.step(3)
+    assert made.writes == []
+
+
+def test_on_caches_that_are_too_old_nobody_is_preempted() -> None:
+    made = two_jobs()
+    made.planner.why_too_old = lambda: "the copy of pods is 200 s old"
+    made.step(3)
+    assert made.writes == []
+    made.planner.why_too_old = lambda: None
+    made.step()
+    assert made.writes == ["suspend low"]
+
+
+# --- elastic jobs
+
+
+def elastic() -> PreemptingCluster:
+    made = PreemptingCluster({"a": 4}, Settings(preempt=True, preempt_shrink_seconds=30.0))
+    made.run_elastic("low", 1, 3)
+    made.submit("high", 1, 1, priority=5)
+    return made
+
+
+def test_an_elastic_job_is_given_time_to_shrink() -> None:
+    made = elastic()
+    made.step(25)
+    assert made.writes == []
+    made.settle(16)
+    assert made.writes == ["suspend low", "resume low"]
+    assert made.running() == {"high"}
+
+
+def test_an_elastic_job_that_shrinks_is_not_preempted() -> None:
+    made = elastic()
+    made.step(5)
+    made.cluster.rescale("low", 1, 1, leaving=True)
+    made.cluster.delete(*(pod.name for pod in made.pods("low")))
+    made.cluster.rescale("low", 1, 1, leaving=False)
+    made.step(2)
+    assert {name.split("-")[0] for name in made.cluster.planned_nodes()} == {"high"}
+    assert made.planner.reservation_count() == 4
+    assert made.writes == []
+
+
+def test_while_it_is_being_rescaled_it_is_waited_for_longer() -> None:
+    made = elastic()
+    made.step(25)
+    made.cluster.rescale("low", 1, 1, leaving=True)
+    made.step(60)
+    assert made.writes == []
+
+
+def test_a_job_that_cannot_make_enough_room_by_shrinking_is_not_waited_for() -> None:
+    made = PreemptingCluster({"a": 4}, Settings(preempt=True))
+    bounds = CountBounds(min_workers=3)
+    made.run("low", 1, 3, goal=TargetLoss(0.1), bounds=bounds)
+    made.submit("high", 1, 1, priority=5)
+    made.step()
+    assert made.preempted() == {"low"}
+
+
+def test_a_job_without_a_goal_is_not_waited_for() -> None:
+    made = PreemptingCluster({"a": 4})
+    made.run("low", 1, 3)
+    made.submit("high", 1, 1, priority=5)
+    made.step()
+    assert made.preempted() == {"low"}
+    assert Counts(1, 3) == made.jobs["low"].job.counts  # type: ignore[union-attr]  # it has one
+
+
+# --- what is told
+
+
+def told(made: PreemptingCluster, name: str) -> tuple[GangState, str]:
+    (found,) = Inspector(made.planner).of_job(JobKey("ns", name))
+    return found.state, found.sentence
+
+
+def test_inspection_tells_of_both_jobs() -> None:
+    made = two_jobs()
+    made.step()
+    assert told(made, "high") == (
+        GangState.PREEMPTING,
+        "waits for the end of the pods of ns/low, whose room is reserved for it",
+    )
+    made.operator()
+    made.operator()
+    assert told(made, "low") == (
+        GangState.SUSPENDED,
+        "is suspended for ns/high, a job of a higher priority, and is resumed by itself",
+    )
+
+
+def test_inspection_tells_of_pods_that_end_anyway() -> None:
+    made = PreemptingCluster({"a": 2, "b": 2})
+    made.run("ending", priority=9)
+    made.run("low")
+    for pod in made.pods("ending"):
+        made.cluster.change(pod, leaving=True)
+    made.submit("high", priority=5)
+    made.step()
+    assert "the pods of jobs that end anyway" in told(made, "high")[1]
+
+
+def test_inspection_tells_until_when_others_may_shrink() -> None:
+    made = elastic()
+    made.step()
+    state, sentence = told(made, "high")
+    assert state is GangState.WAITING
+    until = "jobs of a lower priority may shrink for it until 00:17 UTC, then they are preempted"
+    assert until in sentence
+    made.settle(40)
+    assert "shrink" not in told(made, "high")[1]

@@ -1,0 +1,139 @@
+"""The choice of victims against brute force, and its bounds."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.preemption.victims import Candidate, Victims, choose_victims, harm
+from optimus.jobs import JobKey
+from optimus.resources import Resources
+
+
+def candidate(
+    name: str, cpu: int, node: str = "a", priority: int = 0, at: float = 0.0
+) -> Candidate:
+    room = {node: Resources(cpu=cpu)}
+    return Candidate(name, JobKey("ns", name), priority, at, room, frozenset({f"pod-{name}"}))
+
+
+class Nodes:
+    """A gang of replicas of one size, and what is free by node; counts the tries."""
+
+    def __init__(self, free: dict[str, int], replicas: int, size: int = 1) -> None:
+        self._free, self._replicas, self._size = free, replicas, size
+        self.tries = 0
+
+    def fits(self, victims: Victims) -> bool:
+        self.tries += 1
+        free = dict(self._free)
+        for each in victims:
+            for node, amount in each.room.items():
+                free[node] = free.get(node, 0) + amount["cpu"]
+        return sum(each // self._size for each in free.values()) >= self._replicas
+
+
+def names(victims: Victims | None) -> list[str] | None:
+    return None if victims is None else [each.job_uid for each in victims]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "replicas", "expected"),
+    [
+        pytest.param([candidate("x", 1)], 2, None, id="none where all together are not enough"),
+        pytest.param([], 1, None, id="nobody is there"),
+        pytest.param(
+            [candidate("x", 1), candidate("y", 1), candidate("z", 2, priority=9)],
+            2,
+            ["z"],
+            id="one of a higher priority before two of a lower",
+        ),
+        pytest.param(
+            [candidate("x", 2, priority=2), candidate("y", 2, priority=1)],
+            2,
+            ["y"],
+            id="the lower priority",
+        ),
+        pytest.param(
+            [candidate("x", 2, at=5.0), candidate("y", 2, at=7.0), candidate("z", 2, at=6.0)],
+            2,
+            ["y"],
+            id="the youngest",
+        ),
+        pytest.param(
+            [candidate("x", 1, priority=3), candidate("y", 1), candidate("z", 1, priority=1)],
+            2,
+            ["y", "z"],
+            id="the lowest two",
+        ),
+        pytest.param(
+            [candidate("x", 2), candidate("y", 2)], 2, ["x"], id="the first UID where all is alike"
+        ),
+    ],
+)
+def test_victims(
+    candidates: Sequence[Candidate], replicas: int, expected: list[str] | None
+) -> None:
+    assert names(choose_victims(candidates, Nodes({}, replicas).fits)) == expected
+
+
+_CANDIDATES = st.lists(
+    st.builds(
+        candidate,
+        st.sampled_from("abcdefghij"),
+        st.integers(1, 4),
+        st.sampled_from(["m", "n", "o"]),
+        st.integers(0, 3),
+        st.integers(0, 3).map(float),
+    ),
+    max_size=7,
+    unique_by=lambda each: each.job_uid,
+)
+
+
+@settings(max_examples=300)
+@given(
+    _CANDIDATES,
+    st.dictionaries(st.sampled_from("mno"), st.integers(0, 2)),
+    st.integers(3, 8),
+    st.integers(1, 3),
+)
+def test_no_set_does_less_harm(
+    candidates: list[Candidate], free: dict[str, int], replicas: int, size: int
+) -> None:
+    nodes = Nodes(free, replicas, size)
+    if nodes.fits(()):
+        return
+    every = [
+        each
+        for count in range(1, len(candidates) + 1)
+        for each in combinations(candidates, count)
+        if nodes.fits(each)
+    ]
+    best = min(every, key=harm, default=None)
+    found = choose_victims(candidates, nodes.fits)
+    assert found == (None if best is None else tuple(sorted(best, key=lambda each: each.job_uid)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=120, max_size=150),
+    st.integers(20, 60),
+)
+def test_on_large_clusters_no_victim_is_in_vain_and_the_search_ends(
+    sizes: list[tuple[int, int]], replicas: int
+) -> None:
+    every = [
+        candidate(f"j{at:03}", cpu, f"n{at % 40}", priority)
+        for at, (cpu, priority) in enumerate(sizes)
+    ]
+    nodes = Nodes({}, replicas, 2)
+    found = choose_victims(every, nodes.fits)
+    assert nodes.tries < 1000
+    if found is None:
+        return
+    assert nodes.fits(found)
+    for each in found:
+        assert not nodes.fits(tuple(other for other in found if other is not each))
