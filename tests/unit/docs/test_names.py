@@ -128,7 +128,9 @@ def test_the_flags_that_the_operator_guide_names_are_there() -> None:
         "--config",
         "--policy-config-file",
         "--policy-configmap",
-    }  # kube-scheduler's, old and new
+        "--scale-down-unneeded-time",
+        "--skip-nodes-with-custom-controller-pods",
+    }  # kube-scheduler's, old and new; Cluster Autoscaler's
     ours = [
         code
         for code in _OPERATOR.code + _PROTOCOL.code
