@@ -155,7 +155,7 @@ class TestDeployments:
 
         api.wait_until(available, "the deployment counts its pod")
 
-    def test_a_pod_that_is_gone_is_made_again(
+    def test_a_pod_that_is_gone_is_recreated(
         self, api: ApiCalls, namespace: str, deployed: Any
     ) -> None:
         api.core.delete_namespaced_pod(deployed.metadata.name, namespace)

@@ -18,7 +18,7 @@ class TestSchema:
         assert made["spec"] == {"replicas": 2, "nested": {"kept": "yes"}, "steps": [{"at": 1}]}
         assert things.read("t") == made
 
-    def test_what_may_hold_anything_keeps_it(self, things: Things) -> None:
+    def test_unknown_fields_are_kept_where_the_schema_preserves_them(self, things: Things) -> None:
         free = {"any": {"thing": [1, "two", None]}}
         assert things.create("t", {"free": free})["spec"]["free"] == free
 

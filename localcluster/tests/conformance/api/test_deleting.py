@@ -30,7 +30,7 @@ class TestPods:
             ]
         assert api.read_or_none(lambda: api.core.read_namespaced_pod("p", namespace)) is None
 
-    def test_a_deletion_without_grace_is_told_in_two_steps_too(
+    def test_a_deletion_without_grace_sends_two_events_too(
         self, api: ApiCalls, namespace: str
     ) -> None:
         api.core.create_namespaced_pod(namespace, pod("p"))

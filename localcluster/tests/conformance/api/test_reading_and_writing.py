@@ -36,7 +36,7 @@ class TestCreating:
         second = api.core.create_namespaced_pod(namespace, pod("b"))
         assert int(second.metadata.resource_version) > int(first.metadata.resource_version)
 
-    def test_a_node_keeps_what_it_has_to_offer(self, api: ApiCalls) -> None:
+    def test_a_node_keeps_its_capacity(self, api: ApiCalls) -> None:
         name = api.make_node("8", {"zone": "a"})
         node = api.core.read_node(name)
         assert node.status.allocatable == {"cpu": "8", "memory": "8Gi", "pods": "110"}
@@ -181,7 +181,7 @@ class TestPatching:
             == f'Pod "p" is invalid: metadata.uid: Invalid value: "{uid}": field is immutable'
         )
 
-    def test_a_patch_that_changes_nothing_keeps_the_version_and_tells_no_watcher(
+    def test_a_patch_that_changes_nothing_keeps_the_version_and_sends_no_event(
         self, api: ApiCalls, namespace: str
     ) -> None:
         made = api.core.create_namespaced_config_map(namespace, config_map("c", a="1"))

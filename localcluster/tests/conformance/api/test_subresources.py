@@ -67,7 +67,7 @@ class TestStatus:
         read = api.core.read_namespaced_pod("p", namespace).status
         assert (read.phase, read.nominated_node_name) == ("Running", namespace)
 
-    def test_a_nomination_is_taken_back_by_null(self, api: ApiCalls, namespace: str) -> None:
+    def test_a_nomination_is_removed_by_null(self, api: ApiCalls, namespace: str) -> None:
         api.core.create_namespaced_pod(namespace, pod("p"))
         for node in (namespace, None):
             body = {"status": {"nominatedNodeName": node}}
@@ -103,7 +103,7 @@ class TestStatus:
             )
         assert api.core.read_namespaced_pod("p", namespace).status.phase == "Pending"
 
-    def test_what_a_node_offers_is_part_of_its_status(self, api: ApiCalls) -> None:
+    def test_the_capacity_of_a_node_is_part_of_its_status(self, api: ApiCalls) -> None:
         name = api.make_node("8")
         api.core.patch_node(name, {"status": {"allocatable": {"cpu": "1"}}})
         assert api.core.read_node(name).status.allocatable["cpu"] == "8"

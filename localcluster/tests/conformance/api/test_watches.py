@@ -106,7 +106,7 @@ class TestWatches:
         assert int(events[-1]["object"]["metadata"]["resourceVersion"]) > int(version)
 
     @pytest.mark.parametrize("written", ["true", "True", "1", "", "yes"])
-    def test_whatever_is_not_a_no_is_a_watch(
+    def test_any_other_watch_parameter_is_a_watch(
         self, api: ApiCalls, namespace: str, written: str
     ) -> None:
         api.core.create_namespaced_config_map(namespace, config_map("c", {"own": "1"}))
@@ -114,7 +114,9 @@ class TestWatches:
         assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "c")
 
     @pytest.mark.parametrize("written", ["false", "False", "0"])
-    def test_a_no_is_a_list(self, api: ApiCalls, namespace: str, written: str) -> None:
+    def test_a_false_watch_parameter_is_a_list(
+        self, api: ApiCalls, namespace: str, written: str
+    ) -> None:
         assert (
             api.get(maps(namespace), watch=written, timeoutSeconds="1")["kind"] == "ConfigMapList"
         )
@@ -137,7 +139,7 @@ class TestWatches:
             api.get(f"{maps(namespace)}/c", resourceVersion=future)
 
 
-class TestForgottenVersions:
+class TestExpiredVersions:
     """Versions from before the server began to watch a kind: their events are lost."""
 
     def test_a_watch_is_answered_and_then_told_that_its_version_has_expired(

@@ -171,12 +171,12 @@ class Job:
         for name in pods:
             if not self.pods()[name].spec.node_name:
                 self.api.bind(f"{self.name}-{name}", self.namespace, self.namespace)
-            self._say(name, "Running", {"running": {}})
+            self._write_status(name, "Running", {"running": {}})
 
     def end(self, pod: str, exit_code: int = 0) -> None:
         """Say of a pod that its container has ended."""
         phase = "Failed" if exit_code else "Succeeded"
-        self._say(
+        self._write_status(
             pod,
             phase,
             {
@@ -189,9 +189,9 @@ class Job:
 
     def restarted(self, pod: str, count: int) -> None:
         """Say of a running pod how often its container was restarted."""
-        self._say(pod, "Running", {"running": {}}, count)
+        self._write_status(pod, "Running", {"running": {}}, count)
 
-    def _say(self, pod: str, phase: str, state: Json, restarts: int = 0) -> None:
+    def _write_status(self, pod: str, phase: str, state: Json, restarts: int = 0) -> None:
         container = {
             "name": _CONTAINERS[self.kind],
             "image": "image:1",

@@ -170,12 +170,12 @@ class TestFailure:
             lambda: training.status()["conditions"] == before, "its conditions are what they were"
         )
 
-    def test_a_running_pod_that_is_told_to_go_has_failed(self, training: Job) -> None:
+    def test_a_running_pod_that_is_deleted_has_failed(self, training: Job) -> None:
         training.api.core.delete_namespaced_pod("j-worker-1", training.namespace)
         _, message = training.wait_condition("Failed")
         assert message.endswith("has failed because 1 Worker replica(s) failed.")
 
-    def test_one_that_is_deleted_without_grace_has_failed_or_is_made_again(
+    def test_one_that_is_deleted_without_grace_has_failed_or_is_recreated(
         self, training: Job
     ) -> None:
         """It is told to go and gone at once: the operator may or may not see it in between."""

@@ -147,7 +147,7 @@ class TestTemplates:
 
 
 class TestTensorFlow:
-    def test_each_pod_is_told_the_whole_cluster_and_its_place_in_it(self, tfjob: Job) -> None:
+    def test_each_pod_gets_the_whole_cluster_and_its_own_index(self, tfjob: Job) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)})
         tfjob.wait_pods("ps-0", "worker-0", "worker-1")
         domain = f"{tfjob.namespace}.svc:2222"
@@ -156,7 +156,7 @@ class TestTensorFlow:
             '"task":{"type":"worker","index":1},"environment":"cloud"}'
         )
 
-    def test_only_the_container_of_the_framework_is_told(self, tfjob: Job) -> None:
+    def test_only_the_container_of_the_framework_gets_the_cluster(self, tfjob: Job) -> None:
         spec = replicas("TFJob", 2)
         spec["template"]["spec"]["containers"].append({"name": "beside", "image": "image:1"})
         tfjob.create({"Worker": spec})
@@ -164,14 +164,14 @@ class TestTensorFlow:
         assert tfjob.environment("worker-0", 1) == {}
         assert "TF_CONFIG" in tfjob.environment("worker-0", 0)
 
-    def test_a_single_replica_is_told_nothing(self, tfjob: Job) -> None:
+    def test_a_single_replica_gets_no_cluster_variable(self, tfjob: Job) -> None:
         tfjob.create({"Worker": replicas("TFJob", 1)})
         tfjob.wait_pods("worker-0")
         assert tfjob.environment("worker-0") == {}
 
 
 class TestMxnet:
-    def test_each_pod_is_told_in_both_forms(self, mxjob: Job) -> None:
+    def test_each_pod_gets_the_cluster_in_both_forms(self, mxjob: Job) -> None:
         mxjob.create(mxnet(1, 2))
         mxjob.wait_pods("scheduler-0", "server-0", "worker-0", "worker-1")
         told = mxjob.environment("worker-1")
@@ -203,7 +203,7 @@ class TestMxnet:
         assert "DMLC_WORKER_ID" not in mxjob.environment("server-0")
         assert mxjob.environment("scheduler-0")["DMLC_ROLE"] == "scheduler"
 
-    def test_every_container_is_told(self, mxjob: Job) -> None:
+    def test_every_container_gets_the_cluster(self, mxjob: Job) -> None:
         specs = mxnet(1, 1)
         specs["Server"]["template"]["spec"]["containers"].append(
             {"name": "beside", "image": "image:1"}
@@ -213,7 +213,7 @@ class TestMxnet:
         assert mxjob.environment("server-0", 1) == mxjob.environment("server-0", 0)
 
 
-class TestTelling:
+class TestClusterVariables:
     """What a user finds in the Events of a job."""
 
     def test_created_and_deleted_pods_get_events(self, tfjob: Job) -> None:
@@ -263,14 +263,14 @@ class TestTelling:
 
 
 class TestRepair:
-    def test_a_pod_that_is_gone_before_it_ran_is_made_again(self, tfjob: Job) -> None:
+    def test_a_pod_that_is_gone_before_it_ran_is_recreated(self, tfjob: Job) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)})
         before = tfjob.wait_pods("ps-0", "worker-0", "worker-1")["worker-1"].metadata.uid
         tfjob.api.core.delete_namespaced_pod("j-worker-1", tfjob.namespace)
         tfjob.wait_made_again("worker-1", before)
         assert tfjob.condition("Failed") is None
 
-    def test_a_service_that_is_gone_is_made_again(self, training: Job) -> None:
+    def test_a_service_that_is_gone_is_recreated(self, training: Job) -> None:
         training.api.core.delete_namespaced_service("j-ps-0", training.namespace)
         training.api.wait_until(
             lambda: "ps-0" in training.services(), "the service of ps-0 is made again"

@@ -107,9 +107,7 @@ class TestResuming:
 
 
 class TestEditingARunningJob:
-    def test_more_replicas_are_told_of_a_cluster_that_the_others_do_not_know(
-        self, training: Job
-    ) -> None:
+    def test_added_replicas_get_a_cluster_that_the_others_do_not_have(self, training: Job) -> None:
         training.resize(Worker=3)
         training.wait_pods("ps-0", "worker-0", "worker-1", "worker-2")
         assert {name: len(training.cluster(name)["worker"]) for name in training.pods()} == {
@@ -135,7 +133,7 @@ class TestEditingARunningJob:
         tfjob.wait_pods("ps-0", "worker-0")
         assert tfjob.condition("Failed") is None
 
-    def test_a_pod_that_is_made_again_is_told_the_new_cluster(self, tfjob: Job) -> None:
+    def test_a_pod_that_is_recreated_gets_the_new_cluster(self, tfjob: Job) -> None:
         tfjob.create({"PS": replicas("TFJob", 1), "Worker": replicas("TFJob", 2)})
         before = tfjob.wait_pods("ps-0", "worker-0", "worker-1")["worker-1"].metadata.uid
         tfjob.resize(PS=2)

@@ -96,7 +96,7 @@ def extender(serving: Extender) -> Extender:
 
 
 @dataclass
-class Scene:
+class SchedulingHarness:
     """One test's nodes and pods."""
 
     api: ApiCalls
@@ -173,7 +173,7 @@ class Scene:
         )
         self.quiet(extender)
 
-    def wait_told(self, name: str, sentence: str) -> None:
+    def wait_message(self, name: str, sentence: str) -> None:
         """Wait until a pod is said to have no node with exactly this sentence.
 
         The scheduler's copies of nodes and pods do not grow alike: its first sentence may lack the
@@ -215,11 +215,11 @@ class Scene:
 
 
 @pytest.fixture
-def scene(api: ApiCalls, namespace: str, standard_scheduler: str) -> Iterator[Scene]:
+def harness(api: ApiCalls, namespace: str, standard_scheduler: str) -> Iterator[SchedulingHarness]:
     """A cluster without nodes, to begin with."""
     for node in api.core.list_node().items:
         api.core.delete_node(node.metadata.name)
-    made = Scene(api, namespace, standard_scheduler, [])
+    made = SchedulingHarness(api, namespace, standard_scheduler, [])
     yield made
     api.delete_leftovers(namespace)
     api.wait_until(lambda: not api.core.list_namespaced_pod(namespace).items, "the pods are gone")

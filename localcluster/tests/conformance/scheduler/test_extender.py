@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.api_calls import Json
-from tests.conformance.scheduler.conftest import STANDARD, Scene, Scheduling
+from tests.conformance.scheduler.conftest import STANDARD, Scheduling, SchedulingHarness
 from tests.conformance.scheduler.extender import (
     Answer,
     Extender,
@@ -21,12 +21,12 @@ from tests.conformance.scheduler.test_rules import NO_ROOM, NOT_HELPFUL
 
 class TestQuestions:
     def test_filter_is_sent_the_pod_and_the_names_of_nodes(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        one, two = sorted(scene.node() for _ in range(2))
-        scene.wait_known()
-        scene.pod("p", resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}})
-        scene.wait_bound("p")
+        one, two = sorted(harness.node() for _ in range(2))
+        harness.wait_known()
+        harness.pod("p", resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}})
+        harness.wait_bound("p")
         first = extender.calls[0]
         assert (first.verb, first.content_type, first.names) == (
             "filter",
@@ -36,79 +36,83 @@ class TestQuestions:
         assert (set(first.body), first.body["Nodes"]) == ({"Pod", "Nodes", "NodeNames"}, None)
         sent = first.body["Pod"]
         assert set(sent) == {"metadata", "spec", "status"}
-        assert sent["metadata"]["uid"] == scene.read("p").metadata.uid
-        assert sent["metadata"]["namespace"] == scene.namespace
+        assert sent["metadata"]["uid"] == harness.read("p").metadata.uid
+        assert sent["metadata"]["namespace"] == harness.namespace
         assert "managedFields" not in sent["metadata"]
         assert sent["spec"]["containers"][0]["resources"]["requests"] == {
             "cpu": "1",
             "memory": "1Gi",
         }
-        assert sent["spec"]["schedulerName"] == scene.scheduler
+        assert sent["spec"]["schedulerName"] == harness.scheduler
         assert sent["status"]["phase"] == "Pending"
 
     def test_only_nodes_that_pass_the_schedulers_own_rules_are_offered(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        fits = scene.node("4")
-        scene.node("1")
-        scene.node("4", unschedulable=True)
-        scene.wait_known()
-        scene.pod("p", "2")
-        assert scene.wait_bound("p") == fits
+        fits = harness.node("4")
+        harness.node("1")
+        harness.node("4", unschedulable=True)
+        harness.wait_known()
+        harness.pod("p", "2")
+        assert harness.wait_bound("p") == fits
         assert extender.asked("p") == [[fits]]
 
     def test_scores_are_asked_for_what_filter_has_left(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        nodes = sorted(scene.node() for _ in range(3))
-        scene.wait_known()
+        nodes = sorted(harness.node() for _ in range(3))
+        harness.wait_known()
         extender.filter = keep(*nodes[:2])
-        scene.pod("p")
-        scene.wait_bound("p")
+        harness.pod("p")
+        harness.wait_bound("p")
         assert [(call.verb, call.names) for call in extender.calls] == [
             ("filter", nodes),
             ("prioritize", nodes[:2]),
         ]
         assert set(extender.calls[1].body) == {"Pod", "Nodes", "NodeNames"}
 
-    def test_no_scores_are_asked_for_a_single_node(self, scene: Scene, extender: Extender) -> None:
-        nodes = sorted(scene.node() for _ in range(2))
-        scene.wait_known()
+    def test_no_scores_are_asked_for_a_single_node(
+        self, harness: SchedulingHarness, extender: Extender
+    ) -> None:
+        nodes = sorted(harness.node() for _ in range(2))
+        harness.wait_known()
         extender.filter = keep(nodes[1])
-        scene.pod("p")
-        assert scene.wait_bound("p") == nodes[1]
+        harness.pod("p")
+        assert harness.wait_bound("p") == nodes[1]
         assert [call.verb for call in extender.calls] == ["filter"]
 
 
 class TestScores:
     def test_one_step_of_the_extenders_score_outweighs_the_schedulers_own(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        small, large = scene.node("2"), scene.node("64")
-        scene.wait_known()
+        small, large = harness.node("2"), harness.node("64")
+        harness.wait_known()
         extender.prioritize = always([{"Host": small, "Score": 1}, {"Host": large, "Score": 0}])
         for number in range(2):
-            scene.pod(f"p{number}", "500m")
-            assert scene.wait_bound(f"p{number}") == small
+            harness.pod(f"p{number}", "500m")
+            assert harness.wait_bound(f"p{number}") == small
 
     def test_an_extender_that_does_not_filter_is_asked_for_scores_alone(
-        self, scene: Scene, extender: Extender, scheduling: Scheduling
+        self, harness: SchedulingHarness, extender: Extender, scheduling: Scheduling
     ) -> None:
-        nodes = [scene.node() for _ in range(2)]
+        nodes = [harness.node() for _ in range(2)]
         extender.filter = always(500)
         extender.prioritize = always([{"Host": nodes[1], "Score": 1}])
         fields = {key: value for key, value in STANDARD.items() if key != "filterVerb"}
         with scheduling(urlPrefix=extender.url, **{**fields, "ignorable": True}) as name:
-            scene.pod("p", schedulerName=name)
-            assert scene.wait_bound("p") == nodes[1]
+            harness.pod("p", schedulerName=name)
+            assert harness.wait_bound("p") == nodes[1]
         assert [call.verb for call in extender.calls] == ["prioritize"]
 
-    def test_a_node_without_a_score_has_none(self, scene: Scene, extender: Extender) -> None:
-        nodes = [scene.node() for _ in range(3)]
-        scene.wait_known()
+    def test_a_node_without_a_score_has_none(
+        self, harness: SchedulingHarness, extender: Extender
+    ) -> None:
+        nodes = [harness.node() for _ in range(3)]
+        harness.wait_known()
         extender.prioritize = always([{"Host": nodes[2], "Score": 10}])
-        scene.pod("p")
-        assert scene.wait_bound("p") == nodes[2]
+        harness.pod("p")
+        assert harness.wait_bound("p") == nodes[2]
 
     @pytest.mark.parametrize(
         "answer",
@@ -120,51 +124,53 @@ class TestScores:
         ],
     )
     def test_unusable_scores_are_ignored(
-        self, scene: Scene, extender: Extender, answer: Answer
+        self, harness: SchedulingHarness, extender: Extender, answer: Answer
     ) -> None:
-        nodes = [scene.node() for _ in range(2)]
-        scene.wait_known()
+        nodes = [harness.node() for _ in range(2)]
+        harness.wait_known()
         extender.prioritize = always(answer)
-        scene.pod("p")
-        assert scene.wait_bound("p") in nodes
+        harness.pod("p")
+        assert harness.wait_bound("p") in nodes
 
 
 class TestRefusals:
-    def test_nodes_refused_for_good_are_told_with_their_reason(
-        self, scene: Scene, extender: Extender
+    def test_unresolvable_nodes_are_reported_with_their_reason(
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        scene.node()
+        harness.node()
         extender.filter = refuse_all("waiting for all pods of job ns/j")
-        scene.pod("p")
-        scene.wait_told(
+        harness.pod("p")
+        harness.wait_message(
             "p", f"0/1 nodes are available: 1 waiting for all pods of job ns/j. {NOT_HELPFUL}"
         )
 
     def test_other_refused_nodes_are_looked_at_for_evictions(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        node = scene.node()
+        node = harness.node()
         extender.filter = always({"NodeNames": [], "FailedNodes": {node: "busy"}})
-        scene.pod("p")
-        scene.wait_told("p", f"0/1 nodes are available: 1 busy. {NO_ROOM}")
+        harness.pod("p")
+        harness.wait_message("p", f"0/1 nodes are available: 1 busy. {NO_ROOM}")
 
-    def test_a_node_refused_in_both_ways_is_refused_for_good(
-        self, scene: Scene, extender: Extender
+    def test_a_node_that_is_refused_in_both_ways_is_unresolvable(
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        node = scene.node()
+        node = harness.node()
         both = {"FailedNodes": {node: "busy"}, "FailedAndUnresolvableNodes": {node: "reserved"}}
         extender.filter = always({"NodeNames": [], **both})
-        scene.pod("p")
-        scene.wait_told("p", f"0/1 nodes are available: 1 reserved. {NOT_HELPFUL}")
+        harness.pod("p")
+        harness.wait_message("p", f"0/1 nodes are available: 1 reserved. {NOT_HELPFUL}")
 
-    def test_reasons_of_both_are_counted_together(self, scene: Scene, extender: Extender) -> None:
-        scene.node("1")
+    def test_reasons_of_both_are_counted_together(
+        self, harness: SchedulingHarness, extender: Extender
+    ) -> None:
+        harness.node("1")
         for _ in range(2):
-            scene.node("4")
-        scene.wait_known()
+            harness.node("4")
+        harness.wait_known()
         extender.filter = refuse_all("another node is planned")
-        scene.pod("p", "2")
-        scene.wait_told(
+        harness.pod("p", "2")
+        harness.wait_message(
             "p",
             "0/3 nodes are available: 1 Insufficient cpu, 2 another node is planned. no new "
             "claims to deallocate, "
@@ -173,38 +179,38 @@ class TestRefusals:
 
     @pytest.mark.parametrize("answer", [{}, {"NodeNames": None}, {"NodeNames": []}], ids=json.dumps)
     def test_an_answer_without_nodes_is_an_answer_of_no_node(
-        self, scene: Scene, extender: Extender, answer: Json
+        self, harness: SchedulingHarness, extender: Extender, answer: Json
     ) -> None:
-        scene.node()
+        harness.node()
         extender.filter = always(answer)
-        scene.pod("p")
-        scene.wait_told("p", f"0/1 nodes are available: {NOT_HELPFUL}")
+        harness.pod("p")
+        harness.wait_message("p", f"0/1 nodes are available: {NOT_HELPFUL}")
 
     def test_keys_of_an_answer_may_be_written_in_any_case(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        nodes = [scene.node() for _ in range(2)]
-        scene.wait_known()
+        nodes = [harness.node() for _ in range(2)]
+        harness.wait_known()
         extender.filter = always(
             {"nodenames": [nodes[1]], "failedandunresolvablenodes": {nodes[0]: "no"}}
         )
-        scene.pod("p")
-        assert scene.wait_bound("p") == nodes[1]
+        harness.pod("p")
+        assert harness.wait_bound("p") == nodes[1]
 
     def test_a_refused_pod_is_asked_about_once_more_and_then_no_more(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
         """The second time is due to the scheduler's own note in the pod's status, which changes
         nothing then."""
-        scene.node()
-        scene.pod("placed")
-        scene.wait_bound("placed")
-        scene.quiet(extender)
+        harness.node()
+        harness.pod("placed")
+        harness.wait_bound("placed")
+        harness.quiet(extender)
         extender.calls.clear()
         extender.filter = refuse_all("not yet")
-        scene.pod("p")
-        scene.wait_refused("p")
-        assert scene.quiet(extender) == 2
+        harness.pod("p")
+        harness.wait_refused("p")
+        assert harness.quiet(extender) == 2
 
 
 class TestFailures:
@@ -238,43 +244,43 @@ class TestFailures:
         ],
     )
     def test_an_answer_that_cannot_be_used_fails_the_attempt(
-        self, scene: Scene, extender: Extender, answer: Answer, message: str
+        self, harness: SchedulingHarness, extender: Extender, answer: Answer, message: str
     ) -> None:
-        node = scene.node()
+        node = harness.node()
         extender.filter = always(answer)
-        scene.pod("p")
-        assert scene.wait_refused("p", "SchedulerError") == message.format(url=extender.url)
+        harness.pod("p")
+        assert harness.wait_refused("p", "SchedulerError") == message.format(url=extender.url)
         extender.filter = keep_all
-        assert scene.wait_bound("p") == node
+        assert harness.wait_bound("p") == node
 
     def test_an_answer_that_is_no_json_fails_the_attempt(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        scene.node()
+        harness.node()
         extender.filter = always("nonsense")
-        scene.pod("p")
-        assert scene.wait_refused("p", "SchedulerError")
-        assert scene.read("p").spec.node_name is None
+        harness.pod("p")
+        assert harness.wait_refused("p", "SchedulerError")
+        assert harness.read("p").spec.node_name is None
 
     def test_an_answer_that_takes_too_long_fails_the_attempt(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        scene.node()
+        harness.node()
         extender.delay_seconds = 3.0
-        scene.pod("p")
-        said = scene.wait_refused("p", "SchedulerError")
+        harness.pod("p")
+        said = harness.wait_refused("p", "SchedulerError")
         assert said.startswith(f'Post "{extender.url}/filter": context deadline exceeded')
         extender.delay_seconds = 0.0
-        scene.wait_bound("p")
+        harness.wait_bound("p")
 
     def test_an_unreachable_extender_fails_the_attempt(
-        self, scene: Scene, scheduling: Scheduling
+        self, harness: SchedulingHarness, scheduling: Scheduling
     ) -> None:
-        scene.node()
+        harness.node()
         port = _unused_port()
         with scheduling(urlPrefix=f"http://127.0.0.1:{port}", **STANDARD) as name:
-            scene.pod("p", schedulerName=name)
-            said = scene.wait_refused("p", "SchedulerError")
+            harness.pod("p", schedulerName=name)
+            said = harness.wait_refused("p", "SchedulerError")
         assert said == (
             f'Post "http://127.0.0.1:{port}/filter": dial tcp 127.0.0.1:{port}: connect: '
             "connection refused"
@@ -284,13 +290,13 @@ class TestFailures:
         "answer", [{"Error": "no"}, 500, "nonsense", {"NodeNames": ["a-stranger"]}], ids=json.dumps
     )
     def test_an_extender_that_may_be_ignored_is(
-        self, scene: Scene, extender: Extender, scheduling: Scheduling, answer: Any
+        self, harness: SchedulingHarness, extender: Extender, scheduling: Scheduling, answer: Any
     ) -> None:
-        node = scene.node()
+        node = harness.node()
         extender.filter = always(answer)
         with scheduling(urlPrefix=extender.url, **{**STANDARD, "ignorable": True}) as name:
-            scene.pod("p", schedulerName=name)
-            assert scene.wait_bound("p") == node
+            harness.pod("p", schedulerName=name)
+            assert harness.wait_bound("p") == node
         assert extender.asked("p") == [[node]]
 
 

@@ -10,7 +10,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from tests.conformance.api_calls import Json
-from tests.conformance.scheduler.conftest import STANDARD, Scene, Scheduling
+from tests.conformance.scheduler.conftest import STANDARD, Scheduling, SchedulingHarness
 from tests.conformance.scheduler.extender import Answer, Extender, always, keep
 from tests.conformance.scheduler.test_rules import NOT_HELPFUL, events
 
@@ -24,9 +24,9 @@ _ANSWER_SECONDS = 25
 
 
 @pytest.fixture(autouse=True)
-def levels(scene: Scene) -> Iterator[None]:
+def levels(harness: SchedulingHarness) -> Iterator[None]:
     """PriorityClasses, and no grace period that nobody waits for."""
-    classes: Any = client.SchedulingV1Api(scene.api.client)
+    classes: Any = client.SchedulingV1Api(harness.api.client)
     for name, value in LEVELS.items():
         with suppress(ApiException):
             classes.create_priority_class({"metadata": {"name": name}, "value": value})
@@ -45,119 +45,125 @@ def preempting(scheduling: Scheduling, extender: Extender) -> Iterator[str]:
         yield name
 
 
-def place(scene: Scene, name: str, level: str, cpu: str = "4", **spec: Any) -> str:
+def place(harness: SchedulingHarness, name: str, level: str, cpu: str = "4", **spec: Any) -> str:
     """Make a pod of a priority and wait until it has a node."""
-    scene.pod(name, cpu, priorityClassName=level, **spec)
-    return scene.wait_bound(name)
+    harness.pod(name, cpu, priorityClassName=level, **spec)
+    return harness.wait_bound(name)
 
 
-def wait_leaving(scene: Scene, name: str) -> Any:
+def wait_leaving(harness: SchedulingHarness, name: str) -> Any:
     """Wait until a pod is being deleted; return it. No kubelet ends it."""
-    scene.api.wait_until(
-        lambda: scene.read(name).metadata.deletion_timestamp, f"{name} is being deleted"
+    harness.api.wait_until(
+        lambda: harness.read(name).metadata.deletion_timestamp, f"{name} is being deleted"
     )
-    return scene.read(name)
+    return harness.read(name)
 
 
-def stays(scene: Scene, *names: str) -> None:
+def stays(harness: SchedulingHarness, *names: str) -> None:
     """None of these pods is being deleted."""
-    assert [n for n in names if scene.read(n).metadata.deletion_timestamp] == []
+    assert [n for n in names if harness.read(n).metadata.deletion_timestamp] == []
 
 
 class TestVictims:
-    def test_a_pod_of_lower_priority_makes_room(self, scene: Scene, extender: Extender) -> None:
-        node = scene.node("4")
-        place(scene, "low", LOW)
-        scene.pod("high", "4", priorityClassName=HIGH)
-        leaving = wait_leaving(scene, "low")
+    def test_a_pod_of_lower_priority_makes_room(
+        self, harness: SchedulingHarness, extender: Extender
+    ) -> None:
+        node = harness.node("4")
+        place(harness, "low", LOW)
+        harness.pod("high", "4", priorityClassName=HIGH)
+        leaving = wait_leaving(harness, "low")
         assert leaving.metadata.deletion_grace_period_seconds == 30
         (condition,) = [c for c in leaving.status.conditions if c.type == "DisruptionTarget"]
         assert (condition.status, condition.reason, condition.message) == (
             "True",
             "PreemptionByScheduler",
-            f"{scene.scheduler}: preempting to accommodate a higher priority pod",
+            f"{harness.scheduler}: preempting to accommodate a higher priority pod",
         )
-        uid = scene.read("high").metadata.uid
+        uid = harness.read("high").metadata.uid
         preempted = ("Normal", "Preempted", f"Preempted by pod {uid} on node {node}")
-        scene.api.wait_until(lambda: preempted in events(scene, "low"), "an Event says so")
-        scene.api.wait_until(
-            lambda: scene.read("high").status.nominated_node_name == node, "it is nominated"
+        harness.api.wait_until(lambda: preempted in events(harness, "low"), "an Event says so")
+        harness.api.wait_until(
+            lambda: harness.read("high").status.nominated_node_name == node, "it is nominated"
         )
-        scene.wait_told("high", FULL)
-        scene.remove("low")
-        assert scene.wait_bound("high") == node
+        harness.wait_message("high", FULL)
+        harness.remove("low")
+        assert harness.wait_bound("high") == node
         assert extender.asked("high", "preempt") == []
 
     def test_the_fewest_and_least_important_go_and_the_others_stay(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        scene.node("4")
-        place(scene, "low", LOW, "1")
-        place(scene, "other", LOW, "1")
-        place(scene, "middle", MIDDLE, "1")
-        place(scene, "high", HIGH, "1")
-        scene.pod("p", "2", priorityClassName=HIGH)
-        wait_leaving(scene, "low")
-        wait_leaving(scene, "other")
-        stays(scene, "middle", "high")
+        harness.node("4")
+        place(harness, "low", LOW, "1")
+        place(harness, "other", LOW, "1")
+        place(harness, "middle", MIDDLE, "1")
+        place(harness, "high", HIGH, "1")
+        harness.pod("p", "2", priorityClassName=HIGH)
+        wait_leaving(harness, "low")
+        wait_leaving(harness, "other")
+        stays(harness, "middle", "high")
 
     def test_the_node_is_taken_whose_victims_matter_least(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        one, two = scene.node("4"), scene.node("4")
-        scene.wait_known()
-        place(scene, "middle", MIDDLE, nodeSelector={"kubernetes.io/hostname": one})
-        place(scene, "low", LOW, nodeSelector={"kubernetes.io/hostname": two})
-        scene.pod("high", "4", priorityClassName=HIGH)
-        wait_leaving(scene, "low")
-        stays(scene, "middle")
+        one, two = harness.node("4"), harness.node("4")
+        harness.wait_known()
+        place(harness, "middle", MIDDLE, nodeSelector={"kubernetes.io/hostname": one})
+        place(harness, "low", LOW, nodeSelector={"kubernetes.io/hostname": two})
+        harness.pod("high", "4", priorityClassName=HIGH)
+        wait_leaving(harness, "low")
+        stays(harness, "middle")
 
-    def test_victims_that_leave_are_waited_for(self, scene: Scene, extender: Extender) -> None:
-        scene.node("4")
-        place(scene, "low", LOW, "2")
-        place(scene, "other", LOW, "2")
-        scene.pod("high", "2", priorityClassName=HIGH)
-        scene.api.wait_until(
-            lambda: any(scene.read(n).metadata.deletion_timestamp for n in ("low", "other")),
+    def test_victims_that_leave_are_waited_for(
+        self, harness: SchedulingHarness, extender: Extender
+    ) -> None:
+        harness.node("4")
+        place(harness, "low", LOW, "2")
+        place(harness, "other", LOW, "2")
+        harness.pod("high", "2", priorityClassName=HIGH)
+        harness.api.wait_until(
+            lambda: any(harness.read(n).metadata.deletion_timestamp for n in ("low", "other")),
             "one of them is being deleted",
         )
-        scene.api.wait_until(
-            lambda: scene.read("high").status.nominated_node_name, "it is nominated"
+        harness.api.wait_until(
+            lambda: harness.read("high").status.nominated_node_name, "it is nominated"
         )
-        scene.node("1")  # it is tried again, and fits nowhere
-        scene.api.holds(
+        harness.node("1")  # it is tried again, and fits nowhere
+        harness.api.holds(
             lambda: (
-                len([n for n in ("low", "other") if scene.read(n).metadata.deletion_timestamp]) == 1
+                len([n for n in ("low", "other") if harness.read(n).metadata.deletion_timestamp])
+                == 1
             ),
             "nobody else is evicted",
             2.0,
         )
 
     def test_a_pod_of_lower_priority_loses_its_nomination(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        node = scene.node("4")
-        place(scene, "low", LOW)
-        scene.pod("middle", "3", priorityClassName=MIDDLE)
-        wait_leaving(scene, "low")
-        scene.api.wait_until(
-            lambda: scene.read("middle").status.nominated_node_name == node, "it is nominated"
+        node = harness.node("4")
+        place(harness, "low", LOW)
+        harness.pod("middle", "3", priorityClassName=MIDDLE)
+        wait_leaving(harness, "low")
+        harness.api.wait_until(
+            lambda: harness.read("middle").status.nominated_node_name == node, "it is nominated"
         )
-        place(scene, "waits", HIGH, "0")
-        scene.pod("high", "4", priorityClassName=HIGH)
-        scene.api.wait_until(
-            lambda: scene.read("high").status.nominated_node_name == node, "it is nominated instead"
+        place(harness, "waits", HIGH, "0")
+        harness.pod("high", "4", priorityClassName=HIGH)
+        harness.api.wait_until(
+            lambda: harness.read("high").status.nominated_node_name == node,
+            "it is nominated instead",
         )
-        scene.remove("low")
-        assert scene.wait_bound("high") == node
+        harness.remove("low")
+        assert harness.wait_bound("high") == node
 
 
-class TestNobody:
+class TestWithoutVictims:
     @pytest.fixture
-    def full(self, scene: Scene, extender: Extender) -> str:
+    def full(self, harness: SchedulingHarness, extender: Extender) -> str:
         """A node that a pod of middle priority fills."""
-        node = scene.node("4")
-        place(scene, "middle", MIDDLE)
+        node = harness.node("4")
+        place(harness, "middle", MIDDLE)
         return node
 
     @pytest.mark.parametrize(
@@ -184,11 +190,11 @@ class TestNobody:
         ],
     )
     def test_is_evicted_for_a_pod_that_is(
-        self, scene: Scene, full: str, wanted: Json, why: str
+        self, harness: SchedulingHarness, full: str, wanted: Json, why: str
     ) -> None:
-        scene.pod("p", **{"cpu": "1", **wanted})
-        scene.wait_told("p", f"{FULL} {why}")
-        stays(scene, "middle")
+        harness.pod("p", **{"cpu": "1", **wanted})
+        harness.wait_message("p", f"{FULL} {why}")
+        stays(harness, "middle")
 
     @pytest.mark.parametrize(
         ("disabled", "says"),
@@ -199,7 +205,7 @@ class TestNobody:
     )
     def test_is_evicted_where(
         self,
-        scene: Scene,
+        harness: SchedulingHarness,
         full: str,
         scheduling: Scheduling,
         disabled: list[str],
@@ -209,39 +215,42 @@ class TestNobody:
         why, nominated = says
         off = {"disabled": [{"name": name} for name in disabled]}
         with scheduling(post_filter=off) as name:
-            scene.pod("p", "1", priorityClassName=HIGH, schedulerName=name)
-            scene.wait_refused("p")
-            scene.wait_told("p", FULL + why)
-            scene.nominate("p", full)
-            scene.api.core.patch_node_status(full, {"status": {"allocatable": {"cpu": "3"}}})
-            scene.api.core.patch_node_status(full, {"status": {"allocatable": {"cpu": "4500m"}}})
+            harness.pod("p", "1", priorityClassName=HIGH, schedulerName=name)
+            harness.wait_refused("p")
+            harness.wait_message("p", FULL + why)
+            harness.nominate("p", full)
+            harness.api.core.patch_node_status(full, {"status": {"allocatable": {"cpu": "3"}}})
+            harness.api.core.patch_node_status(full, {"status": {"allocatable": {"cpu": "4500m"}}})
             if nominated:
-                scene.api.holds(
-                    lambda: scene.read("p").status.nominated_node_name, "it keeps the nomination"
+                harness.api.holds(
+                    lambda: harness.read("p").status.nominated_node_name, "it keeps the nomination"
                 )
             else:
-                scene.api.wait_until(
-                    lambda: not scene.read("p").status.nominated_node_name, "the nomination is gone"
+                harness.api.wait_until(
+                    lambda: not harness.read("p").status.nominated_node_name,
+                    "the nomination is gone",
                 )
-            stays(scene, "middle")
+            stays(harness, "middle")
 
     def test_is_evicted_because_an_extender_refuses_the_node_until_somebody_leaves(
-        self, scene: Scene, extender: Extender
+        self, harness: SchedulingHarness, extender: Extender
     ) -> None:
-        node = scene.node("8")
-        place(scene, "low", LOW)
+        node = harness.node("8")
+        place(harness, "low", LOW)
         extender.filter = always({"NodeNames": [], "FailedNodes": {node: "later"}})
-        scene.pod("p", "1", priorityClassName=HIGH)
-        scene.wait_told(
+        harness.pod("p", "1", priorityClassName=HIGH)
+        harness.wait_message(
             "p",
             "0/1 nodes are available: 1 later. preemption: expected at least one victim pod on "
             f'node "{node}"',
         )
-        stays(scene, "low")
+        stays(harness, "low")
 
-    def test_is_evicted_because_a_pod_contradicts_its_class(self, scene: Scene) -> None:
-        with scene.api.refused(403, "Forbidden") as refusal:
-            scene.pod("p", "1", priorityClassName=HIGH, preemptionPolicy="Never")
+    def test_is_evicted_because_a_pod_contradicts_its_class(
+        self, harness: SchedulingHarness
+    ) -> None:
+        with harness.api.refused(403, "Forbidden") as refusal:
+            harness.pod("p", "1", priorityClassName=HIGH, preemptionPolicy="Never")
         assert refusal.message == (
             'pods "p" is forbidden: the string value of PreemptionPolicy (Never) must not be '
             "provided in pod spec; priority admission controller computed PreemptLowerPriority "
@@ -250,41 +259,41 @@ class TestNobody:
 
 
 class TestExtenders:
-    def victims(self, scene: Scene, scheduler: str) -> tuple[str, str]:
+    def victims(self, harness: SchedulingHarness, scheduler: str) -> tuple[str, str]:
         """Two full nodes; the pods are called as the nodes."""
-        nodes = scene.node("4"), scene.node("4")
-        scene.wait_known()
+        nodes = harness.node("4"), harness.node("4")
+        harness.wait_known()
         for node in nodes:
             selector = {"kubernetes.io/hostname": node}
-            place(scene, node, LOW, schedulerName=scheduler, nodeSelector=selector)
+            place(harness, node, LOW, schedulerName=scheduler, nodeSelector=selector)
         return nodes
 
     def test_preempt_is_sent_the_victims_on_each_node(
-        self, scene: Scene, extender: Extender, preempting: str
+        self, harness: SchedulingHarness, extender: Extender, preempting: str
     ) -> None:
-        nodes = self.victims(scene, preempting)
-        scene.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
-        scene.api.wait_until(
-            lambda: any(scene.read(n).metadata.deletion_timestamp for n in nodes), "one goes"
+        nodes = self.victims(harness, preempting)
+        harness.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
+        harness.api.wait_until(
+            lambda: any(harness.read(n).metadata.deletion_timestamp for n in nodes), "one goes"
         )
         (call,) = [call for call in extender.calls if call.verb == "preempt"]
         assert set(call.body) == {"Pod", "NodeNameToVictims", "NodeNameToMetaVictims"}
         assert call.body["NodeNameToVictims"] is None
         assert call.body["NodeNameToMetaVictims"] == {
-            node: {"Pods": [{"UID": scene.read(node).metadata.uid}], "NumPDBViolations": 0}
+            node: {"Pods": [{"UID": harness.read(node).metadata.uid}], "NumPDBViolations": 0}
             for node in nodes
         }
         assert set(call.body["Pod"]) == {"metadata", "spec", "status"}
 
     def test_the_node_that_it_leaves_is_taken(
-        self, scene: Scene, extender: Extender, preempting: str
+        self, harness: SchedulingHarness, extender: Extender, preempting: str
     ) -> None:
-        one, two = self.victims(scene, preempting)
-        uid = scene.read(two).metadata.uid
+        one, two = self.victims(harness, preempting)
+        uid = harness.read(two).metadata.uid
         extender.preempt = always({"NodeNameToMetaVictims": {two: {"Pods": [{"UID": uid}]}}})
-        scene.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
-        wait_leaving(scene, two)
-        stays(scene, one)
+        harness.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
+        wait_leaving(harness, two)
+        stays(harness, one)
 
     @pytest.mark.parametrize(
         ("answer", "why"),
@@ -306,42 +315,47 @@ class TestExtenders:
         ],
     )
     def test_nobody_is_evicted_after(
-        self, scene: Scene, extender: Extender, preempting: str, answer: Answer, why: str
+        self,
+        harness: SchedulingHarness,
+        extender: Extender,
+        preempting: str,
+        answer: Answer,
+        why: str,
     ) -> None:
-        node = scene.node("4")
-        place(scene, "low", LOW, schedulerName=preempting)
+        node = harness.node("4")
+        place(harness, "low", LOW, schedulerName=preempting)
         extender.preempt = always(answer)
-        scene.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
-        scene.api.wait_until(
-            lambda: scene.why("p").startswith(f"{FULL} {why}"), f"p is told: {why}"
+        harness.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
+        harness.api.wait_until(
+            lambda: harness.why("p").startswith(f"{FULL} {why}"), f"p is told: {why}"
         )
-        stays(scene, "low")
+        stays(harness, "low")
         assert node
 
     def test_an_empty_map_leaves_the_nomination(
-        self, scene: Scene, extender: Extender, preempting: str
+        self, harness: SchedulingHarness, extender: Extender, preempting: str
     ) -> None:
-        node = scene.node("4")
-        place(scene, "low", LOW, schedulerName=preempting)
+        node = harness.node("4")
+        place(harness, "low", LOW, schedulerName=preempting)
         extender.preempt = always({})
-        scene.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
-        scene.wait_refused("p")
+        harness.pod("p", "4", priorityClassName=HIGH, schedulerName=preempting)
+        harness.wait_refused("p")
         asked = len(extender.asked("p", "preempt"))
-        scene.nominate("p", node)
-        scene.api.core.patch_node(node, {"metadata": {"labels": {"x": "1"}}})
-        scene.node("1")
-        scene.api.wait_until(
+        harness.nominate("p", node)
+        harness.api.core.patch_node(node, {"metadata": {"labels": {"x": "1"}}})
+        harness.node("1")
+        harness.api.wait_until(
             lambda: len(extender.asked("p", "preempt")) > asked, "it is asked again"
         )
-        scene.api.holds(lambda: scene.read("p").status.nominated_node_name, "it is kept")
+        harness.api.holds(lambda: harness.read("p").status.nominated_node_name, "it is kept")
 
 
 def test_the_highest_priority_is_tried_first(
-    scene: Scene, extender: Extender, scheduling: Scheduling
+    harness: SchedulingHarness, extender: Extender, scheduling: Scheduling
 ) -> None:
     """Pods are created while the one scheduling thread waits for an answer, so that none of them
     has been tried, and waits in back-off, when the node is theirs."""
-    node, answered = scene.node("2"), threading.Event()
+    node, answered = harness.node("2"), threading.Event()
 
     def filter_nodes(body: Json) -> Answer:
         if body["Pod"]["metadata"]["name"] == "first":
@@ -353,11 +367,13 @@ def test_the_highest_priority_is_tried_first(
     off = {"disabled": [{"name": "*"}]}
     patient = {**STANDARD, "httpTimeout": f"{_ANSWER_SECONDS}s"}
     with scheduling(post_filter=off, urlPrefix=extender.url, **patient) as name:
-        scene.pod("first", "1", schedulerName=name)
-        scene.api.wait_until(lambda: extender.asked("first"), "the scheduler waits for an answer")
+        harness.pod("first", "1", schedulerName=name)
+        harness.api.wait_until(lambda: extender.asked("first"), "the scheduler waits for an answer")
         for level in (LOW, MIDDLE, HIGH):
-            scene.pod(level, "1", priorityClassName=level, schedulerName=name)
-        scene.api.holds(lambda: not extender.asked(HIGH), "it waits while its watch shows them", 2)
+            harness.pod(level, "1", priorityClassName=level, schedulerName=name)
+        harness.api.holds(
+            lambda: not extender.asked(HIGH), "it waits while its watch shows them", 2
+        )
         answered.set()
-        assert {scene.wait_bound(HIGH), scene.wait_bound(MIDDLE)} == {node}
-        scene.wait_told(LOW, FULL)
+        assert {harness.wait_bound(HIGH), harness.wait_bound(MIDDLE)} == {node}
+        harness.wait_message(LOW, FULL)

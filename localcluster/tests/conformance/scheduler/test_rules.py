@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.api_calls import Json
-from tests.conformance.scheduler.conftest import Scene
+from tests.conformance.scheduler.conftest import SchedulingHarness
 from tests.conformance.scheduler.extender import Extender
 
 NO_ROOM = (
@@ -112,12 +112,12 @@ UNTOLERATED = "1 node(s) had untolerated taint(s)."
         ),
     ],
 )
-def test_a_node_is_refused_for(
-    scene: Scene, extender: Extender, node: Json, wanted: Json, why: str
+def test_a_node_is_infeasible_for(
+    harness: SchedulingHarness, extender: Extender, node: Json, wanted: Json, why: str
 ) -> None:
-    scene.node("4", **node)
-    scene.pod("p", **wanted)
-    scene.wait_told("p", f"0/1 nodes are available: {why}")
+    harness.node("4", **node)
+    harness.pod("p", **wanted)
+    harness.wait_message("p", f"0/1 nodes are available: {why}")
     assert extender.calls == []
 
 
@@ -155,118 +155,122 @@ def test_a_node_is_refused_for(
         pytest.param({"labels": {"zone": "4"}}, {"affinity": zone("Gt", "3")}, id="greater"),
     ],
 )
-def test_a_node_is_taken_with(scene: Scene, extender: Extender, node: Json, wanted: Json) -> None:
-    name = scene.node("4", **node)
-    scene.pod("p", **wanted)
-    assert scene.wait_bound("p") == name
+def test_a_node_is_feasible_with(
+    harness: SchedulingHarness, extender: Extender, node: Json, wanted: Json
+) -> None:
+    name = harness.node("4", **node)
+    harness.pod("p", **wanted)
+    assert harness.wait_bound("p") == name
 
 
 def test_a_pod_takes_capacity_of_its_node_until_it_has_ended(
-    scene: Scene, extender: Extender
+    harness: SchedulingHarness, extender: Extender
 ) -> None:
-    name = scene.node("4")
-    scene.pod("first", "3")
-    scene.wait_bound("first")
-    scene.pod("second", "3")
-    scene.wait_told("second", f"0/1 nodes are available: 1 Insufficient cpu. {NO_ROOM}")
-    scene.api.core.patch_namespaced_pod_status(
-        "first", scene.namespace, {"status": {"phase": "Succeeded"}}
+    name = harness.node("4")
+    harness.pod("first", "3")
+    harness.wait_bound("first")
+    harness.pod("second", "3")
+    harness.wait_message("second", f"0/1 nodes are available: 1 Insufficient cpu. {NO_ROOM}")
+    harness.api.core.patch_namespaced_pod_status(
+        "first", harness.namespace, {"status": {"phase": "Succeeded"}}
     )
-    assert scene.wait_bound("second") == name
+    assert harness.wait_bound("second") == name
 
 
-def test_pods_of_any_scheduler_take_room(scene: Scene, extender: Extender) -> None:
-    name = scene.node("4")
-    scene.pod("other", "3", schedulerName="nobody")
-    scene.api.bind("other", scene.namespace, name)
+def test_pods_of_any_scheduler_take_room(harness: SchedulingHarness, extender: Extender) -> None:
+    name = harness.node("4")
+    harness.pod("other", "3", schedulerName="nobody")
+    harness.api.bind("other", harness.namespace, name)
 
     def refused() -> bool:
         """The scheduler hears of bound pods and of waiting ones on two ways: one of them may be
         quicker."""
-        scene.pod("p", "2")
-        scene.api.wait_until(lambda: scene.condition("p"), "it was tried")
-        said = scene.why("p")
-        scene.remove("p")
+        harness.pod("p", "2")
+        harness.api.wait_until(lambda: harness.condition("p"), "it was tried")
+        said = harness.why("p")
+        harness.remove("p")
         return "Insufficient cpu" in said
 
-    scene.api.wait_until(refused, "what the other one takes is missed")
+    harness.api.wait_until(refused, "what the other one takes is missed")
 
 
-def test_a_node_holds_so_many_pods(scene: Scene, extender: Extender) -> None:
-    name = scene.node("4")
+def test_a_node_holds_so_many_pods(harness: SchedulingHarness, extender: Extender) -> None:
+    name = harness.node("4")
     body = {"status": {"allocatable": {"pods": "1"}}}
-    scene.api.core.patch_node_status(name, body)
-    scene.pod("first")
-    scene.wait_bound("first")
-    scene.pod("second")
-    scene.wait_told("second", f"0/1 nodes are available: 1 Too many pods. {NO_ROOM}")
+    harness.api.core.patch_node_status(name, body)
+    harness.pod("first")
+    harness.wait_bound("first")
+    harness.pod("second")
+    harness.wait_message("second", f"0/1 nodes are available: 1 Too many pods. {NO_ROOM}")
 
 
 def test_the_largest_init_container_counts_beside_the_others(
-    scene: Scene, extender: Extender
+    harness: SchedulingHarness, extender: Extender
 ) -> None:
-    scene.node("4")
+    harness.node("4")
     first: list[dict[str, Any]] = [
         {"name": "i", "image": "image:1", "resources": {"requests": {"cpu": "5"}}}
     ]
-    scene.pod("p", "1", initContainers=first)
-    assert "1 Insufficient cpu" in scene.wait_refused("p")
+    harness.pod("p", "1", initContainers=first)
+    assert "1 Insufficient cpu" in harness.wait_refused("p")
 
 
-def test_reasons_are_counted_over_nodes(scene: Scene, extender: Extender) -> None:
+def test_reasons_are_counted_over_nodes(harness: SchedulingHarness, extender: Extender) -> None:
     for _ in range(2):
-        scene.node("1")
-    scene.node("4", unschedulable=True)
+        harness.node("1")
+    harness.node("4", unschedulable=True)
     # A node on which the pod does not fit either would not wake it, and never be counted.
-    scene.wait_known()
-    scene.pod("p", "2")
-    scene.wait_told(
+    harness.wait_known()
+    harness.pod("p", "2")
+    harness.wait_message(
         "p",
         "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims "
         "to deallocate, "
         "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
     )
-    warning = ("Warning", "FailedScheduling", scene.why("p"))
-    scene.api.wait_until(lambda: warning in events(scene, "p"), "an Event says the same")
+    warning = ("Warning", "FailedScheduling", harness.why("p"))
+    harness.api.wait_until(lambda: warning in events(harness, "p"), "an Event says the same")
 
 
-def test_a_cluster_without_nodes_has_none(scene: Scene, extender: Extender) -> None:
-    scene.pod("p")
-    scene.wait_told("p", "no nodes available to schedule pods")
+def test_a_cluster_without_nodes_has_none(harness: SchedulingHarness, extender: Extender) -> None:
+    harness.pod("p")
+    harness.wait_message("p", "no nodes available to schedule pods")
 
 
-def test_a_bound_pod_gets_a_condition_and_an_event(scene: Scene, extender: Extender) -> None:
-    name = scene.node()
-    scene.pod("p")
-    scene.wait_bound("p")
-    condition = scene.condition("p")
+def test_a_bound_pod_gets_a_condition_and_an_event(
+    harness: SchedulingHarness, extender: Extender
+) -> None:
+    name = harness.node()
+    harness.pod("p")
+    harness.wait_bound("p")
+    condition = harness.condition("p")
     assert condition is not None
     assert (condition[0], condition[1] or "", condition[2] or "") == ("True", "", "")
-    assigned = ("Normal", "Scheduled", f"Successfully assigned {scene.namespace}/p to {name}")
-    scene.api.wait_until(lambda: assigned in events(scene, "p"), "an Event says so")
+    assigned = ("Normal", "Scheduled", f"Successfully assigned {harness.namespace}/p to {name}")
+    harness.api.wait_until(lambda: assigned in events(harness, "p"), "an Event says so")
 
 
 def test_pods_of_another_scheduler_and_gated_pods_are_not_scheduled(
-    scene: Scene, extender: Extender
+    harness: SchedulingHarness, extender: Extender
 ) -> None:
-    scene.node()
-    scene.pod("other", schedulerName="nobody")
-    scene.pod("gated", schedulingGates=[{"name": "test/wait"}])
-    scene.pod("p")
-    scene.wait_bound("p")
-    scene.api.holds(
-        lambda: not scene.read("other").spec.node_name, "it is left to its own scheduler"
+    harness.node()
+    harness.pod("other", schedulerName="nobody")
+    harness.pod("gated", schedulingGates=[{"name": "test/wait"}])
+    harness.pod("p")
+    harness.wait_bound("p")
+    harness.api.holds(
+        lambda: not harness.read("other").spec.node_name, "it is left to its own scheduler"
     )
-    assert scene.read("gated").spec.node_name is None
+    assert harness.read("gated").spec.node_name is None
     assert {call.pod for call in extender.calls} <= {"p"}
-    scene.api.core.patch_namespaced_pod(
-        "gated", scene.namespace, [{"op": "remove", "path": "/spec/schedulingGates/0"}]
+    harness.api.core.patch_namespaced_pod(
+        "gated", harness.namespace, [{"op": "remove", "path": "/spec/schedulingGates/0"}]
     )
-    scene.wait_bound("gated")
+    harness.wait_bound("gated")
 
 
-def events(scene: Scene, pod: str) -> list[tuple[str, str, str]]:
-    found = scene.api.core.list_namespaced_event(
-        scene.namespace, field_selector=f"involvedObject.name={pod}"
+def events(harness: SchedulingHarness, pod: str) -> list[tuple[str, str, str]]:
+    found = harness.api.core.list_namespaced_event(
+        harness.namespace, field_selector=f"involvedObject.name={pod}"
     ).items
     return [(each.type, each.reason, each.message) for each in found]

@@ -200,7 +200,7 @@ class TestSeveralClusters:
         assert own.kubectl("get", "nodes", "-o", "name").split() == ["node/plain", "node/special"]
 
 
-class TestTheEnd:
+class TestStop:
     def test_when_its_owner_is_killed_the_cluster_ends_and_its_folder_goes(
         self, tmp_path: Path
     ) -> None:

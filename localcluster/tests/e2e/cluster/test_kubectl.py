@@ -67,7 +67,7 @@ def test_a_pod_is_applied_followed_shown_and_deleted(
     assert kubectl("delete", "pod", "p").startswith('pod "p" deleted')
 
 
-def test_who_does_not_show_the_token_is_not_let_in(embedded: LocalCluster) -> None:
+def test_a_call_without_the_token_is_refused(embedded: LocalCluster) -> None:
     server = json.loads(embedded.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     nobody = "http://" + server.partition("@")[2]
     with pytest.raises(Exception, match="logged in"):

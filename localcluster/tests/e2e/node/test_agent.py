@@ -38,7 +38,7 @@ def test_nodes_are_ready_as_they_were_specified(own: Namespace) -> None:
     assert lease["spec"]["holderIdentity"] == "pool"
 
 
-def test_a_label_given_later_counts_at_the_nodes_door(own: Namespace) -> None:
+def test_a_label_that_is_added_later_counts_at_admission(own: Namespace) -> None:
     own.kubectl("label", "node", "plain", "given=later")
     own.make(pod("labelled", container("true"), nodeSelector={"given": "later"}))
     own.wait("labelled", ".status.phase=Succeeded")

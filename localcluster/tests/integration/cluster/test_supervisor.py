@@ -81,7 +81,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
     run.end()
 
 
-class TestTheStart:
+class TestStart:
     def test_a_stage_waits_until_the_one_before_is_ready(self, run: Run) -> None:
         slow = "sleep 0.3; " + FOREVER
         run.start([[("store", slow, "ready")], [("server", FOREVER, "ready")]]).wait("running")
@@ -120,7 +120,7 @@ class TestTheStart:
         assert "/no/such/program" in run.status.reason
 
 
-class TestADeath:
+class TestDeadComponents:
     def test_a_killed_component_is_restarted_and_the_others_are_not(self, run: Run) -> None:
         run.start([[("a", FOREVER, "ready"), ("b", FOREVER, "ready")]]).wait("running")
         first, other = run.pid("a"), run.pid("b")
@@ -152,7 +152,7 @@ class TestADeath:
         assert run.status.components["a"].phase == "starting"
 
 
-class TestTheEnd:
+class TestStop:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     def test_a_signal_ends_all_in_the_opposite_order(
         self, run: Run, number: signal.Signals

@@ -39,7 +39,7 @@ def test_a_machine_without_go_has_none() -> None:
 
 
 class TestACommand:
-    def test_gives_what_it_wrote(self) -> None:
+    def test_reads_what_it_wrote(self) -> None:
         assert run(["/bin/echo", "hello"], 10) == "hello\n"
 
     @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class Recorder:
         self.reasons.append(event.reason)
 
 
-class Bench:
+class NodeHarness:
     """A node on which pods can be run; `close` ends all that runs."""
 
     def __init__(self, folder: Path) -> None:
@@ -80,10 +80,10 @@ class Bench:
 
 
 class RunningPod:
-    """A pod on a bench, seen through its status."""
+    """A pod on a node_harness, seen through its status."""
 
-    def __init__(self, bench: Bench, runner: PodRunner, raw: dict[str, Any]) -> None:
-        self.bench = bench
+    def __init__(self, node_harness: NodeHarness, runner: PodRunner, raw: dict[str, Any]) -> None:
+        self.node_harness = node_harness
         self.runner = runner
         self.raw = raw
         self.path = f"/api/v1/namespaces/ns/pods/{raw['metadata']['name']}"
@@ -91,7 +91,7 @@ class RunningPod:
     @property
     def status(self) -> dict[str, Any]:
         """What the API server has."""
-        found: dict[str, Any] = self.bench.api.objects.get(self.path, {}).get("status") or {}
+        found: dict[str, Any] = self.node_harness.api.objects.get(self.path, {}).get("status") or {}
         return found
 
     def container(self, name: str = "main") -> dict[str, Any]:
@@ -104,12 +104,12 @@ class RunningPod:
 
     def wait_phase(self, *phases: str) -> "RunningPod":
         """Wait for one of these phases."""
-        self.bench.api.wait(lambda: self.status.get("phase") in phases)
+        self.node_harness.api.wait(lambda: self.status.get("phase") in phases)
         return self
 
     def wait_container(self, state: str, name: str = "main") -> "RunningPod":
         """Wait until a container is waiting, running or terminated."""
-        self.bench.api.wait(lambda: state in self.container(name).get("state", {}))
+        self.node_harness.api.wait(lambda: state in self.container(name).get("state", {}))
         return self
 
     def wait_log(self, text: str, container: str = "main") -> str:

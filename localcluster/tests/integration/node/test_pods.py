@@ -12,7 +12,7 @@ import pytest
 from localcluster.node import lifecycle as life
 from localcluster.node.pod_processes import PORTS_ANNOTATION
 from optimus.kube.errors import ErrorKind
-from tests.integration.node.machine import Bench
+from tests.integration.node.machine import NodeHarness
 from tests.unit.node.pods import container, pod
 
 SLEEP = "while true; do sleep 0.05; done"
@@ -25,24 +25,24 @@ def script(text: str, name: str = "main", **fields: Any) -> dict[str, Any]:
     return container(name, command=["sh", "-c", text], **fields)
 
 
-def test_a_pod_succeeds_and_its_log_can_be_read(bench: Bench) -> None:
+def test_a_pod_succeeds_and_its_log_can_be_read(node_harness: NodeHarness) -> None:
     raw = pod(
         script('echo "$(GREETING) $0 from $HOSTNAME"', env=[{"name": "GREETING", "value": "hello"}])
     )
-    running = bench.run({**raw, "spec": {**raw["spec"], "restartPolicy": "Never"}}).wait_phase(
-        "Succeeded"
-    )
+    running = node_harness.run(
+        {**raw, "spec": {**raw["spec"], "restartPolicy": "Never"}}
+    ).wait_phase("Succeeded")
     assert "hello sh from p" in running.wait_log("hello")
     terminated = running.container()["state"]["terminated"]
     assert (terminated["exitCode"], terminated["reason"]) == (0, "Completed")
 
 
 def test_the_agents_own_variables_do_not_reach_a_container(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    node_harness: NodeHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:1")
     log = (
-        bench.run(pod(script("env; echo done"), restartPolicy="Never"))
+        node_harness.run(pod(script("env; echo done"), restartPolicy="Never"))
         .wait_phase("Succeeded")
         .wait_log("done")
     )
@@ -51,46 +51,52 @@ def test_the_agents_own_variables_do_not_reach_a_container(
     assert {"PATH", "HOME", "TMPDIR", "KUBERNETES_SERVICE_HOST"} <= names
 
 
-def test_restarts_are_counted_and_the_previous_log_is_kept(bench: Bench) -> None:
-    running = bench.run(pod(script("echo run; exit 1"), restartPolicy="Always"))
-    bench.api.wait(lambda: running.container().get("restartCount", 0) >= 3)
+def test_restarts_are_counted_and_the_previous_log_is_kept(node_harness: NodeHarness) -> None:
+    running = node_harness.run(pod(script("echo run; exit 1"), restartPolicy="Always"))
+    node_harness.api.wait(lambda: running.container().get("restartCount", 0) >= 3)
     # It goes on from there: what was seen a moment ago need not be so any more.
-    bench.api.wait(lambda: "CrashLoopBackOff" in str(running.container()["state"].get("waiting")))
-    bench.api.wait(lambda: "BackOff" in bench.recorder.reasons)
+    node_harness.api.wait(
+        lambda: "CrashLoopBackOff" in str(running.container()["state"].get("waiting"))
+    )
+    node_harness.api.wait(lambda: "BackOff" in node_harness.recorder.reasons)
     previous = running.runner.log("main", previous=True)
     assert not isinstance(previous, str)
     assert "run" in previous[0].read_text()
 
 
-def test_sigterm_grace_and_sigkill_of_a_deleted_pod(bench: Bench) -> None:
-    running = bench.run(pod(script(f"trap 'echo asked' TERM; echo up; {SLEEP}")))
+def test_sigterm_grace_and_sigkill_of_a_deleted_pod(node_harness: NodeHarness) -> None:
+    running = node_harness.run(pod(script(f"trap 'echo asked' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
     running.delete(1)
-    bench.api.wait(lambda: bool(bench.api.of("delete")))
-    path, options = bench.api.of("delete")[0]
+    node_harness.api.wait(lambda: bool(node_harness.api.of("delete")))
+    path, options = node_harness.api.of("delete")[0]
     assert path == running.path
     assert options == {"gracePeriodSeconds": 0, "preconditions": {"uid": "u1"}}
     running.runner.post(life.Vanished())
-    assert bench.forgotten.wait(30)
-    assert not (bench.folder / "pods" / "u1").exists()
-    assert "asked" in (bench.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
+    assert node_harness.forgotten.wait(30)
+    assert not (node_harness.folder / "pods" / "u1").exists()
+    assert "asked" in (node_harness.folder / "ended" / "ns_p_u1" / "main" / "0.log").read_text()
 
 
-def test_a_deleted_pod_writes_its_final_phase_before_it_is_removed(bench: Bench) -> None:
-    running = bench.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
+def test_a_deleted_pod_writes_its_final_phase_before_it_is_removed(
+    node_harness: NodeHarness,
+) -> None:
+    running = node_harness.run(pod(script(f"trap 'exit 0' TERM; echo up; {SLEEP}")))
     running.wait_log("up")
     running.delete(30)
-    bench.api.wait(lambda: bool(bench.api.of("delete")))
-    assert bench.api.phases[-1] == "Succeeded"
+    node_harness.api.wait(lambda: bool(node_harness.api.of("delete")))
+    assert node_harness.api.phases[-1] == "Succeeded"
 
 
-def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path: Path) -> None:
-    bench.api.objects[CONFIG] = {"data": {"a.txt": "see /work/x\n", "b": "2"}}
-    bench.api.objects["/api/v1/namespaces/ns/persistentvolumeclaims/claim"] = {
+def test_volumes_are_folders_and_mount_paths_lead_to_them(
+    node_harness: NodeHarness, tmp_path: Path
+) -> None:
+    node_harness.api.objects[CONFIG] = {"data": {"a.txt": "see /work/x\n", "b": "2"}}
+    node_harness.api.objects["/api/v1/namespaces/ns/persistentvolumeclaims/claim"] = {
         "spec": {"volumeName": "pv"},
         "status": {"phase": "Bound"},
     }
-    bench.api.objects["/api/v1/persistentvolumes/pv"] = {
+    node_harness.api.objects["/api/v1/persistentvolumes/pv"] = {
         "metadata": {"name": "pv"},
         "spec": {"hostPath": {"path": str(tmp_path / "kept")}},
     }
@@ -121,8 +127,8 @@ def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path
             {"name": "down", "projected": {"sources": [{"downwardAPI": {"items": namespace}}]}},
         ],
     )
-    log = bench.run(raw).wait_phase("Succeeded", "Failed").wait_log("done")
-    work = bench.folder / "pods" / "u1" / "volumes" / "work"
+    log = node_harness.run(raw).wait_phase("Succeeded", "Failed").wait_log("done")
+    work = node_harness.folder / "pods" / "u1" / "volumes" / "work"
     assert f"see {work}/x" in log
     assert "2ns" in log
     assert log.count(str(work / "x")) == 2
@@ -130,24 +136,26 @@ def test_volumes_are_folders_and_mount_paths_lead_to_them(bench: Bench, tmp_path
     assert (tmp_path / "kept" / "result").read_text() == "saved\n"
 
 
-def test_a_pod_waits_for_its_config_map_and_follows_changes(bench: Bench) -> None:
+def test_a_pod_waits_for_its_config_map_and_follows_changes(node_harness: NodeHarness) -> None:
     mounts = [{"name": "c", "mountPath": "/c"}]
     raw = pod(
         script(f"cat /c/k; {SLEEP}", volumeMounts=mounts),
         volumes=[{"name": "c", "configMap": {"name": "c"}}],
     )
-    running = bench.run(raw).wait_container("waiting")
-    bench.api.wait(lambda: "not found" in str(running.container()["state"]))
-    bench.api.objects[CONFIG] = {"data": {"k": "first\n", "old": "x"}}
+    running = node_harness.run(raw).wait_container("waiting")
+    node_harness.api.wait(lambda: "not found" in str(running.container()["state"]))
+    node_harness.api.objects[CONFIG] = {"data": {"k": "first\n", "old": "x"}}
     running.wait_log("first")
-    file = bench.folder / "pods" / "u1" / "volumes" / "c" / "k"
-    bench.api.objects[CONFIG] = {"data": {"k": "second\n"}}
+    file = node_harness.folder / "pods" / "u1" / "volumes" / "c" / "k"
+    node_harness.api.objects[CONFIG] = {"data": {"k": "second\n"}}
     running.runner.refresh()
     assert file.read_text() == "second\n"
     assert not file.with_name("old").exists()
 
 
-def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(bench: Bench) -> None:
+def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(
+    node_harness: NodeHarness,
+) -> None:
     token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
     raw = pod(
         script(
@@ -159,9 +167,9 @@ def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(bench: Bench
         restartPolicy="Never",
         volumes=[{"name": "sa", "projected": {"sources": [token]}}],
     )
-    log = bench.run(raw).wait_phase("Succeeded").wait_log("done")
+    log = node_harness.run(raw).wait_phase("Succeeded").wait_log("done")
     assert "token-1" in log
-    path, body = bench.api.of("create")[0]
+    path, body = node_harness.api.of("create")[0]
     assert path == "/api/v1/namespaces/ns/serviceaccounts/me/token"
     assert body["spec"]["boundObjectRef"] == {
         "apiVersion": "v1",
@@ -169,7 +177,7 @@ def test_the_service_account_has_a_token_and_a_kubeconfig_beside_it(bench: Bench
         "name": "p",
         "uid": "u1",
     }
-    folder = bench.folder / "pods" / "u1" / "volumes" / "sa"
+    folder = node_harness.folder / "pods" / "u1" / "volumes" / "sa"
     assert json.loads((folder / "kubeconfig").read_text())["users"][0]["user"]["tokenFile"] == str(
         folder / "token"
     )
@@ -184,7 +192,7 @@ SERVER = (
 
 
 def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
-    bench: Bench,
+    node_harness: NodeHarness,
 ) -> None:
     python = os.path.realpath("/proc/self/exe")
     probe = {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1}
@@ -193,24 +201,26 @@ def test_a_declared_port_becomes_a_port_of_its_own_for_program_probe_and_reader(
         ports=[{"containerPort": 8080, "name": "http"}],
         readinessProbe=probe,
     )
-    running = bench.run(pod(server))
-    bench.api.wait(lambda: bool(running.container().get("ready")))
-    told = json.loads(bench.api.objects[running.path]["metadata"]["annotations"][PORTS_ANNOTATION])
+    running = node_harness.run(pod(server))
+    node_harness.api.wait(lambda: bool(running.container().get("ready")))
+    told = json.loads(
+        node_harness.api.objects[running.path]["metadata"]["annotations"][PORTS_ANNOTATION]
+    )
     assert list(told) == ["8080"]
     assert told["8080"] != 8080
 
 
-def test_a_failing_liveness_probe_restarts_the_container(bench: Bench) -> None:
+def test_a_failing_liveness_probe_restarts_the_container(node_harness: NodeHarness) -> None:
     probe = {"httpGet": {"port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
     raw = pod(script("exec sleep 1000", livenessProbe=probe), terminationGracePeriodSeconds=1)
-    running = bench.run(raw)
-    bench.api.wait(
+    running = node_harness.run(raw)
+    node_harness.api.wait(
         lambda: (
             running.container().get("restartCount", 0) >= 1
             and "running" in running.container()["state"]
         )
     )
-    assert "Unhealthy" in bench.recorder.reasons
+    assert "Unhealthy" in node_harness.recorder.reasons
 
 
 @pytest.mark.parametrize(
@@ -237,19 +247,19 @@ def test_a_failing_liveness_probe_restarts_the_container(bench: Bench) -> None:
     ],
 )
 def test_a_container_that_cannot_start_waits_with_a_reason_and_a_message(
-    bench: Bench, raw: dict[str, Any], reason: str, sentence: str
+    node_harness: NodeHarness, raw: dict[str, Any], reason: str, sentence: str
 ) -> None:
-    running = bench.run(raw)
+    running = node_harness.run(raw)
     wanted = {reason, sentence}
-    bench.api.wait(
+    node_harness.api.wait(
         lambda: all(
             each in str(running.container().get("state", {}).get("waiting")) for each in wanted
         )
     )
 
 
-def test_a_missing_program_fails_the_run(bench: Bench) -> None:
-    running = bench.run(
+def test_a_missing_program_fails_the_run(node_harness: NodeHarness) -> None:
+    running = node_harness.run(
         pod(container(command=["no-such-program"]), restartPolicy="Never")
     ).wait_phase("Failed")
     terminated = running.container()["state"]["terminated"]
@@ -257,32 +267,33 @@ def test_a_missing_program_fails_the_run(bench: Bench) -> None:
     assert "executable file not found" in terminated["message"]
 
 
-def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(bench: Bench) -> None:
+def test_a_pod_beyond_the_nodes_capacity_fails_and_others_go_on(node_harness: NodeHarness) -> None:
     resources = {"requests": {"cpu": "3"}}
-    first = bench.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
+    first = node_harness.run(pod(script(SLEEP, resources=resources), name="a", uid="a")).wait_phase(
         "Running"
     )
-    second = bench.run(pod(script(SLEEP, resources=resources), name="b", uid="b")).wait_phase(
-        "Failed"
-    )
+    second = node_harness.run(
+        pod(script(SLEEP, resources=resources), name="b", uid="b")
+    ).wait_phase("Failed")
     assert second.status["reason"] == "OutOfcpu"
     assert first.status["phase"] == "Running"
 
 
-def test_capacity_is_free_again_once_a_pod_has_ended(bench: Bench) -> None:
+def test_capacity_is_free_again_once_a_pod_has_ended(node_harness: NodeHarness) -> None:
     resources = {"requests": {"cpu": "3"}}
     for uid in ("a", "b", "c"):
         raw = pod(script("true", resources=resources), name=uid, uid=uid, restartPolicy="Never")
-        bench.run(raw).wait_phase("Succeeded", "Failed")
+        node_harness.run(raw).wait_phase("Succeeded", "Failed")
         assert (
-            bench.api.objects[f"/api/v1/namespaces/ns/pods/{uid}"]["status"]["phase"] == "Succeeded"
+            node_harness.api.objects[f"/api/v1/namespaces/ns/pods/{uid}"]["status"]["phase"]
+            == "Succeeded"
         )
 
 
-def test_a_refused_status_write_is_repeated(bench: Bench) -> None:
-    bench.api.errors = [ErrorKind.TRANSIENT, ErrorKind.THROTTLED]
+def test_a_refused_status_write_is_repeated(node_harness: NodeHarness) -> None:
+    node_harness.api.errors = [ErrorKind.TRANSIENT, ErrorKind.THROTTLED]
     assert (
-        bench.run(pod(script("true"), restartPolicy="Never"))
+        node_harness.run(pod(script("true"), restartPolicy="Never"))
         .wait_phase("Succeeded")
         .status["phase"]
         == "Succeeded"
@@ -306,7 +317,7 @@ server.serve_forever()
 """
 
 
-def test_sidecars_start_before_and_end_after_the_main_container(bench: Bench) -> None:
+def test_sidecars_start_before_and_end_after_the_main_container(node_harness: NodeHarness) -> None:
     mounts = [{"name": "out", "mountPath": "/out"}]
     side = container(
         "side",
@@ -318,9 +329,11 @@ def test_sidecars_start_before_and_end_after_the_main_container(bench: Bench) ->
     )
     main = script("echo main >>/out/events", volumeMounts=mounts)
     volumes = [{"name": "out", "emptyDir": {}}]
-    running = bench.run(pod(main, init=(side,), restartPolicy="Never", volumes=volumes)).wait_phase(
-        "Succeeded"
+    running = node_harness.run(
+        pod(main, init=(side,), restartPolicy="Never", volumes=volumes)
+    ).wait_phase("Succeeded")
+    events = (
+        (node_harness.folder / "pods" / "u1" / "volumes" / "out" / "events").read_text().split()
     )
-    events = (bench.folder / "pods" / "u1" / "volumes" / "out" / "events").read_text().split()
     assert events == ["side-up", "main", "side-ends"]
     assert running.container("side")["state"]["terminated"]["exitCode"] == 0

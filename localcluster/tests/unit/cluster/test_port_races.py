@@ -34,7 +34,7 @@ def test_any_other_failure_ends_it_at_once() -> None:
     assert (attempt.count, said) == (1, [])
 
 
-def test_a_machine_that_takes_every_port_ends_it_after_a_few_tries() -> None:
+def test_it_gives_up_after_a_few_tries_where_every_port_is_taken() -> None:
     attempt, said = Attempts([PortTakenError("again")] * 50), list[str]()
     with pytest.raises(PortTakenError):
         with_other_ports(attempt, said.append)

@@ -26,7 +26,7 @@ def test_a_node_survives_being_written_and_read(node: NodeSpec) -> None:
     assert msgspec.convert(msgspec.to_builtins(node), NodeSpec) == node
 
 
-def test_what_a_node_does_not_state_it_has_by_default() -> None:
+def test_capacity_that_a_node_does_not_state_has_a_default() -> None:
     assert NodeSpec("a", {"cpu": "2"}).capacity == {"cpu": "2", "memory": "8Gi", "pods": "110"}
 
 

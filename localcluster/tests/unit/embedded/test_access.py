@@ -22,7 +22,7 @@ def test_a_token_names_its_account_and_its_expiry() -> None:
     assert answer["status"]["token"].count(".") == 2
 
 
-def test_callers_show_the_secret_or_a_token_that_was_made_here() -> None:
+def test_callers_authenticate_by_the_secret_or_an_issued_token() -> None:
     server, gate = ApiServer(), Authenticator(b"secret")
     token = gate.token_for(server.get("serviceaccounts", "default") or {}, {}, server.clock())[
         "status"

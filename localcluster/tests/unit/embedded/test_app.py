@@ -57,7 +57,7 @@ def test_a_body_in_pieces_is_one_body() -> None:
         pytest.param((piece(b"{}", more=True),), id="what has come could be a whole body"),
     ],
 )
-def test_half_a_request_is_not_carried_out(begun: tuple[Message, ...]) -> None:
+def test_an_incomplete_request_is_not_executed(begun: tuple[Message, ...]) -> None:
     """Without its body a deletion would be one without preconditions."""
     server = ApiServer()
     server.create("configmaps", config_map("c"))

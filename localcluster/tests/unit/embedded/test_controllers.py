@@ -194,7 +194,7 @@ class TestVolumes:
         assert self.bound(server) == "v"
 
 
-def test_a_late_controller_meets_the_object_as_it_is_then() -> None:
+def test_a_controller_that_lags_reads_the_latest_object() -> None:
     server = ApiServer()
     parent = server.create("configmaps", config_map("parent"))
     reference = {

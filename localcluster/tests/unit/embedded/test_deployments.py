@@ -99,7 +99,7 @@ def test_it_grows_and_shrinks(replicas: int) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_is_lost_is_made_anew(phase: str) -> None:
+def test_a_pod_that_is_lost_is_recreated(phase: str) -> None:
     server = deployed(2)
     first, second = server.names("pods")
     server.objects.delete(server.target("pods", first))

@@ -47,7 +47,7 @@ class TestRestart:
         assert [each.name[1] for each in again.items("things")] == ["a"]
         assert path.read_bytes() == whole[: whole.index(b"\n") + 1]
 
-    def test_a_server_goes_on_where_the_last_one_ended(self, tmp_path: Path) -> None:
+    def test_a_restarted_server_continues_at_the_last_version(self, tmp_path: Path) -> None:
         path = tmp_path / "journal"
         first = Server("here", path, [WIDGETS])
         resource = first.objects.kinds.find("test.io", "v1", "widgets")
@@ -65,7 +65,7 @@ class TestRestart:
             "kube-system",
         ]
 
-    def test_what_was_there_before_the_first_client_is_no_history(self) -> None:
+    def test_objects_from_before_the_first_client_are_not_in_the_history(self) -> None:
         server = Server("here")
         assert list(server.store.since("namespaces", server.store.version)) == []
         assert server.store.version > 1
@@ -75,7 +75,7 @@ def thing(name: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": name, "uid": name}}
 
 
-class Full:
+class FullDisk:
     """A disk on which a while nothing more can be written."""
 
     def __init__(self) -> None:
@@ -92,13 +92,11 @@ class TestFullDisk:
     @pytest.fixture
     def server(self) -> ApiServer:
         server = ApiServer()
-        self.disk = Full()
+        self.disk = FullDisk()
         server.store.record_to(self.disk)
         return server
 
-    def test_a_change_that_cannot_be_kept_is_refused_and_does_not_happen(
-        self, server: ApiServer
-    ) -> None:
+    def test_a_change_that_cannot_be_journaled_is_refused(self, server: ApiServer) -> None:
         server.create("configmaps", config_map("a"))
         before, changes = server.store.version, len(server.log)
         self.disk.is_full = True
@@ -161,7 +159,7 @@ def _let_files_grow(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
-def test_a_store_that_comes_back_remembers_no_more_than_one_that_went_on(tmp_path: Path) -> None:
+def test_a_restored_store_has_no_more_history_than_one_that_kept_running(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     store, journal = Store(), FileJournal(path)
     store.record_to(journal)

@@ -32,7 +32,7 @@ class TestMetadata:
         assert len(names) == 9
         assert all(name.startswith("c-") and len(name) == 7 for name in names)
 
-    def test_callers_change_labels_and_nothing_that_is_the_servers(self) -> None:
+    def test_callers_change_labels_but_no_field_of_the_server(self) -> None:
         server = ApiServer()
         before = server.create("configmaps", config_map("c"))["metadata"]
         patch = {

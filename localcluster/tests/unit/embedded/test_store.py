@@ -18,7 +18,7 @@ def body(namespace: str, name: str, value: int = 0) -> Json:
     return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata, "value": value}
 
 
-def play(
+def apply_steps(
     store: Store, steps: list[tuple[str, str, str]]
 ) -> list[tuple[int, dict[tuple[str, str], int]]]:
     """Carry out the steps; after each, the version and all objects, kept the obvious way."""
@@ -44,7 +44,7 @@ def test_the_changes_since_a_version_lead_from_there_to_now(
     steps: list[tuple[str, str, str]], start: int
 ) -> None:
     store = Store()
-    history = play(store, steps)
+    history = apply_steps(store, steps)
     version, objects = history[min(start, len(history) - 1)]
     seen: list[int] = []
     for change in store.since("things", version):
@@ -61,7 +61,7 @@ def test_the_changes_since_a_version_lead_from_there_to_now(
 @given(STEPS)
 def test_objects_are_ordered_as_their_keys_are(steps: list[tuple[str, str, str]]) -> None:
     store = Store()
-    play(store, steps)
+    apply_steps(store, steps)
     keys = ["/".join(each.name) for each in store.items("things")]
     assert keys == sorted(keys)
 

@@ -44,7 +44,7 @@ def write(server: ApiServer, name: str, label: str | None) -> None:
         server.create("configmaps", config_map(name, labels={"on": label}))
 
 
-def played(lines: list[bytes], known: set[str]) -> set[str]:
+def replayed(lines: list[bytes], known: set[str]) -> set[str]:
     """The names that a watcher has after these events; each must fit what it knew."""
     for line in filter(None, lines):
         event = msgspec.json.decode(line)
@@ -76,7 +76,7 @@ def test_events_of_a_selection_lead_from_its_list_to_its_list(
         selected_event(change, selection) for change in server.store.since("configmaps", version)
     ]
     lines = [event_line(kind, item.raw) for kind, item in filter(None, events)]
-    assert played(lines, known) == chosen()
+    assert replayed(lines, known) == chosen()
 
 
 def test_what_leaves_a_selection_is_deleted_in_its_last_selected_state() -> None:
@@ -122,12 +122,12 @@ class Watcher:
         ]
 
 
-def run(story: Callable[[ApiServer], Awaitable[Any]]) -> None:
-    asyncio.run(story(ApiServer()))  # type: ignore[arg-type]  # every story is a coroutine
+def run(scenario: Callable[[ApiServer], Awaitable[Any]]) -> None:
+    asyncio.run(scenario(ApiServer()))  # type: ignore[arg-type]  # every scenario is a coroutine
 
 
 def test_changes_between_list_and_watch_and_later_ones() -> None:
-    async def story(server: ApiServer) -> None:
+    async def scenario(server: ApiServer) -> None:
         version = server.store.version
         write(server, "a", "0")
         write(server, "b", "0")
@@ -138,30 +138,30 @@ def test_changes_between_list_and_watch_and_later_ones() -> None:
         write(server, "a", None)
         assert await reading == ["DELETED a"]
 
-    run(story)
+    run(scenario)
 
 
 def test_without_a_version_it_begins_with_what_there_is() -> None:
-    async def story(server: ApiServer) -> None:
+    async def scenario(server: ApiServer) -> None:
         write(server, "a", "0")
         assert await Watcher(server, WatchQuery()).read() == ["ADDED a", "ADDED kube-root-ca.crt"]
 
-    run(story)
+    run(scenario)
 
 
 def test_other_namespaces_and_other_kinds_are_not_sent() -> None:
-    async def story(server: ApiServer) -> None:
+    async def scenario(server: ApiServer) -> None:
         server.create("namespaces", {"metadata": {"name": "elsewhere"}})
         watcher = Watcher(server, WatchQuery(server.store.version))
         server.settle()
         write(server, "mine", "0")
         assert await watcher.read() == ["ADDED mine"]
 
-    run(story)
+    run(scenario)
 
 
 def test_a_version_that_is_forgotten_is_an_error_inside_of_the_watch() -> None:
-    async def story(server: ApiServer) -> None:
+    async def scenario(server: ApiServer) -> None:
         server.store.compact()
         watcher = Watcher(server, WatchQuery(1))
         assert await watcher.read() == ["ERROR"]
@@ -170,11 +170,11 @@ def test_a_version_that_is_forgotten_is_an_error_inside_of_the_watch() -> None:
         assert status["message"] == f"too old resource version: 1 ({server.store.version})"
         assert await watcher.read() == []
 
-    run(story)
+    run(scenario)
 
 
 def test_a_watch_ends_with_its_time_its_reader_or_the_server() -> None:
-    async def story(server: ApiServer) -> None:
+    async def scenario(server: ApiServer) -> None:
         assert await Watcher(server, WatchQuery(server.store.version, seconds=0.01)).read() == []
         for end in ("reader", "server"):
             watcher = Watcher(server, WatchQuery(server.store.version))
@@ -187,11 +187,11 @@ def test_a_watch_ends_with_its_time_its_reader_or_the_server() -> None:
                 watcher.watches.close()
             assert await reading == []
 
-    run(story)
+    run(scenario)
 
 
 def test_simultaneous_changes_come_in_one_piece() -> None:
-    async def story(server: ApiServer) -> None:
+    async def scenario(server: ApiServer) -> None:
         watcher = Watcher(server, WatchQuery(server.store.version))
         reading = asyncio.ensure_future(watcher.read())
         await asyncio.sleep(0.02)
@@ -199,7 +199,7 @@ def test_simultaneous_changes_come_in_one_piece() -> None:
             write(server, name, "0")
         assert await reading == ["ADDED a", "ADDED b", "ADDED c"]
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize(

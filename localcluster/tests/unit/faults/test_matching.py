@@ -39,7 +39,7 @@ def test_the_query_is_part_of_the_target() -> None:
     )
 
 
-def test_what_can_match_nothing_is_refused() -> None:
+def test_a_selector_that_can_match_nothing_is_refused() -> None:
     with pytest.raises(re.error, match="missing"):
         Calls("GET", "(")
 
@@ -50,7 +50,7 @@ def test_calls_are_counted_from_one(nth: int, times: int) -> None:
         Fault(SUSPENDS, Cut(), nth, times)
 
 
-def met(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
+def injected(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
     plan, found = Plan.of(*faults), []
     for call in calls:
         plan, fault = plan.meet(call)
@@ -58,19 +58,19 @@ def met(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
     return found
 
 
-def test_the_nth_call_and_those_after_it_meet_the_fault() -> None:
+def test_the_nth_call_and_those_after_it_get_the_fault() -> None:
     fault = Fault(SUSPENDS, ErrorResponse(409), nth=2, times=2)
-    assert met([fault], [PATCH] * 5) == [None, fault, fault, None, None]
+    assert injected([fault], [PATCH] * 5) == [None, fault, fault, None, None]
 
 
 def test_other_calls_are_not_counted() -> None:
     fault = Fault(SUSPENDS, ErrorResponse(409), nth=2)
-    assert met([fault], [PATCH, Call("GET", JOB), PATCH]) == [None, None, fault]
+    assert injected([fault], [PATCH, Call("GET", JOB), PATCH]) == [None, None, fault]
 
 
-def test_of_two_faults_that_are_due_the_first_has_the_call_and_both_count_it() -> None:
+def test_of_two_due_faults_the_first_is_injected_and_both_count_the_call() -> None:
     one, other = Fault(SUSPENDS, ErrorResponse(409)), Fault(SUSPENDS, ErrorResponse(500), times=2)
-    assert met([one, other], [PATCH] * 3) == [one, other, None]
+    assert injected([one, other], [PATCH] * 3) == [one, other, None]
 
 
 PLACES = st.sampled_from([Calls("GET", "a"), Calls("GET", "b"), Calls("GET", "")])
@@ -83,7 +83,7 @@ FAULTS = st.builds(
 )
 
 
-def slowly(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
+def injected_by_search(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]:
     """The oracle: for each call and fault, count the matching calls up to it anew."""
     found: list[Fault | None] = []
     for position, call in enumerate(calls):
@@ -104,11 +104,11 @@ def slowly(faults: Sequence[Fault], calls: Sequence[Call]) -> list[Fault | None]
     st.lists(st.sampled_from([Call("GET", each) for each in ("a", "b", "ab", "")])),
 )
 def test_incremental_counts_equal_a_recount(faults: list[Fault], calls: list[Call]) -> None:
-    assert met(faults, calls) == slowly(faults, calls)
+    assert injected(faults, calls) == injected_by_search(faults, calls)
 
 
 @given(FAULTS, st.integers(0, 8))
-def test_a_plan_is_spent_when_its_last_call_has_met_its_fault(fault: Fault, calls: int) -> None:
+def test_a_plan_is_finished_when_its_last_fault_was_injected(fault: Fault, calls: int) -> None:
     plan = Plan.of(fault)
     for _ in range(calls):
         plan, _met = plan.meet(Call("GET", "ab"))
@@ -117,4 +117,4 @@ def test_a_plan_is_spent_when_its_last_call_has_met_its_fault(fault: Fault, call
 
 def test_a_plan_without_faults_is_finished_and_matches_no_call() -> None:
     assert Plan().is_spent
-    assert met([], [PATCH]) == [None]
+    assert injected([], [PATCH]) == [None]

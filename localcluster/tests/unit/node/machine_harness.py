@@ -44,7 +44,7 @@ class MachineHarness:
         """Let a running container end."""
         return self.send(life.Exited(name, self.running.pop(name), code), at)
 
-    def heard(self) -> list[Instruction]:
+    def new_instructions(self) -> list[Instruction]:
         """Return the instructions since the last call, without Events for the user."""
         found: list[Instruction] = [
             each for each in self.instructions if not isinstance(each, life.EmitEvent)

@@ -110,7 +110,7 @@ def test_an_unknown_image_names_the_known_ones() -> None:
     assert CATALOG.lookup("gone:1") == Unavailable("why")
 
 
-def test_a_catalog_survives_its_journey_as_json() -> None:
+def test_a_catalog_is_the_same_after_json() -> None:
     extra: dict[str, Path | str] = {
         "optimus-examples-mxnet": Path("/mx"),
         "optimus-examples-tensorflow": "no wheel",

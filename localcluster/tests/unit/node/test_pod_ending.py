@@ -16,28 +16,31 @@ from tests.unit.node.pods import container, pod
 def test_sidecars_end_in_reverse_order_after_the_main_container_and_do_not_count() -> None:
     sides = (container("first", **SIDECAR), container("second", **SIDECAR))
     harness = MachineHarness(pod(init=sides, restartPolicy="Never")).begin()
-    harness.heard()
+    harness.new_instructions()
     harness.exit("main", 0)
-    assert harness.heard() == [life.EndProbes("main"), life.Signal("second", kill=False)]
+    assert harness.new_instructions() == [life.EndProbes("main"), life.Signal("second", kill=False)]
     assert harness.phase == "Running"
     harness.exit("second", 143)
-    assert harness.heard() == [life.EndProbes("second"), life.Signal("first", kill=False)]
+    assert harness.new_instructions() == [
+        life.EndProbes("second"),
+        life.Signal("first", kill=False),
+    ]
     harness.exit("first", 137)
     assert harness.phase == "Succeeded"
 
 
 def test_a_deleted_pod_gets_its_grace_period_a_final_phase_and_is_removed() -> None:
     harness = MachineHarness(pod()).begin()
-    harness.heard()
+    harness.new_instructions()
     harness.send(life.DeletionRequested(5), at=100)
-    assert harness.heard() == [life.Signal("main", kill=False)]
+    assert harness.new_instructions() == [life.Signal("main", kill=False)]
     assert harness.machine.next_wake() == 105
     harness.send(life.Tick(), at=104.9)
-    assert harness.heard() == []
+    assert harness.new_instructions() == []
     harness.send(life.Tick(), at=105)
-    assert harness.heard() == [life.Signal("main", kill=True)]
+    assert harness.new_instructions() == [life.Signal("main", kill=True)]
     harness.exit("main", 137)
-    assert harness.heard() == [life.EndProbes("main"), life.Discard()]
+    assert harness.new_instructions() == [life.EndProbes("main"), life.Discard()]
     assert harness.phase == "Failed"
 
 
@@ -48,11 +51,11 @@ def test_a_deleted_pod_whose_container_ends_well_has_succeeded() -> None:
 
 def test_sidecars_of_a_deleted_pod_wait_for_its_main_containers() -> None:
     harness = MachineHarness(pod(init=(container("side", **SIDECAR),))).begin()
-    harness.heard()
+    harness.new_instructions()
     harness.send(life.DeletionRequested(30), at=10)
-    assert harness.heard() == [life.Signal("main", kill=False)]
+    assert harness.new_instructions() == [life.Signal("main", kill=False)]
     harness.exit("main", 0, at=20)
-    assert harness.heard() == [life.EndProbes("main"), life.Signal("side", kill=False)]
+    assert harness.new_instructions() == [life.EndProbes("main"), life.Signal("side", kill=False)]
     assert harness.machine.next_wake() == 40
 
 
@@ -70,27 +73,27 @@ def test_a_second_deletion_can_only_shorten_the_grace() -> None:
 
 def test_a_grace_of_zero_kills_at_once() -> None:
     harness = MachineHarness(pod()).begin()
-    harness.heard()
+    harness.new_instructions()
     harness.send(life.DeletionRequested(0))
-    assert harness.heard() == [life.Signal("main", kill=True)]
+    assert harness.new_instructions() == [life.Signal("main", kill=True)]
 
 
 def test_a_pod_whose_object_is_gone_is_killed_and_dropped() -> None:
     harness = MachineHarness(pod()).begin()
-    harness.heard()
+    harness.new_instructions()
     harness.send(life.Vanished())
-    assert harness.heard() == [life.Signal("main", kill=True)]
+    assert harness.new_instructions() == [life.Signal("main", kill=True)]
     assert harness.machine.next_wake() is None
     harness.exit("main", 137)
-    assert harness.heard() == [life.EndProbes("main"), life.Forget()]
+    assert harness.new_instructions() == [life.EndProbes("main"), life.Forget()]
 
 
 def test_a_rejected_pod_fails_without_container_states_and_goes_when_deleted() -> None:
     harness = MachineHarness(pod())
     harness.machine.reject(Rejection("OutOfcpu", "too much"))
-    assert harness.begin().heard() == []
+    assert harness.begin().new_instructions() == []
     assert harness.status == {"phase": "Failed", "reason": "OutOfcpu", "message": "too much"}
-    assert harness.send(life.DeletionRequested(30)).heard() == [life.Discard()]
+    assert harness.send(life.DeletionRequested(30)).new_instructions() == [life.Discard()]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +131,11 @@ def test_what_ran_under_an_earlier_agent_has_ended_with_it(
 def test_a_pod_that_had_ended_stays_as_it_was() -> None:
     first = MachineHarness(pod(restartPolicy="Never")).begin().exit("main", 4)
     second = MachineHarness(pod(restartPolicy="Never"), first.status).begin()
-    assert (second.heard(), second.phase, second.machine.finished) == ([], "Failed", True)
+    assert (second.new_instructions(), second.phase, second.machine.finished) == (
+        [],
+        "Failed",
+        True,
+    )
     assert second.state()["terminated"]["exitCode"] == 4
 
 

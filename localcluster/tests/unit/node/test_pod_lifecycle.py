@@ -99,9 +99,9 @@ def test_a_failed_liveness_probe_ends_the_container_and_the_policy_runs_it_again
     raw = pod(container(livenessProbe={"httpGet": {"port": 1}}), restartPolicy="Always")
     raw["spec"]["terminationGracePeriodSeconds"] = 3
     harness = MachineHarness(raw).begin()
-    harness.heard()
+    harness.new_instructions()
     harness.send(life.ProbeReport("main", 0, "liveness", healthy=False, message="refused"), at=10)
-    assert harness.heard() == [life.Signal("main", kill=False)]
+    assert harness.new_instructions() == [life.Signal("main", kill=False)]
     assert harness.machine.next_wake() == 13
     harness.exit("main", 143, at=11)
     assert harness.running == {"main": 1}

@@ -66,7 +66,7 @@ def test_all_replicas_of_a_run_are_told_the_same_distinct_ports() -> None:
     assert cluster_of(table, replica("b")) == first
 
 
-def test_a_replica_made_again_keeps_the_ports_of_its_run() -> None:
+def test_a_recreated_replica_keeps_the_ports_of_its_run() -> None:
     ports = Counter()
     table = ports.addresses()
     for uid in ("a", "b"):
@@ -129,7 +129,7 @@ def test_within_a_run_answers_agree_and_no_two_live_services_share_a_port(
         assert not set(held) & set(ports.released)
 
 
-def test_mxnet_is_told_the_same_root_in_both_its_forms() -> None:
+def test_mxnet_gets_the_same_root_in_both_forms() -> None:
     table = Counter().addresses()
     config = {
         "cluster": {

@@ -81,7 +81,7 @@ class TestConditions:
         (condition,) = twice["conditions"]
         assert (condition["lastTransitionTime"], condition["lastUpdateTime"]) == (NOW, LATER)
 
-    def test_running_and_restarting_take_each_others_place(self) -> None:
+    def test_running_and_restarting_exclude_each_other(self) -> None:
         status = with_condition(
             with_condition({}, NOW, "Running", "A", ""), NOW, "Restarting", "B", ""
         )

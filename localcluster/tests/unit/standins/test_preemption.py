@@ -58,7 +58,7 @@ class TestVictims:
         higher=st.lists(st.integers(1, 2), max_size=2),
         asked=st.integers(1, 8),
     )
-    def test_no_victim_could_be_given_back_and_no_set_without_the_most_important_is_fewer(
+    def test_no_victim_could_be_spared_and_no_set_without_the_most_important_is_smaller(
         self, lower: list[tuple[int, int]], higher: list[int], asked: int
     ) -> None:
         there = [
@@ -248,7 +248,7 @@ class TestAttempt:
             "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
         )
 
-    def test_without_any_plugin_the_nomination_is_taken_back(self) -> None:
+    def test_without_any_plugin_the_nomination_is_removed(self) -> None:
         found = self.outcome(PostFilter(False, False), 5)
         assert (found.nomination, found.victims) == ("", ())
         assert found.message == "0/1 nodes are available: 1 Insufficient cpu."

@@ -55,7 +55,7 @@ class TestState:
             pytest.param(0, 5, False, id="less"),
         ],
     )
-    def test_a_nomination_counts_for_pods_that_matter_no_more(
+    def test_a_nomination_counts_for_pods_of_no_higher_priority(
         self, other: int, mine: int, counts: bool
     ) -> None:
         state = self.state(node("a"))
@@ -84,7 +84,7 @@ class TestState:
         state.node_changed(before, after)
         assert state.queue.next(1.0) is None
 
-    def test_a_pod_made_anew_under_its_name_is_another(self) -> None:
+    def test_a_pod_recreated_under_its_name_is_another(self) -> None:
         state = self.state()
         old, new = pod("p"), pod("p")
         new["metadata"]["uid"] = "another"
@@ -105,7 +105,7 @@ class TestState:
 class TestStatusPatch:
     NOW = "2026-01-01T00:00:00Z"
 
-    def test_the_same_sentence_is_not_written_again(self) -> None:
+    def test_the_same_message_is_not_written_again(self) -> None:
         said = status_patch(pod("p"), "Unschedulable", "no room", self.NOW)
         assert said is not None
         told = pod("p")
@@ -128,7 +128,7 @@ class TestStatusPatch:
         assert patch["status"]["conditions"][0]["lastTransitionTime"] == self.NOW
         assert patch["metadata"] == {"uid": "uid-p"}
 
-    def test_a_nomination_is_taken_back_without_a_new_sentence(self) -> None:
+    def test_a_nomination_is_removed_without_a_new_message(self) -> None:
         told = pod("p", nominated="a")
         told["status"]["conditions"] = [
             {
