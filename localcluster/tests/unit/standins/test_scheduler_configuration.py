@@ -33,7 +33,7 @@ class TestConfiguration:
         assert read == Configuration(
             {"optimus-scheduler": PostFilter(dynamic_resources=False, default_preemption=False)},
             (expected,),
-            ElectionConfiguration("kube-system", "optimus-scheduler"),
+            ElectionConfiguration("kube-system", "optimus-scheduler", 10.0, 7.0, 1.0),
         )
 
     def test_the_products_file_for_the_clusters_own_scheduler_is_read(self) -> None:
