@@ -173,12 +173,15 @@ class NodeConstraints:
     tolerations: tuple[Toleration, ...] = ()
 
 
+UNCONSTRAINED: Final = NodeConstraints()
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
     """What one replica of a type requests, and where it may go."""
 
     resources: Resources = NONE
-    constraints: NodeConstraints = field(default_factory=NodeConstraints)
+    constraints: NodeConstraints = UNCONSTRAINED
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ The one-step-at-a-time version is kept in the tests as the oracle.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from optimus.allocation.problem import (
     Counted,
     Demands,
     RemainingSeconds,
+    as_columns,
     fits,
     remaining_seconds,
 )
@@ -65,6 +66,11 @@ class GrowthState:
     free: Amounts
     known: dict[tuple[str, int, int], NDArray[Any]] = field(default_factory=dict)
     """What fits, and shares, worked out in this round for all jobs: the same at every step."""
+
+    def some(self, at: Counted) -> "GrowthState":
+        """Some of the rows, by their positions, as a column of shape (positions, 1)."""
+        rows, ps, workers = (each[at, None] for each in (self.rows, self.ps, self.workers))
+        return GrowthState(self.jobs, rows, ps, workers, self.free)
 
     def allows(self, more_ps: int | Counted, more_workers: int | Counted) -> Mask:
         """Whether so many more (broadcast against the rows) lie within bounds and fit."""
@@ -145,18 +151,25 @@ def grow(
     ps, workers = jobs.ps.copy(), jobs.workers.copy()
     lacking = ""
     while True:
-        steps, taken, cost = _round(jobs, ps, workers, free, rule)
-        rows = steps.row[taken]
-        np.add.at(ps, rows, steps.more_ps[taken])
-        np.add.at(workers, rows, steps.more_workers[taken])
-        free = free - cost
-        if len(taken) == len(steps.row):
+        steps, taken = _round(jobs, ps, workers, free, rule)
+        rows = steps.row[taken.steps]
+        np.add.at(ps, rows, steps.more_ps[taken.steps])
+        np.add.at(workers, rows, steps.more_workers[taken.steps])
+        free = free - taken.cost
+        if taken.misfit is None:
             return Growth(ps, workers, free, lacking)
         if not lacking:
-            misfit = steps.cost[steps.order(jobs)[len(taken)]]
-            lacking = jobs.demands.lacking(misfit, free)
+            lacking = jobs.demands.lacking(steps.cost[taken.misfit], free)
         if stop_at_misfit:
             return Growth(ps, workers, free, lacking)
+
+
+class _Taken(NamedTuple):
+    """The steps before the first that does not fit, by index; their cost; and that first one."""
+
+    steps: Counted
+    cost: Amounts
+    misfit: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,27 +183,39 @@ class _Steps:
     more_workers: Counted
     cost: Amounts
 
-    def order(self, jobs: GrowingJobs) -> Counted:
-        """The greedy order: by gain, ties by the jobs' rank."""
-        return np.lexsort((self.at, jobs.rank[self.row], -self.order_gain))
+    def chosen(self, which: Counted) -> "_Steps":
+        """These steps alone."""
+        return _Steps(*(getattr(self, name)[which] for name in _STEP_FIELDS))
 
-    def taken_first(self, jobs: GrowingJobs, free: Amounts) -> tuple[Counted, Amounts, float]:
-        """The steps before the first that does not fit, their cost, and the gain of that one."""
+    def taken_first(self, jobs: GrowingJobs, free: Amounts) -> _Taken:
+        """Take the steps in the greedy order: by gain, ties by the jobs' rank."""
         used = self.cost.sum(axis=0)
         if (used <= np.maximum(free, 0)).all():
-            return np.arange(len(self.row)), used, NO_STEP
-        order = self.order(jobs)
-        used = np.cumsum(self.cost[order], axis=0)
-        over = (used > np.maximum(free, 0)).any(axis=1)
-        first = int(np.argmax(over)) if over.any() else len(order)
-        gain = float(self.order_gain[order[first]]) if first < len(order) else NO_STEP
-        return order[:first], used[first - 1] if first else np.zeros_like(free), gain
+            return _Taken(np.arange(len(self.row)), used, None)
+        order = self._order(jobs)
+        used = np.cumsum(self.cost.take(order, axis=0), axis=0)
+        # Sums ascend. The last is the total, of which something is more than what is free.
+        ends = zip(used.T, np.maximum(free, 0), strict=True)
+        first = int(min(np.searchsorted(sums, left, side="right") for sums, left in ends))
+        cost = used[first - 1] if first else np.zeros_like(free)
+        return _Taken(order[:first], cost, int(order[first]))
+
+    def _order(self, jobs: GrowingJobs) -> Counted:
+        order = np.argsort(-self.order_gain)
+        gains = self.order_gain[order]
+        # Sorting by all three keys takes four times as long, and most gains differ.
+        if (gains[1:] == gains[:-1]).any():
+            order = np.lexsort((self.at, jobs.rank[self.row], -self.order_gain))
+        return order
+
+
+_STEP_FIELDS = tuple(each.name for each in fields(_Steps))
 
 
 def _round(
     jobs: GrowingJobs, ps: Counted, workers: Counted, free: Amounts, rule: StepRule
-) -> tuple[_Steps, Counted, Amounts]:
-    """The jobs' steps from here as far as they matter; which of them are taken, and their cost."""
+) -> tuple[_Steps, _Taken]:
+    """The jobs' steps from here as far as they matter, and which of them are taken."""
     demands = jobs.demands
     from_ps, from_workers = ps, workers
     ps, workers = ps.copy(), workers.copy()
@@ -210,15 +235,16 @@ def _round(
             if len(rows) == 0:
                 break
         steps = _join(parts)
-        parts = [steps]
-        taken, cost, gain = steps.taken_first(jobs, free)
-        # Steps of a job that come after the first that does not fit do not matter in this round.
+        taken = steps.taken_first(jobs, free)
+        # Steps that come after the first that does not fit do not matter in this round.
+        gain = NO_STEP if taken.misfit is None else steps.order_gain[taken.misfit]
+        parts = [steps.chosen(np.flatnonzero(steps.order_gain >= gain))]
         rows = rows[least[rows] >= gain]
         # Nor do those of a job whose own steps take more than all that is free already.
         more_ps, more_workers = (ps - from_ps)[rows, None], (workers - from_workers)[rows, None]
         rows = rows[fits(demands.ps[rows] * more_ps + demands.workers[rows] * more_workers, free)]
         if len(rows) == 0:
-            return steps, taken, cost
+            return steps, taken
         stride *= 2
 
 
@@ -236,8 +262,8 @@ def _step(state: GrowthState, rule: StepRule, least: Gains, at: int) -> tuple[Co
 
 
 def _join(parts: list[_Steps]) -> _Steps:
-    names = [each.name for each in fields(_Steps)]
-    return _Steps(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    columns = ([getattr(part, name) for part in parts] for name in _STEP_FIELDS)
+    return _Steps(*(np.concatenate(column) for column in columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,16 +317,14 @@ Order = Callable[[AllocationProblem, Demands], NDArray[np.float64]]
 def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Baseline:
     """Admit candidates at their minimum: running jobs first, then by demand or another key."""
     demands, candidates = Demands.of(problem), problem.candidates
-    least = np.array([each.least for each in candidates], dtype=np.int64).reshape(-1, 2)
-    ps, workers = least[:, 0], least[:, 1]
+    ps, workers = as_columns([each.least for each in candidates])
     needed = demands.at(ps, workers)
-    keys = (demands.shares(needed) if key is None else key(problem, demands)).tolist()
-    order = sorted(
-        range(len(candidates)),
-        key=lambda row: (not candidates[row].running, keys[row], candidates[row].job.uid),
-    )
+    keys = demands.shares(needed) if key is None else key(problem, demands)
+    waiting = np.array([not each.running for each in candidates], dtype=np.bool_)
+    by_uid = _ranks([each.job.uid for each in candidates])
+    order = np.lexsort((by_uid, keys, waiting))
     rows, free, reasons = _admit(problem, demands, needed, order)
-    admitted = [candidates[row] for row in rows]
+    admitted = [candidates[row] for row in rows.tolist()]
     bounds = [each.job.bounds for each in admitted]
     jobs = GrowingJobs(
         demands.rows(rows),
@@ -314,23 +338,29 @@ def start_at_minimum(problem: AllocationProblem, key: Order | None = None) -> Ba
     return Baseline(tuple(admitted), jobs, free, reasons)
 
 
+def _ranks(uids: Sequence[str]) -> Counted:
+    """The position of each UID among all of them in order."""
+    ranks = np.empty(len(uids), dtype=np.int64)
+    ranks[sorted(range(len(uids)), key=uids.__getitem__)] = np.arange(len(uids))
+    return ranks
+
+
 def _largest(bounds: Sequence[int | None]) -> Counted:
     limits = [MAX_PER_ROLE if each is None else min(each, MAX_PER_ROLE) for each in bounds]
     return np.array(limits, dtype=np.int64)
 
 
 def _admit(
-    problem: AllocationProblem, demands: Demands, needed: Amounts, order: Sequence[int]
+    problem: AllocationProblem, demands: Demands, needed: Amounts, order: Counted
 ) -> tuple[Counted, Amounts, dict[str, str]]:
     """Admit in this order, passing over what does not fit; the rows, what is left, the reasons."""
-    ordered = needed[np.asarray(order, dtype=np.int64)]
-    used = np.cumsum(ordered, axis=0)
+    used = np.cumsum(needed[order], axis=0)
     over = (used > np.maximum(demands.available, 0)).any(axis=1)
     # Up to the first that does not fit all of them do, in one go.
     first = int(np.argmax(over)) if over.any() else len(order)
-    admitted, reasons = list(order[:first]), {}
+    admitted, reasons = order[:first].tolist(), {}
     free = demands.available - (used[first - 1] if first else 0)
-    for row in order[first:]:
+    for row in order[first:].tolist():
         job, demand = problem.candidates[row].job, needed[row]
         if fits(demand, free):
             free = free - demand

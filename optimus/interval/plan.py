@@ -19,6 +19,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 from optimus.allocation import NO_HISTORY, Allocation, AllocationPolicy, JobHistory
@@ -209,7 +210,7 @@ class Settlement:
     plan: CapacityPlan
     config: IntervalConfig
     allocated: Mapping[str, Counts]
-    policy_reasons: Mapping[str, str]
+    policy_reasons: "_PolicyReasons"
     counts: dict[str, Counts]
     reclaim: "Reclaim"
     reasons: dict[str, str] = field(default_factory=dict)
@@ -219,14 +220,13 @@ class Settlement:
         cls,
         plan: CapacityPlan,
         config: IntervalConfig,
-        allocations: Iterable[Allocation],
+        allocations: Sequence[Allocation],
         jobs: Iterable[Classified],
     ) -> "Settlement":
         """Nothing decided yet; donors are jobs that the policy makes smaller, or no faster."""
-        allocated, reasons, decided = dict[str, Counts](), dict[str, str](), dict[str, Counts]()
+        allocated, decided = dict[str, Counts](), dict[str, Counts]()
         for allocation in allocations:
             allocated |= allocation.counts
-            reasons |= allocation.reasons
         jobs = [each for each in jobs if each.eligibility is Eligibility.RESIZABLE]
         for each in jobs:
             current = each.job.counts
@@ -241,7 +241,7 @@ class Settlement:
         # Donors that lose least come first.
         donors.sort(key=lambda donor: (donor[0].capped, donor[1], donor[0].job.uid))
         reclaim = Reclaim(tuple(donors), allocated, decided, config.max_attempts)
-        return cls(plan, config, allocated, reasons, decided, reclaim)
+        return cls(plan, config, allocated, _PolicyReasons(allocations), decided, reclaim)
 
     def decide(self, job: Classified, counts: Counts, reason: str) -> None:
         """Fix one job's counts; what its classification says comes before the reason."""
@@ -262,7 +262,7 @@ class Settlement:
             options = wanted  # its back-off is over: the counts that its bounds require are retried
         refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
         if refusal is not None:
-            why = None if allocated else self.policy_reasons.get(job.job.uid)
+            why = None if allocated else self.policy_reasons.by_uid.get(job.job.uid)
             self.decide(job, job.job.counts, why or refusal)
 
     def _place_first(self, job: Classified, options: Sequence[Counts]) -> str | None:
@@ -301,7 +301,7 @@ class Settlement:
         """Carry out a running job's allocation, as far as it fits and is worth the restart."""
         uid, current = job.job.uid, job.job.counts
         wanted = self.allocated.get(uid, current)
-        policy_reason = self.policy_reasons.get(uid, "")
+        policy_reason = self.policy_reasons.by_uid.get(uid, "")
         if wanted == current:
             self.decide(job, current, policy_reason)
         elif job.why_excluded(wanted) is not None:
@@ -357,6 +357,18 @@ class Settlement:
             return f"no other job needs the capacity that {wanted} would release"
         cost = f"not worth a restart of {self.config.rescale_seconds:.0f} s"
         return f"{wanted} would save {saving:.0f} s of {now:.0f} s, {cost}"
+
+
+class _PolicyReasons:
+    """The policy's reasons in all pools; made when the first is asked for, mostly by a resize."""
+
+    def __init__(self, allocations: Sequence[Allocation]) -> None:
+        self._allocations = allocations
+
+    @cached_property
+    def by_uid(self) -> Mapping[str, str]:
+        """The reason for each job's counts."""
+        return {uid: why for each in self._allocations for uid, why in each.reasons.items()}
 
 
 def _is_donor(job: Classified, wanted: Counts) -> bool:

@@ -27,7 +27,7 @@ from optimus.interval.capacity_plan import Assigned, CapacityPlan
 from optimus.interval.classify import Classified, Eligibility, IntervalConfig
 from optimus.jobs import Counts, Job, NodeConstraints, ReplicaSpec
 from optimus.nodes import Node, refusal
-from optimus.placement.capacity import Capacity
+from optimus.placement.capacity import Capacity, Vector
 from optimus.placement.incremental import IncrementalPlacement, TightestFit
 from optimus.placement.queue_order import OrderKey, WaitingGang, order_key
 from optimus.resources import Resources, total
@@ -52,15 +52,16 @@ class Pool:
         """What is free or held by these jobs (UIDs), and the number of nodes by their part."""
         capacity = plan.capacity
         rows = [capacity.row_of[node.name] for node in self.nodes]
-        free = {row: capacity.free[row] for row in rows}
-        held = plan.held
+        held, freed = plan.held, dict[int, Vector]()
         for each in (each for uid in holders for each in held.get(uid, ())):
-            row, amount = capacity.row_of.get(each.node, -1), capacity.vector(each.resources)
-            if row in free and amount is not None:
-                free[row] = tuple([a + b for a, b in zip(free[row], amount, strict=True)])
-        servers = {
-            capacity.resources_of(each): count for each, count in Counter(free.values()).items()
-        }
+            row, amount = capacity.row_of.get(each.node), capacity.vector(each.resources)
+            if row is not None and amount is not None:
+                before = freed.get(row, capacity.free[row])
+                freed[row] = tuple([a + b for a, b in zip(before, amount, strict=True)])
+        free = [capacity.free[row] for row in rows]
+        if freed:
+            free = [freed.get(row, before) for row, before in zip(rows, free, strict=True)]
+        servers = {capacity.resources_of(each): count for each, count in Counter(free).items()}
         return total(each * count for each, count in servers.items()), servers
 
 
@@ -151,13 +152,13 @@ def pools_of(jobs: Iterable[Classified], nodes: Sequence[Node]) -> Iterator[Pool
     admission = _Admission.of(groups)
     leader = list(range(len(groups)))
     nodes_of: dict[int, list[Node]] = {}
-    for node in nodes:
-        admitted = admission.of_node(node)
+    for alike in admission.of_alike(nodes):
+        admitted = admission.of_node(alike[0])
         if admitted:
             first = min(_root(leader, group) for group in admitted)
             for group in admitted:
                 leader[_root(leader, group)] = first
-            nodes_of.setdefault(admitted[0], []).append(node)
+            nodes_of.setdefault(admitted[0], []).extend(alike)
     pools = {_root(leader, group): Pool() for group in range(len(groups))}
     for group, its_nodes in nodes_of.items():
         pools[_root(leader, group)].nodes += its_nodes
@@ -178,12 +179,11 @@ def _constraints(job: Job) -> _Constraints:
 
 @dataclass(frozen=True, slots=True)
 class _Admission:
-    """Which groups of jobs a node admits, worked out once for nodes that are alike."""
+    """Which groups of jobs a node admits; nodes that are alike in all that decides it."""
 
     groups: Sequence[_Constraints]
     labels: tuple[str, ...]
     by_name: bool
-    known: dict[Hashable, list[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, groups: Sequence[_Constraints]) -> Self:
@@ -194,17 +194,22 @@ class _Admission:
         labels = selected | {one.key for one in asked if not one.field}
         return cls(groups, tuple(sorted(labels)), any(one.field for one in asked))
 
+    def of_alike(self, nodes: Iterable[Node]) -> Iterable[Sequence[Node]]:
+        """The nodes, those together that admit the same groups."""
+        found: dict[Hashable, list[Node]] = {}
+        for node in nodes:
+            labels = tuple([node.labels.get(key) for key in self.labels])
+            alike = node.cordoned, node.taints, labels, node.name if self.by_name else ""
+            found.setdefault(alike, []).append(node)
+        return found.values()
+
     def of_node(self, node: Node) -> list[int]:
         """The numbers of the groups of which the node admits a replica, ascending."""
-        labels = tuple([node.labels.get(key) for key in self.labels])
-        alike = node.cordoned, node.taints, labels, node.name if self.by_name else ""
-        if alike not in self.known:
-            self.known[alike] = [
-                number
-                for number, group in enumerate(self.groups)
-                if any(refusal(node, each) is None for each in group)
-            ]
-        return self.known[alike]
+        return [
+            number
+            for number, group in enumerate(self.groups)
+            if any(refusal(node, each) is None for each in group)
+        ]
 
 
 def _root(leader: Sequence[int], group: int) -> int:
@@ -226,6 +231,9 @@ class StartingJobs:
     max_attempts: int
     counts: dict[str, Counts] = field(default_factory=dict)
     _jobs: dict[str, Candidate] = field(init=False)
+    _available: Resources | None = None
+    """What is free and what these jobs hold, together: the same in every round of the remainder,
+    in which nobody else takes or gives back."""
     _tightest: TightestFit | None = None
 
     def __post_init__(self) -> None:
@@ -278,12 +286,17 @@ class StartingJobs:
 
     def _remainder(self) -> AllocationProblem:
         """The free capacity for these jobs, which keep the tasks that they have."""
-        jobs = tuple(
-            Candidate(each.job, each.forecast, running=True, holds=self.counts[uid])
-            if uid in self.counts
-            else each
-            for uid, each in self._jobs.items()
-        )
+        for uid, counts in self.counts.items():
+            known = self._jobs[uid]
+            if known.holds != counts:
+                self._jobs[uid] = Candidate(known.job, known.forecast, running=True, holds=counts)
+        free, servers = self.share.pool.available(self.plan)
+        if self._available is None:
+            self._available = free + self._held()
+        jobs = tuple(self._jobs.values())
+        return AllocationProblem(self._available, self.share.problem.capacity, jobs, servers)
+
+    def _held(self) -> Resources:
         # Thousands of jobs have few different requests: multiply once for each request.
         held: Counter[Resources] = Counter()
         for uid, counts in self.counts.items():
@@ -292,9 +305,7 @@ class StartingJobs:
             held[job.worker.resources] += counts.workers
             for role in job.fixed:
                 held[role.spec.resources] += role.count
-        free, servers = self.share.pool.available(self.plan)
-        available = free + total(amount * count for amount, count in held.items())
-        return AllocationProblem(available, self.share.problem.capacity, jobs, servers)
+        return total(amount * count for amount, count in held.items())
 
     def _place(self, uid: str, wanted: Counts) -> None:
         if self.plan.assign(self._jobs[uid].job, wanted, evenly=True) is None:

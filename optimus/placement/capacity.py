@@ -30,6 +30,9 @@ Vector = tuple[int, ...]
 Mask = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 
+_UNKNOWN = np.zeros(0, dtype=np.bool_)
+"""Stands for constraints that nobody has asked about."""
+
 _EMPTY_CLASS = -(2**62)
 """What is free on a class without nodes: it holds nothing, not even nothing."""
 
@@ -238,10 +241,10 @@ class Capacity:
         """Which classes admit replicas with all these constraints; ``None`` means every class."""
         shapes: Mask | None = None
         for each in constraints:
-            if each not in self._admissions:
+            known = self._admissions.get(each, _UNKNOWN)
+            if known is _UNKNOWN:
                 self.distinguish(*constraints)
                 return self.admits(*constraints)
-            known = self._admissions[each]
             if known is not None:
                 shapes = known if shapes is None else shapes & known
         return None if shapes is None else shapes[self._class_shapes[: len(self._rows)]]
@@ -406,7 +409,8 @@ class Capacity:
     def _move(self, rows: list[int], free: Vector) -> None:
         """Move nodes of one class to the class in which this is free."""
         row = rows[0]
-        old, new = self._class_of[row], self._class(free, self._shapes[row])
+        before, shape = self.free[row], self._shapes[row]
+        old, new = self._class_of[row], self._class(free, shape)
         if old == new:
             return
         members, others = self._rows[old], self._rows[new]
@@ -416,17 +420,14 @@ class Capacity:
             else:
                 del members[bisect_left(members, -row)]
             insort(others, -row)
-            self._class_of[row] = new
+            self._class_of[row], self.free[row] = new, free
+        self._class_sizes[old], self._class_sizes[new] = len(members), len(others)
         if not members:
-            del self._class_by_key[self.free[row], self._shapes[row]]
+            del self._class_by_key[before, shape]
             self._class_free[old] = _EMPTY_CLASS
             self._unused.append(old)
             if self._roomiest is not None and self._roomiest[0] == old:
                 self._roomiest = None
-        for row in rows:
-            self.free[row] = free
-        self._class_sizes[old] -= len(rows)
-        self._class_sizes[new] += len(rows)
 
 
 def is_admitted(node: Node, constraints: NodeConstraints) -> bool:

@@ -40,7 +40,7 @@ class IncrementalPlacement:
         asked = [(at, amount) for at, amount in enumerate(task) if amount > 0]
         own = self._own_with_room(column, asked)
         for added in range(count):
-            row = self._next_own(own, asked)
+            row = self._next_own(own, asked) if own else None
             if row is None:
                 row = self._tightest.row(task, spec.constraints)
                 if row is None:

@@ -41,6 +41,7 @@ from optimus.placement.min_transfer import (
 from optimus.placement.request import (
     FixedReplica,
     NodeGroups,
+    Replicas,
     Request,
     equal_servers,
     fits,
@@ -399,18 +400,28 @@ def _even_on_equal_nodes(request: Request, capacity: Capacity) -> list[Server] |
     if roomiest is None or not capacity.is_unrivalled(request.dominant):
         return None
     number, free = roomiest
-    p, w = request.ps.total, request.workers.total
-    size = int(capacity.class_sizes[number])
-    for servers in range(request.fewest_servers(free), min(p + w - (p > 0 < w), size) + 1):
+    ps, workers = request.ps, request.workers
+    counts = _even_counts((ps.total, ps.amount), (workers.total, workers.amount), free)
+    if counts is None or len(counts) > capacity.class_sizes[number]:
+        return None
+    rows = capacity.first_rows(number, len(counts))
+    return [Server(row, *each) for row, each in zip(rows, counts, strict=True)]
+
+
+@lru_cache(maxsize=4096)
+def _even_counts(
+    ps: tuple[int, Vector], workers: tuple[int, Vector], free: Vector
+) -> tuple[tuple[int, int], ...] | None:
+    """PSs and workers by server, spread evenly over the fewest servers with so much free; many
+    gangs ask the same."""
+    (p, ps_amount), (w, worker_amount) = ps, workers
+    request = Request(Replicas(p, p, ps_amount, ()), Replicas(w, w, worker_amount, ()), (), -1, ())
+    for servers in range(request.fewest_servers(free), p + w - (p > 0 < w) + 1):
         split = _Split.of(request, servers)
         if split.fits_on(request, free):
-            rows = iter(capacity.first_rows(number, servers))
             both = max(0, split.more_ps + split.more_workers - servers)
-            return [
-                Server(next(rows), ps, workers)
-                for count, ps, workers in split.with_both(both)
-                for _ in range(count)
-            ]
+            counts = [[each[1:]] * each[0] for each in split.with_both(both)]
+            return tuple(chain.from_iterable(counts))
     return None
 
 

@@ -21,7 +21,6 @@ from optimus.allocation import Allocation, AllocationProblem, Candidate
 from optimus.allocation.greedy import (
     NO_STEP,
     Baseline,
-    Gains,
     Growth,
     GrowthState,
     Mask,
@@ -33,6 +32,8 @@ from optimus.jobs import Counts
 
 # Ties go to the worker: it is what computes.
 _NEAREST = ((0, 1), (1, 0), (1, 1))
+_NEAREST_PS, _NEAREST_WORKERS = np.array(_NEAREST, dtype=np.int64).T[:, :, None]
+"""The same as columns of shape (3, 1)."""
 
 _MANY_SECONDS = 1e300
 
@@ -79,12 +80,14 @@ class _GainPerShare:
     def next_steps(self, state: GrowthState) -> Steps:
         """Gains are seconds saved per dominant share."""
         now = self.seconds(state.rows, state.ps, state.workers)
-        gains = np.stack([self._gain(state, now, *each) for each in _NEAREST])
-        kind = gains.argmax(axis=0)
-        gain = gains.max(axis=0)
-        nearest = np.array(_NEAREST, dtype=np.int64)[kind]
-        steps = Steps(gain, nearest[:, 0], nearest[:, 1])
-        stuck = np.flatnonzero((gain == NO_STEP) & (state.allows(0, 1) | state.allows(1, 0)))
+        saved = self.saved(state, now, _NEAREST_PS, _NEAREST_WORKERS)
+        allowed = state.within_bounds(_NEAREST_PS, _NEAREST_WORKERS)
+        allowed &= np.stack([state.fits(*each) for each in _NEAREST])
+        shares = np.maximum(np.stack([state.share(*each) for each in _NEAREST]), LEAST_SHARE)
+        gains = np.where(self.worthwhile(now, saved) & allowed, saved / shares, NO_STEP)
+        kind, gain = gains.argmax(axis=0), gains.max(axis=0)
+        steps = Steps(gain, _NEAREST_PS[kind, 0], _NEAREST_WORKERS[kind, 0])
+        stuck = np.flatnonzero((gain == NO_STEP) & (allowed[0] | allowed[1]))
         if len(stuck) and len(self.blocks):
             self._look_ahead(state, now, stuck, steps)
         return steps
@@ -94,28 +97,22 @@ class _GainPerShare:
         least = self.min_gain_fraction * np.minimum(now, _MANY_SECONDS) * steps
         return np.asarray((saved > least) | (saved == np.inf))
 
-    def saved(self, state: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Seconds:
-        """Seconds saved by so many more."""
+    def saved(
+        self, state: GrowthState, now: Seconds, more_ps: Counted, more_workers: Counted
+    ) -> Seconds:
+        """Seconds saved by so many more, broadcast against the rows."""
         after = self.seconds(state.rows, state.ps + more_ps, state.workers + more_workers)
         return _difference(now, after)
-
-    def _gain(self, state: GrowthState, now: Seconds, more_ps: int, more_workers: int) -> Gains:
-        saved = self.saved(state, now, more_ps, more_workers)
-        good = self.worthwhile(now, saved) & state.allows(more_ps, more_workers)
-        share = state.share(more_ps, more_workers)
-        return np.asarray(np.where(good, saved / np.maximum(share, LEAST_SHARE), NO_STEP))
 
     def _look_ahead(self, state: GrowthState, now: Seconds, stuck: Counted, steps: Steps) -> None:
         """Give the rows that are stuck the best block further ahead, if there is one."""
         more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
-        wide, saved, good = self._further(state, now, stuck)
-        hopeful = good.any(axis=1)
-        if not hopeful.any():
+        saved, good = self._further(state, now, stuck)
+        hopeful = np.flatnonzero(good.any(axis=1))
+        if len(hopeful) == 0:
             return
-        if not hopeful.all():
-            stuck = stuck[hopeful]
-            wide, saved, good = self._further(state, now, stuck)
-        cost = wide.cost(more_ps, more_workers)
+        stuck, saved, good = stuck[hopeful], saved[hopeful], good[hopeful]
+        cost = state.some(stuck).cost(more_ps, more_workers)
         good &= fits(cost, state.free)
         shares = np.maximum(state.jobs.demands.shares(cost), LEAST_SHARE)
         gains = np.where(good, saved / shares, NO_STEP)
@@ -123,18 +120,13 @@ class _GainPerShare:
         steps.gain[stuck] = gains[np.arange(len(stuck)), best]
         steps.more_ps[stuck], steps.more_workers[stuck] = more_ps[best], more_workers[best]
 
-    def _further(
-        self, state: GrowthState, now: Seconds, stuck: Counted
-    ) -> tuple[GrowthState, Seconds, Mask]:
+    def _further(self, state: GrowthState, now: Seconds, stuck: Counted) -> tuple[Seconds, Mask]:
         """What each block saves each of these rows, and whether it is worth it, if it fits."""
-        rows, ps, workers = (each[stuck, None] for each in (state.rows, state.ps, state.workers))
-        wide = GrowthState(state.jobs, rows, ps, workers, state.free)
+        wide, at = state.some(stuck), now[stuck, None]
         more_ps, more_workers = self.blocks[:, 0], self.blocks[:, 1]
-        at = now[stuck, None]
-        after = self.seconds(rows, ps + more_ps, workers + more_workers)
-        saved = _difference(at, after)
+        saved = self.saved(wide, at, more_ps, more_workers)
         good = self.worthwhile(at, saved, np.maximum(more_ps, more_workers))
-        return wide, saved, good & wide.within_bounds(more_ps, more_workers)
+        return saved, good & wide.within_bounds(more_ps, more_workers)
 
 
 def _difference(now: Seconds, after: Seconds) -> Seconds:
@@ -162,10 +154,10 @@ class _Reasons(Mapping[str, str]):
     def _by_uid(self) -> Mapping[str, str]:
         state = self.baseline.state(self.growth)
         now = self.rule.seconds(state.rows, state.ps, state.workers)
-        allowed = np.stack([state.within_bounds(*each) for each in _NEAREST])
-        saved = [self.rule.saved(state, now, *each) for each in _NEAREST]
+        allowed = state.within_bounds(_NEAREST_PS, _NEAREST_WORKERS)
+        saved = self.rule.saved(state, now, _NEAREST_PS, _NEAREST_WORKERS)
         # Of the nearest steps the first that the job would take if it fitted.
-        wanted = allowed & np.stack([self.rule.worthwhile(now, each) for each in saved])
+        wanted = allowed & self.rule.worthwhile(now, saved)
         blocked = np.where(wanted.any(axis=0), wanted.argmax(axis=0), -1).tolist()
         bounded = set(np.flatnonzero(~allowed.any(axis=0)).tolist())
         return dict(self.baseline.reasons) | {
