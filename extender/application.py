@@ -75,7 +75,7 @@ class Application:
             settings,
             clock=clocks_of(self._client),
             observe_wait=self.metrics.gang_wait.observe,
-            asked_as_follower=self._leadership.read_soon,
+            asked_as_follower=self._leadership.asked_as_follower,
         )
         self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
@@ -147,6 +147,11 @@ class Application:
             "leads",
             "1 while the kube-scheduler beside this process leads, so that plans are made.",
             lambda: float(self._leadership.leads()),
+        )
+        self.metrics.watch(
+            "leader_mismatch",
+            "1 while kube-scheduler asks although its Lease names another host: none is planned.",
+            lambda: float(self._leadership.mismatch),
         )
         self.metrics.watch_by(
             "waiting_gangs",

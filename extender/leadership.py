@@ -39,6 +39,10 @@ class LeaseReader:
         self._leads = False
         self._holder: str | None = None
         self._transitions: int | None = None
+        self._asked = False
+        self.mismatch = False
+        """Whether kube-scheduler asks this extender although the Lease names another host: only a
+        kube-scheduler that leads asks, so the expected identity is wrong."""
 
     @property
     def holder(self) -> str:
@@ -53,10 +57,11 @@ class LeaseReader:
                 self._read_at = time.monotonic()
             return self._leads
 
-    def read_soon(self) -> None:
-        """Read the Lease in the next call: there is reason to believe that its holder changed."""
+    def asked_as_follower(self) -> None:
+        """kube-scheduler asks, so it leads: read the Lease in the next call of ``leads``."""
         with self._lock:
             self._read_at = float("-inf")
+            self._asked = True
 
     def _read(self) -> bool:
         lease = f"lease {self._namespace}/{self._name}"
@@ -74,8 +79,14 @@ class LeaseReader:
         holder = spec.holder or ""
         leads = holder == self._identity or holder.startswith(f"{self._identity}_")
         if holder != self._holder:
-            self._say(lease, holder, leads=leads)
+            effect = "plans" if leads else "does not plan"
+            _LOG.info("leader: kube-scheduler %s; this extender %s", holder or "(none)", effect)
+            self.mismatch = False
         self._holder = holder
+        asked, self._asked = self._asked, False
+        if asked and holder and not leads and not self.mismatch:
+            self._say_mismatch(lease, holder)
+            self.mismatch = True
         return leads and not self._missed_a_leader(spec.transitions)
 
     def _missed_a_leader(self, transitions: int | None) -> bool:
@@ -87,16 +98,11 @@ class LeaseReader:
             return False
         return self._leads and transitions - last > 1
 
-    def _say(self, lease: str, holder: str, *, leads: bool) -> None:
-        if leads or not holder:
-            effect = "plans" if leads else "does not plan"
-            _LOG.info("leader: kube-scheduler %s; this extender %s", holder or "(none)", effect)
-            return
-        # With several replicas that is ordinary; with one, nothing would ever be planned.
+    def _say_mismatch(self, lease: str, holder: str) -> None:
         _LOG.warning(
-            "%s is held by %s, which is not the kube-scheduler beside this extender, %s or %s_...:"
-            " this extender does not plan. If it should, set --leader-identity to the part of the"
-            " holder before the underscore",
+            "kube-scheduler asks this extender, but %s is held by %s, and the identity that is"
+            " expected is %s or %s_...: nothing is planned. Set --leader-identity to the part of"
+            " the holder before the underscore",
             lease,
             holder,
             self._identity,
@@ -108,12 +114,13 @@ class OnlyReplica:
     """Leads always: without a Lease kube-scheduler runs once."""
 
     holder = ""
+    mismatch = False
 
     def leads(self) -> bool:
         """True."""
         return True
 
-    def read_soon(self) -> None:
+    def asked_as_follower(self) -> None:
         """There is nothing to read."""
 
 

@@ -81,7 +81,7 @@ def test_a_reason_to_look_has_the_lease_read_before_its_time(
     httpserver.expect_ordered_request(LEASE).respond_with_json(lease("host-1_a"))
     asked = reader(client, every_seconds=1000.0)
     assert [asked.leads(), asked.leads()] == [False, False]
-    asked.read_soon()
+    asked.asked_as_follower()
     assert asked.leads()
 
 
@@ -89,19 +89,43 @@ def test_without_leader_election_there_is_one_only(client: Client) -> None:
     assert leadership(client, "", "host-1").leads()
 
 
-def test_a_holder_that_is_not_expected_is_named_once(
+def test_an_identity_that_matches_nobody_is_named_once_when_kube_scheduler_asks(
     httpserver: HTTPServer, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for holder in ("node-7_a", "node-7_a", "host-1_b", "node-7_c"):
+    for holder in ("node-7_a", "node-7_a", "node-7_a", "node-7_c", "host-1_b"):
         httpserver.expect_ordered_request(LEASE).respond_with_json(lease(holder))
-    asked = reader(client)
-    assert [asked.leads() for _ in range(4)] == [False, False, True, False]
-    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert [text[:57] for text in warnings] == [
-        "lease kube-system/optimus-scheduler is held by node-7_a, ",
-        "lease kube-system/optimus-scheduler is held by node-7_c, ",
+    caplog.set_level("INFO")
+    asked, found = reader(client), []
+    for _ in range(5):
+        found.append((asked.leads(), asked.mismatch))
+        asked.asked_as_follower()
+    assert found == [(False, False), (False, True), (False, True), (False, True), (True, False)]
+    texts = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [text.split(", ")[1] for text in texts] == [
+        "but lease kube-system/optimus-scheduler is held by node-7_a",
+        "but lease kube-system/optimus-scheduler is held by node-7_c",
     ]
-    assert all("host-1 or host-1_...: this extender does not plan" in text for text in warnings)
+    assert all("expected is host-1 or host-1_...: nothing is planned" in text for text in texts)
+
+
+def test_another_leader_is_nothing_to_warn_of(
+    httpserver: HTTPServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    for holder in ("replica-b_a", "host-1_b", "replica-b_c"):
+        httpserver.expect_ordered_request(LEASE).respond_with_json(lease(holder))
+    caplog.set_level("INFO")
+    asked = reader(client)
+    assert [(asked.leads(), asked.mismatch) for _ in range(3)] == [
+        (False, False),
+        (True, False),
+        (False, False),
+    ]
+    said = [each for each in caplog.records if each.name == "extender.leadership"]
+    assert [(each.levelname, each.getMessage()) for each in said] == [
+        ("INFO", "leader: kube-scheduler replica-b_a; this extender does not plan"),
+        ("INFO", "leader: kube-scheduler host-1_b; this extender plans"),
+        ("INFO", "leader: kube-scheduler replica-b_c; this extender does not plan"),
+    ]
 
 
 @pytest.mark.parametrize(
