@@ -738,6 +738,7 @@ class Planner:
             found = tuple(pod for pods in stale for pod in pods)
             self.before_leading(now)
             self.leads = True
+            self._complete_gangs_bound_in_part(now)
             self.update_rescales(now)
             self._waited_for.clear()  # they waited while nothing could be planned
         self.changes.notify()
@@ -762,6 +763,23 @@ class Planner:
                 return ()
             self.break_plan(job_uid)
         return tuple(observed.pods[replica] for replica in sorted(nominated))
+
+    def _complete_gangs_bound_in_part(self, now: Instant) -> None:
+        """Reserve for the rest of gangs that are bound in part before anything else is planned.
+
+        The last leader had reserved it. kube-scheduler drops the nomination of a pod that it tries
+        while it has no extender, and in the queue a gang of a higher priority would go first."""
+        if self.why_too_old() is not None:
+            return
+        for job_uid in sorted(self.cluster.waiting_jobs()):
+            found = self.queue.find(job_uid)
+            if found is None or job_uid in self.cluster.rescales:
+                continue
+            observed = found.observed
+            in_part = any(member.node is not None for member in observed.gang.members)
+            may_be_planned = observed.complete and not self.queue.not_offered_yet(observed)
+            if in_part and may_be_planned and not self.queue.is_held(observed):
+                self.plan_at_once(found, now)
 
     def _drop_outdated_answers(self, job_uid: str) -> None:
         """Another leader has nominated other nodes for pods that this one answered when it led: the

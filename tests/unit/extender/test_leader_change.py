@@ -154,3 +154,14 @@ def test_an_answer_of_an_earlier_term_gives_way_to_the_nomination_of_the_leader_
     assert cluster.planner.adopt_nominations() == ()
     assert cluster.planned_nodes() == dict.fromkeys(names, "b")
     assert [cluster.place(name) for name in names] == ["b", "b"]
+
+
+def test_a_gang_that_is_bound_in_part_keeps_its_room_although_its_nominations_are_gone() -> None:
+    cluster = NotLeading({"a": 2}, leads=False)
+    bound, waits = cluster.job("part", 1, 1)
+    cluster.bind(bound, "a")
+    (urgent,) = cluster.job("urgent", 0, 1, priority=1000)
+    assert reasons(cluster, urgent) == {"job ns/urgent has not been planned yet"}
+    cluster.lead()
+    assert reasons(cluster, urgent) == {"job ns/urgent (0 PS + 1 worker) does not fit as a whole"}
+    assert cluster.place(waits) == "a"
