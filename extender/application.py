@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from flask import Flask
 
-from extender.cache_age import CacheAge
+from extender.cache_age import CacheAge, watching
 from extender.gang_queue import Instant
 from extender.gang_report import CacheReport, Inspection
 from extender.gang_states import counts_by_state, oldest_waits
@@ -34,11 +34,13 @@ from optimus.kube.contract import EXTENDER_COMPONENT
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.events import EventWriter
 from optimus.kube.job_kinds import JOB_KINDS
+from optimus.kube.list_watch import ListWatch
 from optimus.kube.live_reader import LiveReader
 from optimus.kube.nodes import watched_nodes
 from optimus.kube.pods import watched_pods
 from optimus.kube.profiles import watched_profiles
 from optimus.kube.reflector import Reflector, why_not_synced
+from optimus.kube.store import Observer, T
 from optimus.kube.times import format_second
 from optimus.kube.training_jobs import TrainingJob, watched_training_jobs
 from optimus.kube.volumes import (
@@ -80,19 +82,23 @@ class Application:
         self._planner, self._planning = planner, PlanningThread(planner)
         handlers, client = EventHandlers(planner), self._client
         config = EligibilityConfig.of(settings.scheduler_name, settings.operator_version)
+        caching = watching(settings.cache_age_limit_seconds)
+
+        def cache(kind: ListWatch[T], observer: Observer[T]) -> Reflector[T]:
+            return Reflector(client, kind, config=caching, observer=observer)
+
         self._jobs = tuple(
-            Reflector(client, watched_training_jobs(kind, config), observer=handlers.job)
-            for kind in JOB_KINDS
+            cache(watched_training_jobs(kind, config), handlers.job) for kind in JOB_KINDS
         )
         self._caches: tuple[Reflector[Any], ...] = (
-            Reflector(client, watched_nodes(settings.node_selector), observer=handlers.node),
-            Reflector(client, watched_pods(), observer=handlers.pod),
+            cache(watched_nodes(settings.node_selector), handlers.node),
+            cache(watched_pods(), handlers.pod),
             *self._jobs,
-            Reflector(client, watched_profiles(), observer=handlers.profile),
-            Reflector(client, watched_claims(), observer=handlers.claim),
-            Reflector(client, watched_volumes(), observer=handlers.volume),
-            Reflector(client, watched_storage_classes(), observer=handlers.storage_class),
-            Reflector(client, watched_namespaces(), observer=handlers.namespace),
+            cache(watched_profiles(), handlers.profile),
+            cache(watched_claims(), handlers.claim),
+            cache(watched_volumes(), handlers.volume),
+            cache(watched_storage_classes(), handlers.storage_class),
+            cache(watched_namespaces(), handlers.namespace),
         )
         self._cache_age = CacheAge(
             self._caches, settings.cache_age_limit_seconds, clocks_of(client)

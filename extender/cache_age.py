@@ -1,18 +1,27 @@
 """How old the caches are that plans are made on.
 
-The API server sends a bookmark on every watch about once a minute, so a cache that nothing has come
-for in longer than that may lack pods, nodes or jobs that exist by now: its watch is broken, or
-silent, or the server cannot be reached. Past a limit no new plan is made on it. What is reserved
-already is still answered: kube-scheduler checks the node once more, on its own cache.
+Each watch is opened anew within five eighths of the limit, so something comes from the API server
+also about kinds that do not change and have no bookmarks (an etcd that reports no progress). A
+cache that nothing has come for in longer than the limit may lack pods, nodes or jobs that exist by
+now: its watch is broken, or silent, or the server cannot be reached. Then no new plan is made on
+it. What is reserved is still answered: kube-scheduler checks the node once more, on its own cache.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from extender.gang_queue import Instant
+from optimus.kube.reflector import ReflectorConfig
 from optimus.kube.times import format_second
 
 _SETTING: Final = "--cache-age-limit-seconds"
+
+
+def watching(limit_seconds: float) -> ReflectorConfig:
+    """The configuration of caches that are not older than the limit while all is well.
+
+    A reflector lets a watch last for up to a quarter longer, then opens the next."""
+    return ReflectorConfig(watch_seconds=limit_seconds / 2)
 
 
 class _Watched(Protocol):

@@ -75,7 +75,8 @@ class Settings:
 
     cache_age_limit_seconds: float = 120.0
     """No new plans are made while the API server has sent nothing for longer about a kind of object
-    that is watched; it sends bookmarks about every 60 s. What is reserved is still answered."""
+    that is watched; a watch lasts for half of it to five eighths. What is reserved is still
+    answered."""
 
     preempt: bool = False
     """Suspend running jobs of a lower priority for a gang that does not fit, and resume them: whole

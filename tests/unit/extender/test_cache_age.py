@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from extender.cache_age import CacheAge
+from extender.cache_age import CacheAge, watching
 from extender.gang_queue import Instant
 from optimus.jobs import Counts, Role
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
@@ -79,6 +79,12 @@ def test_caches_that_have_not_started_have_no_age() -> None:
     frozen.pods.last_contact = frozen.nodes.last_contact = None
     assert (frozen.age.seconds(), frozen.age.why_too_old()) == (0.0, None)
     assert frozen.age.why_not_ready() is None
+
+
+@pytest.mark.parametrize("limit_seconds", [10.0, 120.0, 3600.0])
+def test_each_watch_is_opened_anew_well_before_its_cache_is_too_old(limit_seconds: float) -> None:
+    longest = 1.25 * watching(limit_seconds).watch_seconds  # the jitter of a reflector
+    assert longest < 0.7 * limit_seconds
 
 
 SENTENCE = "the cache of pods is as of 2023-11-14T22:13:20Z"
