@@ -176,6 +176,8 @@ def _rescale_config(settings: Settings) -> RescaleConfig:
     return RescaleConfig(
         fresh_seconds=max(3 * settings.log_poll_seconds, 3 * settings.tick_seconds),
         start_seconds=settings.start_timeout_seconds,
+        verify_seconds=settings.start_timeout_seconds / 2,
+        quiet_seconds=min(settings.start_timeout_seconds / 20, 30.0),
         checkpoint_warning_seconds=2 * settings.interval_seconds,
     )
 

@@ -21,7 +21,7 @@ from autoscaler.rescale.machine import (
     Step,
     adopt,
 )
-from optimus.allocation import JobHistory, PlacementFailure
+from optimus.allocation import FailedCounts, JobHistory, PlacementFailure
 from optimus.allocation.problem import recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
@@ -43,6 +43,7 @@ FRESH_SECONDS: Final = 90.0
 """So long after a job's checkpoint was seen, an interval may begin to move it: the least time
 between two intervals, and a few reads of the log."""
 
+_MOST_FAILED: Final = 16
 _MOST_GANG_UIDS: Final = 16
 """So many UIDs of a gang are kept: enough to recognise it when it has lost some pods."""
 
@@ -128,6 +129,7 @@ class JobState:
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
         self._update_age()
+        self._update_floor()
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
         self._update_gang(staying, observation.at)
         waits = any(pod.node is None for pod in staying)
@@ -153,6 +155,21 @@ class JobState:
             since = min((start for start in starts if start is not None), default=None)
             self.record = replace(self.record, ran_since=since)
         self.is_new = False
+
+    def _update_floor(self) -> None:
+        """Counts of a job that is not being rescaled are its user's, or such as it trains at."""
+        if self.rescale is not None:
+            return
+        floor, known = self.record.floor, {self.job.counts}
+        known |= self.log.measured_counts() if floor is None else {floor}
+        least = Counts(min(each.ps for each in known), min(each.workers for each in known))
+        if least != floor:
+            self.record = replace(self.record, floor=least)
+
+    @property
+    def _floor(self) -> Counts | None:
+        floor = self.record.floor
+        return floor if floor is None or self.job.splits_batch else floor._replace(workers=1)
 
     def _run_started_at(self) -> float | None:
         """When the first of its pods that train began to, ``None`` where nothing shows it."""
@@ -261,6 +278,8 @@ class JobState:
             suspended_at_target=self.record.suspended_at_target,
             measured_at=self.record.measured_at,
             running_seconds=self.running_seconds(at),
+            failed_counts=self.record.failed_counts,
+            floor=self._floor,
         )
 
     def progress(self, now: float) -> TrainingProgress:
@@ -285,6 +304,13 @@ class JobState:
                 self.record,
                 placement_failures=recent_failures((*self.record.placement_failures, failure), at),
             )
+
+    def counts_failed(self, why: str) -> None:
+        """Record that the job's containers end with an error at the target of the rescale."""
+        if self.rescale is not None:
+            record = self.rescale.record
+            failed = (*self.record.failed_counts, FailedCounts(record.target, record.before, why))
+            self.record = replace(self.record, failed_counts=failed[-_MOST_FAILED:])
 
     def rescale_ended(self, end: End, at: float) -> None:
         """Record how a rescale ended."""

@@ -5,7 +5,7 @@ Kubeflow's terms throughout: a job has replica types; PSs and workers are resize
 gang but keeps its count.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -55,6 +55,16 @@ class CountBounds:
     max_ps: int | None = None
     min_workers: int = 1
     max_workers: int | None = None
+    min_ps_given: bool = False
+    """Whether its user set the least number of PSs; ``min_workers_given``: of workers."""
+    min_workers_given: bool = False
+
+    def above(self, floor: Counts) -> "CountBounds":
+        """The bounds with at least ``floor`` wherever the user has set no minimum."""
+        least = self.clamp(floor)
+        ps = self.min_ps if self.min_ps_given else least.ps
+        workers = self.min_workers if self.min_workers_given else least.workers
+        return replace(self, min_ps=ps, min_workers=workers)
 
     @property
     def minimum(self) -> Counts:
@@ -65,9 +75,9 @@ class CountBounds:
         """Whether both counts lie within the bounds."""
         return self.clamp(counts) == counts
 
-    def up_to(self, widest: int) -> list[Counts]:
+    def up_to(self, widest: Counts) -> list[Counts]:
         """All counts within the bounds of at most so many PSs and workers, the minimum always."""
-        low, high = self.minimum, self.clamp(Counts(widest, widest))
+        low, high = self.minimum, self.clamp(widest)
         rows, columns = range(low.ps, high.ps + 1), range(low.workers, high.workers + 1)
         return [Counts(ps, workers) for ps in rows for workers in columns]
 
@@ -238,6 +248,14 @@ class Job:
     def managed(self) -> bool:
         """Whether this software may change the job's counts."""
         return self.goal is not None and self.left_alone is None
+
+    @property
+    def splits_batch(self) -> bool:
+        """Whether each of fewer workers may get a larger part of the batch: not where every worker
+        has a batch of its own."""
+        if self.batch is None:
+            return self.mode is TrainingMode.SYNC
+        return self.batch.scope is BatchScope.JOB
 
     def demand(self, counts: Counts | None = None) -> Resources:
         """What the whole job requests, fixed roles included, at ``counts`` (default: its own)."""

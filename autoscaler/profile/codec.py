@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from autoscaler.rescale.machine import RescaleRecord, Step
-from optimus.allocation import PlacementFailure
+from optimus.allocation import FailedCounts, PlacementFailure
 from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts
 from optimus.kube import profiles
@@ -55,6 +55,12 @@ class JobRecord(msgspec.Struct, frozen=True, rename=_STORED_NAMES):
 
     placement_failures: tuple[PlacementFailure, ...] = ()
     """Targets that were not placed in time, oldest first."""
+
+    failed_counts: tuple[FailedCounts, ...] = ()
+    """Targets at which its containers ended with an error, oldest first."""
+
+    floor: Counts | None = None
+    """The least PSs, and the least workers, that its user has asked for or at which it trained."""
 
     gang_uids: tuple[str, ...] = ()
     """The UIDs of some pods of a gang of which all had a node."""
@@ -125,6 +131,8 @@ def pack_rescale(record: RescaleRecord) -> profiles.RescaleStatus:
         step=record.step_text,
         step_at=format_instant(record.step_at),
         purpose=record.purpose,
+        restarts=record.restarts,
+        failure=record.failure,
     )
 
 
@@ -140,7 +148,15 @@ def unpack_rescale(
         step, purpose = Step.CHECKPOINT, _purpose_of(stored)
         counts = (stored.origin, stored.target)
         record = RescaleRecord(
-            stored.id, started_at, *counts, stored.why, step, step_at, purpose=purpose
+            stored.id,
+            started_at,
+            *counts,
+            stored.why,
+            step,
+            step_at,
+            purpose=purpose,
+            restarts=stored.restarts,
+            failure=stored.failure,
         )
         return record.with_step_text(stored.step)
     except (Malformed, ValueError) as error:

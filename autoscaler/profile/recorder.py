@@ -273,6 +273,7 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         checkpointed_at=None if saved_at is None else format_instant(saved_at),
         trained_seconds=round(progress.trained_seconds, 1),
         complaint=progress.diagnostic or "",
+        failed_counts=tuple(str(each) for each in record.failed_counts),
     )
 
 

@@ -6,6 +6,7 @@ Nothing is remembered here: an answer that is lost is found by the next observat
 import logging
 import math
 from collections import deque
+from dataclasses import replace
 from typing import Protocol
 
 from autoscaler.cluster import Observation
@@ -14,6 +15,7 @@ from autoscaler.managed_jobs import JobState
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.machine import (
     CheckpointSeen,
+    CountsFailed,
     EmitEvent,
     End,
     Event,
@@ -136,6 +138,8 @@ class RescaleExecutor:
                 self._recorder.emit(state, instruction)
             case PlacementFailed(waited_seconds=waited_seconds):
                 state.placement_failed(waited_seconds, at)
+            case CountsFailed(why=why):
+                state.counts_failed(why)
             case End():
                 state.rescale_ended(instruction, at)
                 self._recorder.rescale_ended(state, instruction)
@@ -206,4 +210,9 @@ _PATCH_RESULTS = {
 
 
 def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
-    return ObservedPods.of(pods, sum(role.count for role in state.job.fixed))
+    observed = ObservedPods.of(pods, sum(role.count for role in state.job.fixed))
+    run = state.run
+    # The watch may still show the pods of the run before, with their log.
+    is_theirs = run is not None and any(pod.uid == run.name for pod in pods)
+    trains = is_theirs and run is not None and state.log.trains_in(run.name)
+    return replace(observed, trains=trains)

@@ -5,6 +5,7 @@
 3. EMPTY: wait until the operator has confirmed it and no pod is left.
 4. RESUME: one guarded patch sets the counts, ends the suspension and removes the annotation.
 5. START: wait until the pods run; else roll back to the counts before, once, by steps 2 to 5.
+6. VERIFY: wait until they train. If a container ends with an error, roll back likewise.
 
 Each step is stored in the profile before it is acted on and everything else is observed anew, so
 a new leader can continue from the record, also after a crash between any two API calls. The
@@ -35,6 +36,7 @@ class Step(StrEnum):
     EMPTY = "empty"
     RESUME = "resume"
     START = "start"
+    VERIFY = "verify"
     YIELD = "yield"
 
 
@@ -44,6 +46,7 @@ _PHASES: Final = {
     Step.EMPTY: Phase.SUSPENDING,
     Step.RESUME: Phase.RESIZING,
     Step.START: Phase.STARTING,
+    Step.VERIFY: Phase.STARTING,
     Step.YIELD: Phase.TRAINING,
 }
 _UNDO: Final = "undo-"
@@ -66,6 +69,12 @@ class RescaleRecord:
     """The target could not be started: the job returns to ``before``."""
 
     purpose: RescalePurpose = RescalePurpose.INTERVAL
+
+    restarts: int = 0
+    """The most restarts of a container before the suspension: as many are usual for this job."""
+
+    failure: str = ""
+    """Why the target is undone where its containers ended with an error."""
 
     @property
     def current_target(self) -> Counts:
@@ -115,6 +124,14 @@ class RescaleConfig:
     holds the room for as long from the suspension on, so that a place that is still free then is
     not given away while its pods start."""
 
+    verify_seconds: float = 300.0
+    """So long after all pods run the rescale is over, whether its log shows training or not.
+    Default: the time in which a back-off of the kubelet shows, and half of ``start_seconds``."""
+
+    quiet_seconds: float = 30.0
+    """So long no container may have been restarted before the rescale counts as successful.
+    Default: training has used its memory by then, and the first pause of a back-off is over."""
+
     denied_seconds: float = 60.0
     """After so long of being denied, a suspension is abandoned and a resumption at new counts
     becomes one at the old. Default: longer than an API server that restarts denies
@@ -145,6 +162,8 @@ class ObservedJob:
     finished: bool = False
     """Succeeded or Failed, or being deleted."""
 
+    failed: bool = False
+
     @classmethod
     def of(cls, job: TrainingJob) -> "ObservedJob":
         """What the state machine needs of a job."""
@@ -155,6 +174,7 @@ class ObservedJob:
             job.job.counts if job.job is not None else NO_COUNTS,
             job.resource_version,
             finished=job.outcome is not None or job.deleted or job.job is None,
+            failed=job.outcome == "Failed",
         )
 
 
@@ -172,6 +192,18 @@ class ObservedPods:
     fixed_missing: int = 0
     """Pods of fixed roles that have not started."""
 
+    restarts: int = 0
+    """The most restarts of any container that trains."""
+
+    error: str = ""
+    """Which container ended last with an error, and how: of those restarted most, the first."""
+
+    crash_loops: bool = False
+    """Whether one waits in CrashLoopBackOff, or its pod has failed and stays."""
+
+    trains: bool = False
+    """Whether the log of these very pods shows training steps."""
+
     @classmethod
     def of(cls, pods: Sequence[Pod], fixed: int) -> "ObservedPods":
         """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
@@ -182,7 +214,18 @@ class ObservedPods:
             for pod in started
         )
         bound = _counts(pod for pod in staying if pod.node is not None)
-        return cls(len(pods), bound, _counts(started), max(fixed - fixed_started, 0))
+        broken = [pod for pod in staying if pod.container.error]
+        worst = max(broken, key=lambda pod: pod.container.restarts, default=None)
+        error = "" if worst is None else f"{worst.name} ended with {worst.container.error}"
+        return cls(
+            len(pods),
+            bound,
+            _counts(started),
+            max(fixed - fixed_started, 0),
+            restarts=max((pod.container.restarts for pod in staying), default=0),
+            error=error,
+            crash_loops=any(pod.container.crash_loops or pod.phase == "Failed" for pod in broken),
+        )
 
     def all_started(self, target: Counts) -> bool:
         """Whether the whole gang has started."""
@@ -346,8 +389,15 @@ class End:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class CountsFailed:
+    """Record, with the next write of the profile, that the job's containers fail at the target."""
+
+    why: str
+
+
 Patch = Suspend | ResizeAndResume | Unmark
-Instruction = WriteProfile | Observe | Patch | EmitEvent | PlacementFailed | End
+Instruction = WriteProfile | Observe | Patch | EmitEvent | PlacementFailed | CountsFailed | End
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +418,10 @@ class Rescale:
     """The earliest instant at which its last checkpoint was made."""
 
     empty_since: float | None = None
+    restarts: int = 0
+    """The most restarts seen since the resume, the last at ``restarted_at``."""
+
+    restarted_at: float = -math.inf
     emitted: frozenset[str] = frozenset()
     """Reasons of the Events that were emitted."""
 
@@ -444,7 +498,7 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
     if isinstance(observed, JobGone):
         return _finish(state, Outcome.JOB_ENDED, "the job is gone")
     if observed.job.finished:
-        return _finish(state, Outcome.JOB_ENDED, "the job has ended")
+        return _job_ended(state, observed)
     record = state.record
     if (
         state.unwanted is not None
@@ -461,6 +515,24 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
     return _AT[record.step](state, observed, config)
 
 
+def _job_ended(state: Rescale, observed: Observed) -> Advance:
+    record, emit = state.record, tuple[Instruction, ...]()
+    if observed.job.failed and record.step in (Step.START, Step.VERIFY):
+        # The operator has failed it for good: all that is left is to say after what.
+        message = (
+            f"the job failed {observed.at - record.step_at:.0f} s after rescale {record.id} "
+            f"({record.change}){_because(observed.pods.error)}: with restartPolicy OnFailure or "
+            "ExitCode it would have returned to its previous counts"
+        )
+        state, emit = _emit_once(state, EmitEvent(True, "FailedAfterRescale", message))
+    state, end = _finish(state, Outcome.JOB_ENDED, "the job has ended")
+    return state, emit + end
+
+
+def _because(error: str) -> str:
+    return f": {error}" if error else ""
+
+
 def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record = state.record
     if observed.job.suspended or observed.job.counts != record.before:
@@ -470,7 +542,8 @@ def _at_checkpoint(state: Rescale, observed: Observed, config: RescaleConfig) ->
     if not state.needs_checkpoint or observed.at - state.checkpoint_since <= config.fresh_seconds:
         message = f"{record.change}: {record.why}"
         state, emit = _emit_once(state, EmitEvent(False, "Rescaling", message))
-        state, then = _go(state, record, Step.SUSPEND, observed.at)
+        begun = replace(record, restarts=observed.pods.restarts)
+        state, then = _go(state, begun, Step.SUSPEND, observed.at)
         return state, emit + then
     waited_seconds = observed.at - record.step_at
     if waited_seconds < config.checkpoint_warning_seconds:
@@ -500,7 +573,7 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
         if state.needs_checkpoint and observed.at - record.step_at > config.fresh_seconds:
             # The checkpoint has aged while the suspension could not be written.
             return _go(state, record, Step.CHECKPOINT, observed.at)
-    elif observed.pods.all_started(record.target):
+    elif not record.failure and observed.pods.all_started(record.target):
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
     return state, (Suspend(record.id, observed.job.resource_version),)
 
@@ -554,13 +627,28 @@ def _at_resume(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
 
 def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
     record, target = state.record, state.record.current_target
-    if observed.job.suspended:
-        return _finish(state, Outcome.USER, "its user suspended it")
-    if observed.job.counts != target:
-        return _finish(state, Outcome.USER, "its user changed its counts")
-    if observed.pods.all_started(target):
-        took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
-        return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)
+    change = _users_change(observed.job, target)
+    if change is not None:
+        return _finish(state, Outcome.USER, change)
+    if _is_broken(state, observed):
+        return _undo(state, observed)
+    if not observed.pods.all_started(target):
+        return _not_all_started(state, observed, config)
+    if not record.rolling_back and record.before != record.target:
+        return _go(state, record, Step.VERIFY, observed.at)
+    took = f"all its pods run, {observed.at - record.started_at:.0f} s after it was decided"
+    return _finish(state, Outcome.ROLLED_BACK if record.rolling_back else Outcome.REACHED, took)
+
+
+def _users_change(job: ObservedJob, target: Counts) -> str | None:
+    """What its user has done to a job that was resumed at the target, as a sentence."""
+    if job.suspended:
+        return "its user suspended it"
+    return None if job.counts == target else "its user changed its counts"
+
+
+def _not_all_started(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
+    record, target = state.record, state.record.current_target
     waited_seconds = observed.at - record.step_at
     if waited_seconds < config.start_seconds:
         return state, ()
@@ -578,6 +666,48 @@ def _at_start(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     return state, (*emit, PlacementFailed(waited_seconds), *then)
 
 
+def _at_verify(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:
+    record, at = state.record, observed.at
+    change = _users_change(observed.job, record.target)
+    if change is not None:
+        return _finish(state, Outcome.USER, change)
+    if _is_broken(state, observed):
+        return _undo(state, observed)
+    if observed.pods.restarts > state.restarts:
+        state = replace(state, restarts=observed.pods.restarts, restarted_at=at)
+    quiet_seconds = at - max(state.restarted_at, record.step_at)
+    if observed.pods.trains and quiet_seconds >= config.quiet_seconds:
+        took = f"it trains, {at - record.started_at:.0f} s after it was decided"
+        return _finish(state, Outcome.REACHED, took)
+    if at - record.step_at < config.verify_seconds:
+        return state, ()
+    reason = f"all its pods run; its log has shown no step for {at - record.step_at:.0f} s"
+    return _finish(state, Outcome.REACHED, reason)
+
+
+def _is_broken(state: Rescale, observed: Observed) -> bool:
+    """Whether the pods fail at the target and the counts before can be restored.
+
+    Containers that restart now and then, as before the rescale, are no evidence against it."""
+    record, pods = state.record, observed.pods
+    if record.rolling_back or record.before == record.target or not pods.error:
+        return False
+    return pods.crash_loops or pods.restarts > record.restarts
+
+
+def _undo(state: Rescale, observed: Observed) -> Advance:
+    """Return to the counts before; those of the target are not used again."""
+    record, error = state.record, observed.pods.error
+    message = (
+        f"rescale {record.id} ({record.change}) is undone: {error}; returning to {record.before}, "
+        f"and {record.target} are not used again"
+    )
+    state, emit = _emit_once(state, EmitEvent(True, "RollingBack", message))
+    state = replace(state, record=replace(record, failure=error))
+    state, then = _roll_back(state, Step.SUSPEND, observed.at)
+    return state, (*emit, CountsFailed(error), *then)
+
+
 def _at_yield(state: Rescale, observed: Observed, _: RescaleConfig) -> Advance:
     if observed.job.suspended_by is not None:
         return state, (Unmark(observed.job.resource_version),)
@@ -590,6 +720,7 @@ _AT: dict[Step, Callable[[Rescale, Observed, RescaleConfig], Advance]] = {
     Step.EMPTY: _at_empty,
     Step.RESUME: _at_resume,
     Step.START: _at_start,
+    Step.VERIFY: _at_verify,
     Step.YIELD: _at_yield,
 }
 

@@ -11,6 +11,7 @@ from optimus.allocation.problem import (
     AllocationPolicy,
     AllocationProblem,
     Candidate,
+    FailedCounts,
     JobHistory,
     PlacementFailure,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "AllocationPolicy",
     "AllocationProblem",
     "Candidate",
+    "FailedCounts",
     "JobHistory",
     "PlacementFailure",
 ]

@@ -57,6 +57,36 @@ class PlacementFailure:
 PlacementFailures = tuple[PlacementFailure, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FailedCounts:
+    """Counts at which a job that left ``before`` did not train: its containers ended with an error.
+
+    It is not known which pod had too much to bear, so what lies as far from ``before``, or farther,
+    is excluded, in every role of which the number was changed."""
+
+    counts: Counts
+    before: Counts
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.counts}: {self.why}"
+
+    def excludes(self, counts: Counts) -> bool:
+        """Whether these counts are not to be tried."""
+        roles = zip(counts, self.counts, self.before, strict=True)
+        return all(_is_as_far(*each) for each in roles)
+
+
+def _is_as_far(count: int, failed: int, before: int) -> bool:
+    if failed == before:
+        return True
+    return count <= failed if failed < before else count >= failed
+
+
+Exclusions = tuple[PlacementFailure | FailedCounts, ...]
+"""All counts that a job may not go to."""
+
+
 def recent_failures(
     failures: Sequence[PlacementFailure], at: float, *, lifted: bool = False
 ) -> PlacementFailures:
@@ -65,11 +95,13 @@ def recent_failures(
     return tuple(replace(each, lifted=lifted or each.lifted) for each in young)
 
 
-def why_excluded(failures: Sequence[PlacementFailure], counts: Counts) -> str | None:
+def why_excluded(failures: Sequence[PlacementFailure | FailedCounts], counts: Counts) -> str | None:
     """A sentence on why these counts are not to be tried; ``None`` if they may be."""
     found = next((each for each in reversed(failures) if each.excludes(counts)), None)
     if found is None:
         return None
+    if isinstance(found, FailedCounts):
+        return f"{counts} are not tried: it failed at {found}"
     return f"{counts} are not tried: its pods were not placed at {found.counts}"
 
 
@@ -132,6 +164,10 @@ class JobHistory:
     """The rescale in progress is a profiling run's."""
     placement_failures: PlacementFailures = ()
     """Counts at which its pods found no place although they should have, oldest first."""
+    failed_counts: tuple[FailedCounts, ...] = ()
+    """Counts at which its containers ended with an error."""
+    floor: Counts | None = None
+    """The least numbers of PSs and of workers that its pods are known to bear."""
     own_counts: Counts | None = None
     """Counts before it was moved to be measured, while nothing else has moved it since."""
     awaits_checkpoint: bool = False
@@ -142,6 +178,19 @@ class JobHistory:
     """So long it has run at least, by its pods; its log may show less than that."""
     forecast_awaited: bool = False
     """An interval left it, profiled and without a forecast (``Decision.awaits_forecast``)."""
+
+    @property
+    def excluded(self) -> Exclusions:
+        """What it may not go to."""
+        return (*self.placement_failures, *self.failed_counts)
+
+    def bounded(self, job: Job) -> Job:
+        """The job with the bounds within which it may be moved: not below the floor, where its user
+        has not set a lower minimum."""
+        if self.floor is None:
+            return job
+        bounds = job.bounds.above(self.floor)
+        return job if bounds == job.bounds else replace(job, bounds=bounds)
 
 
 NO_HISTORY = JobHistory()

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
 
 from optimus.allocation import Candidate, JobHistory
-from optimus.allocation.problem import PlacementFailures, why_backing_off, why_excluded
+from optimus.allocation.problem import (
+    Exclusions,
+    FailedCounts,
+    PlacementFailures,
+    why_backing_off,
+    why_excluded,
+)
 from optimus.errors import NotReady
 from optimus.jobs import AtTarget, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast
@@ -155,7 +161,8 @@ class Classified:
     ``counts`` are what it is charged with unless decided otherwise; a waiting job can start at
     ``minimum``. ``forced``: its counts must change, as its user moved the bounds or replicas lost
     their room. ``rescaling``: a rescale is in progress. ``capped``: it does not grow, as it was
-    rescaled too often, or its last placement failed. ``placement_failures`` exclude counts.
+    rescaled too often, or its last placement failed. ``placement_failures`` and
+    ``failed_counts`` exclude counts.
     ``measure_at``: room for these counts is reclaimed, so that profiling can measure its speed."""
 
     job: Job
@@ -168,6 +175,7 @@ class Classified:
     rescaling: bool = False
     capped: bool = False
     placement_failures: PlacementFailures = ()
+    failed_counts: tuple[FailedCounts, ...] = ()
     measure_at: Counts | None = None
 
     def seconds(self, counts: Counts) -> float | None:
@@ -182,10 +190,11 @@ class Classified:
         return 0.0 if now is None or after is None or now == after else now - after
 
     def why_excluded(self, counts: Counts) -> str | None:
-        """Why the job may not go to these counts: its pods found no place there."""
-        if not self.placement_failures or counts == self.job.counts:
+        """Why the job may not go to these counts: its pods found no place there, or failed."""
+        excluded: Exclusions = (*self.placement_failures, *self.failed_counts)
+        if not excluded or counts == self.job.counts:
             return None
-        return why_excluded(self.placement_failures, counts)
+        return why_excluded(excluded, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +217,14 @@ class JobView:
         """Not up for decision; without a bound pod it waits for just these counts."""
         counts = counts or self.job.counts
         eligibility = Eligibility.FIXED if self.running else Eligibility.WAITING
-        failures = self.history.placement_failures
         return Classified(
-            self.job, eligibility, counts, reason, counts, placement_failures=failures
+            self.job,
+            eligibility,
+            counts,
+            reason,
+            counts,
+            placement_failures=self.history.placement_failures,
+            failed_counts=self.history.failed_counts,
         )
 
     def suspended(
@@ -411,4 +425,5 @@ def _resizable(view: JobView) -> Classified:
         forced=forced,
         capped=capped,
         placement_failures=history.placement_failures,
+        failed_counts=history.failed_counts,
     )

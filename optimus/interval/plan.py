@@ -124,9 +124,10 @@ def _views(
         job.uid for job in jobs if plan.is_placed(job.uid) and plan.complete(job) is not None
     }
 
-    def view(job: Job) -> JobView:
+    def view(submitted: Job) -> JobView:
+        history = inputs.history.get(submitted.uid, NO_HISTORY)
+        job = history.bounded(submitted)
         progress = inputs.progress.get(job.uid, NOTHING)
-        history = inputs.history.get(job.uid, NO_HISTORY)
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
         return JobView(job, runs, forecast, history, progress, config, at, lacks_pods)

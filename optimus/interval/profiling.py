@@ -29,6 +29,10 @@ from optimus.models.speed.model import needed_counts, why_not_ready
 from optimus.progress.types import NOTHING, TrainingProgress
 from optimus.snapshot import ClusterSnapshot
 
+_BEYOND_MINIMUM = 1.5
+"""A run may have so many times the least PSs and workers of its job, where that is more than
+``max_replicas``."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProfilingMove:
@@ -100,7 +104,10 @@ def _may_explore(
         or history.rescales >= config.max_rescales
         or (is_young and len(history.profiled) < profiling.runs)
         or _steady_seconds(job, progress) < profiling.steady_seconds
-        or why_not_ready(MergedSamples.of(progress.samples), needed_counts(job.bounds)) is None
+        or why_not_ready(
+            MergedSamples.of(progress.samples), needed_counts(history.bounded(job).bounds)
+        )
+        is None
         or _is_goal_met(job, progress)
     )
 
@@ -292,7 +299,19 @@ def _next_run(
 
 
 def _untried(job: Job, measured: MeasuredJobs, config: ProfilingConfig) -> list[Counts]:
-    (progress, history), bounds = measured.of(job), job.bounds
+    progress, history = measured.of(job)
+    bounds = history.bounded(job).bounds
     tried = {*history.profiled, job.counts, *(sample.counts for sample in progress.samples)}
-    within, failures = bounds.up_to(config.max_replicas), history.placement_failures
-    return [each for each in within if each not in tried and why_excluded(failures, each) is None]
+    within, excluded = bounds.up_to(_widest(bounds.minimum, config)), history.excluded
+    return [each for each in within if each not in tried and why_excluded(excluded, each) is None]
+
+
+def _widest(minimum: Counts, config: ProfilingConfig) -> Counts:
+    """The most PSs and workers of a run: beyond a large minimum there must be some to choose."""
+    ps, workers = (
+        max(config.max_replicas, math.ceil(_BEYOND_MINIMUM * each))
+        if each > 1
+        else config.max_replicas
+        for each in minimum
+    )
+    return Counts(ps, workers)

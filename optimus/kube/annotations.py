@@ -207,7 +207,8 @@ class _Reader:
     def bounds(self) -> CountBounds:
         min_ps, max_ps = self._range(Annotation.MIN_PS, Annotation.MAX_PS)
         min_workers, max_workers = self._range(Annotation.MIN_WORKERS, Annotation.MAX_WORKERS)
-        return CountBounds(min_ps, max_ps, min_workers, max_workers)
+        given = Annotation.MIN_PS in self._annotations, Annotation.MIN_WORKERS in self._annotations
+        return CountBounds(min_ps, max_ps, min_workers, max_workers, *given)
 
     def _range(self, lowest: str, highest: str) -> tuple[int, int | None]:
         low, high = self.count(lowest) or 1, self.count(highest)

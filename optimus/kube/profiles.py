@@ -41,6 +41,8 @@ class RescaleStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     step: str = ""
     step_at: str | None = None
     purpose: str = ""
+    restarts: int = 0
+    failure: str = ""
 
     @property
     def target(self) -> Counts:
@@ -79,6 +81,7 @@ class ProfileStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     checkpointed_at: str | None = None
     trained_seconds: float = 0.0
     complaint: str = ""
+    failed_counts: tuple[str, ...] = ()
     state: str | None = None
 
 

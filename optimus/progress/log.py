@@ -123,6 +123,16 @@ class ProgressLog:
             node_kind=state.node_kind,
         )
 
+    def trains_in(self, run: str) -> bool:
+        """Whether the log of this run shows training steps: two positions, the first of which may
+        be the one that was restored."""
+        is_current = run == self._state.run
+        return is_current and any(len(pod.meter.marks) > 1 for pod in self._state.pods)
+
+    def measured_counts(self) -> set[Counts]:
+        """The counts at which a speed was measured in an earlier run."""
+        return {sample.counts for sample in self._state.samples}
+
     def _begin_run(self, run: str, counts: Counts) -> None:
         state, sample = self._state, self._sample()
         if sample is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from optimus.interval import Strategies
+from optimus.jobs import Counts
 from optimus.models.experiment_design import next_sample
 from optimus.simulator.cluster import JobState, SimulatedCluster
 from optimus.simulator.forecasts import GroundTruth, LoggedForecast
@@ -131,7 +132,7 @@ def _check(workload: Workload, empty: EmptyCluster) -> None:
 def _measure(training: Training, pre_run: PreRun, empty: EmptyCluster, at: float) -> float:
     """Measure a job's speed at the most informative counts; returns the end of that."""
     job = training.truth.job
-    within = job.bounds.up_to(pre_run.widest)
+    within = job.bounds.up_to(Counts(pre_run.widest, pre_run.widest))
     fitting = [counts for counts in within if empty.servers(job, counts) is not None]
     for _ in range(pre_run.samples):
         first = job.counts if job.counts in fitting and not training.samples else None

@@ -42,7 +42,13 @@ class ControllerHarness:
         reporting = ProfileRecorder(
             cluster, cluster, self.metrics, spacing_seconds=5, timer=lambda: cluster.at
         )
-        config = RescaleConfig(fresh_seconds=10, start_seconds=60, checkpoint_warning_seconds=100)
+        config = RescaleConfig(
+            fresh_seconds=10,
+            start_seconds=60,
+            verify_seconds=20,
+            quiet_seconds=2,
+            checkpoint_warning_seconds=100,
+        )
         rescales = RescaleExecutor(cluster, cluster, reporting, self._last_reads or logs, config)
         decision_config = DecisionConfig(
             OptimusPolicy(),

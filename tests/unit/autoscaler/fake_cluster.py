@@ -4,6 +4,7 @@ Everything the controller reads is made from the JSON that a real API server wou
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -47,6 +48,8 @@ class FakeCluster:
     """So many lines, the oldest, one read of a log returns."""
     lingering_seconds: float = 0.0
     """So long pods that are being deleted still take their room."""
+    breaks: Callable[[Counts], bool] = lambda _: False
+    """At which counts the containers of workers are killed for their memory."""
     writes: int = 0
     create_calls: int = 0
 
@@ -104,6 +107,9 @@ class FakeCluster:
         is_running = fake.pods and all(pod["status"]["phase"] == "Running" for pod in fake.pods)
         if not is_running or fake.leaving:
             return
+        if self.breaks(fake.counts):
+            self._break(fake)
+            return
         before = int(fake.step)
         began, speed = fake.step, fake.speed()
         fake.step += seconds * speed
@@ -119,6 +125,15 @@ class FakeCluster:
             text = f"epoch={step // STEPS_PER_EPOCH + 1} step={step} loss={loss:.6f}"
             text += f" checkpoint={fake.saved}" if fake.saved else ""
             fake.lines.append(LogLine(self.at - seconds + (step - began) / speed, text))
+
+    def _break(self, fake: FakeJob) -> None:
+        """Its workers have used up their memory; the kubelet starts them again and again."""
+        for pod in fake.pods:
+            if "-worker-" in pod["metadata"]["name"]:
+                (status,) = pod["status"]["containerStatuses"]
+                ended = {"exitCode": 137, "reason": "OOMKilled"}
+                status["restartCount"] += 1
+                status["lastState"] = {"terminated": ended}
 
     # -- Observer
     def decoded(self) -> tuple[list[TrainingJob], list[ClusterNode], list[Pod]]:

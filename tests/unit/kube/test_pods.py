@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optimus.jobs import NodeConstraints, Requirement, Role, Toleration
 from optimus.kube.errors import Malformed
-from optimus.kube.pods import Owner, Pod, decode_pod
+from optimus.kube.pods import ContainerState, Owner, Pod, decode_pod
 from optimus.resources import Resources
 from optimus.snapshot import BoundPod, ReplicaId
 
@@ -312,3 +312,48 @@ def test_any_json_is_a_pod_or_refused(value: object) -> None:
 def test_any_bytes_are_refused(value: bytes) -> None:
     with pytest.raises(Malformed):
         decode_pod(value)
+
+
+STARTED = "2026-01-01T00:00:10Z"
+OOM = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": STARTED}}
+RUNS = {"running": {"startedAt": STARTED}}
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "last", "expected"),
+    [
+        pytest.param(RUNS, 0, {}, ContainerState(1767225610.0), id="runs"),
+        pytest.param(
+            RUNS,
+            2,
+            OOM,
+            ContainerState(1767225601.0, 2, "exit code 137 (OOMKilled)"),
+            id="restarted: as old as its pod",
+        ),
+        pytest.param(
+            {"waiting": {"reason": "CrashLoopBackOff"}},
+            3,
+            {"terminated": {"exitCode": 1, "reason": "Error"}},
+            ContainerState(None, 3, "exit code 1", crash_loops=True),
+            id="waits to be started again",
+        ),
+        pytest.param(
+            {"waiting": {"reason": "ContainerCreating"}}, 0, {}, ContainerState(), id="not yet"
+        ),
+        pytest.param(
+            {"terminated": {"exitCode": 0, "reason": "Completed"}},
+            0,
+            {},
+            ContainerState(),
+            id="done",
+        ),
+    ],
+)
+def test_the_container_that_trains(
+    state: dict[str, Any], restarts: int, last: dict[str, Any], expected: ContainerState
+) -> None:
+    other = {"name": "sidecar", "restartCount": 9, "state": RUNS}
+    own = {"name": "tensorflow", "restartCount": restarts, "state": state, "lastState": last}
+    status = {"startTime": "2026-01-01T00:00:01Z", "containerStatuses": [other, own]}
+    pod = decoded(status=status, ownerReferences=[OWNER], labels=LABELS)
+    assert pod.container == expected

@@ -30,7 +30,7 @@ from autoscaler.rescale.machine import (
 from optimus.jobs import Counts
 from tests.unit.rescale.simulated_job import BEFORE, TARGET, SimulatedJob
 
-CONFIG = RescaleConfig(fresh_seconds=10, grace_seconds=1, start_seconds=60)
+CONFIG = RescaleConfig(fresh_seconds=10, grace_seconds=1, start_seconds=60, quiet_seconds=2)
 
 
 class Fault(Enum):

@@ -161,4 +161,4 @@ class SimulatedJob:
     def observed_pods(self) -> ObservedPods:
         started = [pod.role for pod in self.pods if pod.started and not pod.leaving]
         counts = Counts(started.count("ps"), started.count("worker"))
-        return ObservedPods(len(self.pods), counts, counts)
+        return ObservedPods(len(self.pods), counts, counts, trains=bool(started))

@@ -1,0 +1,79 @@
+"""A rescale after which the job's containers end with an error is undone, once and for all."""
+
+from optimus.jobs import Counts
+from tests.unit.autoscaler.controller_harness import ControllerHarness
+from tests.unit.autoscaler.fake_cluster import FakeCluster
+from tests.unit.autoscaler.fake_job import FakeJob, tf_job
+
+
+def small_pods(cluster: FakeCluster) -> FakeJob:
+    """A job of 2 + 4 of which the user allows counts that its pods cannot bear."""
+    goal = {"target_loss": "0.0501", "training_mode": "sync", "rescale": "any"}
+    return cluster.submit(tf_job("a", 2, 4, **goal, min_ps="1", min_workers="1"))
+
+
+def test_a_job_is_returned_from_counts_that_its_pods_cannot_bear(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job, reached = small_pods(cluster), list[Counts]()
+    cluster.breaks = lambda counts: counts.ps < 2 or counts.workers < 4
+    for _ in range(600):
+        harness.run(1)
+        if not reached or reached[-1] != job.counts:
+            reached.append(job.counts)
+    failed = [
+        each.counts for each in harness.controller.managed.states["uid-a"].record.failed_counts
+    ]
+    assert failed, "such counts were tried"
+    assert len(set(failed)) == len(failed), "none was tried again"
+    for before, broken, after in zip(reached, reached[1:], reached[2:], strict=False):
+        assert broken not in failed or after == before
+    undone = [text for _, reason, text in cluster.events if reason == "RollingBack"]
+    assert len(undone) == len(failed)
+    assert all("exit code 137 (OOMKilled)" in text and " -> " in text for text in undone)
+    shown = harness.status("a").failed_counts
+    assert shown == tuple(
+        f"{each}: a-worker-0 ended with exit code 137 (OOMKilled)" for each in failed
+    )
+    assert not cluster.breaks(job.counts), "it trains"
+
+
+def test_another_autoscaler_knows_them(cluster: FakeCluster, harness: ControllerHarness) -> None:
+    small_pods(cluster)
+    cluster.breaks = lambda counts: counts.workers < 4
+    for _ in range(300):
+        harness.run(1)
+        if harness.status("a").failed_counts:
+            break
+    known = harness.controller.managed.states["uid-a"].record.failed_counts
+    assert known
+    harness.restart()
+    harness.run(1)
+    assert harness.controller.managed.states["uid-a"].record.failed_counts == known
+
+
+def test_a_rescale_has_succeeded_once_the_job_trains(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    job = small_pods(cluster)
+    harness.run_until("a", "Starting")
+    for _ in range(60):
+        if harness.controller.managed.states["uid-a"].rescale is None:
+            break
+        harness.run(1)
+    assert len(job.lines) > 1, "it is over when steps are seen, not when its pods run"
+    texts = [text for _, reason, text in cluster.events if reason == "Rescaled"]
+    assert "it trains" in texts[-1]
+
+
+def test_without_a_minimum_no_smaller_counts_are_tried(
+    cluster: FakeCluster, harness: ControllerHarness
+) -> None:
+    cluster.cpus = 32
+    goal = {"target_loss": "0.0501", "training_mode": "sync", "rescale": "any"}
+    job = cluster.submit(tf_job("a", 2, 4, **goal))
+    for _ in range(300):
+        harness.run(1)
+        assert job.counts.ps >= 2
+        assert job.counts.workers >= 4
+    assert job.runs > 1, "it is measured at larger ones"

@@ -1,0 +1,113 @@
+"""No job goes to counts at which a pod has more to bear than any pod had before."""
+
+from dataclasses import replace
+
+import pytest
+
+from optimus.allocation import FailedCounts, JobHistory
+from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
+from optimus.progress.types import SpeedSample, TrainingProgress
+from tests.unit.interval.cases import ON_NODE_00, Case, on_two_nodes
+from tests.unit.interval.cluster import job, nodes, steps
+from tests.unit.profiling.situations import cluster, measured_at, plan
+
+OWN, ANY = Counts(8, 8), CountBounds()
+BIG = replace(job("a", (8, 8)), mode=TrainingMode.SYNC)
+
+
+def runs_of(history: JobHistory, bounds: CountBounds = ANY) -> list[Counts]:
+    """The counts of all profiling runs of a job of 8 + 8."""
+    own, progress, runs = replace(BIG, bounds=bounds), measured_at((8, 8)), list[Counts]()
+    for _ in range(4):
+        done = replace(history, profiled=tuple(runs))
+        snapshot = cluster(replace(own, counts=runs[-1] if runs else OWN), cores=64)
+        for move in plan(snapshot, {"a": progress}, {"a": done}):
+            runs.append(move.counts)
+            samples = (*progress.samples, SpeedSample(move.counts, 1.0, 60.0, 1.0))
+            progress = TrainingProgress(samples=samples, trained_seconds=100.0)
+    return runs
+
+
+def test_profiling_stays_above_the_counts_that_have_run() -> None:
+    runs = runs_of(JobHistory(floor=OWN))
+    assert len(runs) == 4
+    assert all(each.ps >= 8 and each.workers >= 8 for each in runs)
+
+
+def test_profiling_goes_down_to_a_minimum_that_the_user_has_set() -> None:
+    bounds = CountBounds(min_ps=4, min_workers=2, min_ps_given=True, min_workers_given=True)
+    runs = runs_of(JobHistory(floor=OWN), bounds)
+    assert min(each.ps for each in runs) < 8
+    assert all(each.ps >= 4 and each.workers >= 2 for each in runs)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "floor", "minimum"),
+    [
+        pytest.param(CountBounds(), (8, 8), (8, 8), id="none set"),
+        pytest.param(CountBounds(min_ps=2, min_ps_given=True), (8, 8), (2, 8), id="of PSs"),
+        pytest.param(CountBounds(max_ps=4), (8, 8), (4, 8), id="a maximum below asks for less"),
+        pytest.param(CountBounds(min_workers=9, min_workers_given=True), (8, 8), (8, 9), id="more"),
+    ],
+)
+def test_the_floor_is_the_minimum_where_the_user_has_set_none(
+    bounds: CountBounds, floor: tuple[int, int], minimum: tuple[int, int]
+) -> None:
+    bounded = JobHistory(floor=Counts(*floor)).bounded(replace(BIG, bounds=bounds))
+    assert bounded.bounds.minimum == Counts(*minimum)
+
+
+@pytest.mark.parametrize(
+    ("mode", "batch", "splits"),
+    [
+        pytest.param(TrainingMode.SYNC, None, True, id="sync: it may be the job's"),
+        pytest.param(TrainingMode.SYNC, Batch(64, BatchScope.WORKER), False, id="a worker's own"),
+        pytest.param(TrainingMode.ASYNC, None, False, id="async: each worker's own"),
+        pytest.param(TrainingMode.ASYNC, Batch(64, BatchScope.JOB), True, id="said to be its"),
+    ],
+)
+def test_fewer_workers_are_a_larger_share_only_of_a_batch_that_is_split(
+    mode: TrainingMode, batch: Batch | None, splits: bool
+) -> None:
+    assert replace(BIG, mode=mode, batch=batch).splits_batch is splits
+
+
+def test_a_waiting_job_does_not_shrink_another_below_what_its_pods_bear() -> None:
+    running, waiting = job("a", (3, 5)), job("b", (1, 2))
+    full = [(running, on_two_nodes("node-00", "node-01")), (waiting, [])]
+    known = {"a": steps(100)}
+    decided = Case(full, known, history={"a": JobHistory(floor=Counts(3, 5))}).decisions()
+    assert decided["a"].counts == Counts(3, 5)
+    decided = Case(full, known, history={"a": JobHistory(floor=Counts(2, 2))}).decisions()
+    assert decided["a"].counts != Counts(3, 5)
+    assert decided["a"].counts.ps >= 2
+    assert decided["a"].counts.workers >= 2
+
+
+@pytest.mark.parametrize(
+    ("failed", "before", "excluded", "allowed"),
+    [
+        pytest.param((1, 8), (8, 8), [(1, 8), (1, 16)], [(2, 8), (8, 8), (2, 2)], id="fewer PSs"),
+        pytest.param((8, 16), (8, 8), [(8, 16), (9, 20)], [(8, 15), (8, 8)], id="more workers"),
+        pytest.param((4, 4), (8, 8), [(4, 4), (3, 2)], [(4, 8), (8, 4)], id="fewer of both"),
+    ],
+)
+def test_counts_at_which_a_job_failed_are_not_tried_again(
+    failed: tuple[int, int],
+    before: tuple[int, int],
+    excluded: list[tuple[int, int]],
+    allowed: list[tuple[int, int]],
+) -> None:
+    known = FailedCounts(Counts(*failed), Counts(*before), "worker-0 ended with exit code 137")
+    assert [known.excludes(Counts(*each)) for each in (*excluded, *allowed)] == [
+        *[True] * len(excluded),
+        *[False] * len(allowed),
+    ]
+
+
+def test_an_interval_does_not_go_where_the_job_failed() -> None:
+    failed = FailedCounts(Counts(1, 3), Counts(1, 1), "worker-2 ended with exit code 137")
+    growing = Case([(job("a"), ON_NODE_00)], {"a": steps(1000)}, nodes=nodes(2, 4))
+    assert growing.decisions()["a"].counts.workers >= 3
+    growing.history = {"a": JobHistory(failed_counts=(failed,))}
+    assert growing.decisions()["a"].counts.workers < 3

@@ -1,0 +1,128 @@
+"""A rescale has succeeded when the job trains; one that breaks it is undone, once."""
+
+from dataclasses import replace
+
+import pytest
+
+from autoscaler.rescale.machine import (
+    CountsFailed,
+    EmitEvent,
+    End,
+    Instruction,
+    Observed,
+    ObservedJob,
+    ObservedPods,
+    Outcome,
+    Rescale,
+    RescaleConfig,
+    Step,
+    Suspend,
+    WriteProfile,
+    advance,
+)
+from optimus.jobs import Counts
+from tests.unit.rescale.test_machine import ALL, ALL_BEFORE, RESUMED, RUNNING, TARGET, at
+
+CONFIG = RescaleConfig(quiet_seconds=30, verify_seconds=300)
+TRAINS = replace(ALL, trains=True)
+ERROR = "a-worker-0 ended with exit code 137 (OOMKilled)"
+ENDED = replace(ALL, restarts=1, error=ERROR)
+LOOPS = replace(ENDED, crash_loops=True)
+VERIFY, START = at(Step.VERIFY), at(Step.START)
+USUAL = replace(VERIFY, record=replace(VERIFY.record, restarts=1))
+
+
+def observe(
+    state: Rescale, pods: ObservedPods, seconds: float, job: ObservedJob = RESUMED
+) -> tuple[Rescale, tuple[Instruction, ...]]:
+    return advance(state, Observed(1000.0 + seconds, job, pods), CONFIG)
+
+
+def outcome(instructions: tuple[Instruction, ...]) -> Outcome | None:
+    ends = [each.outcome for each in instructions if isinstance(each, End)]
+    return ends[0] if ends else None
+
+
+@pytest.mark.parametrize(
+    ("pods", "seconds", "expected"),
+    [
+        pytest.param(ALL, 40, None, id="all run, but nothing is trained yet"),
+        pytest.param(TRAINS, 10, None, id="trains, but not for long yet"),
+        pytest.param(TRAINS, 40, Outcome.REACHED, id="trains, and no container was restarted"),
+        pytest.param(ALL, 300, Outcome.REACHED, id="nothing ended, and its log shows no steps"),
+    ],
+)
+def test_it_is_over_when_the_job_trains(
+    pods: ObservedPods, seconds: float, expected: Outcome | None
+) -> None:
+    assert outcome(observe(VERIFY, pods, seconds)[1]) == expected
+
+
+def test_a_restart_that_is_usual_for_the_job_begins_the_quiet_time_anew() -> None:
+    state, instructions = observe(USUAL, replace(TRAINS, restarts=1, error=ERROR), 29)
+    assert outcome(instructions) is None
+    state, instructions = observe(state, replace(TRAINS, restarts=1, error=ERROR), 50)
+    assert outcome(instructions) is None
+    _, instructions = observe(state, replace(TRAINS, restarts=1, error=ERROR), 60)
+    assert outcome(instructions) is Outcome.REACHED
+
+
+@pytest.mark.parametrize("step", [START, VERIFY], ids=["while it starts", "once all run"])
+@pytest.mark.parametrize("pods", [ENDED, LOOPS], ids=["ended", "in CrashLoopBackOff"])
+def test_a_container_that_ends_with_an_error_undoes_it(step: Rescale, pods: ObservedPods) -> None:
+    _, (event, failed, write) = observe(step, pods, 12)
+    assert isinstance(event, EmitEvent)
+    assert event.reason == "RollingBack"
+    assert "i7 (1 PS + 2 workers -> 2 PS + 3 workers) is undone" in event.message
+    assert ERROR in event.message
+    assert failed == CountsFailed(ERROR)
+    assert isinstance(write, WriteProfile)
+    assert write.record.step_text == "undo-suspend"
+    # All pods run, but not for long: it is suspended all the same, now and by another process.
+    restarted = Rescale(write.record, needs_checkpoint=True, written=True)
+    assert observe(restarted, TRAINS, 14)[1] == (Suspend("i7", "7"),)
+
+
+@pytest.mark.parametrize(
+    ("state", "pods"),
+    [
+        pytest.param(USUAL, ENDED, id="as often as before the rescale"),
+        pytest.param(VERIFY, replace(ENDED, error=""), id="without an error"),
+        pytest.param(
+            replace(VERIFY, record=replace(VERIFY.record, before=TARGET)), LOOPS, id="same counts"
+        ),
+    ],
+)
+def test_what_says_nothing_against_the_counts_undoes_nothing(
+    state: Rescale, pods: ObservedPods
+) -> None:
+    assert observe(state, pods, 12)[0].record.rolling_back is False
+
+
+def test_it_is_undone_only_once() -> None:
+    back = at(Step.START, rolling_back=True)
+    pods = replace(ALL_BEFORE, restarts=3, error=ERROR, crash_loops=True)
+    assert outcome(observe(back, pods, 12, RUNNING)[1]) is Outcome.ROLLED_BACK
+
+
+def test_the_restarts_before_the_suspension_are_remembered() -> None:
+    waiting = replace(at(Step.CHECKPOINT), needs_checkpoint=False)
+    state, _ = observe(waiting, replace(ALL_BEFORE, restarts=2), 1, RUNNING)
+    assert (state.record.step, state.record.restarts) == (Step.SUSPEND, 2)
+
+
+def test_a_job_that_fails_for_good_says_after_which_rescale() -> None:
+    job = replace(RESUMED, finished=True, failed=True)
+    _, (event, end) = observe(VERIFY, ENDED, 12, job)
+    assert isinstance(event, EmitEvent)
+    assert event.reason == "FailedAfterRescale"
+    assert "failed 12 s after rescale i7 (1 PS + 2 workers -> 2 PS + 3 workers)" in event.message
+    assert ERROR in event.message
+    assert isinstance(end, End)
+    assert end.outcome is Outcome.JOB_ENDED
+
+
+def test_what_its_user_does_meanwhile_ends_it() -> None:
+    changed = replace(RESUMED, counts=Counts(4, 4))
+    assert outcome(observe(VERIFY, TRAINS, 40, changed)[1]) is Outcome.USER
+    assert outcome(observe(VERIFY, TRAINS, 40, replace(RESUMED, suspended=True))[1]) is Outcome.USER
