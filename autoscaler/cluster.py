@@ -58,7 +58,7 @@ class Observation:
             at,
             (_with_priority(job, by_job.get(job.uid, ())) for job in active),
             (node.node for node in nodes),
-            (bound for pod in pods if (bound := pod.bound()) is not None),
+            (placed for pod in pods if (placed := pod.bound() or pod.ended()) is not None),
         )
         by_uid = {job.uid: job for job in sorted(jobs, key=lambda job: job.uid)}
         own = [each for each in profiles if _belongs_to(each, by_uid.get(each.job.uid))]

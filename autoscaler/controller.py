@@ -155,7 +155,8 @@ class Controller:
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
         since, limit_seconds = state.half_bound_since, self._timing.half_bound_seconds
-        if since is None or state.rescale is not None or now - since < limit_seconds:
+        is_other = state.rescale is not None or state.is_ending
+        if since is None or is_other or now - since < limit_seconds:
             return
         trained_at = max((sample.at for sample in state.progress(now).samples), default=0.0)
         may_have_trained = state.was_fully_bound or state.has_unknown_past(now)

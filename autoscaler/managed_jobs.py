@@ -81,6 +81,9 @@ class JobState:
     was_fully_bound: bool = False
     """Whether all pods of this run had a node at some time."""
 
+    is_ending: bool = False
+    """Whether one of its trainers has Succeeded."""
+
     is_new: bool = False
     """Whether nothing was known of it before, and it has not been observed yet."""
 
@@ -128,6 +131,7 @@ class JobState:
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
+        self.is_ending = any(pod.has_trained for pod in pods)
         self._update_age()
         self._update_floor()
         staying = [pod for pod in pods if not pod.leaving and not pod.finished]
@@ -280,6 +284,8 @@ class JobState:
             running_seconds=self.running_seconds(at),
             failed_counts=self.record.failed_counts,
             floor=self._floor,
+            is_ending=self.is_ending,
+            lost_seconds=0.0 if self.half_bound_since is None else at - self.half_bound_since,
         )
 
     def progress(self, now: float) -> TrainingProgress:

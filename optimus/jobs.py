@@ -23,6 +23,10 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
 
 
+TRAINERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
+"""The replica types whose processes train, and that end when the training does."""
+
+
 class JobKey(NamedTuple):
     """Namespace and name, for people; the UID is what identifies a job."""
 

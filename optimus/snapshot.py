@@ -30,6 +30,7 @@ class BoundPod:
     """A pod bound to a node; ``replica`` is ``None`` where no TFJob or MXJob controls it.
 
     ``leaving`` is a pod being deleted: its room is not free yet, and it does not count as placed.
+    ``ended`` is a replica that has ended: it takes nothing, and needs no other place.
     """
 
     uid: str
@@ -37,6 +38,7 @@ class BoundPod:
     resources: Resources
     replica: ReplicaId | None = None
     leaving: bool = False
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class ClusterSnapshot:
         """Each job's pods, counted once and cached."""
         counts: dict[str, Counts] = {}
         for pod in self.pods:
-            if pod.replica is not None and not pod.leaving:
+            if pod.replica is not None and not pod.leaving and not pod.ended:
                 uid, role = pod.replica.job_uid, pod.replica.role
                 ps, workers = counts.get(uid, _NONE_BOUND)
                 counts[uid] = Counts(ps + (role is Role.PS), workers + (role is Role.WORKER))
@@ -86,5 +88,5 @@ class ClusterSnapshot:
         }
 
     def bound_counts(self, job_uid: str) -> Counts:
-        """How many PSs and workers of a job are bound and not leaving."""
+        """How many PSs and workers of a job are bound, not leaving and not ended."""
         return self._bound.get(job_uid, _NONE_BOUND)

@@ -50,6 +50,7 @@ _PHASES: Final = {
     Step.YIELD: Phase.TRAINING,
 }
 _UNDO: Final = "undo-"
+_ENDING: Final = "one of its trainers has succeeded: the job is about to end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,9 @@ class ObservedPods:
     crash_loops: bool = False
     """Whether one waits in CrashLoopBackOff, or its pod has failed and stays."""
 
+    is_ending: bool = False
+    """Whether a trainer has Succeeded: suspended and resumed, it would begin again."""
+
     trains: bool = False
     """Whether the log of these very pods shows training steps."""
 
@@ -224,6 +228,7 @@ class ObservedPods:
             max(fixed - fixed_started, 0),
             restarts=max((pod.container.restarts for pod in staying), default=0),
             error=error,
+            is_ending=any(pod.has_trained for pod in staying),
             crash_loops=any(pod.container.crash_loops or pod.phase == "Failed" for pod in broken),
         )
 
@@ -512,7 +517,19 @@ def _observed(state: Rescale, observed: Observed | JobGone, config: RescaleConfi
         state, emit = _emit_once(state, EmitEvent(False, "RescaleEnded", message))
         state, then = _roll_back(state, record.step, observed.at)
         return state, emit + then
+    is_ours = observed.job.suspended or observed.job.suspended_by is not None
+    if observed.pods.is_ending and not is_ours and record.step in _ENDED_AS:
+        return _finish(state, _ENDED_AS[record.step], _ENDING)
     return _AT[record.step](state, observed, config)
+
+
+_ENDED_AS: Final = {
+    Step.CHECKPOINT: Outcome.ABANDONED,
+    Step.SUSPEND: Outcome.ABANDONED,
+    Step.START: Outcome.REACHED,
+    Step.VERIFY: Outcome.REACHED,
+}
+"""How a rescale ends, by its step, when a trainer has Succeeded."""
 
 
 def _job_ended(state: Rescale, observed: Observed) -> Advance:

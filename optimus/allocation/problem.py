@@ -12,6 +12,7 @@ such a task. A worker of 8 GPUs finds no slot on nodes with 4 free ones, however
 are. ``remaining_seconds`` answers for many forecasts at once.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -168,6 +169,10 @@ class JobHistory:
     """Counts at which its containers ended with an error."""
     floor: Counts | None = None
     """The least numbers of PSs and of workers that its pods are known to bear."""
+    is_ending: bool = False
+    """One of its trainers has Succeeded: the others are about to."""
+    lost_seconds: float = math.inf
+    """For how long some of its pods have had no node, where some are lost."""
     own_counts: Counts | None = None
     """Counts before it was moved to be measured, while nothing else has moved it since."""
     awaits_checkpoint: bool = False

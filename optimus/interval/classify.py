@@ -18,7 +18,7 @@ from optimus.allocation.problem import (
     why_excluded,
 )
 from optimus.errors import NotReady
-from optimus.jobs import AtTarget, Counts, Job, JobKey, RescaleRule
+from optimus.jobs import NO_COUNTS, AtTarget, Counts, Job, JobKey, RescaleRule
 from optimus.models.forecast import Forecast
 from optimus.models.speed.model import NEEDED_COUNTS
 from optimus.placement.queue_order import AGE_LIMIT_SECONDS
@@ -83,6 +83,10 @@ class IntervalConfig:
     max_attempts: int = 50_000
     """How often an interval tries to place something on reclaimed capacity. Default: an attempt
     takes a tenth of a millisecond, so that the largest cluster is decided in seconds."""
+
+    replace_seconds: float = 60.0
+    """So long a job that has lost replicas keeps its counts, while they have no room. Default: a
+    node that restarts, or a pod that another takes over from, needs less."""
 
     waiting_age_limit_seconds: float = AGE_LIMIT_SECONDS
     """A waiting job older than this comes before smaller ones. Default: that of the extender, which
@@ -160,7 +164,8 @@ class Classified:
 
     ``counts`` are what it is charged with unless decided otherwise; a waiting job can start at
     ``minimum``. ``forced``: its counts must change, as its user moved the bounds or replicas lost
-    their room. ``rescaling``: a rescale is in progress. ``capped``: it does not grow, as it was
+    their room. ``rescaling``: a rescale is in progress. ``lost_replicas``: some of
+    its replicas have no room any more. ``capped``: it does not grow, as it was
     rescaled too often, or its last placement failed. ``placement_failures`` and
     ``failed_counts`` exclude counts.
     ``measure_at``: room for these counts is reclaimed, so that profiling can measure its speed."""
@@ -173,6 +178,7 @@ class Classified:
     candidate: Candidate | None = None
     forced: bool = False
     rescaling: bool = False
+    lost_replicas: bool = False
     capped: bool = False
     placement_failures: PlacementFailures = ()
     failed_counts: tuple[FailedCounts, ...] = ()
@@ -201,7 +207,8 @@ class Classified:
 class JobView:
     """All that is known of one job.
 
-    ``running``: some replica is bound. ``incomplete``: some is, and there is no room for the rest.
+    ``running``: some replica is bound. ``incomplete``: some is, and there is no room for the rest;
+    ``placed`` are those that are.
     """
 
     job: Job
@@ -212,6 +219,7 @@ class JobView:
     config: IntervalConfig
     at: float
     incomplete: bool = False
+    placed: Counts = NO_COUNTS
 
     def fixed(self, reason: str, counts: Counts | None = None) -> Classified:
         """Not up for decision; without a bound pod it waits for just these counts."""
@@ -285,6 +293,13 @@ def why_suspended(job: Job) -> str:
     return "suspended by its user"
 
 
+def _ending(view: JobView) -> Classified | None:
+    """What is suspended would begin again, although its training is done."""
+    if not view.history.is_ending:
+        return None
+    return view.fixed("one of its trainers has succeeded: it is about to end")
+
+
 def _no_checkpoint(view: JobView) -> Classified | None:
     if not view.running or not view.history.awaits_checkpoint:
         return None
@@ -331,12 +346,20 @@ def _out_of_bounds(view: JobView) -> Classified | None:
 
 
 def _incomplete(view: JobView) -> Classified | None:
-    """Pods were lost, and their room too: a smaller job trains, a larger one would only wait."""
-    minimum = view.job.bounds.minimum
-    if not view.incomplete or minimum == view.job.counts:
+    """Replicas were lost, and their room too. They are replaced at the same counts where that is
+    possible; else a smaller job trains, where a larger one would only wait."""
+    if not view.incomplete:
         return None
     reason = f"not all of its {view.job.counts} are placed, and the others do not fit"
-    return replace(view.fixed(reason, minimum), forced=True)
+    if isinstance(view.forecast, NotReady):
+        classified = view.fixed(reason)
+        fewest = view.job.bounds.clamp(view.placed)
+    else:
+        classified = replace(_resizable(view), reason=reason)
+        fewest = view.job.bounds.minimum
+    if view.history.lost_seconds < view.config.replace_seconds:
+        fewest = view.job.counts  # it may be placed again in a moment
+    return replace(classified, minimum=fewest, forced=True, lost_replicas=True)
 
 
 def _no_forecast(view: JobView) -> Classified | None:
@@ -387,6 +410,7 @@ _RULES: tuple[Callable[[JobView], Classified | None], ...] = (
     _not_managed,
     _in_rescale,
     _suspended,
+    _ending,
     _no_checkpoint,
     _goal_met,
     _never,

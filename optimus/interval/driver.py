@@ -461,7 +461,7 @@ def _is_stale(pending: PendingRescale, job: Job, history: JobHistory) -> bool:
     """Whether what was decided is not to be done any more."""
     decision = pending.decision
     counts = NO_COUNTS if decision.action is Action.SUSPEND else decision.counts
-    if history.rescaling_to is not None or history.awaits_checkpoint:
+    if history.rescaling_to is not None or history.awaits_checkpoint or history.is_ending:
         return True
     goal_changed = job.goal != pending.job.goal
     unwanted = why_unwanted(job, counts, goal_changed=goal_changed) is not None

@@ -130,7 +130,8 @@ def _views(
         progress = inputs.progress.get(job.uid, NOTHING)
         forecast, runs = strategies.forecast(job, progress), plan.is_placed(job.uid)
         at, lacks_pods = inputs.snapshot.at, job.uid in incomplete
-        return JobView(job, runs, forecast, history, progress, config, at, lacks_pods)
+        placed = inputs.snapshot.bound_counts(job.uid)
+        return JobView(job, runs, forecast, history, progress, config, at, lacks_pods, placed)
 
     return [view(job) for job in jobs]
 
@@ -254,6 +255,9 @@ class Settlement:
 
     def place(self, job: Classified) -> None:
         """Place a job that waits or has to change its counts; for its minimum others shrink."""
+        if job.lost_replicas:
+            self._replace_lost(job)
+            return
         allocated, minimum = self.allocated.get(job.job.uid), job.minimum
         wanted = [minimum]
         if allocated is not None and allocated != minimum:
@@ -265,6 +269,24 @@ class Settlement:
         if refusal is not None:
             why = None if allocated else self.policy_reasons.by_uid.get(job.job.uid)
             self.decide(job, job.job.counts, why or refusal)
+
+    def _replace_lost(self, job: Classified) -> None:
+        """Place lost replicas beside the others, also on reclaimed capacity; if there is none, go
+        to the best counts that fit."""
+        own = job.job.counts
+        reason = f"releases capacity to {job.job.key}, which has lost replicas"
+
+        def place(plan: CapacityPlan) -> str | None:
+            return plan.complete(job.job)
+
+        if place(self.plan) is None or self._reclaim(place, reason) is None:
+            self.decide(job, own, "they fit once others have released capacity")
+            return
+        fewer = [] if job.minimum == own else [*_trims(job, own, job.minimum), job.minimum]
+        options = [each for each in fewer if job.why_excluded(each) is None]
+        refusal = self._place_first(job, options) if options else f"its {own} wait for room"
+        if refusal is not None:
+            self.decide(job, own, refusal)
 
     def _place_first(self, job: Classified, options: Sequence[Counts]) -> str | None:
         """Place the first of these counts that fits; they are in descending order of demand."""

@@ -263,7 +263,7 @@ def _is_under_way(job: Job, measured: MeasuredJobs) -> bool:
 
 
 def _cannot_move(job: Job, snapshot: ClusterSnapshot, history: JobHistory) -> bool:
-    if not job.managed or job.suspended or job.rescale is RescaleRule.NEVER:
+    if not job.managed or job.suspended or job.rescale is RescaleRule.NEVER or history.is_ending:
         return True
     # Where the user moved the bounds, the next interval follows, after a checkpoint where the job
     # asks for one.

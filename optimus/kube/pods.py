@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from optimus.jobs import JobKey, NodeConstraints, Role
+from optimus.jobs import TRAINERS, JobKey, NodeConstraints, Role
 from optimus.kube.client import path_of
 from optimus.kube.errors import decode
 from optimus.kube.job_kinds import JOB_KINDS, MOST_REPLICAS, OPERATOR_GROUP, replica_of, role_named
@@ -30,7 +30,7 @@ from optimus.kube.podspec import (
 from optimus.kube.quantity import Amount
 from optimus.kube.times import created_at
 from optimus.placement.rules import Labels, PodRules
-from optimus.resources import Resources
+from optimus.resources import NONE, Resources
 from optimus.snapshot import BoundPod, ReplicaId
 
 
@@ -121,6 +121,18 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.node is None or self.finished:
             return None
         return BoundPod(self.uid, self.node, self.resources, self.replica, self.leaving)
+
+    def ended(self) -> BoundPod | None:
+        """A replica that has ended: it takes no room, and no other pod is to take its place."""
+        if self.replica is None or self.node is None or self.leaving or not self.finished:
+            return None
+        return BoundPod(self.uid, self.node, NONE, self.replica, ended=True)
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether it trained and has ended well: its job is about to end."""
+        role = None if self.replica is None else self.replica.role
+        return self.phase == "Succeeded" and not self.leaving and role in TRAINERS
 
 
 class _OwnerReference(msgspec.Struct, gc=False, rename="camel"):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Self
 
-from optimus.jobs import Counts, Role
+from optimus.jobs import TRAINERS, Counts, Role
 from optimus.progress.formats import parse_line
 from optimus.progress.parsed_line import LogFormatOptions, ParsedLine, Saved, clean
 from optimus.progress.pod_progress import Move, PodState, advance, new_lines, next_since
@@ -36,7 +36,6 @@ MAX_SAMPLES: Final = 64
 MAX_PODS: Final = 8
 _MAX_PRINTED: Final = 32
 _MAX_METRICS: Final = 12
-_TRAINERS: Final = (Role.CHIEF, Role.MASTER, Role.WORKER)
 _MAX_LOSS: Final = 1e30
 """A larger loss counts as infinite: sums of such would be."""
 _LINES_WITHOUT_LOSS: Final = 20
@@ -81,7 +80,7 @@ class ProgressLog:
         each resume. Lines of the run before, read late, and of roles that do not train are
         skipped."""
         run = PodRun(run) if isinstance(run, str) else run
-        if role not in _TRAINERS or run.name == self._state.former_run:
+        if role not in TRAINERS or run.name == self._state.former_run:
             return
         is_new = run.name != self._state.run
         if is_new:
@@ -329,7 +328,7 @@ def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
 
 def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:
     silent = pod.step is None and pod.epoch is None
-    return not pod.tells_loss, silent, _TRAINERS.index(pod.role), pod.index
+    return not pod.tells_loss, silent, TRAINERS.index(pod.role), pod.index
 
 
 def _diagnostic(state: LogState, options: LogFormatOptions) -> str | None:

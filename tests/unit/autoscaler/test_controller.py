@@ -26,8 +26,9 @@ def test_a_job_is_measured_grown_by_its_forecast_and_brought_to_its_target(
 def test_a_new_job_gets_room_from_one_that_has_much(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
+    least = {"min_ps": "1", "min_workers": "1"}
     first = cluster.submit(
-        tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any")
+        tf_job("a", 6, 8, target_loss="0.06", training_mode="sync", rescale="any", **least)
     )
     harness.run(120)
     held = sum(first.counts)
@@ -35,7 +36,7 @@ def test_a_new_job_gets_room_from_one_that_has_much(
         tf_job("b", 1, 4, target_loss="0.06", training_mode="sync", rescale="any")
     )
     harness.run(60)
-    assert second.pods, harness.status("b").reason
+    assert second.runs, harness.status("b").reason
     assert sum(first.counts) < held
     harness.run_until("b", "Training", "Profiling", "AtTarget")
 

@@ -24,7 +24,8 @@ def until_suspended_by_us(harness: ControllerHarness, job: FakeJob) -> None:
 @pytest.mark.parametrize("second", [1, 2, 3, 4])
 def test_a_job_that_waits_is_resized_whenever_the_autoscaler_is_killed(second: int) -> None:
     harness = ControllerHarness(cluster := FakeCluster(cpus=6))
-    job = cluster.submit(tf_job("a", 4, 4, target_loss="0.12", training_mode="sync"))
+    least = {"min_ps": "1", "min_workers": "1"}
+    job = cluster.submit(tf_job("a", 4, 4, target_loss="0.12", training_mode="sync", **least))
     harness.run(second)
     harness.restart()
     harness.run(60)

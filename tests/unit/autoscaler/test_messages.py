@@ -25,7 +25,7 @@ def test_a_profiled_job_shows_its_counts(cluster: FakeCluster, harness: Controll
     assert status.reason == f"measuring its speed at {job.counts}"
 
 
-def test_a_rescale_has_an_event_when_it_begins_and_when_all_pods_run(
+def test_a_rescale_has_an_event_when_it_begins_and_when_the_job_trains(
     cluster: FakeCluster, harness: ControllerHarness
 ) -> None:
     measured(cluster)
@@ -37,9 +37,9 @@ def test_a_rescale_has_an_event_when_it_begins_and_when_all_pods_run(
     assert re.match(r"\d+ PS \+ \d+ workers? -> suspended: its goal is met", last), last
     rescaled = events(cluster, "Rescaled")
     assert rescaled
-    assert all(
-        re.search(r": all its pods run, \d+ s after it was decided$", each) for each in rescaled
-    ), rescaled
+    assert all(re.search(r": it trains, \d+ s after it was decided$", each) for each in rescaled), (
+        rescaled
+    )
 
 
 def test_the_reason_says_who_suspended_it(cluster: FakeCluster, harness: ControllerHarness) -> None:

@@ -22,9 +22,8 @@ def test_a_job_that_never_prints_a_checkpoint_is_left_no_worse_than_submitted(
     has_forecast: bool,
 ) -> None:
     cluster.checkpoints = False
-    job = cluster.submit(
-        tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64")
-    )
+    job = tf_job("a", *counts, target_loss=goal, training_mode="sync", global_batch_size="64")
+    cluster.submit(job).annotate(min_ps="1", min_workers="1")
     harness.run(200)
     state = harness.controller.managed.states["uid-a"]
     assert len(state.record.profiled) == 4

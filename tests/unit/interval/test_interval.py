@@ -135,7 +135,7 @@ def test_a_job_whose_lost_pods_no_longer_fit_shrinks() -> None:
     (decision,) = plan_interval(
         "i7", IntervalInput(snapshot), strategies({}), IntervalConfig()
     ).decisions
-    assert decision.counts == Counts(1, 1)
+    assert decision.counts == Counts(1, 2), "as many as fit"
     assert "not all of its 1 PS + 3 workers are placed" in decision.reason
 
 
@@ -330,3 +330,42 @@ def test_a_failed_move_changes_nothing_and_release_frees_all() -> None:
     assert plan.move(a, Counts(2, 2)) is None
     plan.release(a.uid)
     assert plan.free == {node.name: node.allocatable for node in snapshot.nodes}
+
+
+LOST = job("lost", (1, 3))
+"""A job of which one worker has lost its node; three of its four pods are on the other."""
+
+
+def decided_of_lost(
+    others: int, cores: int, known: dict[str, Forecast], history: JobHistory = NO_HISTORY
+) -> dict[str, Decision]:
+    """Decisions for it beside a job with so many workers, on one node."""
+    other = job("other", (1, others))
+    pods = bind(LOST, ON_NODE_00[:4])[:3] + bind(other, ON_NODE_00[: 1 + others])
+    snapshot = ClusterSnapshot.of(AT, [LOST, other], nodes(1, cores), pods)
+    inputs = IntervalInput(snapshot, {}, {LOST.uid: history})
+    plan = plan_interval("i7", inputs, strategies(known), IntervalConfig())
+    return {each.key.name: each for each in plan.decisions}
+
+
+def test_a_lost_replica_is_replaced_at_the_same_counts_where_others_can_shrink() -> None:
+    decided = decided_of_lost(4, 8, {"other": steps(10), "lost": steps(1000)})
+    assert decided["lost"].counts == Counts(1, 3)
+    assert sum(decided["other"].counts) < 5
+    assert "has lost replicas" in decided["other"].reason
+
+
+def test_without_room_a_job_that_lost_a_replica_goes_to_the_best_counts_that_fit() -> None:
+    decided = decided_of_lost(1, 5, {"lost": steps(1000)})
+    assert decided["lost"].counts == Counts(1, 2)
+
+
+def test_a_replica_that_was_lost_a_moment_ago_is_waited_for() -> None:
+    decided = decided_of_lost(1, 5, {"lost": steps(1000)}, JobHistory(lost_seconds=30.0))
+    assert (decided["lost"].action, decided["lost"].counts) == (Action.KEEP, Counts(1, 3))
+
+
+def test_a_job_of_which_a_trainer_has_succeeded_is_left_as_it_is() -> None:
+    decided = decided_of_lost(1, 5, {"lost": steps(1000)}, JobHistory(is_ending=True))
+    assert (decided["lost"].action, decided["lost"].counts) == (Action.KEEP, Counts(1, 3))
+    assert "about to end" in decided["lost"].reason
