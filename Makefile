@@ -14,7 +14,7 @@ BY_FOLDER := --dist loadscope --no-loadscope-reorder
 # Without bytecode each pytest process compiles all tests anew, some 5 s of a core for each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check check-code check-units check-localcluster check-scenarios format requirements clean
+.PHONY: help demo test check check-code check-units check-localcluster check-scenarios mutants format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -71,6 +71,9 @@ test: check ## all checks, then integration, conformance and end-to-end tests on
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
 
+mutants: $(READY) ## what the unit tests would not notice; hours. MODULES="extender/filter.py ...", OPTIONS="--again --seconds 300"
+	nice -n 10 $(BIN)/python -m tests.mutants $(OPTIONS) $(MODULES)
+
 format: $(READY) ## format the code and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -81,4 +84,4 @@ requirements: $(READY) ## update the pinned requirements and their hashes
 	cd requirements && for name in runtime demo; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
 
 clean: ## remove build results of this folder (binaries and environments stay in the user's cache)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

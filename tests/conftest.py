@@ -1,9 +1,20 @@
 """Rules for every test run."""
 
-from hypothesis import settings
+import os
+
+from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = ("localcluster.testing.clusters", "localcluster.testing.folders")
 
 # On a busy machine an example may take any time; pytest's own time limit ends a test that hangs.
 settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+# A mutant is dead at its first failure, which nobody reads; each of its runs is the same.
+settings.register_profile(
+    "mutants",
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[*HealthCheck],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "no-deadline"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[3]
-_SKIPPED: Final = (".venv", "tests", ".git", ".pytest_cache", "node_modules")
+_SKIPPED: Final = (".venv", ".mutants", "tests", ".git", ".pytest_cache", "node_modules")
 _FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK: Final = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")

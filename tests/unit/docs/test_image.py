@@ -13,7 +13,9 @@ from tests.unit.docs.pages import ROOT
 
 _PROGRAMS: Final = ("autoscaler", "extender")
 _PACKAGES: Final = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
-_DOCKERFILES: Final = sorted(path for path in ROOT.rglob("Dockerfile") if ".venv" not in path.parts)
+_DOCKERFILES: Final = sorted(
+    path for path in ROOT.rglob("Dockerfile") if not {".venv", ".mutants"} & {*path.parts}
+)
 
 
 def _imported(path: Path) -> Iterator[str]:

@@ -19,7 +19,9 @@ _FILE: Final = re.compile(
 )
 _PROGRAM_FILE: Final = re.compile(r"(?<![\w./*-])[\w/]+\.py\b")
 _PROGRAM_FILES: Final = [
-    f"/{path.relative_to(ROOT)}" for path in ROOT.rglob("*.py") if ".venv" not in path.parts
+    f"/{path.relative_to(ROOT)}"
+    for path in ROOT.rglob("*.py")
+    if not {".venv", ".mutants"} & {*path.parts}
 ]
 _MODULE: Final = re.compile(r"python -m ([a-z_.]+)")
 _MADE: Final = re.compile(r"\bmake ([a-z-]+)$")

@@ -1,0 +1,147 @@
+"""``make mutants``: runs mutmut over one module after the other, and says what survived.
+
+mutmut writes all mutants of a module into one file, runs each in a process of its own with the
+tests that call its function, the fastest first, and keeps the results. Here each module gets a
+folder below ``.mutants`` with the tests from ``tests.mutants.modules``; a run that is
+interrupted, or whose time is over, is continued by the next, and a changed function is run anew.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.modules import ROOT, mutated_modules, tests_of
+from tests.mutants.results import (
+    WORK,
+    Fate,
+    counts_of,
+    mutants_of,
+    share_dead,
+    undecided,
+    unknown_equivalents,
+    workspace,
+)
+
+_MUTMUT: Final = Path(sys.executable).with_name("mutmut")
+_SOURCES: Final = ("autoscaler", "extender", "optimus")
+_NEEDED: Final = ("benchmarks", "docs", "examples", "manifests", "scheduler-config", "tests")
+"""What the tests read beside the sources."""
+
+_LOGGING: Final = r"_LOG\.|^\s*message = |^\s*reason = "
+"""Lines that only word what people read: no test holds the text of a log line."""
+
+
+def main() -> int:
+    """Run the modules that are named, or all, and report."""
+    parser = argparse.ArgumentParser(
+        prog="make mutants", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="paths; default: all")
+    parser.add_argument("--report", action="store_true", help="run nothing, only report")
+    parser.add_argument("--again", action="store_true", help="run the survivors again, too")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    options = parser.parse_args()
+    modules = options.modules or [*mutated_modules()]
+    ends_at = time.monotonic() + options.seconds
+    for module in [] if options.report else modules:
+        seconds = ends_at - time.monotonic()
+        if seconds <= 0:
+            break
+        _run(module, options.processes, seconds, again=options.again)
+    return _report(modules)
+
+
+def _run(module: str, processes: int, seconds: float, *, again: bool) -> None:
+    names = undecided(module, survivors=again)
+    if names is None or _is_changed(module):
+        names = [f"{module.removesuffix('.py').replace('/', '.')}.*"]
+    if not names:
+        return
+    _prepare(module)
+    command = [str(_MUTMUT), "run", "--max-children", str(processes), *names]
+    print(f"{module}: {len(names)} to run", flush=True)
+    with (workspace(module) / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=workspace(module),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "HYPOTHESIS_PROFILE": "mutants"},
+        )
+        try:
+            process.wait(None if seconds == float("inf") else seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    if undecided(module, survivors=False) is None:
+        last = (workspace(module) / "log.txt").read_text().replace("\r", "\n").splitlines()[-30:]
+        sys.exit("\n".join([f"{module}: mutmut failed:", *last]))
+
+
+def _is_changed(module: str) -> bool:
+    mutated = workspace(module) / "mutants" / module
+    return (ROOT / module).stat().st_mtime >= mutated.stat().st_mtime
+
+
+def _prepare(module: str) -> None:
+    """The folder in which mutmut copies, mutates and tests: links to the checkout, its settings."""
+    folder = workspace(module)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (*_SOURCES, *_NEEDED):
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(ROOT / name)
+    types = [sys.executable, "-m", "mypy", "--output=json", "--no-warn-unused-ignores"]
+    types += [f"--cache-dir={WORK / 'types'}", module]
+    settings = {
+        "source_paths": [*_SOURCES],
+        "only_mutate": [module],
+        "do_not_mutate_patterns": [_LOGGING],
+        "also_copy": [*_NEEDED],
+        "pytest_add_cli_args_test_selection": [*tests_of(module)],
+        "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist"],
+        "type_check_command": types,
+    }
+    lines = [f"{key} = {value!r}" for key, value in settings.items()]
+    lines += ["track_dependencies = false", "timeout_multiplier = 5.0", "timeout_constant = 3.0"]
+    project = (ROOT / "pyproject.toml").read_text()
+    text = "\n".join([project, "[tool.mutmut]", *lines, ""])
+    settings_file = folder / "pyproject.toml"
+    if not settings_file.exists() or settings_file.read_text() != text:
+        settings_file.write_text(text)
+
+
+def _report(modules: list[str]) -> int:
+    """A table of all modules that have been run, then the survivors; 1 where there are any."""
+    every: Counter[Fate] = Counter()
+    print(f"{'':42}{''.join(f'{fate:>11}' for fate in Fate)}{'dead':>8}")
+    for module in modules:
+        counts = counts_of(module)
+        every.update(counts)
+        if counts:
+            print(_row(module, counts))
+    print(_row("all", every))
+    for entry in unknown_equivalents():
+        print(f"no such mutant any more: {entry}")
+    for module in modules:
+        for mutant in mutants_of(module):
+            if mutant.fate in (Fate.SURVIVED, Fate.NO_TESTS):
+                print(f"\n{module}: {mutant.function} ({mutant.fate}, {mutant.name})")
+                print(f"  - {mutant.removed}\n  + {mutant.added}")
+    return int(every[Fate.SURVIVED] + every[Fate.NO_TESTS] > 0 and not every[Fate.NOT_RUN])
+
+
+def _row(name: str, counts: Counter[Fate]) -> str:
+    share = share_dead(counts)
+    text = "" if share is None else f"{100 * share:.1f}%"
+    return f"{name:42}{''.join(f'{counts[fate]:11}' for fate in Fate)}{text:>8}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
