@@ -190,6 +190,11 @@ class GangQueue:
         """The watch has shown a job's pods as they are."""
         self._unseen.pop(job_uid, None)
 
+    def unseen_pods(self) -> dict[str, str]:
+        """By UID, the job UID of each pod that was asked about and that the watch has not shown."""
+        pods = self._cluster.pods
+        return {pod.uid: job for job, pod in self._unseen.items() if pod.uid not in pods}
+
     def _unseen_of(self, job_uid: str) -> tuple[Pod, ...]:
         pod = self._unseen.get(job_uid)
         return () if pod is None or pod.uid in self._cluster.pods else (pod,)

@@ -50,6 +50,10 @@ kube-scheduler has one scheduling thread: so each gang is waited for once."""
 SCORE_WAIT_SECONDS: Final = 1.0
 """The same where kube-scheduler only asks for scores: it binds the pod next, plan or no plan."""
 
+UNSEEN_SECONDS: Final = 60.0
+"""A pod that kube-scheduler has asked about and that the watch has not shown for this long, or up
+to twice as long, was deleted before."""
+
 LEAD_SECONDS: Final = 1.0
 """How long the first call waits for that of a kube-scheduler that has just begun to lead."""
 
@@ -148,6 +152,8 @@ class Planner:
         """Jobs that have been seen with all their pods waiting, until all are bound."""
         self.refused_for_now: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete or a cache was too old."""
+        self._looked_at, self._unseen = float("-inf"), set[str]()
+        """When asked pods were last looked for that the watch has not shown, and their UIDs."""
 
     @contextmanager
     def locked(self) -> Iterator[Instant]:
@@ -395,6 +401,9 @@ class Planner:
 
     def expire(self, now: Instant) -> None:
         """End reservations and back-offs that have run out."""
+        if now.monotonic - self._looked_at >= UNSEEN_SECONDS:
+            self._looked_at = now.monotonic
+            self._forget_unseen()
         if now.monotonic >= self.offers.next_end:
             for job_uid in self.offers.expire(now.monotonic):
                 self.job_changed(job_uid)
@@ -414,6 +423,25 @@ class Planner:
             self.rescales.plan_again(job_uid)
             # Until kube-scheduler calls for the job (a volume may be missing), nothing is reserved.
             self.queue.paused.add(job_uid)
+
+    def _forget_unseen(self) -> None:
+        """Drop what was recorded of pods that no watch shows: no event will end it."""
+        pods, holds = self.cluster.pods, self.reservations.ledger.holds
+        by_pod = self._asked_at, self._answered_at, self.refused_for_now
+        unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
+        waiting = self.queue.unseen_pods()
+        unseen |= {uid for uid, job_uid in waiting.items() if not holds(job_uid)}
+        gone, self._unseen = unseen & self._unseen, unseen - self._unseen
+        for uid in gone:
+            for recorded in by_pod:
+                recorded.pop(uid, None)
+            job_uid = waiting.get(uid)
+            if job_uid is not None and not holds(job_uid):
+                self.queue.forget_unseen(job_uid)
+                self.job_changed(job_uid)
+                if not self.cluster.pods_of(job_uid):
+                    self.queue.forget(job_uid)
+                    self.offers.forget(job_uid)
 
     def update_rescales(self, now: Instant) -> None:
         """Reserve capacity for the target counts of every job that is being rescaled.

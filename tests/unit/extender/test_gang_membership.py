@@ -1,5 +1,7 @@
 """Who belongs to a gang, and that it waits for all of them."""
 
+import pytest
+
 from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role
 from optimus.resources import Resources
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
@@ -90,3 +92,37 @@ def test_a_single_pod_of_a_job_that_cannot_be_read_is_a_gang_of_its_own() -> Non
     name = cluster.pod("j", Role.WORKER, 0, None).name
     cluster.handlers.set_job("uid-j", None, exists=True)
     assert cluster.ask(name).kept == ("a",)
+
+
+@pytest.mark.parametrize("size", [1, 2], ids=["a whole gang", "a part of a gang"])
+def test_pods_that_are_gone_before_the_watch_shows_them_are_forgotten(size: int) -> None:
+    cluster = FakeCluster({"a": 9})
+    seen = cluster.pod("seen", Role.PS, 0, Counts(1, 1))
+    planner, queue = cluster.planner, cluster.planner.queue
+    for number in range(5):
+        pod = cluster.pod(f"j{number}", Role.WORKER, 0, Counts(0, size))
+        cluster.delete(pod.name)
+        cluster.filter(pod, ["a"])
+        cluster.prioritize(pod, ["a"])
+    cluster.ask(seen.name)
+    for _ in range(20):
+        cluster.now += 61.0
+        cluster.plan()
+    assert queue.unseen_pods() == {}
+    assert [*queue.asked] == ["uid-seen"]
+    assert {*queue.cached} <= {"uid-seen"}
+    assert not queue.paused
+    assert {*planner._asked_at, *planner._answered_at, *planner.refused_for_now} == {seen.uid}
+    assert planner.reservation_count() == 0
+
+
+def test_a_pod_that_the_watch_shows_late_keeps_its_place() -> None:
+    cluster = FakeCluster({"a": 2})
+    counts = Counts(1, 1)
+    cluster.pod("j", Role.PS, 0, counts)
+    late = cluster.pod("j", Role.WORKER, 0, counts)
+    cluster.delete(late.name)
+    assert cluster.filter(late, ["a"]).kept == ("a",)
+    cluster.now += 59.0
+    cluster.plan()
+    assert cluster.planner.reservation_count() == 2
