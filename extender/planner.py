@@ -119,8 +119,7 @@ class Planner:
         self.before_leading: Callable[[Instant], None] = lambda _: None
         """Called under the lock when the nominations of the last leader have been adopted, before
         anything is planned."""
-        self.offers = Offers()
-        self.unknown_rules = UnknownRules()
+        self.offers, self.unknown_rules = Offers(), UnknownRules()
         self.rescales = RescaleReservations(
             self.cluster, self.reservations, self._rule, settings.rescale_hold_seconds
         )
@@ -152,8 +151,8 @@ class Planner:
         """Jobs that have been seen with all their pods waiting, until all are bound."""
         self.refused_for_now: dict[str, Pod] = {}
         """Pods, by UID, last refused because their gang was not complete or a cache was too old."""
+        # When asked pods were last looked for that the watch has not shown, and their UIDs.
         self._looked_at, self._unseen = float("-inf"), set[str]()
-        """When asked pods were last looked for that the watch has not shown, and their UIDs."""
 
     @contextmanager
     def locked(self) -> Iterator[Instant]:

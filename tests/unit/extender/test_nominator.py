@@ -371,6 +371,19 @@ def test_only_the_leaders_extender_plans_and_nominates() -> None:
     assert setting.writer.nominated[:2] == [("p", "a"), ("old", None)]
 
 
+def test_what_another_leader_planned_meanwhile_is_not_requeued() -> None:
+    setting = Setting(FakePlans(outdated=(pod("p"),), waits={"uid-p": pod("p")}))
+    nominator = setting.nominator()
+    setting.writer.outcome = Refused(ErrorKind.THROTTLED, "later", 5.0)
+    nominator.run_once(10.0)
+    setting.leads, setting.writer.outcome = False, Written()
+    setting.writer.requeued.clear()
+    nominator.run_once(20.0)
+    setting.leads = True
+    nominator.run_once(30.0)
+    assert setting.writer.requeued == []
+
+
 def test_the_thread_runs_until_it_is_stopped() -> None:
     setting = Setting()
     nominator = setting.nominator()

@@ -357,6 +357,7 @@ def test_filter_and_events_hold_the_lock() -> None:
         "filter": lambda: cluster.filter(pod, ["a"]),
         "prioritize": lambda: cluster.prioritize(pod, ["a"]),
         "a pod's event": lambda: cluster.other("o", 1, "a"),
+        "the end of a pod": lambda: cluster.delete("o"),
         "a node's event": lambda: cluster.node("b", 1),
         "a job's event": lambda: cluster.spec("k", 1, 1),
         "a rescale": lambda: cluster.rescale("k", 1, 1, leaving=False),

@@ -84,6 +84,7 @@ def test_who_holds_back_those_behind() -> None:
     assert blocks_others(waiting("a", 1, 99, ran_before=True), 100, 60)
     assert blocks_others(waiting("a", 1, 10), 100, 60)
     assert not blocks_others(waiting("a", 1, 99), 100, 60)
+    assert not blocks_others(waiting("a", 1, 40), 100, 60), "at the age limit, not past it"
 
 
 def test_scores() -> None:

@@ -244,6 +244,22 @@ def test_a_half_bound_gang_is_completed_around_its_bound_replicas() -> None:
     assert spread == {"a": (1, 2), "b": (1, 2)}
 
 
+def test_a_replica_on_a_node_that_has_left_needs_no_room_again() -> None:
+    nodes, free = nodes_of(a=3)
+    gang = gang_of(1, 3)
+    lost = tuple(
+        replace(m, node="gone") if (m.role, m.index) == (Role.WORKER, 0) else m
+        for m in gang.members
+    )
+    plan = RULE.place(replace(gang, members=lost), Capacity(nodes, free))
+    assert isinstance(plan, Placement)
+    assert {(replica.role, replica.index) for replica in plan.nodes} == {
+        (Role.PS, 0),
+        (Role.WORKER, 1),
+        (Role.WORKER, 2),
+    }
+
+
 def test_forty_pods_on_five_thousand_nodes() -> None:
     nodes = [
         Node(f"n{at:04}", Resources(cpu=16000, memory=64 << 30, pods=110)) for at in range(5000)

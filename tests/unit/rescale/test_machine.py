@@ -154,6 +154,14 @@ def test_nothing_is_done_before_the_step_is_written() -> None:
     assert advance(state, ProfileWritten(ok=True), CONFIG)[1] == (Observe(uncached=False),)
 
 
+def test_the_moment_after_the_last_pod_begins_anew_with_a_pod_that_was_not_seen_before() -> None:
+    state, _ = observe(EMPTY_FOR_LONG, SUSPENDED, ONE_POD, at=1001.0)
+    state, next_step = observe(state, SUSPENDED, NO_PODS, at=1003.0)
+    assert next_step is None
+    assert observe(state, SUSPENDED, NO_PODS, at=1003.9)[1] is None
+    assert observe(state, SUSPENDED, NO_PODS, at=1004.0)[1] == "resume"
+
+
 @pytest.mark.parametrize(
     ("reports", "suspends"),
     [
@@ -201,8 +209,18 @@ def test_warns_once(
     assert observe(state, job, pods, at=at + 100)[1] is None
 
 
-def test_rolls_back_when_the_target_is_not_placed_in_time() -> None:
-    late = Observed(1700.0, RESUMED, ObservedPods(5, NO_COUNTS, NO_COUNTS))
+@pytest.mark.parametrize(
+    "bound",
+    [
+        pytest.param(NO_COUNTS, id="none of it"),
+        pytest.param(Counts(2, 2), id="all but a worker"),
+        pytest.param(Counts(1, 3), id="all but a PS"),
+    ],
+)
+def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None:
+    in_time = Observed(1599.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
+    assert advance(START, in_time, CONFIG) == (START, ())
+    late = Observed(1600.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
     state, instructions = advance(START, late, CONFIG)
     assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
     assert state.record.step_text == "undo-suspend"
