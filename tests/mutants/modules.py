@@ -9,7 +9,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TESTS: Final = {
     "extender": ("tests/unit/extender",),
     "optimus/placement": ("tests/unit/placement",),
-    "autoscaler/rescale": ("tests/unit/rescale", "tests/unit/autoscaler"),
+    "autoscaler/rescale": ("tests/unit/rescale",),
 }
 """By folder of the sources, the tests below which all of its mutants have to fail."""
 

@@ -30,6 +30,25 @@ def test_a_gang_that_stays_half_bound_is_taken_back(
 
 
 @pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        pytest.param({"target_loss": "0.001", "rescale": "any"}, "Rescaling", id="is taken back"),
+        pytest.param({}, "HalfPlaced", id="is reported where it is not managed"),
+    ],
+)
+def test_a_gang_has_the_whole_limit_to_become_bound(
+    cluster: FakeCluster, harness: ControllerHarness, annotations: dict[str, str], reason: str
+) -> None:
+    cluster.submit(tf_job("a", 1, 2, training_mode="sync", **annotations))
+    cluster.pass_time(1)
+    lose_last(cluster.jobs["a"])
+    harness.run(30)
+    assert reason not in cluster.reasons("a"), "29 s of 30"
+    harness.run(1)
+    assert reason in cluster.reasons("a")
+
+
+@pytest.mark.parametrize(
     ("phase", "is_moved"),
     [
         pytest.param("Pending", True, id="resized at once if it does not train"),
