@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import urllib3
@@ -74,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--gangs", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=420.0, help="no kill begins later")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--logs", type=Path, default=None, help="a folder to keep the logs in")
     options = parser.parse_args()
@@ -83,20 +84,31 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, cluster_of(NODES) as api:
         folder = options.logs or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        found = run(api, folder, seed, options.kills, options.gangs)
+        length = Length(options.kills, options.gangs, options.seconds)
+        found = run(api, folder, seed, length)
     print(json.dumps(found, indent=1))
     sys.exit(1 if found["faults"] else 0)
+
+
+class Length(NamedTuple):
+    """How long a run is."""
+
+    kills: int
+    gangs: int
+    """They arrive evenly between the kills."""
+
+    seconds: float = math.inf
+    """No kill begins later; then fewer gangs arrive, too."""
 
 
 def run(
     api: Api,
     folder: Path,
     seed: int,
-    kills: int,
-    gangs: int,
+    length: Length,
     lease: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """``kills`` kills while ``gangs`` gangs arrive, on a cluster of ``NODES`` empty nodes.
+    """Kills while gangs arrive, on a cluster of ``NODES`` empty nodes.
 
     ``lease`` replaces durations of the shipped ``leaderElection``. The result's ``faults`` are
     sentences; there must be none."""
@@ -108,7 +120,7 @@ def run(
     reflector.start()
     try:
         with replicas(api, folder, lease or {}) as processes, Ending(api, ledger):
-            found = Kills(api, ledger, processes, generator).run(kills, gangs)
+            found = Kills(api, ledger, processes, generator).run(length)
         found["faults"] += [f"{name}: {line}" for name, line in errors(folder)]
         return {"seed": seed, **found}
     finally:
@@ -393,13 +405,15 @@ class Kills:
         self._seconds: dict[str, list[float]] = {}
         self._faults = ledger.faults
 
-    def run(self, kills: int, gangs: int) -> dict[str, Any]:
+    def run(self, length: Length) -> dict[str, Any]:
         """All rounds, then the end of everything that still waits."""
         began = time.monotonic()
-        for number in range(1, kills + 1):
+        for number in range(1, length.kills + 1):
+            if time.monotonic() - began > length.seconds:
+                break
             made = [
                 gang(self._made + each, self._random)
-                for each in range(1, gangs * number // kills - self._made + 1)
+                for each in range(1, length.gangs * number // length.kills - self._made + 1)
             ]
             pods = self._ledger.waiting_pods() + sum(len(bodies) for bodies in made)
             until = self._ledger.count() + self._random.randint(0, pods)

@@ -1,8 +1,10 @@
-"""The processes behind a container on a process node, so that a scenario can kill exactly that
-one."""
+"""The processes behind a container on a process node, so that a scenario can kill or freeze exactly
+that one."""
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from localcluster.cluster import LocalCluster
@@ -35,15 +37,33 @@ def kill_process(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+@contextmanager
+def frozen_container(first: int) -> Iterator[None]:
+    """Freeze all processes of a container, by its first one, for the length of the block."""
+    members = [pid for pid in _processes() if _session_of(pid) == first]
+    try:
+        for pid in members:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
 def _processes() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def _is_first(pid: int) -> bool:
+    return _session_of(pid) == pid
+
+
+def _session_of(pid: int) -> int | None:
     try:
-        return os.getsid(pid) == pid
+        return os.getsid(pid)
     except OSError:
-        return False
+        return None
 
 
 def _carries(pid: int, mark: bytes) -> bool:

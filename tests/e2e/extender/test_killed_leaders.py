@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scheduler_kills import NODES, run
+from benchmarks.scheduler_kills import NODES, Length, run
 from benchmarks.scheduler_throughput import cluster_of
 
 pytestmark = pytest.mark.e2e
 
-KILLS, GANGS = 10, 50
+LENGTH = Length(kills=10, gangs=50)
 LEASE = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
 
 
@@ -21,7 +21,7 @@ LEASE = {"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "1s"}
 def test_every_gang_is_bound_whole_while_leaders_are_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     with cluster_of(NODES) as api:
-        found = run(api, tmp_path, seed, KILLS, GANGS, LEASE)
+        found = run(api, tmp_path, seed, LENGTH, LEASE)
     assert not found["faults"], json.dumps(found, indent=1)
-    assert sum(found["kills"].values()) == KILLS
-    assert found["gangs"] >= GANGS
+    assert sum(found["kills"].values()) == LENGTH.kills
+    assert found["gangs"] >= LENGTH.gangs
