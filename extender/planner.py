@@ -293,7 +293,7 @@ class Planner:
             return
         if list(names) == [pod.nominated_node]:
             return
-        missing = self._missing(pod, names)
+        missing = self._missing(pod, names, now)
         if known.record(pod.constraints, now.monotonic, is_complete=missing is None):
             self._offers_differ(pod, missing)
 
@@ -303,16 +303,18 @@ class Planner:
             self.unknown_rules.record(pod.constraints, now.monotonic, is_complete=True)
             self._offers_differ(pod, None)
 
-    def _missing(self, pod: Pod, names: Sequence[str]) -> str | None:
-        """A node that admits a pod, has the room, and is not offered.
+    def _missing(self, pod: Pod, names: Sequence[str], now: Instant) -> str | None:
+        """A node that admits a pod, has had the room for a while, and is not offered.
 
         What is reserved for its own gang does not count: none of its pods is nominated yet, or
         kube-scheduler would count them."""
         assert pod.replica is not None
         job_uid, nodes = pod.replica.job_uid, self.cluster.nodes
+        seen = self.unknown_rules.releases_seen(now.monotonic)
         for name in sorted(nodes.keys() - names):
             if (
-                is_admitted(nodes[name], pod.constraints)
+                self.cluster.released_at.get(name, 0) <= seen
+                and is_admitted(nodes[name], pod.constraints)
                 and pod.resources.fits_in(self.cluster.free(name))
                 and pod.resources.fits_in(self.reservations.left(name, besides=job_uid))
             ):
@@ -584,6 +586,7 @@ class Planner:
             with self.locked() as now:
                 self.expire(now)
                 self.update_rescales(now)
+                self.unknown_rules.mark(now.monotonic, self.cluster.releases)
                 snapshot = self._snapshot(now)
             # 2. Plans and refusals.
             found = self._planning.plan(snapshot, self)

@@ -55,6 +55,10 @@ class Cluster:
         self.node_generation = 0
         self.changed_nodes: set[str] = set()
         """Nodes that have changed since ``Reservations`` last cleared this."""
+        self.releases = 0
+        """How often a pod has left a node or takes less of it."""
+        self.released_at: dict[str, int] = {}
+        """By node, the count of ``releases`` after its last."""
         self._priorities: dict[str, int] = {}
         self._unreadable_jobs: set[str] = set()
         self._pods_by_job: dict[str, dict[str, Pod]] = {}
@@ -67,6 +71,7 @@ class Cluster:
             return False
         if node is None:
             del self.nodes[name]
+            self.released_at.pop(name, None)
         else:
             self.nodes[name] = node
         self.node_generation += 1
@@ -77,8 +82,18 @@ class Cluster:
         """Record a pod; ``before`` is what was recorded last, ``None`` on either side: absent."""
         if before is not None:
             self._count(before, -1)
+            self._note_release(before, after)
         if after is not None:
             self._count(after, 1)
+
+    def _note_release(self, before: Pod, after: Pod | None) -> None:
+        was, now = before.bound(), None if after is None else after.bound()
+        if was is None:
+            return
+        stays = now is not None and now.node == was.node and was.resources.fits_in(now.resources)
+        if not stays:
+            self.releases += 1
+            self.released_at[was.node] = self.releases
 
     def _count(self, pod: Pod, sign: int) -> None:
         bound = pod.bound()

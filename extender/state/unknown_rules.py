@@ -7,6 +7,8 @@ admit the pod and have the room. Where all of those are offered, gangs with thes
 answered as planned. Where one is missing, every pod of such a gang is offered nodes before any is
 answered (``extender.state.offers``), until a list is complete. A list is compared again after
 ``VALID_SECONDS``.
+
+Nodes that a pod has left in the last seconds may be missing: kube-scheduler may not know yet.
 """
 
 from typing import Final, NamedTuple
@@ -20,6 +22,9 @@ VALID_SECONDS: Final = 600.0
 
 AGAIN_SECONDS: Final = 1.0
 """Where a node was missing, lists are compared at most this often."""
+
+LAG_SECONDS: Final = 2.0
+"""kube-scheduler has seen by then that a pod has left a node."""
 
 _MOST: Final = 1024
 """Constraints that are remembered; those that were compared longest ago go first."""
@@ -38,6 +43,18 @@ class UnknownRules:
 
     def __init__(self) -> None:
         self.last: LRUCache[NodeConstraints, Compared] = LRUCache(_MOST)
+        self._marks = [(float("-inf"), 0), (float("-inf"), 0)]
+        """How many pods had left nodes ``LAG_SECONDS`` ago or earlier, and later; with the time."""
+
+    def mark(self, now: float, releases: int) -> None:
+        """So many pods have left nodes by now; to be called at least every second."""
+        if now - self._marks[1][0] >= LAG_SECONDS:
+            self._marks = [self._marks[1], (now, releases)]
+
+    def releases_seen(self, now: float) -> int:
+        """The releases that kube-scheduler has seen; perhaps more."""
+        older, newer = self._marks
+        return newer[1] if now - newer[0] >= LAG_SECONDS else older[1]
 
     def record(self, constraints: NodeConstraints, now: float, *, is_complete: bool) -> bool:
         """A list was compared; returns whether it tells another thing than the last."""

@@ -71,6 +71,29 @@ def test_full_nodes_and_such_as_do_not_admit_the_pod_are_not_missed() -> None:
     assert all(ask_all(cluster, names, ["a", "b"]))
 
 
+def test_a_node_that_a_pod_has_just_left_may_be_missing_for_a_moment() -> None:
+    cluster = FakeCluster(NODES)
+    cluster.planner.advance()
+    cluster.other("o", 2, "c")
+    cluster.delete("o")
+    names = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    assert all(ask_all(cluster, names, ["a", "b"]))
+
+
+def test_a_node_that_a_pod_left_some_seconds_ago_is_missed() -> None:
+    cluster = FakeCluster(NODES)
+    pod = cluster.other("o", 2, "c")
+    cluster.change(pod, phase="Succeeded")
+    for _ in range(5):
+        cluster.planner.advance()
+        cluster.now += 1
+    cluster.change(cluster.other("p", 1, "a"), phase="Running")
+    names = cluster.job("j", 1, 5)
+    cluster.planner.advance()
+    assert ask_all(cluster, names, ["a", "b"]) == [()] * 6
+
+
 def test_a_list_that_is_complete_again_ends_the_suspicion() -> None:
     cluster = FakeCluster(NODES)
     first = cluster.job("first", 1, 5)
