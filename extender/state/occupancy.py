@@ -260,22 +260,29 @@ class Occupancy:
             while len(self._counts) >= _MOST_SELECTIONS:
                 self._forget(next(iter(self._counts)))
             pair = self._counts_by_label.add(selection, selection.selectors)
+            selectors, staying = selection.selectors, selection.staying
             known = Counter(
                 pod.node
                 for pod in self._within(selection)
-                if (pair is None or pair in pod.labels) and self._selects(selection, pod)
+                if (pair is None or pair in pod.labels)
+                and not (staying and pod.leaving)
+                and all(each.matches_labels(pod.labels) for each in selectors)
             )
         self._counts[selection] = known  # as the last: it was asked for just now
         return known
 
     def _within(self, selection: Selection) -> Iterator[Occupant]:
-        """The pods of the namespaces that a selection names."""
+        """The pods of the namespaces that a selection selects."""
         if _asks_for_namespaces(selection):
-            namespaces: Iterable[str] = self._occupants
+            candidates: Iterable[str] = self._occupants
         else:
-            namespaces = selection.selectors[0].namespaces
-        for namespace in namespaces:
-            yield from self._occupants.get(namespace, {}).values()
+            candidates = selection.selectors[0].namespaces
+        for namespace in candidates:
+            if all(
+                each.matches_namespace(namespace, self._of_namespaces)
+                for each in selection.selectors
+            ):
+                yield from self._occupants.get(namespace, {}).values()
 
     def _forget(self, selection: Selection) -> None:
         del self._counts[selection]
