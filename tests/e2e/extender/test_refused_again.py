@@ -1,33 +1,21 @@
 """A gang that kube-scheduler keeps refusing, or cannot bind: tried seldom, bound when it can be."""
 
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.faults.cluster import proxy_for
-from localcluster.faults.proxy import FaultProxy
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
-from tests.e2e.extender.scheduler import (
-    SchedulerProcesses,
-    TrainingJobs,
-    scheduler_processes,
-    tfjob,
-    wait_until,
-)
-from tests.harness.api import CORE, Api, in_namespace
-from tests.harness.watch_recorder import WatchRecorder
+from tests.e2e.extender.scheduler import TrainingJobs, tfjob, wait_until
+from tests.e2e.extender.watched import watched
+from tests.harness.api import Api
 
 pytestmark = pytest.mark.e2e
 
-PODS = in_namespace(CORE, "default", "pods")
 OFFERED = {"optimus-test/offered": "yes"}
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -46,55 +34,6 @@ def own(shown: Shown) -> Iterator[LocalCluster]:
         shown(cluster),
     ):
         yield cluster
-
-
-@dataclass
-class Watched:
-    """The two processes, what the extender asks the API server, and every change of a pod."""
-
-    processes: SchedulerProcesses
-    traffic: FaultProxy
-    changes: WatchRecorder
-
-    def writes(self) -> int:
-        """How often the extender has written to pods."""
-        return sum(
-            each.call.method == "PATCH" and "/pods/" in each.call.target
-            for each in self.traffic.calls
-        )
-
-    def changes_by_pod(self) -> Counter[str]:
-        """By name, how often a pod was changed, by anybody."""
-        changes = [each for each in list(self.changes.changes) if each.type == "MODIFIED"]
-        return Counter(each.object["metadata"]["name"] for each in changes)
-
-    def nominations_by_pod(self) -> Counter[str]:
-        """By name, how often a pod got a nominated node that it did not have."""
-        last: dict[str, str | None] = {}
-        found: Counter[str] = Counter()
-        for pod in self.changes.objects:
-            name, node = pod["metadata"]["name"], pod["status"].get("nominatedNodeName")
-            found[name] += node is not None and node != last.get(name)
-            last[name] = node
-        return found
-
-    def bound_once(self) -> set[str]:
-        """The pods that were bound at any time."""
-        bound = [pod for pod in self.changes.objects if pod["spec"].get("nodeName")]
-        return {pod["metadata"]["name"] for pod in bound}
-
-
-@contextmanager
-def watched(cluster: LocalCluster, folder: Path, **options: Any) -> Iterator[Watched]:
-    """The two processes, the extender behind a proxy."""
-    with cluster.api_client() as client, proxy_for(cluster) as traffic:
-        kubeconfig = folder / "kubeconfig"
-        traffic.write_kubeconfig(kubeconfig)
-        with (
-            scheduler_processes(cluster, folder, kubeconfig=kubeconfig, **options) as processes,
-            WatchRecorder(Api(client), PODS) as changes,
-        ):
-            yield Watched(processes, traffic, changes)
 
 
 @pytest.fixture
