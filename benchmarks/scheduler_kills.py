@@ -5,11 +5,12 @@ A real etcd and kube-apiserver run on loopback, and two kube-schedulers with the
 configuration, each with an extender of its own. Nodes are API objects without a kubelet. Gangs of
 several sizes, requests and priorities, and single pods of no job, arrive all the time and end once
 they are bound. At a random instant the leader's kube-scheduler, its extender or both get SIGKILL,
-and are started again shortly after, as a kubelet does. Checked at every binding: no node holds more
-than it has. Checked at the end: every gang was bound whole, none was bound in part for longer than
-a reservation lasts, and no extender logged an error. The take-over is the time from the kill to the
-first binding that is not of the killed processes. The result is one JSON object; the exit status is
-1 where anything was found.
+and are started again shortly after, as a kubelet does. As its liveness probe demands, a
+kube-scheduler whose extender does not answer for 12 s is ended, too. Checked at every binding: no
+node holds more than it has. Checked at the end: every gang was bound whole, none was bound in part
+for longer than a reservation lasts, and no extender logged an error. The take-over is the time from
+the kill to the first binding that is not of the killed processes. The result is one JSON object;
+the exit status is 1 where anything was found.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import math
 import os
 import random
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -27,7 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -306,9 +308,49 @@ class Replica:
         self._api, self._folder, self.name, self._lease = api, folder, name, lease
         self.port, self._secure_port = pick_ports(2, random.Random())
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        probe = manifest_probe()
+        self._period: float = probe["periodSeconds"]
+        self._timeout: float = probe["timeoutSeconds"]
+        self._most_failures: int = probe["failureThreshold"]
+        self.ended_by_probe = 0
+        """How often kube-scheduler was ended since its extender did not answer."""
+        self._lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._prober = threading.Thread(target=self._probe, name=f"probe-{name}")
+
+    def start_probing(self) -> None:
+        """Begin to probe kube-scheduler's liveness, as a kubelet does by the manifest."""
+        self._prober.start()
+
+    def stop(self) -> None:
+        """End everything."""
+        self._stopping.set()
+        if self._prober.is_alive():
+            self._prober.join()
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.wait(30)
+
+    def _probe(self) -> None:
+        failures = 0
+        while not self._stopping.wait(self._period):
+            failures = 0 if self._answers("/healthz") else failures + 1
+            if failures >= self._most_failures:
+                failures = 0
+                with self._lock:
+                    self.ended_by_probe += 1
+                    self.processes["kube-scheduler"].terminate()
+                    self.processes["kube-scheduler"].wait(30)
+                    self.start("kube-scheduler")
 
     def start(self, program: str) -> None:
-        """Start one of the two programs."""
+        """Start one of the two programs, unless it runs: its probe may have been quicker."""
+        with self._lock:
+            if program not in self.processes or self.processes[program].poll() is not None:
+                self._start(program)
+
+    def _start(self, program: str) -> None:
         command = self._extender() if program == "extender" else self._scheduler()
         with (self._folder / f"{self.name}-{program}.log").open("ab") as log:
             self.processes[program] = subprocess.Popen(
@@ -317,17 +359,23 @@ class Replica:
 
     def kill(self, *programs: str) -> None:
         """End programs with SIGKILL, with all their processes, as the end of a container does."""
-        pids = [pid for name in programs for pid in tree_of(self.processes[name].pid)]
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        for name in programs:
-            self.processes[name].wait(10)
+        with self._lock:
+            pids = [pid for name in programs for pid in tree_of(self.processes[name].pid)]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            for name in programs:
+                self.processes[name].wait(10)
 
     def is_ready(self) -> bool:
-        """Whether the extender says so."""
+        """Whether the extender says so, and kube-scheduler serves."""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._secure_port), 1.0):
+            return self._answers("/readyz")
+        return False
+
+    def _answers(self, path: str) -> bool:
+        url = f"http://127.0.0.1:{self.port}{path}"
         try:
-            http = urllib3.PoolManager(retries=False)
-            return http.request("GET", f"http://127.0.0.1:{self.port}/readyz").status == 200
+            return urllib3.request("GET", url, retries=False, timeout=self._timeout).status == 200
         except urllib3.exceptions.HTTPError:
             return False
 
@@ -354,6 +402,14 @@ class Replica:
         ]
 
 
+def manifest_probe() -> dict[str, Any]:
+    """The liveness probe of kube-scheduler's container, which asks its extender."""
+    manifest = yaml.safe_load((REPOSITORY / "manifests" / "scheduler.yaml").read_text())
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    probe: dict[str, Any] = container["livenessProbe"]
+    return probe
+
+
 def in_host(name: str, command: list[str]) -> list[str]:
     """The command with a host name of its own, which is the identity in kube-scheduler's Lease."""
     namespace = ["--uts"] if os.geteuid() == 0 else ["--uts", "--map-root-user"]
@@ -368,14 +424,13 @@ def replicas(api: Api, folder: Path, lease: Mapping[str, str]) -> Iterator[dict[
         for program in ("extender", "kube-scheduler"):
             for each in made.values():
                 each.start(program)
-            wait(lambda: all(each.is_ready() for each in made.values()), 60.0)
+        wait(lambda: all(each.is_ready() for each in made.values()), 60.0)
+        for each in made.values():
+            each.start_probing()
         yield made
     finally:
-        processes = [each for replica in made.values() for each in replica.processes.values()]
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
+        for each in made.values():
+            each.stop()
 
 
 def errors(folder: Path) -> Iterator[tuple[str, str]]:
@@ -417,6 +472,8 @@ class Kills:
             ]
             pods = self._ledger.waiting_pods() + sum(len(bodies) for bodies in made)
             until = self._ledger.count() + self._random.randint(0, pods)
+            # The other replica, which was killed before, is to be there again.
+            wait(lambda: all(each.is_ready() for each in self._replicas.values()), 60.0)
             with ThreadPoolExecutor(1) as thread:
                 arriving = thread.submit(self._arrive, made)
                 self._wait_bindings(until, arriving.done)
@@ -433,6 +490,10 @@ class Kills:
         every = [each for found in self._seconds.values() for each in found]
         return {
             "kills": {name: len(found) for name, found in sorted(self._seconds.items())},
+            "kube_scheduler_ended_by_its_probe": sum(
+                each.ended_by_probe for each in self._replicas.values()
+            ),
+            "load_average_at_the_end": round(os.getloadavg()[0], 1),
             "kills_while_a_gang_was_bound_in_part": self._in_part,
             "gangs": self._made,
             "bindings": self._ledger.count(),
