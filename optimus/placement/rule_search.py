@@ -336,16 +336,38 @@ class _Search:
         return self._walk(None, _STEPS + _STEPS_PER_REPLICA * len(self._gang.unbound))
 
     def can_be_bound(self, plan: Placement) -> bool:
-        """Whether the replicas can be bound to these nodes one after the other; takes nothing."""
+        """Whether the replicas can be bound to these nodes one after the other, whichever
+        kube-scheduler takes first; takes nothing."""
         if self._groups is None:
             return False
-        waiting: list[tuple[_Group, int]] = []
+        rows: dict[int, list[int]] = {}
         for group in self._groups:
             for member in group.members:
                 node = plan.nodes.get(self._gang.replica(member))
                 if node is None or node not in self._capacity.row_of:
                     return False
-                waiting.append((group, self._capacity.row_of[node]))
+                rows.setdefault(id(group), []).append(self._capacity.row_of[node])
+        return self._is_bound_in_every_order(rows)
+
+    def _is_bound_in_every_order(self, rows: Mapping[int, Sequence[int]]) -> bool:
+        """Whether replicas on these rows, by the ``id`` of their group, are bound in the orders
+        that can go wrong.
+
+        A topology spread can refuse a pod because of others that were bound before it, and a pod
+        affinity that its first pod need not fulfil can do so, too. The worst order therefore
+        begins with the groups that have neither; of those that have one, each may be the first.
+        """
+        groups = self._groups or []
+        ruled = [group for group in groups if group.spread or group.affinity]
+        plain = [group for group in groups if not (group.spread or group.affinity)]
+        orders = [[*plain, *ruled[at:], *ruled[:at]] for at in range(len(ruled))] or [plain]
+        return all(self._is_bound_in_order(order, rows) for order in orders)
+
+    def _is_bound_in_order(
+        self, groups: Sequence[_Group], rows: Mapping[int, Sequence[int]]
+    ) -> bool:
+        """Whether all are bound where each round tries the groups in this order."""
+        waiting = [(group, row) for group in groups for row in rows[id(group)]]
         done: list[tuple[_Group, int]] = []
         progress = True
         while waiting and progress:
@@ -654,9 +676,13 @@ class _Search:
         found: Placement | None = None
         while True:
             if len(taken) == len(self._gang.unbound):
-                found = self._named(taken)
-                break
-            choices.append(iter(self._next_choices(servers)))
+                if self._is_bound_whatever_order(taken):
+                    found = self._named(taken)
+                    break
+                steps = max(0, steps - len(taken))
+                choices.append(iter(()))
+            else:
+                choices.append(iter(self._next_choices(servers)))
             while choices and (step := next(choices[-1], None)) is None:
                 choices.pop()
                 if taken:
@@ -670,6 +696,19 @@ class _Search:
         for group, row in taken:
             self._take(group, row, -1)
         return found
+
+    def _is_bound_whatever_order(self, taken: Sequence[tuple[_Group, int]]) -> bool:
+        """Whether the replicas, which are taken, could be bound in another order as well."""
+        if not any(group.spread or group.affinity for group, _ in taken):
+            return True
+        rows: dict[int, list[int]] = {}
+        for group, row in taken:
+            rows.setdefault(id(group), []).append(row)
+            self._take(group, row, -1)
+        whole = self._is_bound_in_every_order(rows)
+        for group, row in taken:
+            self._take(group, row, 1)
+        return whole
 
     def _next_choices(self, servers: int | None) -> list[tuple[_Group, int]]:
         """The group whose turn it is, with its rows: the first that has any."""

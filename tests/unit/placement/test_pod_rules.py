@@ -165,6 +165,17 @@ def test_a_spread_puts_as_many_in_each_zone() -> None:
     )
 
 
+def test_a_spread_that_holds_in_one_order_alone_is_refused() -> None:
+    """The worker could be bound beside the PS only before it: with the PS bound, its node would
+    be two pods ahead of the other."""
+    spread = PodRules(spread=(SpreadConstraint(HOST, 1, app("a")),))
+    tolerant = ReplicaSpec(ONE, NodeConstraints((), (), (Toleration("t", "Exists"),)))
+    members = [member(Role.PS, 0, spec=tolerant), member(Role.WORKER, 0, spread)]
+    nodes = [node("n0", 0, Taint("t")), node("n1", 2)]
+    assert refusal_of(members, nodes).endswith("topology spread constraints leave too few nodes")
+    assert planned(members, [node("n0", 1), nodes[1]]) == {"n0": 1, "n1": 1}
+
+
 def test_leaving_pods_count_for_affinity_and_not_for_a_spread() -> None:
     nodes = [node("n0", 9, zone="east"), node("n1", 9, zone="west")]
     there = [(OnePod("ns", {"app": "a"}, leaving=True), nodes[0])]
