@@ -33,6 +33,9 @@ class PreemptingCluster:
     refuses: set[str] = field(default_factory=set)
     """Jobs whose patches are refused."""
 
+    goal: Goal = field(default_factory=lambda: TargetLoss(0.1))
+    """Of elastic jobs."""
+
     counted: list[tuple[str, int]] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
 
@@ -117,7 +120,7 @@ class PreemptingCluster:
 
     def run_elastic(self, name: str, ps: int, workers: int, **fields: Any) -> None:
         """A managed job that could do with one PS and one worker."""
-        self.run(name, ps, workers, goal=TargetLoss(0.1), **fields)
+        self.run(name, ps, workers, goal=self.goal, **fields)
 
     def bind(self, name: str) -> None:
         for pod in self.pods(name):
@@ -148,19 +151,17 @@ class PreemptingCluster:
         """The pods of suspended jobs begin to end, those that did are gone; a resumed job gets
         new ones."""
         for name, job in self.jobs.items():
-            pods = self.pods(name)
+            leaving = [pod.name for pod in self.pods(name) if pod.leaving]
+            self.cluster.delete(*leaving)
             if not job.suspended:
-                if not pods:
+                if not self.pods(name):
                     self.change_job(name, conditions=frozenset())
                     self._make_pods(name)
                 continue
             if "Suspended" not in job.conditions:
                 self.change_job(name, conditions=frozenset({"Suspended"}))
-            for pod in pods:
-                if pod.leaving:
-                    self.cluster.delete(pod.name)
-                else:
-                    self.cluster.change(pod, leaving=True)
+            for pod in self.pods(name):
+                self.cluster.change(pod, leaving=True)
 
     def _make_pods(self, name: str) -> None:
         job = self.jobs[name].job
@@ -182,9 +183,18 @@ class PreemptingCluster:
         for _ in range(times):
             self.step()
             self.operator()
-            for name in list(self.cluster.planned_nodes()):
-                if self.cluster.pods[name].node is None:
-                    self.cluster.place(name)
+            self.place_planned()
+
+    def place_planned(self) -> None:
+        """kube-scheduler tries every pod that is nominated, or whose reservation has expired."""
+        planned = self.cluster.planned_nodes()
+        paused = {name for uid in self.planner.queue.paused for name in self._names(uid)}
+        for name in sorted({*planned, *paused}):
+            if self.cluster.pods[name].node is None:
+                self.cluster.place(name)
+
+    def _names(self, uid: str) -> list[str]:
+        return [pod.name for pod in self.pods(uid.removeprefix("uid-"))]
 
     # --- what is seen
 
