@@ -45,7 +45,7 @@ class LightJob:
     MXJob; `Server` is written `PS`) to its resource requests. `flags` replace or add flags of the
     trainer. `fixed` adds roles of a TFJob that are neither PS nor worker, such as a Chief, made
     like its workers. With `script` its pods run that shell script instead of training; `SLEEP` is
-    for gangs that only have to be placed."""
+    for gangs that only have to be placed. `priority` names its PriorityClass."""
 
     kind: Kind
     name: str
@@ -58,6 +58,7 @@ class LightJob:
     node_selector: Mapping[str, str] = field(default_factory=lambda: dict(POOL))
     fixed: Mapping[str, int] = field(default_factory=dict)
     script: str = ""
+    priority: str = ""
 
     def manifest(self, namespace: str) -> Json:
         """Return the object to create."""
@@ -112,6 +113,8 @@ class LightJob:
         spec["schedulerName"] = self.scheduler
         if self.node_selector:
             spec["nodeSelector"] = dict(self.node_selector)
+        if self.priority:
+            spec["priorityClassName"] = self.priority
         container = spec["containers"][0]
         container["args"] = _with_flags(
             container["args"], {**QUICK, **self._checkpoints(), **self.flags}

@@ -84,14 +84,17 @@ class OptimusCluster:
     def __init__(self, cluster: LocalCluster, api: Api, tuning: Tuning) -> None:
         self.cluster, self.api, self.tuning = cluster, api, tuning
 
-    def deploy(self, *, advisory: bool = False) -> None:
-        """Apply the manifests, with one of the scheduler configurations, and wait until both
-        processes serve.
+    def deploy(self, *, advisory: bool = False, preempt: bool = False) -> None:
+        """Apply the manifests, with one of the scheduler configurations and with or without gang
+        preemption, and wait until both processes serve.
 
         Applied again with the other configuration, it replaces the scheduler's pod, as on any
         cluster."""
         with tempfile.TemporaryDirectory(prefix="optimus-overlay-") as folder:
             kustomization = _kustomization(Path(folder), self.tuning)
+            if preempt:
+                component = REPOSITORY / "manifests" / "preemption"
+                kustomization["components"] = [os.path.relpath(component, Path(folder).resolve())]
             if advisory:
                 kustomization["configMapGenerator"] = [_advisory_config(Path(folder))]
             (Path(folder) / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))

@@ -1,12 +1,12 @@
 """Renders the kustomizations of this project, for a machine without kubectl.
 
-Known are `resources`, `patches` (JSON and strategic), `images`, and `configMapGenerator` with
-`files`, which creates or replaces; anything else is refused by name. The name of a generated
-ConfigMap ends in a hash of its content, as kustomize has it, so pods that mount it are recreated
-when it changes."""
+Known are `resources`, `components`, `patches` (JSON and strategic), `images`, and
+`configMapGenerator` with `files`, which creates or replaces; anything else is refused by name. The
+name of a generated ConfigMap ends in a hash of its content, as kustomize has it, so pods that mount
+it are recreated when it changes."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,9 @@ from localcluster.errors import ClusterError
 from localcluster.storage import read_yaml
 
 _FILE: Final = "kustomization.yaml"
-_KNOWN: Final = {"apiVersion", "kind", "resources", "patches", "images", "configMapGenerator"}
+_KNOWN: Final = {
+    *("apiVersion", "kind", "resources", "components", "patches", "images", "configMapGenerator")
+}
 _OF_GENERATORS: Final = {"name", "namespace", "behavior", "files"}
 _FIRST: Final = (
     *("Namespace", "CustomResourceDefinition", "ServiceAccount", "ConfigMap", "PersistentVolume"),
@@ -66,7 +68,8 @@ def _read(path: Path) -> Iterator[Item]:
         yield from map(Item, read_yaml(path))
 
 
-def _kustomized(folder: Path) -> list[Item]:
+def _kustomized(folder: Path, given: Sequence[Item] = ()) -> list[Item]:
+    """The objects of a kustomization; of a component, with those that it is applied to."""
     content = yaml.safe_load((folder / _FILE).read_text())
     generators = content.get("configMapGenerator") or ()
     unknown = {*content} - _KNOWN | {key for each in generators for key in each} - _OF_GENERATORS
@@ -74,7 +77,9 @@ def _kustomized(folder: Path) -> list[Item]:
         fields = ", ".join(sorted(unknown))
         raise ClusterError(f"{folder / _FILE} has {fields}, which is not known here; use kubectl")
     resources = content.get("resources") or ()
-    items = [item for name in resources for item in _read((folder / name).resolve())]
+    items = [*given, *(item for name in resources for item in _read((folder / name).resolve()))]
+    for name in content.get("components") or ():
+        items = _kustomized((folder / name).resolve(), items)
     for generator in generators:
         items = _generated(items, generator, folder)
     for patch in content.get("patches") or ():

@@ -52,6 +52,26 @@ def test_what_others_need_comes_first(tmp_path: Path) -> None:
     assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "Deployment"]
 
 
+def test_a_component_adds_objects_and_changes_those_of_its_user(tmp_path: Path) -> None:
+    base = {"resources": ["deployment.yaml"]}
+    write(tmp_path / "base", deployment=DEPLOYMENT, kustomization=base)
+    added = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "two"}]
+    target = {"kind": "Deployment", "name": "d"}
+    component = {
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
+        "resources": ["config.yaml"],
+        "patches": [{"target": target, "patch": yaml.safe_dump(added)}],
+    }
+    write(tmp_path / "part", config=CONFIG, kustomization=component)
+    used = {"resources": ["../base"], "components": ["../part"]}
+    write(tmp_path / "overlay", kustomization=used)
+    found = by_kind(render(tmp_path / "overlay"))
+    assert found.keys() == {"ConfigMap", "Deployment"}
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"] == ["one", "two"]
+
+
 def test_layers_with_patches_images_and_a_replaced_config(tmp_path: Path) -> None:
     generated = {"name": "made", "namespace": "n", "files": ["settings.txt"]}
     write(
