@@ -14,7 +14,7 @@ from optimus.kube.pods import Pod
 from optimus.kube.training_jobs import TrainingJob
 from optimus.resources import Resources
 
-_AT_ONCE: Final = 100
+_AT_ONCE: Final = 20
 """Jobs that are read under the lock before others get it."""
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from extender.gang_queue import Instant, QueuedGang
 from extender.planner import Planner
@@ -24,7 +24,7 @@ from extender.preemption.candidates import (
     running_gangs,
     why_no_victim,
 )
-from extender.preemption.trial import Trial, leaving_pods, reserve
+from extender.preemption.trial import Planned, Trial, leaving_pods, plan_again, reserve
 from extender.preemption.victims import Victims, choose_victims
 from extender.settings import Settings
 from extender.state.cluster import is_waiting
@@ -125,6 +125,15 @@ class _BackOff:
     """Monotonic."""
 
     seconds: float
+
+
+class _Choice(NamedTuple):
+    """Who makes room for a gang, and where it fits then."""
+
+    victims: Victims
+    planned: Planned
+    awaited: frozenset[str]
+    """The UIDs of the pods that leave the room."""
 
 
 class PreemptionController:
@@ -241,8 +250,9 @@ class PreemptionController:
         names = {str(victim.key) for victim in victims}
         names |= {str(each.key) for each in self._victims_of(uid)}
         awaited = Awaited(frozenset(pods), tuple(sorted(names)))
-        left = self._settings.preempt_seconds - (now.epoch - mark.at)
-        return reserve(planner, self._rule, found, awaited, now, max(left, 1.0))
+        planned = plan_again(planner, self._rule, found, awaited)
+        left = max(self._settings.preempt_seconds - (now.epoch - mark.at), 1.0)
+        return planned is not None and reserve(planner, planned, awaited, now.monotonic + left)
 
     def _victims_of(self, uid: str) -> Victims:
         begun = self._begun.get(uid)
@@ -356,10 +366,11 @@ class PreemptionController:
             self._look_at[uid] = now.monotonic + LOOK_AGAIN_SECONDS
             if job is None or self._meets_another(queued):
                 return False
-            trial = Trial.of(planner, self._rule, queued, self._stuck)
-        if trial.fits():
+        trial = Trial.of(planner, self._rule, queued, self._stuck)
+        planned = trial.plan()
+        if planned is not None:
             # Without such pods the planner is about to find that out.
-            return bool(trial.leaving) and self._await_leaving(queued, trial)
+            return bool(trial.leaving) and self._await_leaving(queued, trial, planned)
         budgets = self._access.budgets()
         if isinstance(budgets, Refused):
             _LOG.warning("%s", budgets)
@@ -369,9 +380,11 @@ class PreemptionController:
         if self._awaits_shrinking(uid, trial, running, now):
             return False
         victims = choose_victims(running.candidates, trial.fits)
-        if victims is None:
+        planned = None if victims is None else trial.plan(victims)
+        if victims is None or planned is None:
             return False
-        return self._preempt(queued, job, victims, jobs)
+        awaited = trial.leaving.union(*(each.pods for each in victims))
+        return self._preempt(queued, job, _Choice(victims, planned, awaited), jobs)
 
     def _meets_another(self, queued: QueuedGang) -> bool:
         """Whether a gang may use nodes of one for which others are preempted now; under the
@@ -381,15 +394,15 @@ class PreemptionController:
         taken = {name for each in others if each is not None for name in _nodes(planner, each)}
         return not taken.isdisjoint(_nodes(planner, queued)) if taken else bool(self._begun)
 
-    def _await_leaving(self, queued: QueuedGang, trial: Trial) -> bool:
+    def _await_leaving(self, queued: QueuedGang, trial: Trial, planned: Planned) -> bool:
         """Pods that are being deleted make room: reserve it, so that nobody else takes it."""
         planner, uid = self._planner, queued.waiting.job_uid
         with planner.locked() as now:
             if not self._is_current(queued):
                 return False
             mark = Preempted(str(queued.observed.gang.key), uid, now.epoch)
-            awaited, seconds = Awaited(trial.leaving, ()), self._settings.preempt_seconds
-            if not reserve(planner, self._rule, queued, awaited, now, seconds):
+            expires_at = now.monotonic + self._settings.preempt_seconds
+            if not reserve(planner, planned, Awaited(trial.leaving, ()), expires_at):
                 return False
             self._begun[uid] = mark, ()
         return True
@@ -399,7 +412,8 @@ class PreemptionController:
     ) -> bool:
         """Whether managed jobs of a lower priority may still make the room by shrinking."""
         settings, since = self._settings, self._shrinks_since.get(uid)
-        fits = running.surplus is not None and trial.fits_with([running.surplus], trial.leaving)
+        surplus = running.surplus
+        fits = surplus is not None and trial.plan_with([surplus], trial.leaving) is not None
         if not fits and not (running.rescaling and since is not None):
             self._shrinks_since.pop(uid, None)
             return False
@@ -420,19 +434,17 @@ class PreemptionController:
         self,
         queued: QueuedGang,
         job: TrainingJob,
-        victims: Victims,
+        choice: "_Choice",
         jobs: Mapping[str, TrainingJob],
     ) -> bool:
-        planner, uid = self._planner, queued.waiting.job_uid
+        planner, uid, victims = self._planner, queued.waiting.job_uid, choice.victims
         # 1. Reserve the room that the victims will leave.
         with planner.locked() as now:
             if not self._is_current(queued) or not self._are_current(victims, jobs):
                 return False
-            leaving = {pod.uid for pod in leaving_pods(planner, self._stuck)}
-            pods = frozenset(leaving.union(*(each.pods for each in victims)))
-            awaited = Awaited(pods, tuple(sorted(str(each.key) for each in victims)))
-            seconds = self._settings.preempt_seconds
-            if not reserve(planner, self._rule, queued, awaited, now, seconds):
+            awaited = Awaited(choice.awaited, tuple(sorted(str(each.key) for each in victims)))
+            expires_at = now.monotonic + self._settings.preempt_seconds
+            if not reserve(planner, choice.planned, awaited, expires_at):
                 return False
             mark = Preempted(str(job.key), uid, now.epoch)
             self._begun[uid] = mark, victims

@@ -1,10 +1,10 @@
 """Whether a gang would fit if others were gone: the planner's rule on hypothetical capacity."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from extender.gang_queue import Instant, QueuedGang
+from extender.gang_queue import QueuedGang
 from extender.planner import Planner
 from extender.preemption.victims import Victims
 from extender.state.cluster import used_by_node
@@ -16,6 +16,13 @@ from optimus.placement.theorem1 import Theorem1
 from optimus.resources import Resources
 
 _MARGIN_SECONDS: Final = 30.0
+
+
+class Planned(NamedTuple):
+    """A gang, with what other pods mean for it then, and its nodes."""
+
+    gang: Gang
+    placement: Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,71 +38,92 @@ class Trial:
 
     @classmethod
     def of(
-        cls, planner: Planner, rule: Theorem1, queued: QueuedGang, stuck: Iterable[str]
+        cls, planner: Planner, rule: Theorem1, queued: QueuedGang, stuck: Collection[str]
     ) -> "Trial":
-        """What is left now; under the lock. Pods in ``stuck`` (UIDs) are not expected to end."""
-        gang, pods = queued.observed.gang, leaving_pods(planner, stuck)
-        room = used_by_node(pods)
-        capacity = planner.reservations.free_for(gang, room).copy()
-        return cls(planner, rule, gang, capacity, frozenset(pod.uid for pod in pods))
+        """What is left now; takes the lock. Pods in ``stuck`` (UIDs) are not expected to end."""
+        gang = queued.observed.gang
+        with planner.lock:
+            nodes, left = tuple(planner.cluster.nodes.values()), planner.reservations.left_by_node()
+            own, pods = planner.reservations.own_room(gang), leaving_pods(planner, stuck)
+        capacity = Capacity(nodes, left)
+        capacity.distinguish(*{member.spec.constraints for member in gang.members})
+        found = cls(planner, rule, gang, capacity, frozenset(pod.uid for pod in pods))
+        found._give(own)
+        found._give(used_by_node(pods))
+        return found
 
     def fits(self, victims: Victims = ()) -> bool:
         """Whether the gang fits once these gangs have gone too."""
-        gone = self.leaving.union(*(each.pods for each in victims))
-        return self.fits_with((each.room for each in victims), gone)
+        return self.plan(victims) is not None
 
-    def fits_with(self, rooms: Iterable[Mapping[str, Resources]], gone: Iterable[str]) -> bool:
-        """Whether it fits with this room, by node, and without these pods (UIDs)."""
+    def plan(self, victims: Victims = ()) -> Planned | None:
+        """Where it fits then."""
+        gone = self.leaving.union(*(each.pods for each in victims))
+        return self.plan_with((each.room for each in victims), gone)
+
+    def plan_with(
+        self, rooms: Iterable[Mapping[str, Resources]], gone: Iterable[str]
+    ) -> Planned | None:
+        """Where it fits with this room, by node, and without these pods (UIDs)."""
         with self.planner.lock:
             gang = self.planner.reservations.with_surroundings(self.gang, gone)
-        capacity, mark = self.capacity, self.capacity.mark()
+        mark = self.capacity.mark()
         for room in rooms:
-            for node, amount in room.items():
-                row, vector = capacity.row_of.get(node), capacity.vector(amount)
-                if row is not None and vector is not None:
-                    capacity.give_back(row, vector)
-        answer = self.rule.place(gang, capacity)
-        capacity.undo_to(mark)
-        return isinstance(answer, Placement)
+            self._give(room)
+        answer = self.rule.place(gang, self.capacity)
+        self.capacity.undo_to(mark)
+        return Planned(gang, answer) if isinstance(answer, Placement) else None
+
+    def _give(self, room: Mapping[str, Resources]) -> None:
+        for node, amount in room.items():
+            row, vector = self.capacity.row_of.get(node), self.capacity.vector(amount)
+            if row is not None and vector is not None:
+                self.capacity.give_back(row, vector)
 
 
-def leaving_pods(planner: Planner, stuck: Iterable[str]) -> list[Pod]:
+def leaving_pods(planner: Planner, stuck: Collection[str]) -> list[Pod]:
     """The pods that are being deleted and whose room nobody has reserved; under the lock.
 
     What the pods of a rescaled job leave is reserved for its new ones."""
-    stuck, future = set(stuck), planner.future_room
+    future = planner.future_room
     return [
         pod
-        for pod in planner.cluster.pods.values()
-        if pod.leaving
-        and pod.uid not in stuck
+        for uid, pod in planner.cluster.ending.items()
+        if uid not in stuck
         and pod.replica is not None
-        and pod.bound() is not None
         and not planner.rescales.is_tracked(pod.replica.job_uid)
-        and not future.is_awaited(pod.uid)
+        and not future.is_awaited(uid)
     ]
 
 
-def reserve(
-    planner: Planner,
-    rule: Theorem1,
-    queued: QueuedGang,
-    awaited: Awaited,
-    now: Instant,
-    seconds: float,
-) -> bool:
-    """Reserve a gang's room on what is free and what the awaited pods leave; under the lock.
+def plan_again(
+    planner: Planner, rule: Theorem1, queued: QueuedGang, awaited: Awaited
+) -> Planned | None:
+    """Where a gang fits on what is left now and what the awaited pods leave; under the lock."""
+    gang = planner.reservations.with_surroundings(queued.observed.gang, awaited.pods)
+    room = used_by_node(_pods(planner, awaited))
+    answer = rule.place(gang, planner.reservations.free_for(gang, room))
+    return Planned(gang, answer) if isinstance(answer, Placement) else None
+
+
+def reserve(planner: Planner, planned: Planned, awaited: Awaited, expires_at: float) -> bool:
+    """Reserve what a gang is planned on, where that still holds; under the lock.
 
     Of the awaited pods only those on the gang's nodes are waited for. The reservation lasts a
-    little longer than the time that the caller ends it after."""
-    pods = [pod for uid in awaited.pods if (pod := planner.cluster.pods.get(uid)) is not None]
-    gang = planner.reservations.with_surroundings(queued.observed.gang, awaited.pods)
-    capacity = planner.reservations.free_for(gang, used_by_node(pods))
-    answer = rule.place(gang, capacity)
-    if not isinstance(answer, Placement):
+    little longer than the time (monotonic) that the caller ends it at."""
+    gang, placement = planned
+    pods = _pods(planner, awaited)
+    now = planner.reservations.with_surroundings(gang, awaited.pods)
+    room = used_by_node(pods)
+    same = now.surroundings == gang.surroundings
+    if not same or not planner.reservations.still_fits(gang, placement, room):
         return False
-    nodes = {*answer.nodes.values()}
+    nodes = {*placement.nodes.values()}
     there = frozenset(pod.uid for pod in pods if pod.node in nodes and pod.bound() is not None)
-    expires_at = now.monotonic + seconds + _MARGIN_SECONDS
-    planner.hold_future(gang, answer, Awaited(there, awaited.victims), expires_at)
+    waits = Awaited(there, awaited.victims)
+    planner.hold_future(gang, placement, waits, expires_at + _MARGIN_SECONDS)
     return True
+
+
+def _pods(planner: Planner, awaited: Awaited) -> list[Pod]:
+    return [pod for uid in awaited.pods if (pod := planner.cluster.pods.get(uid)) is not None]

@@ -52,6 +52,8 @@ class Cluster:
         """What pods on nodes mean for the rules of others."""
         self.forecasts: dict[str, Forecast] = {}
         """What the profiles of jobs foretell, by UID."""
+        self.ending: dict[str, Pod] = {}
+        """The replicas that are being deleted and still take their room, by UID."""
         self.node_generation = 0
         self.changed_nodes: set[str] = set()
         """Nodes that have changed since ``Reservations`` last cleared this."""
@@ -83,8 +85,11 @@ class Cluster:
         if before is not None:
             self._count(before, -1)
             self._note_release(before, after)
+            self.ending.pop(before.uid, None)
         if after is not None:
             self._count(after, 1)
+            if after.leaving and after.replica is not None and after.bound() is not None:
+                self.ending[after.uid] = after
 
     def _note_release(self, before: Pod, after: Pod | None) -> None:
         was, now = before.bound(), None if after is None else after.bound()

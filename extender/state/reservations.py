@@ -120,8 +120,9 @@ class Reservations:
             for node in {each.node for each in held} & self._cluster.nodes.keys()
         }
 
-    def still_fits(self, gang: Gang, placement: Placement) -> bool:
-        """Whether nodes still have the room, and admit the replicas, that a gang is planned on."""
+    def still_fits(self, gang: Gang, placement: Placement, leaving: ByNode | None = None) -> bool:
+        """Whether nodes still have the room, with what is about to leave them, and admit the
+        replicas, that a gang is planned on."""
         asked: dict[str, Resources] = {}
         for member in gang.unbound:
             name = placement.nodes[gang.replica(member)]
@@ -129,9 +130,9 @@ class Reservations:
             if node is None or not is_admitted(node, member.spec.constraints):
                 return False
             asked[name] = asked.get(name, NONE) + member.spec.resources
-        own = self.own_room(gang)
+        own, leaving = self.own_room(gang), leaving or {}
         return all(
-            amount.fits_in(self._left_cached(node) + own.get(node, NONE))
+            amount.fits_in(self._left_cached(node) + own.get(node, NONE) + leaving.get(node, NONE))
             for node, amount in asked.items()
         )
 
