@@ -266,6 +266,23 @@ def test_a_victim_that_changes_meanwhile_is_left_alone_and_the_others_resumed() 
     assert made.counted[0] == ("failed", 0)
 
 
+def test_nobody_is_suspended_where_the_room_is_taken_meanwhile() -> None:
+    """Another scheduler binds a pod while victims are chosen."""
+    made = PreemptingCluster({"a": 3})
+    made.run("low")
+    made.submit("high", 1, 2, priority=5)
+
+    def budgets() -> tuple[Budget, ...]:
+        if "o" not in made.cluster.pods:
+            made.cluster.other("o", 1, "a")
+        return ()
+
+    made.controller._access = replace(made.controller._access, budgets=budgets)
+    made.step(3)
+    assert made.writes == []
+    assert made.planner.reservation_count() == 0
+
+
 # --- who is chosen
 
 
