@@ -7,13 +7,15 @@ application of their own."""
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import IO, TypeVar
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
+from werkzeug.wsgi import get_input_stream
 
 from extender.filter import FilterResult, filter_nodes
 from extender.http import wire
@@ -76,25 +78,29 @@ class Endpoints:
         self._why_too_old = why_too_old
         self._ready = False
 
-    def filter(self) -> Response:
+    def filter(self, body: IO[bytes]) -> bytes:
         """POST /filter."""
-        return self._answer("filter", self._filter, wire.filter_error)
+        return self._answer("filter", self._filter, body, wire.filter_error)
 
-    def prioritize(self) -> Response:
+    def prioritize(self, body: IO[bytes]) -> bytes:
         """POST /prioritize."""
-        return self._answer("prioritize", self._prioritize, wire.prioritize_error)
+        return self._answer("prioritize", self._prioritize, body, wire.prioritize_error)
 
-    def preempt(self) -> Response:
+    def preempt(self, body: IO[bytes]) -> bytes:
         """POST /preempt."""
-        return self._answer("preempt", self._preempt, wire.preempt_error)
+        return self._answer("preempt", self._preempt, body, wire.preempt_error)
 
     def _answer(
-        self, verb: str, decide: Callable[[], bytes], failed: Callable[[str], bytes]
-    ) -> Response:
+        self,
+        verb: str,
+        decide: Callable[[IO[bytes]], bytes],
+        body: IO[bytes],
+        failed: Callable[[str], bytes],
+    ) -> bytes:
         began = time.perf_counter()
         error = None
         try:
-            body = decide()
+            answer = decide(body)
         except (_Refusal, Malformed) as refusal:
             error = str(refusal)
         except HTTPException as fault:
@@ -104,33 +110,33 @@ class Endpoints:
             error = f"internal error in {verb}; see the extender's log"
         if error is not None:
             self._metrics.errors.labels(verb).inc()
-            body = failed(error)
+            answer = failed(error)
         self._metrics.calls.labels(verb).observe(time.perf_counter() - began)
-        return Response(body, mimetype=_JSON)
+        return answer
 
-    def _read(self, read: Callable[[bytes, wire.FindPod], _Args]) -> _Args:
+    def _read(self, stream: IO[bytes], read: Callable[[bytes, wire.FindPod], _Args]) -> _Args:
         reason = None if self._ready else self._why_not_ready()
         self._ready = reason is None
-        args = read(self._body(), self._verbs.find_pod)
+        args = read(self._body(stream), self._verbs.find_pod)
         if reason is not None:
             raise _Refusal(f"the extender is not ready: {reason}")
         return args
 
-    def _body(self) -> bytes:
+    def _body(self, stream: IO[bytes]) -> bytes:
         limit = self._max_body_bytes
-        body = request.stream.read(limit + 1)
+        body = stream.read(limit + 1)
         if len(body) <= limit:
             return body
         # A client that is still sending when the connection closes never reads why.
         for _ in range(_DISCARDED_LIMITS):
-            if not request.stream.read(limit):
+            if not stream.read(limit):
                 break
         raise _Refusal(
             f"the body has more than the {limit} bytes that are read; set nodeCacheCapable: true"
         )
 
-    def _filter(self) -> bytes:
-        args = self._read(wire.read_args)
+    def _filter(self, body: IO[bytes]) -> bytes:
+        args = self._read(body, wire.read_args)
         result = self._verbs.filter(args.pod, args.names)
         self._metrics.nodes_in.inc(len(args.names))
         self._metrics.nodes_out.inc(len(result.kept))
@@ -138,12 +144,12 @@ class Endpoints:
             self._metrics.refusals.labels(result.cause).inc()
         return wire.filter_answer(args, result.kept, result.refused)
 
-    def _prioritize(self) -> bytes:
-        args = self._read(wire.read_args)
+    def _prioritize(self, body: IO[bytes]) -> bytes:
+        args = self._read(body, wire.read_args)
         return wire.prioritize_answer(self._verbs.prioritize(args.pod, args.names))
 
-    def _preempt(self) -> bytes:
-        args = self._read(wire.read_preemption_args)
+    def _preempt(self, body: IO[bytes]) -> bytes:
+        args = self._read(body, wire.read_preemption_args)
         return wire.preempt_answer(self._verbs.preempt(args.pod, args.victims))
 
     def inspect(self) -> Response:
@@ -183,12 +189,39 @@ class Endpoints:
 def create_app(endpoints: Endpoints) -> Flask:
     """The WSGI application for kube-scheduler and for local monitoring."""
     app = create_health_app(endpoints)
-    app.add_url_rule("/filter", view_func=endpoints.filter, methods=["POST"])
-    app.add_url_rule("/prioritize", view_func=endpoints.prioritize, methods=["POST"])
-    app.add_url_rule("/preempt", view_func=endpoints.preempt, methods=["POST"])
     app.add_url_rule("/inspect", view_func=endpoints.inspect)
     app.register_error_handler(HTTPException, _not_served)
+    verbs = {
+        "/filter": endpoints.filter,
+        "/prioritize": endpoints.prioritize,
+        "/preempt": endpoints.preempt,
+    }
+    for path, verb in verbs.items():  # for Flask's answers to other methods
+        app.add_url_rule(path, path[1:], partial(_answer, verb), methods=["POST"])
+    vars(app)["wsgi_app"] = _answer_verbs(verbs, app.wsgi_app)
     return app
+
+
+def _answer(verb: Callable[[IO[bytes]], bytes]) -> Response:
+    return Response(verb(request.stream), mimetype=_JSON)
+
+
+def _answer_verbs(
+    verbs: Mapping[str, Callable[[IO[bytes]], bytes]], others: WSGIApplication
+) -> WSGIApplication:
+    """kube-scheduler's calls, answered before Flask sees them: routing a request and its context
+    would take longer than the decision."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        verb = verbs.get(environ["PATH_INFO"])
+        if verb is None or environ["REQUEST_METHOD"] != "POST":
+            return others(environ, start_response)
+        body = verb(get_input_stream(environ))
+        headers = [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
+        start_response("200 OK", headers)
+        return [body]
+
+    return answer
 
 
 def create_health_app(endpoints: Endpoints) -> Flask:

@@ -8,11 +8,16 @@ one, and none may keep kube-scheduler waiting."""
 
 import logging
 import os
+import select
+import socket
 import sys
 from typing import Any, Final
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]  # gunicorn has no types
+from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # likewise
+    ThreadWorker,
+)
 
 from extender.application import Application
 from extender.http.parent_watch import end_with_parent
@@ -23,11 +28,38 @@ _LOG = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 10
+
+NEXT_CALL_SECONDS: Final = 0.05
+"""How long a thread stays with a connection after a request. kube-scheduler's next call comes
+within some milliseconds while it is busy: handing the connection to another thread and back costs
+as much processor time as reading the request."""
+
 _JSON_LINE: Final = (
     '{"at":"%(t)s","from":"%(h)s","method":"%(m)s","path":"%(U)s",'
     '"status":%(s)s,"bytes":"%(b)s","microseconds":%(D)s}'
 )
 _PLAIN_LINE: Final = "%(h)s %(m)s %(U)s %(s)s %(b)s bytes %(D)s us"
+
+
+class StayingWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's worker with threads, each of which waits a little for its connection's next
+    request before it takes another connection."""
+
+    def handle(self, conn: Any) -> Any:
+        """Answer requests; true where the connection is to be kept. Runs on a worker thread."""
+        while True:
+            kept = super().handle(conn)
+            if kept is not True or not self.alive or conn.parser.unreader.buf.getvalue():
+                return kept
+            if not _is_readable(conn.sock, NEXT_CALL_SECONDS):
+                return kept
+
+
+def _is_readable(sock: socket.socket, seconds: float) -> bool:
+    """Whether something arrives within the time. (poll: select fails beyond 1,024 files.)"""
+    waiting = select.poll()
+    waiting.register(sock, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -69,7 +101,7 @@ def options(settings: Settings) -> dict[str, object]:
     return {
         "bind": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
         "workers": 1,
-        "worker_class": "gthread",
+        "worker_class": StayingWorker,
         "threads": settings.threads,
         "keepalive": KEEP_ALIVE_SECONDS,
         "graceful_timeout": GRACE_SECONDS,
@@ -84,8 +116,8 @@ def options(settings: Settings) -> dict[str, object]:
 
 def check_single(workers: int, worker_class: str) -> None:
     """Exit where gunicorn is about to run anything but one worker process with threads."""
-    if workers != 1 or worker_class != "gthread":
-        needed = "the ledger is in one process's memory: one gthread worker is needed"
+    if workers != 1 or worker_class != StayingWorker.__name__:
+        needed = "the ledger is in one process's memory: one worker with threads is needed"
         sys.exit(f"{needed}, not {workers} {worker_class}")
 
 

@@ -20,6 +20,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from extender.http.wsgi import GRACE_SECONDS
+from extender.settings import Settings
 from optimus.runtime.health import MOST_CONNECTIONS
 from tests.integration.extender.waiting import wait_until
 
@@ -181,6 +182,33 @@ def test_many_calls_go_over_one_connection(extender: Extender) -> None:
     for _ in range(50):
         assert extender.post("/prioritize", question) == [{"Host": "n1", "Score": 10}]
     assert extender.connection.sock is first
+
+
+def test_calls_sent_at_once_are_answered_in_turn(extender: Extender) -> None:
+    body = json.dumps({"Pod": POD, "NodeNames": ["n1"]}).encode()
+    head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", extender.port), timeout=10) as calling:
+        calling.sendall((head + body) * 3)
+        received = b""
+        while received.count(b'"NodeNames":["n1"]') < 3:
+            part = calling.recv(65536)
+            assert part, received
+            received += part
+
+
+def test_more_busy_connections_than_threads_are_all_answered(extender: Extender) -> None:
+    clients = [
+        http.client.HTTPConnection("127.0.0.1", extender.port, timeout=10)
+        for _ in range(2 * Settings().threads)
+    ]
+    try:
+        for _ in range(3):
+            for client in clients:
+                client.request("GET", "/healthz")
+            assert [client.getresponse().read() for client in clients] == [b"ok\n"] * len(clients)
+    finally:
+        for client in clients:
+            client.close()
 
 
 def test_a_bad_call_does_not_break_the_connection(extender: Extender) -> None:
