@@ -216,7 +216,7 @@ def _view(raw: _RawPod) -> Pod:
     metadata, status = raw.metadata, raw.status or _Status()
     owner = _owner(metadata.owner_references or ())
     containers = raw.spec.containers or []
-    labels = _interned_labels(metadata.labels)
+    labels, container = _interned_labels(metadata.labels), log_container(containers)
     return Pod(
         uid=metadata.uid,
         namespace=metadata.namespace,
@@ -232,14 +232,14 @@ def _view(raw: _RawPod) -> Pod:
         scheduler_name=raw.spec.scheduler_name or "default-scheduler",
         nominated_node=status.nominated_node_name or None,
         gang=gang_of(containers) if owner else None,
-        log_container=log_container(containers),
+        log_container=container,
         resource_version=metadata.resource_version or "",
         labels=labels,
         rules=rules_of(raw.spec, metadata.namespace, metadata.name, labels),
         beyond_plan=beyond_plan(raw.spec),
         gates=tuple(gate.name for gate in raw.spec.scheduling_gates or ()),
         priority=raw.spec.priority or 0,
-        container=_container(status, log_container(containers)) if owner else _NEW_CONTAINER,
+        container=_container(status, container) if owner else _NEW_CONTAINER,
         priority_class=sys.intern(raw.spec.priority_class_name or ""),
         may_preempt=raw.spec.preemption_policy != "Never",
     )
@@ -274,6 +274,8 @@ def _resources(spec: PodSpec, status: _Status) -> Resources:
     if spec.node_name is None:
         return requests_of(spec)
     statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    if not (statuses or status.allocated_resources or status.resources):
+        return requests_of(spec)
     allocated = {each.name: each for each in statuses if each.allocated_resources or each.resources}
     whole = Allocated("", status.allocated_resources, status.resources)
     return requests_of(spec, allocated, whole)
@@ -308,13 +310,14 @@ def log_container(containers: Sequence[Container]) -> str:
     return next((name for name in _CONTAINERS if name in names), names[0] if names else "")
 
 
-class _Cluster(msgspec.Struct):
-    # Lists of addresses; with enableDynamicWorker an object of index to address, which is no whole
-    # gang.
-    cluster: dict[str, list[object] | dict[str, object]] = {}
+class _ClusterField(msgspec.Struct):
+    cluster: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-_CLUSTER_DECODER = msgspec.json.Decoder(_Cluster)
+_CLUSTER_FIELD = msgspec.json.Decoder(_ClusterField)
+# Lists of addresses; with enableDynamicWorker an object of index to address: no whole gang.
+_CLUSTER = msgspec.json.Decoder(dict[str, list[object] | dict[str, object]])
+_LONGEST_SHARED_CLUSTER = 16_384
 _GANG_VARIABLES = [kind.gang_variable for kind in JOB_KINDS.values()]
 _CONTAINERS = [kind.container for kind in JOB_KINDS.values()]
 
@@ -328,11 +331,23 @@ def gang_of(containers: Sequence[Container]) -> Mapping[Role, int] | None:
     if found is None:
         return None
     try:
-        cluster = _CLUSTER_DECODER.decode(found[1]).cluster
+        cluster = bytes(_CLUSTER_FIELD.decode(found[1]).cluster)
+        # The list is the same in every pod of a gang.
+        counted = _counts if len(cluster) <= _LONGEST_SHARED_CLUSTER else _counts.__wrapped__
+        return counted(cluster)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+
+
+@lru_cache(maxsize=1024)
+def _counts(cluster: bytes) -> Mapping[Role, int] | None:
+    """Replicas by role of a cluster's lists of addresses; ``None`` where it is no whole gang.
+
+    Raises:
+        MsgspecError: it is not JSON of that form.
+    """
     counts: dict[Role, int] = {}
-    for replica_type, members in cluster.items():
+    for replica_type, members in _CLUSTER.decode(cluster).items():
         role = role_named(replica_type)
         if role is None or isinstance(members, dict):
             return None

@@ -5,7 +5,7 @@ resource.PodRequests): containers and sidecars (init containers that restart) ad
 containers run one after the other beside the sidecars before them, so that the largest counts;
 pod-level requests replace the sum; overhead comes on top."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -153,7 +153,7 @@ class _SchedulingGate(msgspec.Struct, gc=False):
     name: str = ""
 
 
-class _Toleration(msgspec.Struct, gc=False):
+class _Toleration(msgspec.Struct, gc=False, frozen=True):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -221,16 +221,44 @@ def requests_of(
         amounts, given = _amounts(container.resources), allocated.get(container.name)
         return amounts if given is None else _larger(amounts, given.amounts())
 
+    stated = None
+    if spec.resources is not None:
+        stated = _amounts(spec.resources)
+        stated = stated if pod_level is None else _larger(stated, pod_level.amounts())
+    return _summed(
+        tuple([asked(container) for container in spec.containers or ()]),
+        tuple([_init_container(each, asked) for each in spec.init_containers or ()]),
+        stated,
+        requested(spec.overhead),
+    )
+
+
+def _init_container(
+    container: Container, asked: Callable[[Container], Resources]
+) -> tuple[bool, Resources]:
+    """Whether it is a sidecar, and what it requests."""
+    if container.restart_policy == "Always":
+        return True, asked(container)
+    return False, _amounts(container.resources)
+
+
+@lru_cache(maxsize=4096)
+def _summed(
+    containers: tuple[Resources, ...],
+    init_containers: tuple[tuple[bool, Resources], ...],
+    stated: Resources | None,
+    overhead: Resources,
+) -> Resources:
+    """What a pod takes, from its parts: thousands of pods have the same few."""
     sidecars, first = NONE, NONE
-    for container in spec.init_containers or ():
-        if container.restart_policy == "Always":
-            sidecars += asked(container)
+    for is_sidecar, amounts in init_containers:
+        if is_sidecar:
+            sidecars += amounts
             first = _larger(first, sidecars)
         else:
-            first = _larger(first, sidecars + _amounts(container.resources))
-    running = total(asked(container) for container in spec.containers or ()) + sidecars
-    summed = _with_pod_level(_larger(running, first), spec, pod_level)
-    return summed + requested(spec.overhead) + _ONE_POD
+            first = _larger(first, sidecars + amounts)
+    running = total(containers) + sidecars
+    return _with_pod_level(_larger(running, first), stated) + overhead + _ONE_POD
 
 
 def _amounts(requirements: ResourceRequirements | None) -> Resources:
@@ -245,12 +273,9 @@ def _larger(left: Resources, right: Resources) -> Resources:
     return Resources({name: max(left[name], right[name]) for name in {*left, *right}})
 
 
-def _with_pod_level(summed: Resources, spec: PodSpec, given: Allocated | None) -> Resources:
-    if spec.resources is None:
+def _with_pod_level(summed: Resources, stated: Resources | None) -> Resources:
+    if stated is None:
         return summed
-    stated = _amounts(spec.resources)
-    if given is not None:
-        stated = _larger(stated, given.amounts())
     allowed = {
         name: amount
         for name, amount in stated.items()
@@ -261,11 +286,21 @@ def _with_pod_level(summed: Resources, spec: PodSpec, given: Allocated | None) -
 
 def constraints_of(spec: PodSpec) -> NodeConstraints:
     """Which nodes a pod with this spec may go to."""
-    return NodeConstraints(
-        selector=tuple(sorted((spec.node_selector or {}).items())),
-        affinity=_affinity(spec.affinity),
-        tolerations=tuple(_toleration(toleration) for toleration in spec.tolerations or ()),
+    return _shared_constraints(
+        tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+        _affinity(spec.affinity),
+        tuple(spec.tolerations or ()),
     )
+
+
+@lru_cache(maxsize=4096)
+def _shared_constraints(
+    selector: tuple[tuple[str, str], ...],
+    affinity: tuple[tuple[Requirement, ...], ...],
+    tolerations: tuple[_Toleration, ...],
+) -> NodeConstraints:
+    """One object for thousands of pods."""
+    return NodeConstraints(selector, affinity, tuple(_toleration(each) for each in tolerations))
 
 
 def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRules | None:
@@ -273,8 +308,11 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
 
     Equal rules are one object, however many pods have them."""
     affinity = spec.affinity
+    ports, claims = _host_ports(spec), _claims(spec, name)
+    if not (ports or claims or affinity or spec.topology_spread_constraints):
+        return None  # as most pods
     found = PodRules(
-        ports=_host_ports(spec),
+        ports=ports,
         affinity=_pod_terms(affinity.pod_affinity if affinity else None, namespace),
         anti_affinity=_pod_terms(affinity.pod_anti_affinity if affinity else None, namespace),
         spread=tuple(
@@ -282,7 +320,7 @@ def rules_of(spec: PodSpec, namespace: str, name: str, labels: Labels) -> PodRul
             for each in spec.topology_spread_constraints or ()
             if each.when_unsatisfiable == "DoNotSchedule"
         ),
-        claims=_claims(spec, name),
+        claims=claims,
     )
     return None if found.is_empty else _shared_rules(found)
 

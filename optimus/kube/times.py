@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from optimus.kube.errors import Malformed
 
@@ -38,6 +39,7 @@ def format_second(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@lru_cache(maxsize=4096)
 def created_at(timestamp: str | None) -> float:
     """An object's creation, in seconds since the epoch; 0 where it is not stored yet.
 
