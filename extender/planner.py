@@ -254,7 +254,7 @@ class Planner:
         self.settled(replica)
         self.queue.forget_unseen(replica.job_uid)
         self.offers.forget_pod(replica.job_uid, pod.uid)
-        if not self.cluster.waiting_pods(replica.job_uid):
+        if not self.cluster.waiting_count(replica.job_uid):
             self.offers.forget(replica.job_uid)
         self._answered_at.pop(pod.uid, None)
         self._asked_at.pop(pod.uid, None)

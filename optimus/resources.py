@@ -50,10 +50,20 @@ class Resources(Mapping[str, int]):
         return self._amounts == other._amounts
 
     def __add__(self, other: Self) -> "Resources":
-        return Resources({name: self[name] + other[name] for name in {*self, *other}})
+        mine, theirs = self._amounts, other._amounts
+        if not theirs:
+            return self
+        if mine.keys() != theirs.keys():
+            return Resources({name: self[name] + other[name] for name in {*mine, *theirs}})
+        return _sorted({name: amount + theirs[name] for name, amount in mine.items()})
 
     def __sub__(self, other: Self) -> "Resources":
-        return Resources({name: self[name] - other[name] for name in {*self, *other}})
+        mine, theirs = self._amounts, other._amounts
+        if not theirs:
+            return self
+        if mine.keys() != theirs.keys():
+            return Resources({name: self[name] - other[name] for name in {*mine, *theirs}})
+        return _sorted({name: amount - theirs[name] for name, amount in mine.items()})
 
     def __mul__(self, count: int) -> "Resources":
         return Resources({name: amount * count for name, amount in self._amounts.items()})
@@ -62,7 +72,8 @@ class Resources(Mapping[str, int]):
 
     def fits_in(self, free: "Resources") -> bool:
         """Whether every amount asked for is there; what is not asked for does not matter."""
-        return all(amount <= free[name] for name, amount in self._amounts.items())
+        there = free._amounts  # noqa: SLF001 - of the same class
+        return all(amount <= there.get(name, 0) for name, amount in self._amounts.items())
 
     def lacking_in(self, free: "Resources") -> tuple[str, ...]:
         """The names of the resources of which ``free`` has too little."""
@@ -83,6 +94,15 @@ class Resources(Mapping[str, int]):
     def __repr__(self) -> str:
         amounts = ", ".join(f"{name}={amount}" for name, amount in self._amounts.items())
         return f"Resources({amounts})"
+
+
+def _sorted(amounts: dict[str, int]) -> Resources:
+    """Amounts in order of their names: with most resources of a node there is nothing to sort."""
+    found = Resources.__new__(Resources)
+    if 0 in amounts.values():
+        amounts = {name: amount for name, amount in amounts.items() if amount}
+    found._amounts, found._hash = amounts, None  # noqa: SLF001 - it is made here
+    return found
 
 
 NONE = Resources()

@@ -103,7 +103,8 @@ class Cluster:
     def _count(self, pod: Pod, sign: int) -> None:
         bound = pod.bound()
         if bound is not None:
-            self._used[bound.node] = self._used.get(bound.node, NONE) + bound.resources * sign
+            used = self._used.get(bound.node, NONE)
+            self._used[bound.node] = used + bound.resources if sign > 0 else used - bound.resources
             self.changed_nodes.add(bound.node)
             if sign > 0:
                 occupant = Occupant(bound.node, pod.namespace, pod.labels, pod.rules, pod.leaving)

@@ -311,6 +311,8 @@ class Reservations:
 
     def is_overcommitted(self, node: str) -> bool:
         """Whether reservations exceed what a node has; what others overcommit does not count."""
+        if not self.ledger.held_on(node):
+            return False  # as most nodes
         free = self._cluster.free(node) if node in self._cluster.nodes else NONE
         return any(amount > max(free[name], 0) for name, amount in self.reserved(node).items())
 

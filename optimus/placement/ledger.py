@@ -98,7 +98,7 @@ class Ledger:
         """Let what is held for a job last at least until then."""
         for replica, held in self._by_job.get(job_uid, {}).items():
             if held.expires_at < expires_at:
-                later = replace(held, expires_at=expires_at)
+                later = Reservation(replica, held.node, held.resources, expires_at)
                 self._by_job[job_uid][replica] = self._on_node[held.node][replica] = later
 
     def expire_at(self, replica: ReplicaId, expires_at: float) -> None:
