@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from extender.planner import PendingNomination
 from extender.status_writes import FIRST_SECONDS, StatusWrite, StatusWrites
@@ -29,6 +29,19 @@ PAUSE_SECONDS = 0.02
 PAUSES_PER_RUN = 4
 """How much longer than a run the pause after it is: also for a long queue, the thread takes at most
 a fifth of a processor."""
+
+MOST_WRITES: Final = 32
+"""Pods that are nominated in one run: the next one begins where kube-scheduler has come to."""
+
+TRIED_SOON: Final = 16
+"""While kube-scheduler works through a queue, so many pods are left to it: it tries the next pod
+every few milliseconds, and a nomination takes some tens until kube-scheduler has seen it."""
+
+LONGEST_LEFT_SECONDS: Final = 1.0
+"""A pod that is not tried within this is nominated."""
+
+BUSY_SECONDS: Final = 0.5
+"""kube-scheduler works through a queue where it was last answered so recently."""
 
 _ASKED = "kube-scheduler is to say which nodes it may go to"
 _TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
@@ -73,6 +86,9 @@ class Nominator:
         self._nominated: dict[str, _Nominated] = {}
         self._to_requeue: dict[str, Pod] = {}
         """Pods whose users read a reason that is out of date, until they have been requeued."""
+        self._left_to_be_tried: dict[str, float] = {}
+        """Pods, by UID, that kube-scheduler is about to try without a nomination; since when."""
+        self._more = False
         self._led = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nominator", daemon=True)
@@ -91,22 +107,25 @@ class Nominator:
     def _run(self) -> None:
         count = -1
         while not self._stopping.is_set():
-            count = self._plans.changes.wait(count, 1.0)
+            count = self._plans.changes.wait(count, 0.0 if self._more else 1.0)
             began = time.thread_time()
             try:
                 self.run_once(time.monotonic())
             except Exception:  # noqa: BLE001 - the thread goes on: the next run starts from what is there then
                 _LOG.exception("planning or nominating failed")
             used = time.thread_time() - began
-            self._stopping.wait(max(PAUSE_SECONDS, PAUSES_PER_RUN * used))
+            if not self._more:
+                self._stopping.wait(max(PAUSE_SECONDS, PAUSES_PER_RUN * used))
 
     def run_once(self, now: float) -> None:
         """Plan what waits, nominate what is planned, clear what is not."""
+        self._more = False
         if not self._leads():
             if self._led:
                 self._plans.release_all()
                 self._nominated.clear()
                 self._to_requeue.clear()
+                self._left_to_be_tried.clear()
             self._led = False
             return
         if not self._led:
@@ -120,12 +139,35 @@ class Nominator:
             if each.pod.nominated_node == each.node and uid not in self._nominated:
                 self._nominated[uid] = _Nominated(each.pod, each.node)  # by the last leader
         due = [each for each in pending.values() if self._is_due(each, now)]
-        self._nominate_planned(sorted(due, key=_order_of_attempts), now)
+        due = self._without_tried_soon(sorted(due, key=_order_of_attempts), pending.values(), now)
+        self._more = len(due) > MOST_WRITES
+        self._nominate_planned(due[:MOST_WRITES], now)
         self._clear_unplanned(pending.keys(), now)
         self._requeue_outdated(pending.keys(), now)
         asked = (StatusWrite(pod, reason=_ASKED) for pod in self._plans.pods_to_requeue())
         self._writes.write_all([write for write in asked if self._writes.is_due(write, now)], now)
         self._report(now)
+
+    def _without_tried_soon(
+        self,
+        due: list[PendingNomination],
+        pending: Collection[PendingNomination],
+        now: float,
+    ) -> list[PendingNomination]:
+        """The pods in order of attempts, without those that kube-scheduler tries before it would
+        see their nomination: the write would be wasted, and slow both down.
+
+        A pod that it has refused is not tried again without one, and none is left out for long."""
+        answered_at = max((each.answered_at for each in pending), default=float("-inf"))
+        if not self._nominate or now - answered_at >= BUSY_SECONDS:
+            self._left_to_be_tried.clear()
+            return due
+        soon = {each.pod.uid for each in due[:TRIED_SOON] if each.refused_at is None}
+        self._left_to_be_tried = {uid: self._left_to_be_tried.get(uid, now) for uid in soon}
+        left = {
+            uid for uid, at in self._left_to_be_tried.items() if now - at < LONGEST_LEFT_SECONDS
+        }
+        return [each for each in due if each.pod.uid not in left]
 
     def _is_due(self, pending: PendingNomination, now: float) -> bool:
         if pending.assumed or now - pending.answered_at < FIRST_SECONDS:

@@ -1,11 +1,18 @@
 """What is written to pods, and when: one run after the other, by hand."""
 
+import threading
 from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 
-from extender.nominator import Nominator
+from extender.nominator import (
+    BUSY_SECONDS,
+    LONGEST_LEFT_SECONDS,
+    MOST_WRITES,
+    TRIED_SOON,
+    Nominator,
+)
 from extender.planner import PendingNomination
 from extender.status_writes import StatusWrites
 from optimus.jobs import NodeConstraints
@@ -345,6 +352,86 @@ def test_pods_that_are_to_be_offered_nodes_are_requeued_until_they_are_ever_late
     assert times_written(setting, 20) == [0.0, 1.0, 3.0, 7.0, 15.0]
     assert {text[:4] for text in setting.writer.requeued} == {"p: k", "q: k"}
     assert len(setting.writer.requeued) == 10
+
+
+def queued(count: int, refused_at: float | None = None) -> tuple[PendingNomination, ...]:
+    """Planned pods in the order in which kube-scheduler tries them."""
+    return tuple(
+        PendingNomination(pod(f"p{at:02}"), "a", LONG_AGO, refused_at=refused_at)
+        for at in range(count)
+    )
+
+
+def answered(at: float) -> PendingNomination:
+    """A pod that kube-scheduler is binding."""
+    return PendingNomination(pod("being-bound"), "a", at, assumed=True)
+
+
+def names_of(setting: Setting) -> list[str]:
+    return [name for name, _ in setting.writer.nominated]
+
+
+def test_the_next_pods_of_a_busy_kube_scheduler_are_not_nominated() -> None:
+    setting = Setting(FakePlans((answered(9.9), *queued(TRIED_SOON + 3))))
+    nominator = setting.nominator()
+    nominator.run_once(10.0)
+    assert names_of(setting) == ["p16", "p17", "p18"]
+    setting.writer.nominated.clear()
+    nominator.run_once(9.9 + BUSY_SECONDS)
+    assert names_of(setting) == [f"p{at:02}" for at in range(TRIED_SOON)]
+
+
+def test_a_refused_pod_is_nominated_also_while_kube_scheduler_is_busy() -> None:
+    """It is not tried again without a nomination."""
+    setting = Setting(FakePlans((answered(9.9), *queued(3, refused_at=9.8))))
+    setting.nominator().run_once(10.0)
+    assert names_of(setting) == ["p00", "p01", "p02"]
+
+
+def test_a_pod_that_a_busy_kube_scheduler_does_not_try_is_nominated_after_a_second() -> None:
+    setting = Setting()
+    nominator = setting.nominator()
+    for now in (10.0, 10.4, 10.8):
+        setting.plans.now = (answered(now - 0.1), *queued(2))
+        nominator.run_once(now)
+    assert names_of(setting) == []
+    setting.plans.now = (answered(10.9), *queued(2))
+    nominator.run_once(10.0 + LONGEST_LEFT_SECONDS)
+    assert names_of(setting) == ["p00", "p01"]
+
+
+def test_many_pods_are_nominated_in_several_runs() -> None:
+    setting = Setting(FakePlans(queued(MOST_WRITES + 1)))
+    nominator = setting.nominator()
+    nominator.run_once(10.0)
+    assert names_of(setting) == [f"p{at:02}" for at in range(MOST_WRITES)]
+    nominator.run_once(10.1)
+    assert names_of(setting)[MOST_WRITES:] == [f"p{MOST_WRITES}"]
+
+
+class RecordedChanges(Changes):
+    """Keeps how long the thread would have waited for a change, and does not wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self.twice = threading.Event()
+
+    def wait(self, seen: int, timeout_seconds: float) -> int:
+        self.waits.append(timeout_seconds)
+        if len(self.waits) == 2:
+            self.twice.set()
+        return super().wait(seen, 0.0)
+
+
+def test_the_thread_waits_for_no_change_while_pods_are_left_to_be_nominated() -> None:
+    changes = RecordedChanges()
+    setting = Setting(FakePlans(queued(2 * MOST_WRITES), changes=changes))
+    nominator = setting.nominator()
+    nominator.start()
+    assert changes.twice.wait(30.0)
+    nominator.stop()
+    assert changes.waits[:2] == [1.0, 0.0]
 
 
 def test_only_the_leaders_extender_plans_and_nominates() -> None:
