@@ -33,15 +33,12 @@ a fifth of a processor."""
 MOST_WRITES: Final = 32
 """Pods that are nominated in one run: the next one begins where kube-scheduler has come to."""
 
-TRIED_SOON: Final = 16
-"""While kube-scheduler works through a queue, so many pods are left to it: it tries the next pod
-every few milliseconds, and a nomination takes some tens until kube-scheduler has seen it."""
+SEEN_AFTER_SECONDS: Final = 0.1
+"""How long a nomination takes until kube-scheduler has seen it. While kube-scheduler works through
+a queue, it tries about as many pods meanwhile as it was answered in the last so many seconds."""
 
 LONGEST_LEFT_SECONDS: Final = 1.0
-"""A pod that is not tried within this is nominated."""
-
-BUSY_SECONDS: Final = 0.5
-"""kube-scheduler works through a queue where it was last answered so recently."""
+"""A pod that is left to kube-scheduler and that it does not try within this is nominated."""
 
 _ASKED = "kube-scheduler is to say which nodes it may go to"
 _TO_BE_TRIED_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
@@ -158,11 +155,8 @@ class Nominator:
         see their nomination: the write would be wasted, and slow both down.
 
         A pod that it has refused is not tried again without one, and none is left out for long."""
-        answered_at = max((each.answered_at for each in pending), default=float("-inf"))
-        if not self._nominate or now - answered_at >= BUSY_SECONDS:
-            self._left_to_be_tried.clear()
-            return due
-        soon = {each.pod.uid for each in due[:TRIED_SOON] if each.refused_at is None}
+        answered = sum(now - each.answered_at < SEEN_AFTER_SECONDS for each in pending)
+        soon = {each.pod.uid for each in due[:answered] if each.refused_at is None}
         self._left_to_be_tried = {uid: self._left_to_be_tried.get(uid, now) for uid in soon}
         left = {
             uid for uid, at in self._left_to_be_tried.items() if now - at < LONGEST_LEFT_SECONDS

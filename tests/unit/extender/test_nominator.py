@@ -7,10 +7,9 @@ import msgspec
 import pytest
 
 from extender.nominator import (
-    BUSY_SECONDS,
     LONGEST_LEFT_SECONDS,
     MOST_WRITES,
-    TRIED_SOON,
+    SEEN_AFTER_SECONDS,
     Nominator,
 )
 from extender.planner import PendingNomination
@@ -362,9 +361,9 @@ def queued(count: int, refused_at: float | None = None) -> tuple[PendingNominati
     )
 
 
-def answered(at: float) -> PendingNomination:
-    """A pod that kube-scheduler is binding."""
-    return PendingNomination(pod("being-bound"), "a", at, assumed=True)
+def answered(at: float, count: int = 2) -> tuple[PendingNomination, ...]:
+    """Pods that kube-scheduler is binding."""
+    return tuple(PendingNomination(pod(f"b{n}"), "a", at, assumed=True) for n in range(count))
 
 
 def names_of(setting: Setting) -> list[str]:
@@ -372,18 +371,18 @@ def names_of(setting: Setting) -> list[str]:
 
 
 def test_the_next_pods_of_a_busy_kube_scheduler_are_not_nominated() -> None:
-    setting = Setting(FakePlans((answered(9.9), *queued(TRIED_SOON + 3))))
+    setting = Setting(FakePlans((*answered(10.0), *queued(5))))
     nominator = setting.nominator()
-    nominator.run_once(10.0)
-    assert names_of(setting) == ["p16", "p17", "p18"]
+    nominator.run_once(10.0 + 0.9 * SEEN_AFTER_SECONDS)
+    assert names_of(setting) == ["p02", "p03", "p04"]
     setting.writer.nominated.clear()
-    nominator.run_once(9.9 + BUSY_SECONDS)
-    assert names_of(setting) == [f"p{at:02}" for at in range(TRIED_SOON)]
+    nominator.run_once(10.0 + 2 * SEEN_AFTER_SECONDS)
+    assert names_of(setting) == ["p00", "p01"]
 
 
 def test_a_refused_pod_is_nominated_also_while_kube_scheduler_is_busy() -> None:
     """It is not tried again without a nomination."""
-    setting = Setting(FakePlans((answered(9.9), *queued(3, refused_at=9.8))))
+    setting = Setting(FakePlans((*answered(9.99), *queued(3, refused_at=9.8))))
     setting.nominator().run_once(10.0)
     assert names_of(setting) == ["p00", "p01", "p02"]
 
@@ -392,10 +391,10 @@ def test_a_pod_that_a_busy_kube_scheduler_does_not_try_is_nominated_after_a_seco
     setting = Setting()
     nominator = setting.nominator()
     for now in (10.0, 10.4, 10.8):
-        setting.plans.now = (answered(now - 0.1), *queued(2))
+        setting.plans.now = (*answered(now - 0.01), *queued(2))
         nominator.run_once(now)
     assert names_of(setting) == []
-    setting.plans.now = (answered(10.9), *queued(2))
+    setting.plans.now = (*answered(10.99), *queued(2))
     nominator.run_once(10.0 + LONGEST_LEFT_SECONDS)
     assert names_of(setting) == ["p00", "p01"]
 
