@@ -142,8 +142,8 @@ def why_not_profiled(
         return f"it has trained {trained:.0f} s"
     # What follows looks at all losses and samples: too much to do for thousands of old jobs in
     # every tick.
-    if _is_goal_met(job, progress):
-        return "its goal is met"
+    if progress.diverged or _is_goal_met(job, progress):
+        return "its loss is no number any more" if progress.diverged else "its goal is met"
     if not run_is_over(job, snapshot.at, measured, config):
         return f"its speed at {job.counts} is being measured"
     return None

@@ -23,6 +23,9 @@ from optimus.models.convergence import (
     LossSeries,
     PublishedCurve,
     TimeToGoal,
+    is_converged,
+    needed_plateau,
+    plateau_epochs,
 )
 from optimus.models.speed.curve import MergedSamples, SpeedForm, SpeedTerms
 from optimus.models.speed.model import SpeedModel, needed_counts, why_not_ready
@@ -124,6 +127,9 @@ def forecast_job(
             curve=None if isinstance(curve, NotReady) else curve,
             remaining_epochs=0.0 if in_epochs else None,
         )
+    if progress.diverged:
+        # The last known losses would leave it nearly done for ever.
+        return NotReady(progress.diagnostic or "the last losses in the log are no numbers")
     if isinstance(curve, NotReady):
         # What is wrong with the log explains more than a lack of points.
         return NotReady(progress.diagnostic) if progress.diagnostic else curve
@@ -133,9 +139,9 @@ def forecast_job(
 def goal_is_met(goal: Goal, progress: TrainingProgress) -> bool:
     """Whether the losses so far meet the goal.
 
-    A target: the mean loss of a completed epoch is at most that; without epochs the median of the
-    last 20 points. A threshold: for 3 epochs in a row the loss fell by less than that part of the
-    largest loss."""
+    A target: the mean losses of two completed epochs in a row are at most that; without epochs the
+    median of the last 20 points. A threshold: ``is_converged``, and the plateau is no mere stage of
+    a schedule (``needed_plateau``)."""
     return _is_met(goal, _losses_with_epochs(progress))
 
 
@@ -179,13 +185,17 @@ def _is_met(goal: Goal, losses: Sequence[LossPoint]) -> bool:
     means = series.complete_loss
     if isinstance(goal, TargetLoss):
         if series.in_epochs:
-            return bool((means <= goal.loss).any())
+            met = means <= goal.loss
+            return bool((met[1:] & met[:-1]).any())
         newest = losses[-MEDIAN_OF:]
         return len(newest) == MEDIAN_OF and median(each.loss for each in newest) <= goal.loss
     if not series.in_epochs or len(means) <= QUIET_EPOCHS:
         return False
-    falls = -np.diff(means[-QUIET_EPOCHS - 1 :])
-    return bool((falls < goal.fraction * means.max()).all())
+    recent = means[-QUIET_EPOCHS - 1 :].tolist()
+    if not is_converged(recent, float(means.max()), float(means.min()), goal.fraction):
+        return False
+    plateau = plateau_epochs(series, goal.fraction)
+    return plateau >= needed_plateau(losses, series, goal.fraction)
 
 
 def _until_goal(

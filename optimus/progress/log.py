@@ -119,6 +119,7 @@ class ProgressLog:
             checkpoint_since=None if self._is_behind() else state.checkpoint_since,
             trained_seconds=state.trained_seconds + self._run_seconds(),
             diagnostic=_diagnostic(state, self.options),
+            diverged=state.bad_losses >= _BAD_LOSSES,
             node_kind=state.node_kind,
         )
 
@@ -176,7 +177,8 @@ class ProgressLog:
         if parsed.trained:
             if pod.saving is not None:
                 self._note_saved(pod, at, replace(pod.saving, complete=True))
-            move = advance(pod, at, parsed)
+            self._number_epochs(pod, parsed)
+            move = advance(pod, at, parsed, state.epoch_offset)
             if move is not None:
                 pod.tells_loss = pod.tells_loss or parsed.loss is not None
                 self._follow_lead(pod, parsed, move)
@@ -184,6 +186,31 @@ class ProgressLog:
             pod.header, pod.header_batches = parsed.epoch, None
         if parsed.saved is not None:
             self._note_saved(pod, at, parsed.saved)
+
+    def _number_epochs(self, pod: PodState, parsed: ParsedLine) -> None:
+        """Where a restarted script counts its epochs from the first again, count them on from the
+        known ones, if its training goes on.
+
+        That shows by its step, else by its loss: nearer to the last one known than to the first.
+        Until there is a loss it is taken to go on, so that nothing known is dropped too early."""
+        state = self._state
+        epoch = parsed.epoch if parsed.epoch is not None else pod.header
+        known = state.losses[-1].epoch if state.losses else None
+        if epoch is None or known is None:
+            return
+        begins = epoch == 0 and pod.epoch is not None and pod.epoch > state.epoch_offset
+        if state.numbered_run == state.run and not begins:
+            return
+        if epoch > 0:
+            # It goes on counting, in its own numbers or in those of the run before.
+            is_own = abs(epoch - known) <= abs(epoch + state.epoch_offset - known)
+            state.epoch_offset = 0 if is_own else state.epoch_offset
+        else:
+            goes_on = _goes_on(state, parsed)
+            state.epoch_offset = math.floor(known) if goes_on is not False else 0
+            if goes_on is None:
+                return
+        state.numbered_run = state.run
 
     def _follow_lead(self, pod: PodState, parsed: ParsedLine, move: Move) -> None:
         """Where the lead pod moved, update step, epoch and losses of the job."""
@@ -291,13 +318,14 @@ class ProgressLog:
             return saved.step
         if saved.epochs is None:
             return state.step if pod.step is None else pod.step
+        epochs = saved.epochs + state.epoch_offset
         if pod.step is not None:
             # The number where it can be the step itself, else the last step on a line.
             is_step = abs(saved.epochs - pod.step) <= max(10, pod.step // 10)
             return saved.epochs if is_step else pod.step
         per_epoch = steps_per_epoch(state, self.options)
-        if per_epoch and pod.epoch is not None and saved.epochs <= pod.epoch + 1:
-            return round(saved.epochs * per_epoch)
+        if per_epoch and pod.epoch is not None and epochs <= pod.epoch + 1:
+            return round(epochs * per_epoch)
         # A number beyond the running epoch counts something else: it is of the current position.
         return state.step
 
@@ -324,6 +352,21 @@ def _note_printed_speeds(pod: PodState, at: float, parsed: ParsedLine) -> None:
             pod.speeds_since = at if pod.speeds_since is None else pod.speeds_since
             kept.append(value)
             del kept[1:-_MAX_PRINTED]  # the first, warm-up, stays in front
+
+
+def _goes_on(state: LogState, parsed: ParsedLine) -> bool | None:
+    """Whether the training on a line of the first epoch goes on from what is known; ``None`` where
+    the line does not show it."""
+    first, last = state.losses[0], state.losses[-1]
+    if parsed.step is not None and last.step is not None:
+        return 2 * parsed.step > last.step
+    if parsed.loss is None or not math.isfinite(parsed.loss):
+        return None
+    to_first, to_last = abs(parsed.loss - first.loss), abs(parsed.loss - last.loss)
+    if min(parsed.loss, first.loss, last.loss) > 0:
+        to_first = abs(math.log(parsed.loss / first.loss))
+        to_last = abs(math.log(parsed.loss / last.loss))
+    return to_last < to_first
 
 
 def _lead_rank(pod: PodState) -> tuple[bool, bool, int, int]:

@@ -198,14 +198,17 @@ def next_since(pod: PodState) -> float | None:
     return pod.news_at - _AHEAD_SECONDS if is_ahead else pod.read_until
 
 
-def advance(pod: PodState, at: float, parsed: ParsedLine) -> Move | None:
-    """Move a pod to the position on the line; ``None`` where the line is not about its training."""
+def advance(pod: PodState, at: float, parsed: ParsedLine, epoch_offset: int = 0) -> Move | None:
+    """Move a pod to the position on the line; ``None`` where the line is not about its training.
+
+    ``epoch_offset``: the epochs before the first that the log counts."""
     if parsed.step is not None:
-        return _to_step(pod, at, parsed.step, parsed.epoch)
+        epoch = None if parsed.epoch is None else parsed.epoch + epoch_offset
+        return _to_step(pod, at, parsed.step, epoch)
     if pod.step is not None:
         return None  # this log has global steps as well, which are exact
     epoch = _epoch_of(pod, parsed)
-    return None if epoch is None else _to_batch(pod, at, epoch, parsed)
+    return None if epoch is None else _to_batch(pod, at, epoch + epoch_offset, parsed)
 
 
 def _to_step(pod: PodState, at: float, step: int, epoch: int | None) -> Move:

@@ -83,6 +83,10 @@ class LogState:
     clock: EpochClock = field(default_factory=EpochClock)
     first_epoch: int = 1
     """The number that the log gives to the first epoch: 1 until a 0 is seen."""
+    epoch_offset: int = 0
+    """What is added to the epochs of the log: those before a restart at which they began again."""
+    numbered_run: str | None = None
+    """The run of which the epochs are known to be counted with that offset."""
     step: int | None = None
     epoch: float | None = None
     steps_per_epoch: float | None = None

@@ -87,6 +87,8 @@ class TrainingProgress:
     """Steady training observed so far."""
     diagnostic: str | None = None
     """A sentence for the user where the log cannot be used as it is."""
+    diverged: bool = False
+    """The last losses in the log are no finite numbers."""
     node_kind: str | None = None
     """The class of its workers' current nodes, or the last; ``None`` where not determined."""
 

@@ -6,13 +6,12 @@ shows the loss of every completed epoch and the mean speed of every run, with th
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final
 
 from numpy.random import Generator
 
 from optimus.jobs import Counts, Goal, TargetLoss
-from optimus.models.convergence import QUIET_EPOCHS
+from optimus.models.convergence import QUIET_EPOCHS, TARGET_EPOCHS, is_converged
 from optimus.progress.log import MAX_LOSSES, MAX_SAMPLES
 from optimus.progress.state import thin_losses
 from optimus.progress.types import LossPoint, SpeedSample, TrainingProgress
@@ -199,22 +198,21 @@ class Training:
 def observed_losses(truth: SimulatedJob, rng: Generator) -> tuple[float, ...]:
     """Every epoch's mean loss as seen, until the goal is met or after ``most_epochs``."""
     losses: list[float] = []
-    largest = 0.0
+    largest, lowest = 0.0, math.inf
     while len(losses) < truth.most_epochs:
         loss = truth.loss.after(float(len(losses) + 1))
         losses.append(loss * lognormal_factor(rng, truth.loss_noise))
-        largest = max(largest, losses[-1])
-        if _is_met(truth.job.goal, losses, largest):
+        largest, lowest = max(largest, losses[-1]), min(lowest, losses[-1])
+        if _is_met(truth.job.goal, losses, largest, lowest):
             break
     return tuple(losses)
 
 
-def _is_met(goal: Goal | None, losses: list[float], largest: float) -> bool:
+def _is_met(goal: Goal | None, losses: list[float], largest: float, lowest: float) -> bool:
     """``models.forecast.goal_is_met``, one epoch at a time."""
     if goal is None:
         return False
     if isinstance(goal, TargetLoss):
-        return losses[-1] <= goal.loss
-    recent = losses[-QUIET_EPOCHS - 1 :]
-    falls = [former - latter for former, latter in pairwise(recent)]
-    return len(falls) == QUIET_EPOCHS and all(fall < goal.fraction * largest for fall in falls)
+        newest = losses[-TARGET_EPOCHS:]
+        return len(newest) == TARGET_EPOCHS and max(newest) <= goal.loss
+    return is_converged(losses[-QUIET_EPOCHS - 1 :], largest, lowest, goal.fraction)

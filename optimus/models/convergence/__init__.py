@@ -6,6 +6,25 @@ why there is none."""
 
 from optimus.models.convergence.curve import LossCurve, TimeToGoal
 from optimus.models.convergence.paper_curve import PublishedCurve
-from optimus.models.convergence.series import MEDIAN_OF, QUIET_EPOCHS, LossSeries
+from optimus.models.convergence.series import (
+    MEDIAN_OF,
+    QUIET_EPOCHS,
+    TARGET_EPOCHS,
+    LossSeries,
+    is_converged,
+    needed_plateau,
+    plateau_epochs,
+)
 
-__all__ = ["MEDIAN_OF", "QUIET_EPOCHS", "LossCurve", "LossSeries", "PublishedCurve", "TimeToGoal"]
+__all__ = [
+    "MEDIAN_OF",
+    "QUIET_EPOCHS",
+    "TARGET_EPOCHS",
+    "LossCurve",
+    "LossSeries",
+    "PublishedCurve",
+    "TimeToGoal",
+    "is_converged",
+    "needed_plateau",
+    "plateau_epochs",
+]

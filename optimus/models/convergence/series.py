@@ -31,8 +31,17 @@ from optimus.progress.types import LossPoint
 
 NEEDED_POINTS: Final = 5
 QUIET_EPOCHS: Final = 3
-"""For so many epochs in a row the loss must fall by less than the threshold (the paper: "for
+"""For so many epochs in a row the loss must change by less than the threshold (the paper: "for
 several epochs")."""
+_FALLEN: Final = 5.0
+"""So many thresholds the loss must have fallen in all, or by half if that is less: before it falls
+it is flat, too."""
+_MOST_FALLEN: Final = 0.5
+TARGET_EPOCHS: Final = 2
+"""So many epochs in a row must meet a target: the mean of one may be low by chance."""
+_LEAST_PLATEAU: Final = 20
+"""Before the first drop of a learning rate that the log names, a plateau lasts at least so many
+epochs: common schedules drop it after 30 epochs and more."""
 MEDIAN_OF: Final = 20
 """Without epochs a target is compared with the median of so many points."""
 _LEAST_LOSS: Final = 1e-300
@@ -247,3 +256,36 @@ def sliding_noise(log_loss: Vector, window: int) -> Vector:
     median, square = np.median(stretches, axis=1), np.mean(stretches**2, axis=1)
     noise = np.sqrt(((_SIGMAS_OF_MEDIAN * median) ** 2 + square) / 2)
     return np.maximum(np.asarray(noise, dtype=np.float64), LEAST_NOISE)
+
+
+def is_converged(recent: Sequence[float], largest: float, lowest: float, fraction: float) -> bool:
+    """Whether the loss has fallen and is flat now, by ``fraction`` of its ``largest`` mean.
+
+    ``recent`` are the means of the last epochs, ``QUIET_EPOCHS`` + 1 of them. A loss that rises
+    slowly is flat, too: it must be within one threshold of its ``lowest`` mean."""
+    if len(recent) <= QUIET_EPOCHS:
+        return False
+    threshold = fraction * largest
+    changes = [abs(latter - former) for former, latter in pairwise(recent[-QUIET_EPOCHS - 1 :])]
+    has_fallen = largest - recent[-1] >= min(_FALLEN * threshold, _MOST_FALLEN * largest)
+    return has_fallen and recent[-1] <= lowest + threshold and max(changes) < threshold
+
+
+def needed_plateau(points: Sequence[LossPoint], series: LossSeries, fraction: float) -> float:
+    """How many epochs a plateau must last to be no mere stage of a schedule.
+
+    As long as the stretch before the last drop of the learning rate lasted. Before the first drop,
+    where the log names the rate: as long as the training before the plateau, and 20 epochs."""
+    drops = learning_rate_drops(points, series)
+    if drops:
+        starts = [0.0, *(float(points[drop.index].epoch or 0.0) for drop in drops)]
+        return starts[-1] - starts[-2]
+    if all(point.learning_rate is None for point in points):
+        return 0.0
+    return max(float(series.k[-1]) - plateau_epochs(series, fraction), float(_LEAST_PLATEAU))
+
+
+def plateau_epochs(series: LossSeries, fraction: float) -> int:
+    """For how many epochs the loss has changed by less than ``fraction`` of its largest mean."""
+    loud = np.flatnonzero(np.abs(np.diff(series.loss)) >= fraction * series.loss.max())
+    return len(series.loss) - 1 - (int(loud[-1]) + 1 if len(loud) else 0)

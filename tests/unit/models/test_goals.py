@@ -1,16 +1,20 @@
 """When a goal counts as met, and which loss it is compared with."""
 
+from dataclasses import replace
+
 import pytest
 
+from optimus.errors import NotReady
 from optimus.jobs import ConvergenceThreshold, Counts, TargetLoss
-from optimus.models.forecast import current_loss, goal_is_met
+from optimus.models.forecast import current_loss, forecast_job, goal_is_met
 from optimus.progress.types import LossPoint, TrainingProgress
 from tests.unit.models.forecasting import after, forecast_of
+from tests.unit.progress.jobs import job
 
 
 class TestGoalMet:
     def test_by_the_mean_of_a_completed_epoch(self) -> None:
-        found = forecast_of(after(46))
+        found = forecast_of(after(47))
         assert found.goal_met
         assert (found.remaining_epochs, found.progress_fraction) == (0.0, 1.0)
         assert found.at(Counts(3, 3)) == 0.0
@@ -23,8 +27,20 @@ class TestGoalMet:
         losses = (LossPoint(1.0, 0.5), LossPoint(0.1, 1.0))
         assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))
 
+    @pytest.mark.parametrize(
+        ("means", "met"),
+        [
+            pytest.param([1.0, 0.19, 0.3, 0.19, 0.3], False, id="a lucky epoch, and another"),
+            pytest.param([1.0, 0.19, 0.18], True, id="two in a row"),
+            pytest.param([1.0, 0.19, 0.18, 0.3], True, id="once met it stays met"),
+        ],
+    )
+    def test_by_two_epochs_in_a_row(self, means: list[float], met: bool) -> None:
+        losses = tuple(LossPoint(mean, n + 1.0) for n, mean in enumerate(means))
+        assert goal_is_met(TargetLoss(0.2), TrainingProgress(losses)) is met
+
     def test_known_before_any_model_is(self) -> None:
-        found = forecast_of(TrainingProgress((LossPoint(0.1, 1.0),)))
+        found = forecast_of(TrainingProgress((LossPoint(0.1, 1.0), LossPoint(0.1, 2.0))))
         assert found.goal_met
         assert found.curve is None
 
@@ -41,6 +57,11 @@ class TestGoalMet:
             ([1.0, 0.5, 0.499, 0.4, 0.399, 0.398], False),
             ([1.0, 0.999, 0.998], False),
             ([], False),
+            pytest.param([2.3, 2.3, 2.3, 2.3, 2.3], False, id="a flat start"),
+            pytest.param([2.3, 2.29, 2.28, 2.27, 2.26], False, id="one that hardly falls"),
+            pytest.param([1.0, 0.3, 0.4, 0.5, 0.6], False, id="rising"),
+            pytest.param([1.0, 0.3, 0.3, 0.311, 0.319, 0.327], False, id="rising slowly"),
+            pytest.param([1.0, 0.5, 0.504, 0.498, 0.502], True, id="noise on a plateau"),
         ],
     )
     def test_a_threshold_by_three_quiet_epochs_in_a_row(
@@ -48,6 +69,50 @@ class TestGoalMet:
     ) -> None:
         losses = tuple(LossPoint(mean, n + 1.0) for n, mean in enumerate(means))
         assert goal_is_met(ConvergenceThreshold(0.01), TrainingProgress(losses)) is met
+
+
+def schedule(*stages: tuple[float, int, float | None]) -> TrainingProgress:
+    """Stages of a level, so many epochs, and a learning rate, the first after a start at 1."""
+    points, epoch = [LossPoint(1.0, 1.0, learning_rate=stages[0][2])], 1.0
+    for level, epochs, rate in stages:
+        for n in range(epochs):
+            epoch += 1.0
+            points.append(LossPoint(level + 0.2 * 0.5**n, epoch, learning_rate=rate))
+    return TrainingProgress(tuple(points))
+
+
+@pytest.mark.parametrize(
+    ("progress", "met"),
+    [
+        pytest.param(schedule((0.4, 15, None)), True, id="no learning rate in the log"),
+        pytest.param(schedule((0.4, 20, 0.1)), False, id="a plateau before the first drop"),
+        pytest.param(schedule((0.4, 30, 0.1)), True, id="one as long as no schedule waits"),
+        pytest.param(
+            schedule((0.4, 29, 0.1), (0.2, 15, 0.01)), False, id="between two drops of 30 epochs"
+        ),
+        pytest.param(
+            schedule((0.4, 29, 0.1), (0.2, 40, 0.01)), True, id="longer than the stage before"
+        ),
+        pytest.param(
+            schedule((0.4, 29, None), (0.1, 15, None)), False, id="a drop that the loss shows"
+        ),
+    ],
+)
+def test_a_plateau_before_a_drop_of_the_learning_rate_is_not_the_end(
+    progress: TrainingProgress, met: bool
+) -> None:
+    assert goal_is_met(ConvergenceThreshold(0.02), progress) is met
+
+
+@pytest.mark.parametrize("diverged", [False, True])
+def test_a_job_whose_loss_is_no_number_has_no_forecast(diverged: bool) -> None:
+    progress = replace(
+        after(20), diverged=diverged, diagnostic="it has diverged" if diverged else None
+    )
+    found = forecast_job(job(), progress)
+    assert isinstance(found, NotReady) is diverged
+    if diverged:
+        assert str(found) == "it has diverged"
 
 
 @pytest.mark.parametrize(

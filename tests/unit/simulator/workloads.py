@@ -85,7 +85,8 @@ def job(name: str, parameters: JobParameters | None = None) -> SimulatedJob:
         bounds=parameters.bounds,
         mode=parameters.mode,
         steps_per_epoch=parameters.steps_per_epoch,
-        goal=parameters.goal or TargetLoss(parameters.loss.after(parameters.epochs)),
+        # A target is met by two epochs in a row: that before the last, and the last.
+        goal=parameters.goal or TargetLoss(parameters.loss.after(max(parameters.epochs - 1, 1))),
         rescale=RescaleRule.ANY,  # simulated logs show no checkpoints
     )
     return SimulatedJob(
