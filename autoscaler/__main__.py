@@ -176,8 +176,8 @@ def _rescale_config(settings: Settings) -> RescaleConfig:
     return RescaleConfig(
         fresh_seconds=max(3 * settings.log_poll_seconds, 3 * settings.tick_seconds),
         start_seconds=settings.start_timeout_seconds,
-        verify_seconds=settings.start_timeout_seconds / 2,
-        quiet_seconds=min(settings.start_timeout_seconds / 20, 30.0),
+        verify_seconds=min(5 * settings.profiling_seconds, settings.start_timeout_seconds / 2),
+        quiet_seconds=settings.profiling_seconds / 2,
         checkpoint_warning_seconds=2 * settings.interval_seconds,
     )
 

@@ -324,10 +324,13 @@ def _never(view: JobView) -> Classified | None:
 
 def _bounds_backing_off(view: JobView) -> Classified | None:
     """What the moved bounds ask for found no place; it is tried again after the back-off."""
-    failures = view.history.placement_failures
+    failures, counts = view.history.placement_failures, view.job.counts
+    wanted = view.job.bounds.clamp(counts)
+    failed = None if wanted == counts else why_excluded(view.history.failed_counts, wanted)
+    if failed is not None and view.running:
+        return view.fixed(f"its bounds do not allow its {counts}, but {failed}")
     if not failures or not view.running:
         return None
-    wanted = view.job.bounds.clamp(view.job.counts)
     excluded = wanted != view.job.counts and why_excluded(failures, wanted) is not None
     if not excluded or view.why_backing_off is None:
         return None

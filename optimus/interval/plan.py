@@ -23,6 +23,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from optimus.allocation import NO_HISTORY, Allocation, AllocationPolicy, JobHistory
+from optimus.allocation.problem import why_excluded
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import (
     Action,
@@ -264,7 +265,10 @@ class Settlement:
             wanted = [allocated, *_trims(job, allocated, minimum), minimum]
         options = [each for each in wanted if job.why_excluded(each) is None]
         if job.forced and not options:
-            options = wanted  # its back-off is over: the counts that its bounds require are retried
+            # Its back-off is over: the counts that its bounds require are tried again. Not those at
+            # which it failed.
+            failed = job.failed_counts
+            options = [each for each in wanted if why_excluded(failed, each) is None]
         refusal = self._place_first(job, options) if options else job.why_excluded(minimum)
         if refusal is not None:
             why = None if allocated else self.policy_reasons.by_uid.get(job.job.uid)

@@ -6,6 +6,7 @@ import pytest
 
 from optimus.allocation import FailedCounts, JobHistory
 from optimus.jobs import Batch, BatchScope, CountBounds, Counts, TrainingMode
+from optimus.models.forecast import Forecast
 from optimus.progress.types import SpeedSample, TrainingProgress
 from tests.unit.interval.cases import ON_NODE_00, Case, on_two_nodes
 from tests.unit.interval.cluster import job, nodes, steps
@@ -111,3 +112,17 @@ def test_an_interval_does_not_go_where_the_job_failed() -> None:
     assert growing.decisions()["a"].counts.workers >= 3
     growing.history = {"a": JobHistory(failed_counts=(failed,))}
     assert growing.decisions()["a"].counts.workers < 3
+
+
+@pytest.mark.parametrize("known", [{}, {"a": steps(1000)}], ids=["no forecast", "a forecast"])
+def test_bounds_that_ask_for_counts_at_which_the_job_failed_are_not_followed(
+    known: dict[str, Forecast],
+) -> None:
+    failed = FailedCounts(Counts(1, 3), Counts(1, 1), "worker-2 ended with exit code 137")
+    bounds = CountBounds(min_workers=3, max_workers=3, max_ps=1, min_workers_given=True)
+    case = Case([(job("a", bounds=bounds), ON_NODE_00)], known, nodes=nodes(2, 4))
+    assert case.decisions()["a"].counts == Counts(1, 3)
+    case.history = {"a": JobHistory(failed_counts=(failed,))}
+    decision = case.decisions()["a"]
+    assert decision.counts == Counts(1, 1)
+    assert "it failed at 1 PS + 3 workers" in decision.reason
