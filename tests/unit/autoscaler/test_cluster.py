@@ -3,13 +3,16 @@
 import json
 from typing import cast
 
+import pytest
+
 from autoscaler.cluster import Caches, Observation, waits_of
-from optimus.jobs import NodeConstraints
+from optimus.jobs import NodeConstraints, Role
 from optimus.kube.client import Client
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.pods import Owner, Pod
 from optimus.kube.waiting_events import WaitingEvent, decode_waiting_event
-from optimus.resources import Resources
+from optimus.resources import NONE, Resources
+from optimus.snapshot import ReplicaId
 from tests.unit.kube.job_json import job_json, read
 
 
@@ -27,6 +30,23 @@ def test_a_cache_that_is_not_filled_yet_is_named_with_its_reason() -> None:
         filled.missing()
         == "trainingprofiles not read yet (cannot list trainingprofiles: forbidden)"
     )
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_replica_that_has_ended_keeps_its_place_and_takes_no_room(phase: str) -> None:
+    pod = Pod(
+        uid="p",
+        namespace="ns",
+        name="j-worker-0",
+        created_at=0.0,
+        replica=ReplicaId("u", Role.WORKER, 0),
+        node="n",
+        phase=phase,
+        resources=Resources(cpu=1000),
+        constraints=NodeConstraints(),
+    )
+    (placed,) = Observation.of(0.0, [read(job_json())], [], [pod], []).snapshot.pods
+    assert (placed.ended, placed.node, placed.resources) == (True, "n", NONE)
 
 
 def event(uid: str, message: str, last_at: str, namespace: str = "ns") -> WaitingEvent:

@@ -54,8 +54,8 @@ def test_a_replica_that_has_ended_counts_as_placed(
 def test_nothing_is_suspended_once_a_trainer_has_succeeded(
     cluster: FakeCluster, harness: ControllerHarness, wanted: dict[str, str]
 ) -> None:
-    job = cluster.submit(tf_job("a", 1, 8, **GOAL, **FIXED))
-    cluster.pass_time(1)
+    job = old_job(cluster, harness, min_workers="8")
+    harness.run(40)
     ended(job, -1, "Succeeded")
     job.annotate(**wanted)
     for _ in range(120):

@@ -26,7 +26,7 @@ from optimus.models.forecast import Forecast
 from optimus.nodes import Node
 from optimus.placement.theorem1 import Theorem1
 from optimus.progress.types import NOTHING, SpeedSample, TrainingProgress
-from optimus.resources import Resources
+from optimus.resources import NONE, Resources
 from optimus.snapshot import ClusterSnapshot
 from tests.unit.interval.cases import AT, CASES, ON_NODE_00, Case, on_two_nodes
 from tests.unit.interval.cluster import GOAL, TASK, bind, done, job, nodes, steps, strategies
@@ -369,3 +369,13 @@ def test_a_job_of_which_a_trainer_has_succeeded_is_left_as_it_is() -> None:
     decided = decided_of_lost(1, 5, {"lost": steps(1000)}, JobHistory(is_ending=True))
     assert (decided["lost"].action, decided["lost"].counts) == (Action.KEEP, Counts(1, 3))
     assert "about to end" in decided["lost"].reason
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_replica_that_has_ended_is_not_lost(ended: bool) -> None:
+    pods = bind(LOST, ON_NODE_00[:4])
+    pods[-1] = replace(pods[-1], resources=NONE, ended=True)
+    snapshot = ClusterSnapshot.of(AT, [LOST], nodes(1, 3), pods if ended else pods[:-1])
+    inputs = IntervalInput(snapshot)
+    (decision,) = plan_interval("i7", inputs, strategies({}), IntervalConfig()).decisions
+    assert (decision.counts == Counts(1, 3)) is ended
