@@ -7,6 +7,7 @@ interrupted, or whose time is over, is continued by the next, and a changed func
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -108,7 +109,7 @@ def _prepare(module: str) -> None:
         "pytest_add_cli_args": ["-p", "no:cacheprovider", "-p", "no:xdist"],
         "type_check_command": types,
     }
-    lines = [f"{key} = {value!r}" for key, value in settings.items()]
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     lines += ["track_dependencies = false", "timeout_multiplier = 5.0", "timeout_constant = 3.0"]
     project = (ROOT / "pyproject.toml").read_text()
     text = "\n".join([project, "[tool.mutmut]", *lines, ""])

@@ -183,6 +183,27 @@ def test_a_running_job_shrinks_so_that_another_can_be_profiled(
     assert decided["young"].action is Action.KEEP
 
 
+@pytest.mark.parametrize(("free", "shrinks"), [(2, True), (4, False)])
+def test_capacity_to_measure_in_is_reserved_for_one_job(free: int, shrinks: bool) -> None:
+    old, one, other = job("old", (3, 4)), job("one"), job("other")
+    pods = bind(old, on_two_nodes("node-00", "node-01")[:7]) + bind(one, ["node-01", "node-02"])
+    pods += bind(other, ["node-03"] * 2)
+    cluster = [*nodes(2, 4), Node("node-02", Resources(cpu=1000))]
+    cluster.append(Node("node-03", Resources(cpu=(2 + free) * 1000)))
+    snapshot = ClusterSnapshot.of(AT, [old, one, other], cluster, pods)
+    progress = {each.uid: progress_measured_at((1, 1)) for each in (one, other)}
+    decided = {
+        each.key.name: each
+        for each in plan_interval(
+            "i7",
+            IntervalInput(snapshot, progress),
+            strategies({"old": steps(1000)}),
+            IntervalConfig(),
+        ).decisions
+    }
+    assert (sum(decided["old"].counts) < 7) is shrinks
+
+
 def test_fixed_roles_are_part_of_the_demand() -> None:
     chief = job("a", fixed=(FixedRole(Role.CHIEF, 1, ReplicaSpec(TASK)),))
     decided = Case([(chief, ON_NODE_00)], {"a": steps(1000)}).decisions()

@@ -19,6 +19,14 @@ class TestGoalMet:
         assert (found.remaining_epochs, found.progress_fraction) == (0.0, 1.0)
         assert found.at(Counts(3, 3)) == 0.0
 
+    @pytest.mark.parametrize(("target", "met"), [(0.25, True), (0.249, False)])
+    @pytest.mark.parametrize("epoch", [1.0, None], ids=["in epochs", "without epochs"])
+    def test_by_a_loss_that_is_the_target(
+        self, target: float, met: bool, epoch: float | None
+    ) -> None:
+        losses = (LossPoint(0.25, epoch, 1),) * 20
+        assert goal_is_met(TargetLoss(target), TrainingProgress(losses)) is met
+
     def test_not_by_the_beginning_of_an_epoch(self) -> None:
         losses = (LossPoint(1.0, 1.0), LossPoint(0.1, 1.3), LossPoint(0.1, 1.5))
         assert not goal_is_met(TargetLoss(0.2), TrainingProgress(losses))

@@ -1,0 +1,188 @@
+"""Whether the kube-scheduler beside this process leads, by its Lease."""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from extender.leadership import LeaseReader, OnlyReplica, leadership
+from optimus.kube.errors import ErrorKind, KubeError
+
+
+class FakeCoordination:
+    def read_namespaced_lease(self) -> None:
+        """What a read of the Lease calls."""
+
+
+@dataclass
+class FakeClient:
+    """Answers reads of the Lease with its holder, or with an error."""
+
+    holder: str | None = None
+    transitions: int | None = None
+    error: KubeError | None = None
+    body: bytes | None = None
+    reads: list[tuple[str, str, str]] = field(default_factory=list)
+    coordination: FakeCoordination = field(default_factory=FakeCoordination)
+
+    def call(self, what: str, method: Callable[[], None], *, name: str, namespace: str) -> bytes:
+        assert method == self.coordination.read_namespaced_lease
+        self.reads.append((what, namespace, name))
+        if self.error is not None:
+            raise self.error
+        spec = {"holderIdentity": self.holder, "leaseTransitions": self.transitions}
+        spec = {name: value for name, value in spec.items() if value is not None}
+        return self.body or json.dumps({"spec": spec}).encode()
+
+
+def reader(client: FakeClient, every_seconds: float = 0.0) -> LeaseReader:
+    return LeaseReader(client, "kube-system/optimus", "host-1", every_seconds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("holder", "leads"),
+    [
+        pytest.param("host-1_7f3a", True, id="kube-scheduler's identity is that of its host"),
+        pytest.param("host-1", True, id="the identity itself"),
+        pytest.param("host-10_7f3a", False, id="a host whose name only begins alike"),
+        pytest.param("other_host-1_", False, id="another host"),
+        pytest.param("", False, id="nobody"),
+        pytest.param(None, False, id="a Lease that nobody has held yet"),
+    ],
+)
+def test_who_leads(holder: str | None, leads: bool) -> None:
+    lease = reader(FakeClient(holder))
+    assert lease.holder == ""
+    assert lease.leads() is leads
+    assert lease.holder == (holder or "")
+
+
+def test_the_lease_is_read_by_its_namespace_and_name() -> None:
+    client = FakeClient("host-1_a")
+    reader(client).leads()
+    assert client.reads == [("read lease kube-system/optimus", "kube-system", "optimus")]
+
+
+def test_between_two_reads_the_last_one_holds() -> None:
+    client = FakeClient("host-1_a")
+    lease = reader(client, every_seconds=3600.0)
+    assert lease.leads()
+    client.holder = "host-2_b"
+    assert lease.leads()
+    assert len(client.reads) == 1
+    lease.asked_as_follower()
+    assert not lease.leads()
+    assert not lease.leads()
+    assert len(client.reads) == 2
+
+
+@pytest.mark.parametrize(
+    ("transitions", "leads"),
+    [
+        pytest.param((3, 3), True, id="none between"),
+        pytest.param((3, 4), True, id="its own kube-scheduler began to lead again"),
+        pytest.param((3, 5), False, id="another has led and ended"),
+        pytest.param((None, 9), True, id="it is not known how many there were"),
+        pytest.param((3, None), True, id="it is not known how many there are"),
+    ],
+)
+def test_another_leader_between_two_reads_is_noticed(
+    transitions: tuple[int | None, int | None], leads: bool
+) -> None:
+    client = FakeClient("host-1_a", transitions=transitions[0])
+    lease = reader(client)
+    assert lease.leads()
+    client.transitions = transitions[1]
+    assert lease.leads() is leads
+    assert lease.leads(), "it leads anew with the next reading"
+
+
+def test_transitions_before_this_one_led_do_not_count() -> None:
+    client = FakeClient("host-2_b", transitions=3)
+    lease = reader(client)
+    assert not lease.leads()
+    client.holder, client.transitions = "host-1_a", 5
+    assert lease.leads()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"error": KubeError(ErrorKind.TRANSIENT, "no answer")}, id="no answer"),
+        pytest.param({"error": KubeError(ErrorKind.FORBIDDEN, "no right")}, id="no right"),
+        pytest.param({"body": b"no JSON"}, id="no Lease"),
+    ],
+)
+def test_while_the_lease_cannot_be_read_the_last_holder_leads(
+    change: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = FakeClient("host-1_a")
+    lease = reader(client)
+    lease.leads()
+    for name, value in change.items():
+        setattr(client, name, value)
+    assert lease.leads()
+    assert lease.holder == "host-1_a"
+    assert "lease kube-system/optimus: " in caplog.text
+
+
+def test_without_a_lease_nobody_leads() -> None:
+    client = FakeClient("host-1_a")
+    lease = reader(client)
+    lease.leads()
+    client.error = KubeError(ErrorKind.NOT_FOUND, "there is none")
+    assert not lease.leads()
+    assert lease.holder == ""
+
+
+def test_a_change_of_the_holder_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    client = FakeClient("host-1_a")
+    lease = reader(client)
+    for holder in ("host-1_a", "host-1_a", "host-2_b", "host-2_b", ""):
+        client.holder = holder
+        lease.leads()
+    assert [record.getMessage() for record in caplog.records] == [
+        "leader: kube-scheduler host-1_a; this extender plans",
+        "leader: kube-scheduler host-2_b; this extender does not plan",
+        "leader: kube-scheduler (none); this extender does not plan",
+    ]
+
+
+def test_an_identity_that_matches_no_kube_scheduler_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = FakeClient("host-2_b")
+    lease = reader(client)
+    lease.leads()
+    found = [lease.mismatch]  # with two replicas a follower that is not asked is ordinary
+    for _ in range(3):
+        lease.asked_as_follower()
+        lease.leads()
+    (said,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "lease kube-system/optimus is held by host-2_b" in said.getMessage()
+    assert "expected is host-1 or host-1_..." in said.getMessage()
+    for holder in ("host-2_b", "host-3_c"):  # of another holder it may not be so
+        client.holder = holder
+        lease.leads()
+        found.append(lease.mismatch)
+    assert found == [False, True, False]
+
+
+@pytest.mark.parametrize("holder", ["host-1_a", ""], ids=["its own", "nobody"])
+def test_where_its_own_or_no_kube_scheduler_leads_nothing_is_wrong(holder: str) -> None:
+    client = FakeClient(holder)
+    lease = reader(client)
+    lease.asked_as_follower()
+    lease.leads()
+    assert not lease.mismatch
+
+
+def test_without_a_lease_to_read_the_only_replica_leads() -> None:
+    only = leadership(FakeClient(), "", "host-1")  # type: ignore[arg-type]
+    assert isinstance(only, OnlyReplica)
+    only.asked_as_follower()
+    assert (only.leads(), only.holder, only.mismatch) == (True, "", False)
+    assert isinstance(leadership(FakeClient(), "a/b", "host-1"), LeaseReader)  # type: ignore[arg-type]
