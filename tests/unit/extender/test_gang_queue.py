@@ -82,3 +82,14 @@ def test_a_gang_that_loses_one_of_its_reservations_is_planned_again() -> None:
     cluster.planner.reservations.release(lost.replica)
     cluster.planner.advance()
     assert cluster.planner.reservation_count() == 6
+
+
+def test_a_job_whose_rescale_was_seen_has_run() -> None:
+    cluster = FakeCluster({"a": 2})
+    cluster.spec("big", 1, 1)
+    cluster.rescale("big", 1, 1, leaving=True)
+    cluster.handlers.set_rescale("uid-big", None)
+    big = cluster.job("big", 1, 1)
+    cluster.job("small", 0, 1)
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(big)

@@ -402,3 +402,29 @@ def test_a_gang_goes_to_nodes_of_one_kind() -> None:
     cluster.job("job", 2, 4)
     cluster.plan()
     assert {*cluster.planned_nodes().values()} == {"slow-1", "slow-2"}
+
+
+def test_a_pod_that_is_being_bound_counts_where_it_goes_though_better_room_appears() -> None:
+    cluster = FakeCluster({"a": 1, "b": 1})
+    first, _ = cluster.job("j", 1, 1)
+    node = cluster.ask(first).kept[0]
+    cluster.node("c", 2)  # of the whole gang, and fewer servers
+    other = next(name for name in ("a", "b") if name != node)
+    cluster.other("o", 1, other)
+    cluster.plan()
+    held = {
+        each.replica.role: each.node for each in cluster.planner.reservations.ledger.of_job("uid-j")
+    }
+    assert held == {Role.PS: node, Role.WORKER: "c"}
+
+
+def test_a_pod_made_anew_under_its_name_is_not_the_one_that_was_answered() -> None:
+    cluster = FakeCluster({"a": 1})
+    (name,) = cluster.job("j", 0, 1)
+    assert cluster.ask(name).kept == ("a",)
+    old = cluster.pods[name]
+    anew = cluster.change(old, uid="anew")
+    assert cluster.planner.find_waiting(old) is None
+    cluster.plan()
+    (pending,) = cluster.planner.pending_nominations()
+    assert (pending.pod, pending.assumed) == (anew, False)

@@ -94,6 +94,15 @@ def test_with_a_batch_for_each_worker_steps_shrink_as_workers_grow() -> None:
     assert found.at(Counts(2, 4)) == pytest.approx(float(30 * PER_EPOCH / 2 / rate))
 
 
+def test_the_workers_at_which_steps_were_counted_are_those_of_the_newest_sample() -> None:
+    own = Batch(16, BatchScope.WORKER)
+    newest = replace(sample(Counts(1, 4), speed(Counts(1, 4))), at=9.0)
+    older = replace(sample(Counts(1, 1), speed(Counts(1, 1))), at=8.0)
+    others = samples(Counts(2, 1), Counts(1, 2), Counts(2, 4))
+    for measured in ((newest, older, *others), (*others, older, newest)):
+        assert forecast_of(after(15, samples=measured), batch=own).reference_workers == 4
+
+
 def test_async_steps_are_single_workers_steps_whatever_their_number() -> None:
     found = forecast_of(after(15), batch=Batch(16, BatchScope.WORKER), mode=TrainingMode.ASYNC)
     assert not found.batch_per_worker
