@@ -215,6 +215,9 @@ def test_the_invariant_checker_reports_a_node_with_less_than_is_reserved(
         pytest.param(lambda cluster: cluster.lose_node("a"), id="loses its node"),
         pytest.param(lambda cluster: cluster.node("a", 2, pool="other"), id="is not admitted"),
         pytest.param(lambda cluster: cluster.planner.release_all(), id="is another leader's"),
+        pytest.param(
+            lambda cluster: cluster.rescale("j", 1, 1, leaving=True), id="is about to be stopped"
+        ),
     ],
 )
 def test_a_gang_that_changes_while_it_is_planned_is_not_reserved_as_it_was(
@@ -228,6 +231,7 @@ def test_a_gang_that_changes_while_it_is_planned_is_not_reserved_as_it_was(
     on_lock_use(cluster, 1, lambda: event(cluster))
     cluster.planner.plan_slice()
     assert cluster.planned_nodes() == {}
+    assert cluster.planner.reservation_count() == 0
     cluster.assert_not_overcommitted()
 
 
