@@ -247,6 +247,13 @@ class JobState:
         made_at = min(pod.created_at for pod in self.run.pods)
         return any(sample.at > made_at for sample in self.progress(at).samples)
 
+    def _lost_seconds(self, at: float) -> float:
+        """For how long replicas of a job that trained have been lost; without limit for a gang that
+        never was whole, which has none to replace."""
+        if self.half_bound_since is None:
+            return 0.0
+        return at - self.half_bound_since if self._may_train(at) else math.inf
+
     def why_unwanted(self, before: Counts, target: Counts) -> str | None:
         """Why a rescale is not what the job's user wants now, as a sentence; ``None`` if it may be.
 
@@ -285,7 +292,7 @@ class JobState:
             failed_counts=self.record.failed_counts,
             floor=self._floor,
             is_ending=self.is_ending,
-            lost_seconds=0.0 if self.half_bound_since is None else at - self.half_bound_since,
+            lost_seconds=self._lost_seconds(at),
         )
 
     def progress(self, now: float) -> TrainingProgress:

@@ -62,9 +62,8 @@ class PreemptingCluster:
 
     def restart(self) -> None:
         """Another process leads, which has to find everything anew."""
-        settings, pods, nodes = self.settings, dict(self.cluster.pods), dict(self.nodes)
-        now = self.cluster.now
-        self.cluster = FakeCluster(nodes, settings=settings, now=now)
+        settings, pods, now = self.settings, dict(self.cluster.pods), self.cluster.now
+        self.cluster = FakeCluster(self.nodes, settings=settings, now=now)
         self.planner = self.cluster.planner
         for job in self.jobs.values():
             self.cluster.handlers.job(None, job)

@@ -42,7 +42,7 @@ def test_every_annotation_is_read() -> None:
         RescaleRule.ANY,
     )
     assert (job.mode, job.batch) == (TrainingMode.SYNC, Batch(256, BatchScope.JOB))
-    assert job.bounds == CountBounds(1, 4, 2, 8)
+    assert job.bounds == CountBounds(1, 4, 2, 8, min_ps_given=True, min_workers_given=True)
     assert (job.steps_per_epoch, job.workload, job.chief_trains) == (12.5, "resnet-50", True)
     assert (job.loss_metric, job.metrics_format, job.checkpoint_format) == (
         "nll",
