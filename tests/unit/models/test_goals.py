@@ -24,7 +24,8 @@ class TestGoalMet:
     def test_by_a_loss_that_is_the_target(
         self, target: float, met: bool, epoch: float | None
     ) -> None:
-        losses = (LossPoint(0.25, epoch, 1),) * 20
+        later = None if epoch is None else epoch + 1
+        losses = (LossPoint(0.25, epoch, 1),) * 20 + (LossPoint(0.25, later, 2),) * 20
         assert goal_is_met(TargetLoss(target), TrainingProgress(losses)) is met
 
     def test_not_by_the_beginning_of_an_epoch(self) -> None:

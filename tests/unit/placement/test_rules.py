@@ -54,6 +54,16 @@ def waiting(
             waiting("a", 1, 0, True),
             id="a higher priority before all else",
         ),
+        pytest.param(
+            waiting("z", 9, 99, True, priority=1),
+            waiting("a", 1, 0, True),
+            id="a higher priority among those that have run",
+        ),
+        pytest.param(
+            waiting("z", 9, 20, priority=1),
+            waiting("a", 1, 0),
+            id="a higher priority among those past the age limit",
+        ),
         pytest.param(waiting("z", 1, 99), waiting("a", 2, 90), id="new ones by ascending demand"),
         pytest.param(
             waiting("z", 9, 10), waiting("a", 1, 99), id="past the age limit the oldest goes first"
@@ -85,6 +95,11 @@ def test_who_holds_back_those_behind() -> None:
     assert blocks_others(waiting("a", 1, 10), 100, 60)
     assert not blocks_others(waiting("a", 1, 99), 100, 60)
     assert not blocks_others(waiting("a", 1, 40), 100, 60), "at the age limit, not past it"
+
+
+def test_how_long_a_gang_has_waited() -> None:
+    assert waiting("a", 1, 40).waited_seconds(100) == 60
+    assert waiting("a", 1, 100).waited_seconds(99.5) == 0, "a clock that went back"
 
 
 def test_scores() -> None:
