@@ -20,7 +20,8 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -80,6 +81,9 @@ class FuzzedExtender:
     """An extender over a few nodes, with gangs that come and go."""
 
     random: Random
+    faults: list[str] = field(default_factory=list)
+    """What the extender logs as errors, which the caller collects."""
+
     app: Flask = field(init=False)
     planner: Planner = field(init=False)
     handlers: EventHandlers = field(init=False)
@@ -91,7 +95,6 @@ class FuzzedExtender:
     """The living pods of each job, as the API server has them."""
 
     _made: int = 0
-    _faults: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """A dozen nodes."""
@@ -109,10 +112,6 @@ class FuzzedExtender:
         for name in (*self.names, *RECORDED_NODES):
             self.handlers.set_node(name, Node(name, NODE))
         planner.adopt_nominations()
-        handler = logging.Handler(logging.ERROR)
-        handler.emit = lambda record: self._faults.append(record.getMessage())  # type: ignore[method-assign]
-        logging.getLogger("extender").addHandler(handler)
-        logging.getLogger("extender").propagate = False
         for _ in range(LIVING_GANGS):
             self._submit()
 
@@ -152,8 +151,8 @@ class FuzzedExtender:
         answer = b"".join(self.app(environ, start_response))
         if statuses != ["200 OK"]:
             raise Wrong(f"answered with {statuses}")
-        if self._faults:
-            raise Wrong(f"logged {self._faults.pop()}")
+        if self.faults:
+            raise Wrong(f"logged {self.faults.pop()}")
         return answer
 
     def remembered(self) -> dict[str, int]:
@@ -392,12 +391,33 @@ def resident_mib() -> int:
     return math.ceil(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
 
 
+@contextmanager
+def _errors_logged() -> Iterator[list[str]]:
+    """The messages that the extender logs as errors meanwhile, shown nowhere else."""
+    found: list[str] = []
+    logger, handler = logging.getLogger("extender"), logging.Handler(logging.ERROR)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    propagates = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield found
+    finally:
+        logger.propagate = propagates
+        logger.removeHandler(handler)
+
+
 def fuzz(bodies: int, seed: int, seconds: float = math.inf) -> dict[str, Any]:
     """Throw so many bodies, or for so long; what was found.
 
     Raises Wrong, or what the extender raised, with the body, at the first bad answer."""
+    with _errors_logged() as faults:
+        return _fuzz(bodies, seed, seconds, faults)
+
+
+def _fuzz(bodies: int, seed: int, seconds: float, faults: list[str]) -> dict[str, Any]:
     random = Random(seed)
-    fuzzed = FuzzedExtender(random)
+    fuzzed = FuzzedExtender(random, faults)
     source, decided, asked = Bodies(random, fuzzed), Counter[str](), Counter[str]()
     memory, began, ends_at = [resident_mib()], time.process_time(), time.monotonic() + seconds
     for number in range(1, bodies + 1):
