@@ -71,8 +71,17 @@ test: check ## all checks, then integration, conformance and end-to-end tests on
 	cd localcluster && ../$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/conformance tests/e2e
 	$(BIN)/python -m pytest -n 3 $(BY_FOLDER) tests/integration tests/scenarios tests/e2e
 
-mutants: $(READY) ## what the unit tests would not notice; hours. MODULES="extender/filter.py ...", OPTIONS="--again --seconds 300"
-	nice -n 10 $(BIN)/python -m tests.mutants $(OPTIONS) $(MODULES)
+# An environment of its own: mutmut brings setproctitle, with which gunicorn hides the command lines by which tests find it.
+MUTANTS := .mutants/venv
+$(MUTANTS)/.ready: requirements/dev.txt requirements/mutants.txt pyproject.toml localcluster/pyproject.toml
+	$(CHECK_PYTHON)
+	"$(PYTHON)" -m venv $(MUTANTS)
+	$(MUTANTS)/bin/python $(PIP_INSTALL) --require-hashes -r requirements/dev.txt -r requirements/mutants.txt
+	$(MUTANTS)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --no-index -e . -e ./localcluster
+	@touch $@
+
+mutants: $(MUTANTS)/.ready ## what the unit tests would not notice; hours. MODULES="extender/filter.py ...", OPTIONS="--again --seconds 300"
+	nice -n 10 $(MUTANTS)/bin/python -m tests.mutants $(OPTIONS) $(MODULES)
 
 format: $(READY) ## format the code and fix lint
 	$(BIN)/ruff format .
@@ -81,7 +90,7 @@ format: $(READY) ## format the code and fix lint
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 requirements: $(READY) ## update the pinned requirements and their hashes
 	cd requirements && for name in dev mxnet tensorflow; do ../$(PIN) $$name.in -o $$name.txt; done
-	cd requirements && for name in runtime demo; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
+	cd requirements && for name in runtime demo mutants; do ../$(PIN) $$name.in -c dev.txt -o $$name.txt; done # the tested versions
 
 clean: ## remove build results of this folder (binaries and environments stay in the user's cache)
 	rm -rf $(VENV) .mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

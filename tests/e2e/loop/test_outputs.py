@@ -47,7 +47,7 @@ def test_kubectl_shows_profiles_in_columns_and_what_happened_to_a_job(scenario: 
     described = kubectl("describe", "tfjob", "shown", "-n", scenario.namespace)
     for reason, message in (
         ("Rescaling", "1 PS + 2 workers -> 1 PS + 3 workers: its bounds"),
-        ("Rescaled", "run"),
+        ("Rescaled", "it trains"),
     ):
         assert any(reason in line and message in line for line in described.splitlines()), described
 
