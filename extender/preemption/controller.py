@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from extender.gang_queue import Instant, QueuedGang
 from extender.planner import Planner
@@ -37,8 +37,10 @@ from optimus.kube.preempted import Preempted, read_preempted
 from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from optimus.nodes import refusal as admission_refusal
+from optimus.placement.queue_order import order_key
 from optimus.placement.theorem1 import Theorem1
 from optimus.placement.topology import NodePreferences
+from optimus.resources import total
 
 _LOG = logging.getLogger(__name__)
 
@@ -169,8 +171,8 @@ class PreemptionController:
         for uid in sorted(marked.keys() | self._begun.keys()):
             self._continue(uid, marked.get(uid, []), jobs)
         # 2. What is to be begun.
+        self._forget({*jobs, *marked}, {each.uid for found in marked.values() for each in found})
         if self._settings.preempt:
-            self._forget({*jobs, *marked})
             for queued in self._lacking_capacity():
                 if self._preempt_for(queued, jobs):
                     break
@@ -342,8 +344,13 @@ class PreemptionController:
                 return []
             found = [each for each in planner.queue.waiting(now) if self._may_preempt(each, now)]
             lowest = lowest_priority(planner) if found else None
+            nodes = tuple(planner.cluster.nodes.values()) if found else ()
         found = [each for each in found if lowest is not None and each.waiting.priority > lowest]
-        found.sort(key=_order)
+        capacity, limit = (
+            total(node.allocatable for node in nodes),
+            planner.settings.age_limit_seconds,
+        )
+        found.sort(key=lambda each: order_key(each.waiting, capacity, now.epoch, limit))
         return found[:_MOST_LOOKED_AT]
 
     def _may_preempt(self, queued: QueuedGang, now: Instant) -> bool:
@@ -509,12 +516,21 @@ class PreemptionController:
                 return False
         return True
 
-    def _forget(self, job_uids: Collection[str]) -> None:
-        """Drop what is kept about jobs and pods that are gone."""
-        kept = (self._look_at, self._back_off, self._given_up, self._misfits, self._shrinks_since)
+    def _forget(self, job_uids: Collection[str], victims: Collection[str]) -> None:
+        """Drop what is kept about other jobs than these, about others as victims, and about pods
+        that are gone."""
+        kept: tuple[dict[str, Any], ...] = (
+            self._look_at,
+            self._back_off,
+            self._given_up,
+            self._misfits,
+            self._shrinks_since,
+        )
         for known in kept:
             for uid in known.keys() - job_uids:
                 del known[uid]
+        for uid in self._empty_since.keys() - victims:
+            del self._empty_since[uid]
         with self._planner.lock:
             self._stuck &= self._planner.cluster.pods.keys()
             future = self._planner.future_room
@@ -537,11 +553,6 @@ def _mark(victims: Iterable[TrainingJob]) -> Preempted | None:
     """The first mark of one preemption."""
     marks = (read_preempted(each.preempted_for) for each in victims if each.preempted_for)
     return min((each for each in marks if each is not None), key=lambda each: each.at, default=None)
-
-
-def _order(queued: QueuedGang) -> tuple[int, bool, float, str]:
-    waiting = queued.waiting
-    return -waiting.priority, not waiting.ran_before, waiting.since, waiting.job_uid
 
 
 def _nodes(planner: Planner, queued: QueuedGang) -> set[str]:

@@ -7,6 +7,7 @@ import pytest
 
 from extender.gang_states import GangState
 from extender.inspection import Inspector
+from extender.preemption.controller import PreemptionController
 from extender.settings import Settings
 from optimus.jobs import CountBounds, Counts, JobKey, TargetLoss
 from optimus.kube.budgets import Budget
@@ -302,6 +303,26 @@ def test_the_fewest_then_the_lowest_then_the_youngest() -> None:
     assert made.preempted() == {"large"}
 
 
+def test_the_smaller_of_two_gangs_is_made_room_for_first() -> None:
+    made = PreemptingCluster({"a": 4})
+    made.run("low", 1, 3)
+    made.submit("large", 1, 3, priority=5)
+    made.cluster.now += 5
+    made.submit("small", 1, 1, priority=5)
+    made.step()
+    assert made.told("small") == ["Preempting"]
+
+
+def test_a_gang_past_the_age_limit_is_made_room_for_before_a_smaller_one() -> None:
+    made = PreemptingCluster({"a": 4})
+    made.run("low", 1, 3)
+    made.submit("large", 1, 3, priority=5)
+    made.cluster.now += made.settings.age_limit_seconds + 1
+    made.submit("small", 1, 1, priority=5)
+    made.step()
+    assert made.told("large") == ["Preempting"]
+
+
 def test_only_one_preemption_at_a_time_on_the_same_nodes() -> None:
     made = PreemptingCluster({"a": 2, "b": 2})
     made.run("one")
@@ -358,6 +379,43 @@ def test_pods_that_never_end_are_not_waited_for_for_ever() -> None:
 
 
 # --- when it does not go as planned
+
+
+def remembered(controller: PreemptionController) -> dict[str, int]:
+    """How many entries a controller holds, by the field that holds them; no empty field."""
+    sizes = {name: len(of) for name, of in vars(controller).items() if isinstance(of, dict | set)}
+    return {name: size for name, size in sizes.items() if size}
+
+
+@pytest.mark.parametrize("preempt", [True, False])
+def test_nothing_is_remembered_of_jobs_that_are_gone(preempt: bool) -> None:
+    made = two_jobs(preempt_seconds=10.0)
+    made.step()
+    made.settings = Settings(preempt=preempt, preempt_seconds=10.0)
+    made.restart()
+    for pod in made.pods("low"):
+        made.cluster.delete(pod.name)
+    made.cluster.node("a", 1)
+    made.step(12)  # its conditions do not say that it is suspended: it is not resumed yet
+    assert remembered(made.controller)
+    made.delete_job("low")
+    made.delete_job("high")
+    made.step()
+    assert not remembered(made.controller)
+
+
+def test_a_victim_that_is_deleted_just_before_its_resumption_is_forgotten() -> None:
+    made = two_jobs()
+    made.step()
+    made.operator()
+    made.operator()
+    for name in ("high-ps-0", "high-worker-0"):
+        assert made.cluster.place(name)
+    made.step()
+    assert "_empty_since" in remembered(made.controller)
+    made.delete_job("low")
+    made.step()
+    assert "_empty_since" not in remembered(made.controller)
 
 
 def test_a_new_process_goes_on_between_suspension_and_binding() -> None:
