@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -199,16 +199,30 @@ def nodes_of(cluster: LocalCluster, namespace: str, job: str) -> dict[str, str |
 
 
 class TrainingJobs:
-    """TFJobs in the default namespace, deleted at the end."""
+    """TFJobs in the default namespace. At the end of the block they are deleted, and their pods are
+    gone."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
-        self.names: list[str] = []
+        self._names: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.delete(*self._names)
+        wait_until(
+            "all pods are gone", lambda: not self._cluster.get("pods", "-n", "default")["items"]
+        )
+
+    def create(self, name: str, ps: int, workers: int, **spec: str) -> None:
+        """Create a job of so many replicas; ``spec`` as for ``tfjob``."""
+        self.submit(name, tfjob(name, ps, workers, **spec))
 
     def submit(self, name: str, manifest: str) -> None:
         """Create the job of this name."""
         self._cluster.kubectl("create", "-f", "-", stdin=manifest)
-        self.names.append(name)
+        self._names.append(name)
 
     def delete(self, *names: str) -> None:
         for name in names:
@@ -225,3 +239,23 @@ class TrainingJobs:
     def wait_bound(self, name: str, pods: int) -> dict[str, str]:
         wait_until(f"all pods of {name} are bound", lambda: len(self.nodes(name)) == pods)
         return self.nodes(name)
+
+    def wait_message(self, pod: str, text: str) -> None:
+        """Wait until kube-scheduler says so in the pod's status."""
+        shown = ("get", "pods", "-o", "json", "--field-selector", f"metadata.name={pod}")
+        wait_until(f"{pod} says {text!r}", lambda: text in self._cluster.kubectl(*shown))
+
+    def wait_refused(self, name: str, pods: int, sentence: str) -> None:
+        """Wait until every pod of a job says so; none is bound."""
+
+        def messages() -> list[str]:
+            label = f"training.kubeflow.org/job-name={name}"
+            found = self._cluster.get("pods", "-n", "default", "-l", label)["items"]
+            return [json.dumps(pod["status"].get("conditions", [])) for pod in found]
+
+        def told() -> bool:
+            found = messages()
+            return len(found) == pods and all(sentence in each for each in found)
+
+        wait_until(f"all pods of {name} say {sentence!r}", told)
+        assert not self.nodes(name)

@@ -2,21 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.specs import numbered_nodes
-from localcluster.testing.clusters import Shown
 from tests.e2e.extender.scheduler import (
     REPOSITORY,
     SchedulerProcesses,
     TrainingJobs,
     nodes_of,
     scheduler_processes,
-    tfjob,
     wait_until,
 )
 
@@ -27,36 +23,6 @@ RESUME = (
     '{"spec":{"runPolicy":{"suspend":false},'
     '"tfReplicaSpecs":{"PS":{"replicas":4},"Worker":{"replicas":8}}}}'
 )
-
-
-@pytest.fixture(scope="module")
-def own(shown: Shown) -> Iterator[LocalCluster]:
-    """Four nodes of four CPUs, shared with nobody: these tests fill them."""
-    with (
-        LocalCluster("placing", numbered_nodes(4, {"cpu": "4", "memory": "8Gi"})) as cluster,
-        shown(cluster),
-    ):
-        yield cluster
-
-
-@pytest.fixture
-def jobs(own: LocalCluster) -> Iterator["Jobs"]:
-    made = Jobs(own)
-    yield made
-    made.delete(*made.names)
-    wait_until("all pods are gone", lambda: not own.get("pods", "-n", "default")["items"])
-
-
-class Jobs(TrainingJobs):
-    """Jobs of PSs and workers."""
-
-    def create(self, name: str, ps: int, workers: int) -> None:
-        self.submit(name, tfjob(name, ps, workers))
-
-    def wait_message(self, pod: str, text: str) -> None:
-        """Wait until kube-scheduler says so in the pod's status."""
-        shown = ("get", "pods", "-o", "json", "--field-selector", f"metadata.name={pod}")
-        wait_until(f"{pod} says {text!r}", lambda: text in self._cluster.kubectl(*shown))
 
 
 class Profile:
@@ -106,7 +72,7 @@ def spread(nodes: dict[str, str]) -> Counter[tuple[int, int]]:
 
 
 def test_a_job_is_bound_evenly_on_the_fewest_nodes(
-    own: LocalCluster, jobs: Jobs, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
     with scheduler_processes(own, tmp_path):
         jobs.create("even", 2, 4)
@@ -117,7 +83,7 @@ def test_a_job_is_bound_evenly_on_the_fewest_nodes(
     "flags", [pytest.param((), id="nominated"), pytest.param(("--nominate=false",), id="requeued")]
 )
 def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
-    own: LocalCluster, jobs: Jobs, tmp_path: Path, flags: tuple[str, ...]
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
     with scheduler_processes(own, tmp_path, "kube-scheduler-config.yaml", *flags):
         jobs.create("first", 4, 8)
@@ -132,7 +98,7 @@ def test_a_job_that_does_not_fit_waits_whole_and_gets_the_room_that_appears(
 
 
 def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(
-    own: LocalCluster, jobs: Jobs, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
     with scheduler_processes(own, tmp_path) as running:
         jobs.create("one", 3, 6)
@@ -149,7 +115,7 @@ def test_two_jobs_that_fit_one_at_a_time_never_both_hold_a_part(
 
 
 def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
-    own: LocalCluster, jobs: Jobs, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
     with scheduler_processes(
         own, tmp_path, "kube-scheduler-config.yaml", "--leader-lease="
@@ -167,7 +133,7 @@ def test_jobs_that_came_while_kube_scheduler_was_away_are_bound_when_it_is_back(
 
 
 def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(
-    own: LocalCluster, jobs: Jobs, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
     own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
     with scheduler_processes(own, tmp_path) as running:
@@ -192,7 +158,7 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(
 
 
 def test_by_score_alone_a_job_lands_on_its_planned_nodes(
-    own: LocalCluster, jobs: Jobs, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
     with scheduler_processes(own, tmp_path, "advisory.yaml"):
         jobs.create("advised", 2, 4)
@@ -201,7 +167,7 @@ def test_by_score_alone_a_job_lands_on_its_planned_nodes(
 
 @pytest.mark.parametrize("victim", ["extender", "kube-scheduler"])
 def test_a_gang_is_completed_after_either_process_is_killed_while_it_binds(
-    own: LocalCluster, jobs: Jobs, tmp_path: Path, victim: str
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path, victim: str
 ) -> None:
     with scheduler_processes(own, tmp_path) as running:
         jobs.create("cut", 4, 8)
@@ -215,7 +181,7 @@ def test_a_gang_is_completed_after_either_process_is_killed_while_it_binds(
         assert "invariant broken" not in running.log("extender")
 
 
-def _bound_or_held(running: SchedulerProcesses, jobs: Jobs) -> bool:
+def _bound_or_held(running: SchedulerProcesses, jobs: TrainingJobs) -> bool:
     return bool(jobs.nodes("cut")) or "optimus_extender_reservations 0.0" not in running.get(
         "/metrics"
     )

@@ -10,7 +10,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
-from tests.e2e.extender.scheduler import TrainingJobs, tfjob, wait_until
+from tests.e2e.extender.scheduler import TrainingJobs, wait_until
 from tests.e2e.extender.watched import watched
 from tests.harness.api import Api
 
@@ -34,14 +34,6 @@ def own(shown: Shown) -> Iterator[LocalCluster]:
         shown(cluster),
     ):
         yield cluster
-
-
-@pytest.fixture
-def jobs(own: LocalCluster) -> Iterator[TrainingJobs]:
-    made = TrainingJobs(own)
-    yield made
-    made.delete(*made.names)
-    wait_until("all pods are gone", lambda: not own.get("pods", "-n", "default")["items"])
 
 
 def offer_only_labelled(document: dict[str, Any]) -> None:
@@ -80,7 +72,7 @@ def test_a_gang_that_half_fits_on_the_nodes_offered_is_tried_seldom_and_bound_wh
 ) -> None:
     """Of six nodes kube-scheduler offers room for the PS and two of the four workers."""
     with watched(two_offered, tmp_path, adjust=offer_only_labelled) as seen:
-        jobs.submit("half", tfjob("half", 1, 4, worker_cpu="3"))
+        jobs.create("half", 1, 4, worker_cpu="3")
         wait_until("each pod was refused", lambda: len(seen.changes_by_pod()) == 5)
         holds_for(lambda: not jobs.nodes("half"), "no pod is bound alone", WATCHED_SECONDS)
         assert seen.writes() <= 5 * ROUNDS
@@ -104,22 +96,21 @@ def binding_policy(api: Api, name: str, allowed: str) -> None:
 
 
 @pytest.fixture
-def api(own: LocalCluster) -> Iterator[Api]:
-    with own.api_client() as client:
-        api = Api(client)
-        yield api
-        for collection in (BINDINGS, POLICIES):
-            for each in api.items(collection):
-                if each["metadata"]["name"].startswith("test-"):
-                    api.delete(f"{collection}/{each['metadata']['name']}")
+def policies(api: Api) -> Iterator[Api]:
+    """Policies that a test makes end with it."""
+    yield api
+    for collection in (BINDINGS, POLICIES):
+        for each in api.items(collection):
+            if each["metadata"]["name"].startswith("test-"):
+                api.delete(f"{collection}/{each['metadata']['name']}")
 
 
 def test_a_node_where_bindings_fail_is_excluded_and_the_gang_goes_elsewhere(
-    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, policies: Api, tmp_path: Path
 ) -> None:
-    binding_policy(api, "test-node", "object.target.name != 'node-1'")
+    binding_policy(policies, "test-node", "object.target.name != 'node-1'")
     with watched(own, tmp_path) as seen:
-        jobs.submit("fails", tfjob("fails", 2, 6))
+        jobs.create("fails", 2, 6)
         nodes = jobs.wait_bound("fails", 8)
         assert "node-1" not in nodes.values()
         assert max(seen.changes_by_pod().values()) <= 2 * ROUNDS
@@ -127,15 +118,15 @@ def test_a_node_where_bindings_fail_is_excluded_and_the_gang_goes_elsewhere(
 
 
 def test_a_gang_of_which_no_binding_succeeds_is_tried_seldom_and_bound_when_one_may(
-    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, policies: Api, tmp_path: Path
 ) -> None:
-    binding_policy(api, "test-all", "false")
+    binding_policy(policies, "test-all", "false")
     with watched(own, tmp_path) as seen:
-        jobs.submit("never", tfjob("never", 1, 4))
+        jobs.create("never", 1, 4)
         wait_until("each pod was tried", lambda: len(seen.changes_by_pod()) == 5)
         holds_for(lambda: not jobs.nodes("never"), "no pod is bound", WATCHED_SECONDS)
         assert seen.writes() <= 5 * ROUNDS
         assert max(seen.changes_by_pod().values()) <= 2 * ROUNDS
         for collection in (BINDINGS, POLICIES):
-            api.delete(f"{collection}/test-all")
+            policies.delete(f"{collection}/test-all")
         jobs.wait_bound("never", 5)

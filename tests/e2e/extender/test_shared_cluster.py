@@ -50,50 +50,48 @@ def with_claim(name: str, ps: int, workers: int, claim: str) -> str:
 
 
 def test_room_of_pods_whose_binding_waits_for_a_volume_is_not_given_away(
-    four: LocalCluster, four_jobs: TrainingJobs, four_api: Api, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
     """kube-scheduler waits for a provisioner for longer than reservations last."""
     folder = tmp_path / "volume"
     folder.mkdir()
     late = {"metadata": {"name": "late"}, "provisioner": "test/late"}
-    four_api.create(STORAGE_CLASSES, {**late, "volumeBindingMode": "WaitForFirstConsumer"})
+    api.create(STORAGE_CLASSES, {**late, "volumeBindingMode": "WaitForFirstConsumer"})
     common = {"accessModes": ["ReadWriteMany"], "storageClassName": "late"}
     requests = {"resources": {"requests": {"storage": "1Gi"}}}
-    four_api.create(CLAIMS, {"metadata": {"name": "late"}, "spec": {**common, **requests}})
+    api.create(CLAIMS, {"metadata": {"name": "late"}, "spec": {**common, **requests}})
     with scheduler_processes(
-        four, tmp_path, "kube-scheduler-config.yaml", "--reservation-seconds=3"
+        own, tmp_path, "kube-scheduler-config.yaml", "--reservation-seconds=3"
     ):
-        four_jobs.submit("binds", with_claim("binds", 1, 3, "late"))
+        jobs.submit("binds", with_claim("binds", 1, 3, "late"))
         selected = "volume.kubernetes.io/selected-node"
         claim = f"{CLAIMS}/late"
         wait_until(
             "kube-scheduler waits for the volume",
-            lambda: selected in (four_api.get(claim)["metadata"].get("annotations") or {}),
+            lambda: selected in (api.get(claim)["metadata"].get("annotations") or {}),
         )
-        four_jobs.submit("greedy", tfjob("greedy", 1, 12))
-        holds_for(
-            lambda: not four_jobs.nodes("greedy"), "the room is not given to another gang", 12.0
-        )
+        jobs.create("greedy", 1, 12)
+        holds_for(lambda: not jobs.nodes("greedy"), "the room is not given to another gang", 12.0)
         volume = {"capacity": {"storage": "1Gi"}, "hostPath": {"path": str(folder)}, **common}
         reference = {"namespace": "default", "name": "late"}
         volume["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference}
-        four_api.create(VOLUMES, {"metadata": {"name": "late"}, "spec": volume})
-        assert len({*four_jobs.wait_bound("binds", 4).values()}) == 1
-        assert not four_jobs.nodes("greedy")
-        four_jobs.delete("binds")
-        four_jobs.wait_bound("greedy", 13)
+        api.create(VOLUMES, {"metadata": {"name": "late"}, "spec": volume})
+        assert len({*jobs.wait_bound("binds", 4).values()}) == 1
+        assert not jobs.nodes("greedy")
+        jobs.delete("binds")
+        jobs.wait_bound("greedy", 13)
 
 
 def test_writes_pause_while_the_api_server_throttles_and_go_on_after_it(
-    four: LocalCluster, four_jobs: TrainingJobs, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
 ) -> None:
-    with watched(four, tmp_path) as seen:
-        four_jobs.submit("first", tfjob("first", 4, 12))
-        four_jobs.wait_bound("first", 16)
-        four_jobs.submit("second", tfjob("second", 4, 12))
+    with watched(own, tmp_path) as seen:
+        jobs.create("first", 4, 12)
+        jobs.wait_bound("first", 16)
+        jobs.create("second", 4, 12)
         wait_until("each pod was refused", lambda: len(seen.refused("second")) == 16)
         seen.traffic.inject(Fault(ANY_NODE_PATCH, ErrorResponse(429, 2), times=1_000_000))
-        four_jobs.delete("first")
+        jobs.delete("first")
         wait_until("a write was throttled", seen.writes)
         began = time.monotonic()
         wait_until("ten seconds have passed", lambda: time.monotonic() - began >= 10)
@@ -101,39 +99,39 @@ def test_writes_pause_while_the_api_server_throttles_and_go_on_after_it(
         throttled = [each for each in seen.write_calls() if each.fault is not None]
         assert len(throttled) <= 4 * WRITERS
         seen.traffic.inject()
-        four_jobs.wait_bound("second", 16)
+        jobs.wait_bound("second", 16)
 
 
 def test_a_pod_of_another_namespace_with_a_jobs_uid_gets_none_of_its_room(
-    four: LocalCluster, four_jobs: TrainingJobs, four_api: Api, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
 ) -> None:
     flags = ("kube-scheduler-config.yaml", "--leader-lease=")
-    four.kubectl("create", "namespace", "forger")
+    own.kubectl("create", "namespace", "forger")
     with (
-        scheduler_processes(four, tmp_path, *flags) as running,
-        frozen(four, "kube-controller-manager"),  # it would delete pods with owners elsewhere
+        scheduler_processes(own, tmp_path, *flags) as running,
+        frozen(own, "kube-controller-manager"),  # it would delete pods with owners elsewhere
     ):
-        four_jobs.submit("primer", tfjob("primer", 1, 1))  # kube-scheduler's first list of nodes
-        four_jobs.wait_bound("primer", 2)
+        jobs.create("primer", 1, 1)  # kube-scheduler's first list of nodes
+        jobs.wait_bound("primer", 2)
         running.kill("kube-scheduler")
-        four_jobs.submit("victim", tfjob("victim", 1, 3))
+        jobs.create("victim", 1, 3)
         wait_until(
             "its pods are nominated",
-            lambda: len([pod for pod in pods_of(four_api, "victim") if nominated(pod)]) == 4,
+            lambda: len([pod for pod in pods_of(api, "victim") if nominated(pod)]) == 4,
         )
         pods = in_namespace(CORE, "forger", "pods")
-        with WatchRecorder(four_api, pods) as forged:
-            for pod in pods_of(four_api, "victim"):
-                four_api.create(pods, forgery(pod))
+        with WatchRecorder(api, pods) as forged:
+            for pod in pods_of(api, "victim"):
+                api.create(pods, forgery(pod))
             wait_until("the log says so", lambda: "is not its job" in running.log("extender"))
             running.start_scheduler()
-            nodes = four_jobs.wait_bound("victim", 4)
+            nodes = jobs.wait_bound("victim", 4)
             assert len({*nodes.values()}) == 1
             wait_until("the forged pods are seen", lambda: len(forged.objects) >= 4)
             assert not any(map(nominated, forged.objects))
-        for pod in four_api.items(pods):
+        for pod in api.items(pods):
             path = f"{pods}/{pod['metadata']['name']}"
-            four.kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
+            own.kubectl("delete", "--raw", f"{path}?gracePeriodSeconds=0")
 
 
 def pods_of(api: Api, job: str) -> list[dict[str, Any]]:
@@ -180,16 +178,16 @@ def viewer(cluster: LocalCluster, path: Path) -> Path:
 
 
 def test_who_may_view_a_namespace_is_told_why_a_job_waits(
-    four: LocalCluster, four_jobs: TrainingJobs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kubeconfig = viewer(four, tmp_path / "reader")
-    four.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
-    with scheduler_processes(four, tmp_path) as running:
-        four_jobs.submit("wide", tfjob("wide", 1, 16))
+    kubeconfig = viewer(own, tmp_path / "reader")
+    own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
+    with scheduler_processes(own, tmp_path) as running:
+        jobs.create("wide", 1, 16)
         asked = ["why", "wide", "-n", "default", "--kubeconfig", str(kubeconfig)]
         assert main(asked) != 0, "Kubernetes' four role view has no training jobs"
         assert "forbidden" in capsys.readouterr().err
-        four.apply(REPOSITORY / "manifests" / "rbac-users.yaml")
+        own.apply(REPOSITORY / "manifests" / "rbac-users.yaml")
         wait_until("the role view has been completed", lambda: main(asked) == 0)
         capsys.readouterr()
         inspected = [*asked, "--inspect", f"http://127.0.0.1:{running.port}"]
