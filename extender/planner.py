@@ -541,7 +541,11 @@ class Planner:
         _LOG.info("job %s: room is reserved that %d pods leave", gang.key, len(awaited.pods))
 
     def pod_changed(self, pod: Pod, now: Instant) -> None:
-        """A pod has changed or is gone: gangs that waited for its end alone may be bound."""
+        """A pod has changed or is gone: what is reserved on its room no longer overlaps with it,
+        and gangs that waited for its end alone may be bound."""
+        replica = pod.replica
+        if replica is not None and self.rescales.pod_changed(replica.job_uid) and pod.node:
+            self.fit_reservations(pod.node)
         if not self.future_room.is_awaited(pod.uid):
             return
         for job_uid in self.future_room.pod_changed(pod.uid):

@@ -13,6 +13,7 @@ from typing import Final
 from extender.state.cluster import Cluster, Rescale, used_by_node
 from extender.state.reservations import Reservations
 from optimus.jobs import Job, ReplicaSpec
+from optimus.kube.pods import Pod
 from optimus.nodes import refusal as admission_refusal
 from optimus.placement.gang import DoesNotFit, Gang
 from optimus.placement.theorem1 import Theorem1
@@ -89,6 +90,16 @@ class RescaleReservations:
             limit = min(_SUSPENSION_SECONDS, limit)
         return now - tracked.since <= limit
 
+    def pod_changed(self, job_uid: str) -> bool:
+        """A job's pod has changed or is gone: correct at once what its old pods still take of the
+        reserved room; returns whether there is any such room."""
+        tracked = self._tracked.get(job_uid)
+        if tracked is None or not tracked.held:
+            return False
+        pods = self._leaving(job_uid, tracked.rescale)
+        self._reservations.set_leaving(job_uid, used_by_node(pods))
+        return True
+
     def adopt(self, job_uid: str) -> None:
         """What the last leader had planned for a job's pods is reserved now."""
         if job_uid in self._tracked:
@@ -106,16 +117,19 @@ class RescaleReservations:
             known = _Tracked(rescale, now, held=False)
         over, held, refusal = now - known.since >= self._max_seconds, known.held, known.refusal
         if not over:
-            pods = self._cluster.pods_of(job_uid).values()
-            leaving = used_by_node(pod for pod in pods if rescale.leaving or pod.leaving)
+            pods = self._leaving(job_uid, rescale)
+            leaving = used_by_node(pods)
             if held:
                 self._reservations.set_leaving(job_uid, leaving)
             if reserve and not held and self._may_fit(known, rescale, now):
-                gone = [pod.uid for pod in pods if rescale.leaving or pod.leaving]
-                held = self._hold(rescale, leaving, gone, known.since)
+                held = self._hold(rescale, leaving, [pod.uid for pod in pods], known.since)
                 refusal = None if held else self._refusal(rescale, now)
         self._tracked[job_uid] = _Tracked(rescale, known.since, held, refusal)
         return over and self._release_unused(job_uid)
+
+    def _leaving(self, job_uid: str, rescale: Rescale) -> list[Pod]:
+        pods = self._cluster.pods_of(job_uid).values()
+        return [pod for pod in pods if rescale.leaving or pod.leaving]
 
     def _refusal(self, rescale: Rescale, now: float) -> _Refusal:
         reservations = self._reservations

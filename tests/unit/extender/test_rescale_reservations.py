@@ -234,3 +234,28 @@ def test_an_old_pod_does_not_release_what_is_held_for_its_successor(
     held = cluster.planner.reservations.ledger.of_job("uid-j")
     cluster.change(cluster.pods[names[1]], **change)
     assert cluster.planner.reservations.ledger.of_job("uid-j") == held
+
+
+def test_room_that_an_old_pod_leaves_is_held_in_the_very_moment() -> None:
+    """No slice of the planner is between the pod's end and the call."""
+    cluster = FakeCluster({"a": 4})
+    old = bound_job(cluster, 1, 3)
+    cluster.rescale("j", 1, 3, leaving=True)
+    other = cluster.other("o", 1)
+    for name in old:
+        cluster.delete(name)
+        assert cluster.filter(other, ["a"]).kept == ()
+
+
+def test_a_node_that_shrinks_while_old_pods_leave_it_is_planned_around() -> None:
+    cluster = FakeCluster({"a": 4, "b": 0})
+    old = bound_job(cluster, 1, 3)
+    cluster.rescale("j", 1, 3, leaving=True)
+    cluster.node("a", 2)
+    cluster.node("b", 4)
+    for name in old:
+        cluster.delete(name)
+        cluster.assert_not_overcommitted()
+    cluster.planner.advance()
+    held = cluster.planner.reservations.ledger.of_job("uid-j")
+    assert {each.node for each in held} == {"b"}
