@@ -54,6 +54,9 @@ UNSEEN_SECONDS: Final = 60.0
 """A pod that kube-scheduler has asked about and that the watch has not shown for this long, or up
 to twice as long, was deleted before."""
 
+_MOST_SEARCHES: Final = 3
+"""So often in a row room is searched for a rescale, where the cluster changes meanwhile."""
+
 LEAD_SECONDS: Final = 1.0
 """How long the first call waits for that of a kube-scheduler that has just begun to lead."""
 
@@ -449,9 +452,11 @@ class Planner:
 
         Only the leader does, after it has adopted the nominations, and on caches that are recent:
         what is reserved is answered."""
-        may_plan = self.leads and self.why_too_old() is None
-        if self.rescales.update(now.monotonic, reserve=may_plan):
+        if self.rescales.update(now.monotonic, reserve=self._may_plan()):
             self.changes.notify()
+
+    def _may_plan(self) -> bool:
+        return self.leads and self.why_too_old() is None
 
     # --- planning
 
@@ -576,6 +581,24 @@ class Planner:
         while self.plan_slice():
             pass
 
+    def reserve_for_rescales(self) -> None:
+        """The same as ``update_rescales``, with the searches outside the lock."""
+        with self.locked() as now:
+            if self.rescales.follow(now.monotonic):
+                self.changes.notify()
+            unreserved = self.rescales.unreserved()
+        for job_uid in unreserved:
+            for _ in range(_MOST_SEARCHES):
+                with self.locked() as now:
+                    may_plan = self._may_plan()
+                    search = self.rescales.search(job_uid, now.monotonic) if may_plan else None
+                if search is None:
+                    break
+                answer = search.find()
+                with self.locked():
+                    if self._may_plan():
+                        self.rescales.settle(search, answer)
+
     def plan_slice(self) -> bool:
         """Plan for some milliseconds; returns whether more gangs wait to be considered.
 
@@ -589,7 +612,8 @@ class Planner:
             self.urgent.clear()
             with self.locked() as now:
                 self.expire(now)
-                self.update_rescales(now)
+            self.reserve_for_rescales()
+            with self.locked() as now:
                 self.unknown_rules.mark(now.monotonic, self.cluster.releases)
                 snapshot = self._snapshot(now)
             # 2. Plans and refusals.

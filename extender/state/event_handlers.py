@@ -243,7 +243,8 @@ class EventHandlers:
             if has_run:
                 planner.cluster.have_run.add(job_uid)
             planner.cluster.set_rescale(job_uid, rescale)
-            planner.update_rescales(now)
+            planner.rescales.follow(now.monotonic)
+        planner.reserve_for_rescales()
         planner.changes.notify()
 
 

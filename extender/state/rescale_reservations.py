@@ -6,7 +6,7 @@ counts, planned on what is free and on what the job's own pods are about to leav
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,8 +14,10 @@ from extender.state.cluster import Cluster, Rescale, used_by_node
 from extender.state.reservations import Reservations
 from optimus.jobs import Job, ReplicaSpec
 from optimus.kube.pods import Pod
+from optimus.nodes import Node
 from optimus.nodes import refusal as admission_refusal
-from optimus.placement.gang import DoesNotFit, Gang
+from optimus.placement.capacity import Capacity
+from optimus.placement.gang import DoesNotFit, Gang, Placement
 from optimus.placement.theorem1 import Theorem1
 from optimus.resources import NONE, Resources
 
@@ -49,6 +51,25 @@ class _Tracked:
     refusal: _Refusal | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for room, and what it is made on; it needs no lock."""
+
+    rule: Theorem1
+    rescale: Rescale
+    gang: Gang
+    nodes: tuple[Node, ...]
+    left: Mapping[str, Resources]
+    """By node, what is left to the gang."""
+
+    refusal: _Refusal
+    """To be remembered where nothing is found."""
+
+    def find(self) -> Placement | DoesNotFit:
+        """Where the gang fits."""
+        return self.rule.place(self.gang, Capacity(self.nodes, self.left))
+
+
 class RescaleReservations:
     """What is reserved for rescales. Not thread-safe."""
 
@@ -63,14 +84,63 @@ class RescaleReservations:
         """Reserve for rescales in progress, release for ended ones; returns whether room grew.
 
         Without ``reserve`` they are followed, and nothing new is planned."""
+        grew = self.follow(now)
+        for job_uid in self.unreserved() if reserve else ():
+            search = self.search(job_uid, now)
+            if search is not None:
+                self.settle(search, search.find())
+        return grew
+
+    def follow(self, now: float) -> bool:
+        """Take over how far rescales are, and release for ended ones; returns whether room grew."""
         ended = [job_uid for job_uid in self._tracked if job_uid not in self._cluster.rescales]
         grew = False
         for job_uid in ended:
             del self._tracked[job_uid]
             grew |= self._release_unused(job_uid)
         for job_uid, rescale in sorted(self._cluster.rescales.items()):
-            grew |= self._update_one(job_uid, rescale, now, reserve=reserve)
+            grew |= self._follow_one(job_uid, rescale, now)
         return grew
+
+    def unreserved(self) -> list[str]:
+        """The UIDs of the jobs that ``follow`` has found without a reservation."""
+        return sorted(job_uid for job_uid, known in self._tracked.items() if not known.held)
+
+    def search(self, job_uid: str, now: float) -> Search | None:
+        """A search for room for a rescale, where none is reserved and one may be found."""
+        known, job = self._tracked.get(job_uid), self._cluster.jobs.get(job_uid)
+        if known is None or known.held or now - known.since >= self._max_seconds or job is None:
+            return None
+        if not self._may_fit(known, job, now):
+            return None
+        gang, reservations = self._gang(job, known.rescale), self._reservations
+        left = reservations.left_by_node()
+        refusal = _Refusal(now, job, self._pods(job_uid), reservations.changes, left)
+        leaving = used_by_node(self._leaving(job_uid, known.rescale))
+        left = left | reservations.left_to(gang, leaving)
+        nodes = tuple(self._cluster.nodes.values())
+        return Search(self._rule, known.rescale, gang, nodes, left, refusal)
+
+    def settle(self, search: Search, answer: Placement | DoesNotFit) -> bool:
+        """Reserve what a search has found, or remember that it has found nothing; false where it
+        holds no longer."""
+        job_uid, rescale = search.rescale.job_uid, search.rescale
+        known, job = self._tracked.get(job_uid), self._cluster.jobs.get(job_uid)
+        if known is None or known.held or known.rescale != rescale or job is None:
+            return True  # it is over, reserved, or a step further
+        if self._gang(job, rescale) != search.gang:
+            return False
+        if isinstance(answer, DoesNotFit):
+            self._tracked[job_uid] = replace(known, refusal=search.refusal)
+            return True
+        leaving = used_by_node(self._leaving(job_uid, rescale))
+        if not self._reservations.still_fits(search.gang, answer, leaving):
+            return False
+        expires_at = known.since + self._max_seconds
+        self._reservations.hold(search.gang, answer, expires_at, leaving)
+        self._tracked[job_uid] = replace(known, held=True, refusal=None)
+        _LOG.info("job %s: room is reserved for its rescale to %s", job.key, rescale.target)
+        return True
 
     def is_tracked(self, job_uid: str) -> bool:
         """Whether room may be reserved for counts whose pods need not exist yet."""
@@ -110,50 +180,43 @@ class RescaleReservations:
         if job_uid in self._tracked:
             self._tracked[job_uid] = replace(self._tracked[job_uid], held=False, refusal=None)
 
-    def _update_one(self, job_uid: str, rescale: Rescale, now: float, *, reserve: bool) -> bool:
+    def _follow_one(self, job_uid: str, rescale: Rescale, now: float) -> bool:
         known = self._tracked.get(job_uid)
-        same = known and (known.rescale.id, known.rescale.target) == (rescale.id, rescale.target)
-        if known is None or not same:
+        if known is None or (known.rescale.id, known.rescale.target) != (
+            rescale.id,
+            rescale.target,
+        ):
             known = _Tracked(rescale, now, held=False)
-        over, held, refusal = now - known.since >= self._max_seconds, known.held, known.refusal
-        if not over:
-            pods = self._leaving(job_uid, rescale)
-            leaving = used_by_node(pods)
-            if held:
-                self._reservations.set_leaving(job_uid, leaving)
-            if reserve and not held and self._may_fit(known, rescale, now):
-                held = self._hold(rescale, leaving, [pod.uid for pod in pods], known.since)
-                refusal = None if held else self._refusal(rescale, now)
-        self._tracked[job_uid] = _Tracked(rescale, known.since, held, refusal)
-        return over and self._release_unused(job_uid)
+        elif known.rescale != rescale:
+            known = replace(known, rescale=rescale, refusal=None)
+        self._tracked[job_uid] = known
+        if now - known.since >= self._max_seconds:
+            return self._release_unused(job_uid)
+        if known.held:
+            leaving = used_by_node(self._leaving(job_uid, rescale))
+            self._reservations.set_leaving(job_uid, leaving)
+        return False
 
     def _leaving(self, job_uid: str, rescale: Rescale) -> list[Pod]:
         pods = self._cluster.pods_of(job_uid).values()
         return [pod for pod in pods if rescale.leaving or pod.leaving]
 
-    def _refusal(self, rescale: Rescale, now: float) -> _Refusal:
-        reservations = self._reservations
-        left = reservations.left_by_node()
-        job, pods = self._cluster.jobs.get(rescale.job_uid), self._pods(rescale.job_uid)
-        return _Refusal(now, job, pods, reservations.changes, left)
-
     def _pods(self, job_uid: str) -> _Pods:
         pods = self._cluster.pods_of(job_uid).values()
         return frozenset((pod.uid, pod.node, pod.leaving) for pod in pods)
 
-    def _may_fit(self, known: _Tracked, rescale: Rescale, now: float) -> bool:
+    def _may_fit(self, known: _Tracked, job: Job, now: float) -> bool:
         """Whether a search is worth while: the last one found nothing, and what has changed?"""
-        refusal, job = known.refusal, self._cluster.jobs.get(rescale.job_uid)
+        refusal, rescale = known.refusal, known.rescale
         if (
             refusal is None
             or now - refusal.at >= _SEARCH_SECONDS
             or refusal.job != job
-            or known.rescale != rescale
             or refusal.pods != self._pods(rescale.job_uid)
         ):
             return True
         changed = self._reservations.changed_since(refusal.changes)
-        if job is None or not changed:
+        if not changed:
             return False
         gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=False)
         specs = {member.spec for member in gang.members}
@@ -165,26 +228,13 @@ class RescaleReservations:
             for spec in specs
         )
 
-    def _hold(
-        self,
-        rescale: Rescale,
-        leaving: Mapping[str, Resources],
-        gone: Sequence[str],
-        since: float,
-    ) -> bool:
-        job = self._cluster.jobs.get(rescale.job_uid)
-        if job is None:
-            return False
+    def _gang(self, job: Job, rescale: Rescale) -> Gang:
+        """The gang of the target counts, with what other pods mean for it, now."""
         gang = self._as_observed(Gang.of(job, rescale.target), with_nodes=not rescale.leaving)
         if not rescale.leaving:
             gang = self._reservations.with_assumed(gang)
-        gang = self._reservations.with_surroundings(gang, gone)
-        answer = self._rule.place(gang, self._reservations.free_for(gang, leaving))
-        if isinstance(answer, DoesNotFit):
-            return False
-        self._reservations.hold(gang, answer, since + self._max_seconds, leaving)
-        _LOG.info("job %s: room is reserved for its rescale to %s", job.key, rescale.target)
-        return True
+        gone = [pod.uid for pod in self._leaving(job.uid, rescale)]
+        return self._reservations.with_surroundings(gang, gone)
 
     def _as_observed(self, gang: Gang, *, with_nodes: bool) -> Gang:
         """Each replica is as a pod of its role is: admission may have raised requests.

@@ -138,17 +138,10 @@ class Reservations:
 
     def free_for(self, gang: Gang, leaving: ByNode | None = None) -> Capacity:
         """The room that a gang may use, with what is reserved for it and what its job leaves."""
-        free, leaving = self.free(), leaving or {}
+        free = self.free()
         # Before a copy is made, so that the next gang need not distinguish the nodes again.
         free.distinguish(*{member.spec.constraints for member in gang.members})
-        own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
-        kept = self._of_placed(gang)
-        amounts = {
-            node: self.left(node, besides=gang.job_uid)
-            + leaving.get(node, NONE)
-            - total(held.resources for held in kept if held.node == node)
-            for node in own & self._cluster.nodes.keys()
-        }
+        amounts = self.left_to(gang, leaving)
         if not amounts:
             return free
         free = free.copy()
@@ -156,6 +149,19 @@ class Reservations:
             return free
         everything = {node: self.left(node) for node in self._cluster.nodes} | amounts
         return Capacity(tuple(self._cluster.nodes.values()), everything)
+
+    def left_to(self, gang: Gang, leaving: ByNode | None = None) -> dict[str, Resources]:
+        """What is left to a gang of the nodes on which that is more than what is left to others:
+        what is reserved for it and what its job leaves."""
+        leaving = leaving or {}
+        own = {held.node for held in self.ledger.of_job(gang.job_uid)} | leaving.keys()
+        kept = self._of_placed(gang)
+        return {
+            node: self.left(node, besides=gang.job_uid)
+            + leaving.get(node, NONE)
+            - total(held.resources for held in kept if held.node == node)
+            for node in own & self._cluster.nodes.keys()
+        }
 
     def _of_placed(self, gang: Gang) -> list[Reservation]:
         """The reservations of members that count as placed and are not bound yet: they stay."""

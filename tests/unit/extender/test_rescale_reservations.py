@@ -1,5 +1,7 @@
 """Room that is reserved for a job while it is rescaled."""
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -195,6 +197,61 @@ def test_a_rescale_that_does_not_fit_is_searched_for_at_once_where_room_appears(
     search.cluster.delete(search.other.name)
     assert search.updates(1, 0.01) == 1
     assert search.cluster.planner.reservation_count() == 6
+
+
+@dataclass(frozen=True)
+class InterruptedRule(Theorem1):
+    """Theorem 1; whenever it is asked, something happens first, as other threads make it."""
+
+    cluster: FakeCluster | None = None
+    happens: list[Callable[[], object]] = field(default_factory=list)
+
+    def place(self, gang: Gang, capacity: Capacity) -> Placement | DoesNotFit:
+        assert self.cluster is not None
+        assert not self.cluster.planner.lock.locked()
+        if self.happens:
+            self.happens.pop()()
+        return super().place(gang, capacity)
+
+
+@pytest.mark.parametrize(
+    ("happens", "held"),
+    [
+        pytest.param(lambda cluster: None, {"b": 4}, id="nothing"),
+        pytest.param(lambda cluster: cluster.other("o", 4, "b"), {"c": 4}, id="its node is taken"),
+        pytest.param(lambda cluster: cluster.lose_node("b"), {"c": 4}, id="its node is lost"),
+        pytest.param(
+            lambda cluster: cluster.handlers.set_rescale("uid-j", None), {}, id="it is undone"
+        ),
+        pytest.param(lambda cluster: cluster.planner.release_all(), {}, id="another leads"),
+        pytest.param(
+            lambda cluster: cluster.rescale("j", 1, 1, leaving=True), {"b": 2}, id="to fewer"
+        ),
+        pytest.param(
+            lambda cluster: cluster.change(
+                cluster.pods["j-ps-0"], resources=Resources(cpu=3, pods=1)
+            ),
+            {"b": 6},
+            id="its pods grow",
+        ),
+    ],
+)
+def test_room_for_a_rescale_is_searched_for_without_the_lock(
+    happens: Callable[[FakeCluster], object], held: dict[str, int]
+) -> None:
+    cluster = FakeCluster({"a": 2, "b": 6, "c": 5})
+    cluster.spec("j", 1, 1)
+    for name in cluster.job("j", 1, 1):
+        cluster.bind(name, "a")
+    cluster.planner.rescales._rule = InterruptedRule(
+        cluster=cluster, happens=[lambda: happens(cluster)]
+    )
+    cluster.rescale("j", 1, 3, leaving=True)
+    cluster.assert_not_overcommitted()
+    found: Counter[str] = Counter()
+    for each in cluster.planner.reservations.ledger.of_job("uid-j"):
+        found[each.node] += each.resources["cpu"]
+    assert found == held
 
 
 def test_room_that_appears_after_ten_minutes_is_not_reserved_for_a_rescale() -> None:
