@@ -149,9 +149,19 @@ class Controller:
             return
         for state in self.managed:
             with self._guard("rescale", state):
+                self._restart_if_changed(state, now)
                 self._take_back_if_half_bound(state, now)
                 if state.rescale is not None:
                     self._components.rescales.advance(state, observation, now)
+
+    def _restart_if_changed(self, state: JobState, now: float) -> None:
+        """Stop a job whose replicas were changed while it runs, before the operator fails it."""
+        if state.changed_from is None or state.training_job.active is None or state.is_ending:
+            return
+        if state.rescale is None and state.job.rescale is not RescaleRule.NEVER:
+            why = f"its replicas were changed from {state.changed_from} while it ran"
+            purpose = RescalePurpose.RESTART
+            state.begin(purpose.id_of(f"{now:.0f}"), now, state.job.counts, why, purpose)
 
     def _take_back_if_half_bound(self, state: JobState, now: float) -> None:
         since, limit_seconds = state.half_bound_since, self._timing.half_bound_seconds

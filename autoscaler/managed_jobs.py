@@ -26,7 +26,7 @@ from optimus.allocation.problem import recent_failures
 from optimus.errors import NotReady
 from optimus.interval import Decision
 from optimus.interval.driver import RescalePurpose, why_unwanted
-from optimus.jobs import Counts, Job, RescaleRule
+from optimus.jobs import Counts, Job, RescaleRule, Role
 from optimus.kube.contract import Phase
 from optimus.kube.pods import Pod
 from optimus.kube.profiles import ProfileStatus, TrainingProfile
@@ -93,6 +93,9 @@ class JobState:
     waits_for: str = ""
     """Why its pods wait for nodes, as the extender says, while any does."""
 
+    changed_from: Counts | None = None
+    """The counts that its pods were made for, where others were set while they ran."""
+
     name_taken_at: float | None = None
     """When another job's profile was last found to hold the name."""
 
@@ -127,9 +130,11 @@ class JobState:
         failures = self.record.placement_failures
         recent = recent_failures(failures, observation.at, lifted=nodes_changed)
         self.record = replace(self.record, placement_failures=recent)
+        before = self.job.counts
         self.refresh(observation.jobs[self.job.uid])
         self._update_checkpoint(observation.at)
         pods = observation.pods.get(self.job.uid, ())
+        self.changed_from = self._changed_from(pods, before)
         self.run = run_of(pods, self.job.counts, observation.node_kinds)
         self.is_ending = any(pod.has_trained for pod in pods)
         self._update_age()
@@ -138,6 +143,18 @@ class JobState:
         self._update_gang(staying, observation.at)
         waits = any(pod.node is None for pod in staying)
         self.waits_for = observation.waits.get(self.job.uid, "") if waits else ""
+
+    def _changed_from(self, pods: Sequence[Pod], before: Counts) -> Counts | None:
+        """Counts other than the job's, with which it has pods although it is not suspended.
+
+        Its pods list them, unless the operator has failed the job and removed them by now."""
+        job = self.training_job
+        if job.suspended or self.rescale is not None or job.job is None:
+            return None
+        if job.outcome is not None:
+            was_changed = job.outcome == "Failed" and job.job.counts != before
+            return before if was_changed else None
+        return other_gang(pods, job.job.counts)
 
     def refresh(self, training_job: TrainingJob) -> None:
         """Take in the job as it is stored now."""
@@ -224,6 +241,8 @@ class JobState:
         """
         if self.job.rescale is not RescaleRule.CHECKPOINT or not self._may_train(at):
             return False
+        if record.purpose is RescalePurpose.RESTART:
+            return False  # the operator is about to fail it
         return record.purpose.needs_checkpoint or self._is_old(at)
 
     def awaits_checkpoint(self, at: float) -> bool:
@@ -344,6 +363,21 @@ class JobState:
             checkpoint_missed=record.checkpoint_missed and not happened,
             suspended_at_target=record.suspended_at_target or end.outcome is Outcome.SUSPENDED,
         )
+
+
+def other_gang(pods: Sequence[Pod], counts: Counts) -> Counts | None:
+    """The counts that some pod was made for, where they are not these; ``None`` if there is none.
+
+    A pod's own TF_CONFIG or MX_CONFIG lists the job as it was when the pod was made."""
+    right: object = None  # one mapping for all pods of a gang
+    for pod in pods:
+        if pod.gang is None or pod.gang is right or pod.leaving or pod.finished:
+            continue
+        made_for = Counts(pod.gang.get(Role.PS, 0), pod.gang.get(Role.WORKER, 0))
+        if made_for != counts:
+            return made_for
+        right = pod.gang
+    return None
 
 
 Guard = Callable[[str, JobState | None], AbstractContextManager[None]]

@@ -15,7 +15,7 @@ from autoscaler.profile.codec import pack, pack_rescale
 from autoscaler.rescale.machine import EmitEvent, End, Outcome, Rescale, Step
 from optimus.errors import NotReady
 from optimus.interval.classify import why_suspended
-from optimus.jobs import ConvergenceThreshold, Goal, TargetLoss
+from optimus.jobs import NO_COUNTS, ConvergenceThreshold, Goal, RescaleRule, TargetLoss
 from optimus.kube.contract import Phase
 from optimus.kube.errors import ErrorKind
 from optimus.kube.events import EventType, Subject
@@ -88,6 +88,8 @@ class ProfileRecorder:
         status = status_of(state, now)
         if status.complaint:
             self._warn_once(state.training_job, "LogNotUnderstood", status.complaint)
+        if state.changed_from is not None:
+            self._warn_once(state.training_job, "ReplicasChanged", _changed_text(state))
         if state.stored is not None and state.stored_at is not None:
             is_old = now - state.stored_at >= self._spacing_seconds and status != state.stored
             if not is_old and _urgent(status) == _urgent(state.stored):
@@ -274,6 +276,21 @@ def status_of(state: JobState, now: float) -> ProfileStatus:
         trained_seconds=round(progress.trained_seconds, 1),
         complaint=progress.diagnostic or "",
         failed_counts=tuple(str(each) for each in record.failed_counts),
+    )
+
+
+def _changed_text(state: JobState) -> str:
+    """What was done to a job whose replicas were changed while it ran, and what follows."""
+    job = state.training_job
+    present = NO_COUNTS if job.job is None else job.job.counts
+    then = f"it is stopped and begun again at {present} from its newest checkpoint"
+    if job.outcome is not None:
+        then = "the training operator has failed it for that"
+    elif state.job.rescale is RescaleRule.NEVER or state.is_ending:
+        then = "the training operator may fail it for that; to prevent it, suspend the job"
+    return (
+        f"its replicas were changed from {state.changed_from} to {present} while it ran; {then}. "
+        "The admission policy optimus-replicas refuses such changes where it is installed"
     )
 
 

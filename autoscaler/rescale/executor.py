@@ -11,7 +11,7 @@ from typing import Protocol
 
 from autoscaler.cluster import Observation
 from autoscaler.logs.poller import Run
-from autoscaler.managed_jobs import JobState
+from autoscaler.managed_jobs import JobState, other_gang
 from autoscaler.profile.recorder import ProfileRecorder
 from autoscaler.rescale.machine import (
     CheckpointSeen,
@@ -40,6 +40,7 @@ from autoscaler.rescale.machine import (
     WriteProfile,
     advance,
 )
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import Counts, JobKey
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
@@ -171,7 +172,7 @@ class RescaleExecutor:
         match instruction:
             case Suspend(by=by):
                 # The pods' logs go with the pods.
-                if state.run is not None and not self._last_reads.read_now(state.log, state.run):
+                if not self._has_last_lines(state):
                     return None
                 if self._checkpoint_aged(state, at):
                     return None  # the state machine waits for the next one
@@ -190,6 +191,13 @@ class RescaleExecutor:
         _LOG.warning("%s", outcome)
         result = _PATCH_RESULTS.get(outcome.kind, PatchResult.REFUSED)
         return PatchAnswered(at, result, outcome.sentence)
+
+    def _has_last_lines(self, state: JobState) -> bool:
+        """Whether the job may be stopped as far as its log is concerned."""
+        rescale, run = state.rescale, state.run
+        if rescale is None or run is None or rescale.record.purpose is RescalePurpose.RESTART:
+            return True  # the operator does not wait either
+        return self._last_reads.read_now(state.log, run)
 
     def _checkpoint_aged(self, state: JobState, at: float) -> bool:
         """Whether the last lines show that the checkpoint is too old to stop the job now."""
@@ -215,4 +223,5 @@ def _observed_pods(pods: tuple[Pod, ...], state: JobState) -> ObservedPods:
     # The watch may still show the pods of the run before, with their log.
     is_theirs = run is not None and any(pod.uid == run.name for pod in pods)
     trains = is_theirs and run is not None and state.log.trains_in(run.name)
-    return replace(observed, trains=trains)
+    is_mixed = other_gang(pods, state.job.counts) is not None
+    return replace(observed, trains=trains, is_mixed=is_mixed)

@@ -208,6 +208,9 @@ class ObservedPods:
     trains: bool = False
     """Whether the log of these very pods shows training steps."""
 
+    is_mixed: bool = False
+    """Whether some were made for other counts than the job has."""
+
     @classmethod
     def of(cls, pods: Sequence[Pod], fixed: int) -> "ObservedPods":
         """What the state machine needs of a job's pods; ``fixed`` is its number of fixed ones."""
@@ -585,14 +588,22 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
     if observed.job.counts != (record.target if record.rolling_back else record.before):
         return _finish(state, Outcome.USER, "its user changed its counts")
     if not record.rolling_back:
-        if state.unwanted is not None:
-            return _finish(state, Outcome.USER, state.unwanted)
+        unwanted = state.unwanted or _why_not_restarted(record, observed.pods)
+        if unwanted is not None:
+            return _finish(state, Outcome.USER, unwanted)
         if state.needs_checkpoint and observed.at - record.step_at > config.fresh_seconds:
             # The checkpoint has aged while the suspension could not be written.
             return _go(state, record, Step.CHECKPOINT, observed.at)
     elif not record.failure and observed.pods.all_started(record.target):
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
     return state, (Suspend(record.id, observed.job.resource_version),)
+
+
+def _why_not_restarted(record: RescaleRecord, pods: ObservedPods) -> str | None:
+    """A watch may have shown pods of an earlier run."""
+    if record.purpose is not RescalePurpose.RESTART or pods.is_mixed:
+        return None
+    return f"all its pods were made for {record.before}"
 
 
 def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Advance:

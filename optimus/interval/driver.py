@@ -49,8 +49,8 @@ class RescalePurpose(StrEnum):
     """What a rescale is for.
 
     ``after-profiling`` ends the profiling of a job whose log shows no checkpoints, ``take-back``
-    stops and resumes a gang of which only a part was placed, ``recovery`` ends a suspension of
-    which nothing else is recorded.
+    stops and resumes a gang of which only a part was placed, ``restart`` one whose replicas were
+    changed while it ran, ``recovery`` ends a suspension of which nothing else is recorded.
     """
 
     INTERVAL = "interval"
@@ -58,6 +58,7 @@ class RescalePurpose(StrEnum):
     EXPLORATION = "exploration"
     AFTER_PROFILING = "after-profiling"
     TAKE_BACK = "take-back"
+    RESTART = "restart"
     RECOVERY = "recovery"
 
     def id_of(self, interval_id: str) -> str:
@@ -72,11 +73,12 @@ class RescalePurpose(StrEnum):
     @property
     def needs_checkpoint(self) -> bool:
         """Whether ``rescale: checkpoint`` applies: not where little or no training is lost, as
-        profiling is limited to a job's first minutes."""
+        profiling is limited to a job's first minutes, or where all of it may be lost."""
         return self not in {
             RescalePurpose.PROFILING,
             RescalePurpose.AFTER_PROFILING,
             RescalePurpose.TAKE_BACK,
+            RescalePurpose.RESTART,
         }
 
 

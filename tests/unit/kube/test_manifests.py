@@ -1,5 +1,6 @@
 """The manifests say what the code says."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,16 @@ import pytest
 import yaml
 
 from extender.settings import parse
-from optimus.kube.contract import GROUP, PROFILE_KIND, PROFILES, SCHEDULER_NAME, VERSION, Phase
+from optimus.kube.annotations import asks_for_management
+from optimus.kube.contract import (
+    GROUP,
+    PROFILE_KIND,
+    PROFILES,
+    SCHEDULER_NAME,
+    VERSION,
+    Annotation,
+    Phase,
+)
 from optimus.kube.eligibility import EligibilityConfig
 from optimus.kube.job_kinds import JOB_KINDS, OPERATOR_GROUP
 from optimus.kube.list_watch import ListWatch
@@ -143,6 +153,47 @@ def test_the_overlays_configuration_differs_by_the_kubeconfig_alone() -> None:
 def test_the_scheduler_answers_to_the_name_that_jobs_are_told(name: str) -> None:
     configuration = documents(ROOT / "scheduler-config" / name)[0]
     assert [profile["schedulerName"] for profile in configuration["profiles"]] == [SCHEDULER_NAME]
+
+
+def admission_policy() -> tuple[dict[str, Any], dict[str, Any]]:
+    (policy, binding) = documents(ROOT / "manifests/admission-policy.yaml")
+    return policy, binding
+
+
+def test_the_admission_policy_is_part_of_the_default_installation_and_denies() -> None:
+    policy, binding = admission_policy()
+    (default,) = documents(ROOT / "manifests/kustomization.yaml")
+    assert "admission-policy.yaml" in default["resources"]
+    assert policy["apiVersion"] == "admissionregistration.k8s.io/v1"
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    assert binding["spec"]["validationActions"] == ["Deny"]
+
+
+def test_the_admission_policy_knows_exactly_the_kinds_of_training_job() -> None:
+    spec = admission_policy()[0]["spec"]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert rule["resources"] == [kind.plural for kind in JOB_KINDS.values()]
+    assert rule["apiGroups"] == [OPERATOR_GROUP]
+    assert rule["operations"] == ["UPDATE"]
+    for variable, version in zip(spec["variables"], ("oldObject", "object"), strict=True):
+        first, *others = (
+            f"dyn({version}).spec.?{each.replica_specs}" for each in JOB_KINDS.values()
+        )
+        chain = first + "".join(f".or({other})" for other in others)
+        assert variable["expression"] == f"{chain}.orValue({{}})"
+
+
+def test_the_admission_policy_exempts_the_autoscaler_and_names_what_makes_a_job_managed() -> None:
+    conditions = {
+        each["name"]: each["expression"]
+        for each in admission_policy()[0]["spec"]["matchConditions"]
+    }
+    (account, *_) = documents(ROOT / "manifests/rbac-autoscaler.yaml")
+    name = f"{account['metadata']['namespace']}:{account['metadata']['name']}"
+    assert f'"system:serviceaccount:{name}"' in conditions["by-others-than-the-autoscaler"]
+    goals = [Annotation.TARGET_LOSS, Annotation.CONVERGENCE_THRESHOLD]
+    assert all(asks_for_management({goal: "0.1"}) for goal in goals)
+    assert json.dumps(goals) in conditions["with-a-goal"]
 
 
 def containers() -> list[Any]:
