@@ -182,7 +182,7 @@ def _share_remainder(
         return
     policy = strategies.remainder_policy or strategies.policy
     for _ in range(settlement.config.remainder_rounds):
-        if not starting.share_remainder(policy):
+        if not starting.may_grow or not starting.share_remainder(policy):
             break
     for job in starting.share.starting:
         counts = starting.counts.get(job.job.uid)

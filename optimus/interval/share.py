@@ -51,18 +51,25 @@ class Pool:
     ) -> tuple[Resources, Mapping[Resources, int]]:
         """What is free or held by these jobs (UIDs), and the number of nodes by their part."""
         capacity = plan.capacity
-        rows = [capacity.row_of[node.name] for node in self.nodes]
-        held, freed = plan.held, dict[int, Vector]()
+        every = len(self.nodes) == len(capacity.nodes)
+        rows = None if every else [capacity.row_of[node.name] for node in self.nodes]
+        found = capacity.count_free(rows)
+        for row, free in self._freed(plan, holders).items():
+            found[capacity.free[row]] -= 1
+            found[free] += 1
+        servers = {capacity.resources_of(free): count for free, count in found.items() if count}
+        return total(each * count for each, count in servers.items()), servers
+
+    @staticmethod
+    def _freed(plan: CapacityPlan, holders: Iterable[str]) -> Mapping[int, Vector]:
+        """By row, what is free where these jobs hold something, once they hold nothing."""
+        capacity, held, freed = plan.capacity, plan.held, dict[int, Vector]()
         for each in (each for uid in holders for each in held.get(uid, ())):
             row, amount = capacity.row_of.get(each.node), capacity.vector(each.resources)
             if row is not None and amount is not None:
                 before = freed.get(row, capacity.free[row])
                 freed[row] = tuple([a + b for a, b in zip(before, amount, strict=True)])
-        free = [capacity.free[row] for row in rows]
-        if freed:
-            free = [freed.get(row, before) for row, before in zip(rows, free, strict=True)]
-        servers = {capacity.resources_of(each): count for each, count in Counter(free).items()}
-        return total(each * count for each, count in servers.items()), servers
+        return freed
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +269,21 @@ class StartingJobs:
         assigned = self.plan.assigned.get(uid)
         if uid in self._jobs and assigned is not None:
             self.counts[uid] = assigned.assignment.counts
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether any node has room for a further task of any of these jobs."""
+        capacity = self.plan.capacity
+        jobs = [candidate.job for candidate in self._jobs.values()]
+        asked = {
+            (capacity.vector(spec.resources), spec.constraints)
+            for job in jobs
+            for spec in (job.ps, job.worker)
+        }
+        return any(
+            amount is not None and capacity.able(amount, constraints).any()
+            for amount, constraints in asked
+        )
 
     def share_remainder(self, policy: AllocationPolicy) -> bool:
         """Allocate the fragments once; returns whether any task was placed."""

@@ -218,6 +218,17 @@ class Capacity:
         """What is free on each node, of shape (nodes, resources)."""
         return np.asarray(self._class_free[np.array(self._class_of, dtype=np.int64)])
 
+    def count_free(self, rows: Iterable[int] | None = None) -> Counter[Vector]:
+        """How many nodes have so much free, of these rows or of all."""
+        sizes = enumerate(map(len, self._rows))
+        if rows is not None:
+            sizes = Counter(map(self._class_of.__getitem__, rows)).items()
+        found: Counter[Vector] = Counter()
+        for number, count in sizes:
+            if count:
+                found[self.free[-self._rows[number][-1]]] += count
+        return found
+
     def class_of(self, row: int) -> int:
         """The class of a node."""
         return self._class_of[row]

@@ -1,12 +1,12 @@
 """Plans for an empty cluster: invariants of every plan, and cases that need trimming."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimus.allocation import AllocationPolicy, Candidate
+from optimus.allocation import Allocation, AllocationPolicy, AllocationProblem, Candidate
 from optimus.cli.plan import Plan, plan
 from optimus.interval.capacity_plan import Held
 from optimus.jobs import CountBounds, Counts
@@ -103,6 +103,36 @@ def test_every_task_has_a_node_and_no_node_is_over_committed(
 
 def cluster_of(count: int, cores: int) -> list[Node]:
     return [Node(f"n{at}", Resources(cpu=cores * 1000)) for at in range(count)]
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A policy, and the problems that it was asked."""
+
+    policy: AllocationPolicy
+    asked: list[AllocationProblem] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    def allocate(self, problem: AllocationProblem) -> Allocation:
+        self.asked.append(problem)
+        return self.policy.allocate(problem)
+
+
+def test_the_policy_is_not_asked_about_a_remainder_that_holds_no_task() -> None:
+    def rounds(cores: int) -> int:
+        policy = Counting(OptimusPolicy())
+        plan_for(
+            [candidate("a", PaperSpeed(50.0, 0.01, 0.1, 0.0, 0.0), 1e4)],
+            [Node("n", Resources(cpu=cores))],
+            policy,
+        )
+        return len(policy.asked)
+
+    assert rounds(2999) == 1
+    assert rounds(3000) > 1
 
 
 def test_a_job_that_does_not_fit_gets_capacity_from_one_above_its_minimum() -> None:

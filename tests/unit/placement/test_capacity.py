@@ -194,6 +194,8 @@ def assert_is_in_order(capacity: Capacity) -> None:
         assert all(list(capacity.free[row]) == capacity.class_free[number].tolist() for row in rows)
         found += rows
     assert sorted(found) == list(range(len(capacity.nodes)))
+    assert capacity.count_free() == Counter(capacity.free)
+    assert capacity.count_free(found[::2]) == Counter(capacity.free[row] for row in found[::2])
 
 
 @settings(max_examples=100, deadline=None)
