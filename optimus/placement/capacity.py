@@ -220,11 +220,11 @@ class Capacity:
 
     def count_free(self, rows: Iterable[int] | None = None) -> Counter[Vector]:
         """How many nodes have so much free, of these rows or of all."""
-        sizes = enumerate(map(len, self._rows))
+        sizes = dict(enumerate(map(len, self._rows)))
         if rows is not None:
-            sizes = Counter(map(self._class_of.__getitem__, rows)).items()
+            sizes = Counter(map(self._class_of.__getitem__, rows))
         found: Counter[Vector] = Counter()
-        for number, count in sizes:
+        for number, count in sizes.items():
             if count:
                 found[self.free[-self._rows[number][-1]]] += count
         return found

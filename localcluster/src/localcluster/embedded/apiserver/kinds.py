@@ -87,7 +87,7 @@ DEFINITIONS: Final = Resource("apiextensions.k8s.io", "v1", *_CRD, _STATUS, True
 _CLAIMS: Final = ("persistentvolumeclaims", "PersistentVolumeClaim", True, ("pvc",))
 _BUDGETS: Final = ("poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",))
 _RBAC: Final = ("rbac.authorization.k8s.io", "v1")
-_ADMISSION: Final = ("admissionregistration.k8s.io", "v1")
+_ADMISSION: Final = "admissionregistration.k8s.io"
 _POLICIES: Final = ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", False)
 _BINDINGS: Final = ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False)
 BUILT_IN: Final = (
@@ -103,8 +103,8 @@ BUILT_IN: Final = (
     Resource("", "v1", "persistentvolumes", "PersistentVolume", False, ("pv",), _STATUS),
     Resource("", "v1", *_CLAIMS, _STATUS),
     # These are stored, and not obeyed: a policy's expressions are not evaluated.
-    Resource(*_ADMISSION, *_POLICIES, (), _STATUS, True),
-    Resource(*_ADMISSION, *_BINDINGS, (), (), True),
+    Resource(_ADMISSION, "v1", *_POLICIES, (), _STATUS, True),
+    Resource(_ADMISSION, "v1", *_BINDINGS, (), (), True),
     Resource("", "v1", "resourcequotas", "ResourceQuota", True, ("quota",), _STATUS),
     Resource("policy", "v1", *_BUDGETS, _STATUS),
     Resource("apps", "v1", "deployments", "Deployment", True, ("deploy",), _STATUS, True),
