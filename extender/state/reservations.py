@@ -267,7 +267,8 @@ class Reservations:
             for replica, node in placement.nodes.items()
         ]
         self.ledger.hold_gang(gang.job_uid, [*kept, *planned])
-        if leaving:
+        self._overlaps.pop(gang.job_uid, None)
+        if leaving and (kept or planned):  # without them nothing would end the overlap
             self._overlaps[gang.job_uid] = dict(leaving)
         self._held_priorities[gang.job_uid] = self._cluster.priority_of(gang.job_uid)
         self._changed_nodes |= {held.node for held in (*kept, *planned)}

@@ -9,13 +9,14 @@ interrupted, or whose time is over, is continued by the next, and a changed func
 import argparse
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from tests.mutants.modules import ROOT, mutated_modules, tests_of
 from tests.mutants.results import (
@@ -34,6 +35,17 @@ _SOURCES: Final = ("autoscaler", "extender", "optimus")
 _NEEDED: Final = ("benchmarks", "docs", "examples", "manifests", "scheduler-config", "tests")
 """What the tests read beside the sources."""
 
+_GENERATE: Final = """
+from mutmut import __main__ as mutmut
+mutmut.makedirs("mutants", exist_ok=True)
+mutmut.copy_src_dir()
+mutmut.copy_also_copy_files()
+mutmut.setup_source_paths()
+mutmut.store_lines_covered_by_tests()
+mutmut.create_mutants(1)
+"""
+"""The beginning of ``mutmut run``: then all mutants are known by name, and a sample is drawn."""
+
 _LOGGING: Final = r"_LOG\.|^\s*message = |^\s*reason = "
 """Lines that only word what people read: no test holds the text of a log line."""
 
@@ -46,6 +58,8 @@ def main() -> int:
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="paths; default: all")
     parser.add_argument("--report", action="store_true", help="run nothing, only report")
     parser.add_argument("--again", action="store_true", help="run the survivors again, too")
+    parser.add_argument("--sample", type=int, metavar="N", help="run no more than N of each module")
+    parser.add_argument("--seed", type=int, default=0, help="which N; default: 0")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     options = parser.parse_args()
@@ -55,19 +69,33 @@ def main() -> int:
         seconds = ends_at - time.monotonic()
         if seconds <= 0:
             break
-        _run(module, options.processes, seconds, again=options.again)
+        _prepare(module)
+        names = _to_run(module, options)
+        if names:
+            print(f"{module}: {len(names)} to run", flush=True)
+            command = [str(_MUTMUT), "run", "--max-children", str(options.processes), *names]
+            if _in_workspace(module, command, seconds) and not _ran(module, names):
+                _fail(module)
     return _report(modules)
 
 
-def _run(module: str, processes: int, seconds: float, *, again: bool) -> None:
-    names = undecided(module, survivors=again)
-    if names is None or _is_changed(module):
-        names = [f"{module.removesuffix('.py').replace('/', '.')}.*"]
-    if not names:
-        return
-    _prepare(module)
-    command = [str(_MUTMUT), "run", "--max-children", str(processes), *names]
-    print(f"{module}: {len(names)} to run", flush=True)
+def _to_run(module: str, options: argparse.Namespace) -> list[str]:
+    """Those of all mutants, or of the sample, that are not decided yet."""
+    names = sorted(undecided(module, survivors=options.again))
+    if options.sample is None:
+        return names
+    every = sorted(mutant.name for mutant in mutants_of(module))
+    # Drawn from all, so that a run that continues another one has the same sample.
+    drawn = set(random.Random(options.seed).sample(every, min(options.sample, len(every))))
+    return [name for name in names if name in drawn]
+
+
+def _ran(module: str, names: list[str]) -> bool:
+    return not {*names} <= {*undecided(module, survivors=False)}
+
+
+def _in_workspace(module: str, command: list[str], seconds: float) -> bool:
+    """Run there; whether it ended before its time was over."""
     with (workspace(module) / "log.txt").open("w") as log:
         process = subprocess.Popen(
             command,
@@ -81,14 +109,13 @@ def _run(module: str, processes: int, seconds: float, *, again: bool) -> None:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             process.wait()
-    if undecided(module, survivors=False) is None:
-        last = (workspace(module) / "log.txt").read_text().replace("\r", "\n").splitlines()[-30:]
-        sys.exit("\n".join([f"{module}: mutmut failed:", *last]))
+            return False
+    return True
 
 
-def _is_changed(module: str) -> bool:
-    mutated = workspace(module) / "mutants" / module
-    return (ROOT / module).stat().st_mtime >= mutated.stat().st_mtime
+def _fail(module: str) -> NoReturn:
+    last = (workspace(module) / "log.txt").read_text().replace("\r", "\n").splitlines()[-30:]
+    sys.exit("\n".join([f"{module}: mutmut failed:", *last]))
 
 
 def _prepare(module: str) -> None:
@@ -116,6 +143,10 @@ def _prepare(module: str) -> None:
     settings_file = folder / "pyproject.toml"
     if not settings_file.exists() or settings_file.read_text() != text:
         settings_file.write_text(text)
+    if not _in_workspace(module, [sys.executable, "-c", _GENERATE], float("inf")) or not (
+        mutants_of(module)
+    ):
+        _fail(module)
 
 
 def _report(modules: list[str]) -> int:

@@ -32,6 +32,8 @@ _OWN: Final = {
     "extender/state/unknown_rules.py": ("unknown_rules",),
     "extender/state/volumes.py": ("volumes",),
     "extender/status_writes.py": ("nominator",),
+    "autoscaler/rescale/executor.py": ("executor",),
+    "autoscaler/rescale/machine.py": ("machine", "observed", "verify"),
     "optimus/placement/ledger.py": ("ledger",),
     "optimus/placement/queue_order.py": ("rules",),
     "optimus/placement/scoring.py": ("rules",),

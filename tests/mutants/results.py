@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 import textwrap
 import tomllib
 from collections import Counter
@@ -27,6 +28,9 @@ class Fate(StrEnum):
     TYPES = "types"
     TIMEOUT = "time-out"
     EQUIVALENT = "equivalent"
+    WORDING = "wording"
+    """A sentence for people, in other letters: no test holds it word by word."""
+
     SURVIVED = "survived"
     NO_TESTS = "no tests"
     NOT_RUN = "not run"
@@ -68,12 +72,9 @@ def workspace(module: str) -> Path:
     return WORK / module.removesuffix(".py").replace("/", ".")
 
 
-def undecided(module: str, *, survivors: bool) -> list[str] | None:
-    """The names of the mutants still to be run, with ``survivors`` also of those; ``None`` before
-    the first run."""
-    codes = _exit_codes(module)
-    if codes is None:
-        return None
+def undecided(module: str, *, survivors: bool) -> list[str]:
+    """The names of the mutants still to be run, with ``survivors`` also of those."""
+    codes = _exit_codes(module) or {}
     fates = (Fate.NOT_RUN, *((Fate.SURVIVED, Fate.NO_TESTS) if survivors else ()))
     return [name for name, code in codes.items() if _fate(code) in fates]
 
@@ -95,7 +96,7 @@ def counts_of(module: str) -> Counter[Fate]:
 
 
 def share_dead(counts: Mapping[Fate, int]) -> float | None:
-    """The part that died, of those that were run and are not equivalent to the original."""
+    """The part that died, of those that were run and do not behave or read as the original."""
     dead = sum(counts.get(fate, 0) for fate in DEAD)
     alive = counts.get(Fate.SURVIVED, 0) + counts.get(Fate.NO_TESTS, 0)
     return dead / (dead + alive) if dead + alive else None
@@ -144,11 +145,31 @@ def _mutant(
     # mutmut names a function x_NAME, and a method x, CLASS and NAME with a click letter between.
     function = mangled.removeprefix("x").strip("_").replace("ǁ", ".").strip(".")
     fate = _fate(code)
-    if fate in (Fate.SURVIVED, Fate.NO_TESTS) and (
-        (module, function, removed, added) in _equivalents()
-    ):
-        fate = Fate.EQUIVALENT
+    if fate in (Fate.SURVIVED, Fate.NO_TESTS):
+        if (module, function, removed, added) in _equivalents():
+            fate = Fate.EQUIVALENT
+        elif _is_wording(removed, added):
+            fate = Fate.WORDING
     return Mutant(name, function, fate, removed, added)
+
+
+def _is_wording(removed: str, added: str) -> bool:
+    """Whether only sentences differ, in capitals or by the marks that mutmut puts around them."""
+    before, after = re.split(_TEXT, removed), re.split(_TEXT, added)
+    if len(before) != len(after):
+        return False
+    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+    return bool(pairs) and all(
+        " " in one.strip() and one.startswith('"') and one.casefold() == _unmarked(other).casefold()
+        for one, other in pairs
+    )
+
+
+_TEXT: Final = r'("(?:[^"\\]|\\.)*")'
+
+
+def _unmarked(text: str) -> str:
+    return text.removeprefix('"XX').removesuffix('XX"').join('""') if "XX" in text else text
 
 
 def _body(lines: list[str], first: int, last: int) -> list[str]:

@@ -1,6 +1,8 @@
 """The ledger as a state machine: it always says exactly what a plain list of reservations would
 say."""
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -12,7 +14,8 @@ from optimus.snapshot import ReplicaId
 
 NODES = ["a", "b", "c"]
 indices = st.integers(0, 3)
-jobs = st.sampled_from(["job-1", "job-2", "job-3"])
+JOBS = ["job-1", "job-2", "job-3"]
+jobs = st.sampled_from(JOBS)
 held = st.tuples(indices, st.sampled_from(NODES), st.integers(0, 5))
 
 
@@ -60,15 +63,30 @@ class LedgerAgainstAList(RuleBasedStateMachine):
                 until = max(kept.expires_at, self.now + seconds)
                 self.plain[replica] = Reservation(replica, kept.node, kept.resources, until)
 
+    @rule(job=jobs, index=indices, seconds=st.integers(0, 20))
+    def expire_at(self, job: str, index: int, seconds: int) -> None:
+        replica, until = ReplicaId(job, Role.WORKER, index), self.now + seconds
+        self.ledger.expire_at(replica, until)
+        if replica in self.plain:
+            self.plain[replica] = replace(self.plain[replica], expires_at=until)
+
     @invariant()
     def says_what_the_list_says(self) -> None:
         assert len(self.ledger) == len(self.plain)
         assert {r: self.ledger.get(r) for r in self.plain} == self.plain
-        assert set(self.ledger.jobs()) == {replica.job_uid for replica in self.plain}
+        jobs = {replica.job_uid for replica in self.plain}
+        assert set(self.ledger.jobs()) == jobs
+        assert {job for job in JOBS if self.ledger.holds(job)} == jobs
         for node in NODES:
             promised = total(kept.resources for kept in self.plain.values() if kept.node == node)
             assert self.ledger.held_on(node) == promised
             assert self.ledger.held_by_node().get(node, NONE) == promised
+            on_node = [kept for kept in self.plain.values() if kept.node == node]
+            jobs_on = sorted({kept.replica.job_uid for kept in on_node})
+            assert self.ledger.jobs_on(node) == tuple(jobs_on)
+            for job in JOBS:
+                of_job = (kept.resources for kept in on_node if kept.replica.job_uid == job)
+                assert self.ledger.held_for(job, node) == total(of_job)
 
 
 LedgerAgainstAList.TestCase.settings = settings(

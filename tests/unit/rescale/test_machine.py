@@ -32,6 +32,7 @@ from autoscaler.rescale.machine import (
     adopt,
     advance,
 )
+from optimus.interval.driver import RescalePurpose
 from optimus.jobs import NO_COUNTS, Counts
 from optimus.kube.contract import Phase
 
@@ -197,6 +198,14 @@ def test_waits_for_another_checkpoint_when_one_has_aged() -> None:
             "waiting for the end of 1 of its pods",
             id="pods left",
         ),
+        pytest.param(
+            EMPTY,
+            UNCONFIRMED,
+            NO_PODS,
+            1300.0,
+            "waiting for the training operator's confirmation",
+            id="not confirmed",
+        ),
     ],
 )
 def test_warns_once(
@@ -207,6 +216,17 @@ def test_warns_once(
     assert event.warning
     assert message in event.message
     assert observe(state, job, pods, at=at + 100)[1] is None
+
+
+def test_a_wait_is_warned_of_from_its_limit_on() -> None:
+    assert observe(CHECKPOINT, RUNNING, ALL_BEFORE, at=2199.9)[1] is None
+    _, event = observe(CHECKPOINT, RUNNING, ALL_BEFORE, at=2200.0)
+    assert isinstance(event, EmitEvent)
+    assert event.reason == "WaitingForCheckpoint"
+    assert observe(EMPTY, SUSPENDED, ONE_POD, at=1299.9)[1] is None
+    _, event = observe(EMPTY, SUSPENDED, ONE_POD, at=1300.0)
+    assert isinstance(event, EmitEvent)
+    assert event.reason == "PodsDoNotEnd"
 
 
 @pytest.mark.parametrize(
@@ -223,6 +243,10 @@ def test_rolls_back_when_the_target_is_not_placed_in_time(bound: Counts) -> None
     late = Observed(1600.0, RESUMED, ObservedPods(5, bound, NO_COUNTS))
     state, instructions = advance(START, late, CONFIG)
     assert [type(each) for each in instructions] == [EmitEvent, PlacementFailed, WriteProfile]
+    event, failed, _ = instructions
+    assert isinstance(event, EmitEvent)
+    assert (event.warning, event.reason) == (True, "RollingBack")
+    assert failed == PlacementFailed(600.0)
     assert state.record.step_text == "undo-suspend"
     assert state.record.current_target == BEFORE
 
@@ -338,6 +362,23 @@ def test_an_ended_rescale_does_nothing() -> None:
 def test_an_annotated_job_without_a_record(job: ObservedJob, step: Step | None) -> None:
     found = adopt(job, 1000.0)
     assert (found.record.step if found else None) is step
+    if found is not None:
+        # No checkpoint is waited for: nothing trains. Its counts stay as they are.
+        assert not found.needs_checkpoint
+        assert found.record.purpose is RescalePurpose.RECOVERY
+        assert (found.record.before, found.record.target) == (BEFORE, BEFORE)
+
+
+def test_a_job_that_is_resumed_at_its_own_counts_needs_no_proof_that_it_trains() -> None:
+    found = adopt(SUSPENDED, 1000.0)
+    assert found is not None
+    record = replace(found.record, step=Step.START)
+    state = Rescale(record, needs_checkpoint=False, written=True)
+    _, instructions = advance(state, Observed(1012.0, RUNNING, ALL_BEFORE), CONFIG)
+    (end,) = instructions
+    assert isinstance(end, End)
+    assert end.outcome is Outcome.REACHED
+    assert "12 s after it was decided" in end.reason
 
 
 @pytest.mark.parametrize("rolling_back", [False, True])

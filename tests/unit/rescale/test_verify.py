@@ -48,7 +48,10 @@ def outcome(instructions: tuple[Instruction, ...]) -> Outcome | None:
     [
         pytest.param(ALL, 40, None, id="all run, but nothing is trained yet"),
         pytest.param(TRAINS, 10, None, id="trains, but not for long yet"),
+        pytest.param(TRAINS, 29.9, None, id="trains for almost long enough"),
+        pytest.param(TRAINS, 30, Outcome.REACHED, id="trains for long enough"),
         pytest.param(TRAINS, 40, Outcome.REACHED, id="trains, and no container was restarted"),
+        pytest.param(ALL, 299.9, None, id="almost as long as is waited for steps"),
         pytest.param(ALL, 300, Outcome.REACHED, id="nothing ended, and its log shows no steps"),
     ],
 )
@@ -72,7 +75,7 @@ def test_a_restart_that_is_usual_for_the_job_begins_the_quiet_time_anew() -> Non
 def test_a_container_that_ends_with_an_error_undoes_it(step: Rescale, pods: ObservedPods) -> None:
     _, (event, failed, write) = observe(step, pods, 12)
     assert isinstance(event, EmitEvent)
-    assert event.reason == "RollingBack"
+    assert (event.warning, event.reason) == (True, "RollingBack")
     assert "i7 (1 PS + 2 workers -> 2 PS + 3 workers) is undone" in event.message
     assert ERROR in event.message
     assert failed == CountsFailed(ERROR)
@@ -115,11 +118,24 @@ def test_a_job_that_fails_for_good_says_after_which_rescale() -> None:
     job = replace(RESUMED, finished=True, failed=True)
     _, (event, end) = observe(VERIFY, ENDED, 12, job)
     assert isinstance(event, EmitEvent)
-    assert event.reason == "FailedAfterRescale"
+    assert (event.warning, event.reason) == (True, "FailedAfterRescale")
     assert "failed 12 s after rescale i7 (1 PS + 2 workers -> 2 PS + 3 workers)" in event.message
     assert ERROR in event.message
     assert isinstance(end, End)
     assert end.outcome is Outcome.JOB_ENDED
+
+
+def test_a_job_that_fails_without_an_error_of_a_container_says_so_without_one() -> None:
+    job = replace(RESUMED, finished=True, failed=True)
+    _, (event, _) = observe(VERIFY, ALL, 12, job)
+    assert isinstance(event, EmitEvent)
+    assert "(1 PS + 2 workers -> 2 PS + 3 workers): with restartPolicy" in event.message
+
+
+def test_the_time_since_its_decision_is_told_once_it_trains() -> None:
+    _, (end,) = observe(VERIFY, TRAINS, 40)
+    assert isinstance(end, End)
+    assert end.reason == "it trains, 40 s after it was decided"
 
 
 def test_what_its_user_does_meanwhile_ends_it() -> None:

@@ -1,0 +1,331 @@
+"""What is left of nodes beside reservations: always what adding up all of them anew gives."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from extender.state.cluster import Cluster
+from extender.state.reservations import Reservations
+from optimus.jobs import JobKey, NodeConstraints, ReplicaSpec, Role
+from optimus.kube.pods import Owner, Pod
+from optimus.nodes import Node
+from optimus.placement.gang import Gang, Member, Placement
+from optimus.placement.ledger import Reservation
+from optimus.placement.rules import AffinityTerm, PodRules, PodSelector
+from optimus.resources import NONE, Resources, total
+from optimus.snapshot import ReplicaId
+
+JOBS = ("j0", "j1", "j2")
+NAMES = ("n0", "n1", "n2", "n3")
+
+
+def cpu(amount: int) -> Resources:
+    return Resources(cpu=amount)
+
+
+def replica(job: str, index: int) -> ReplicaId:
+    return ReplicaId(job, Role.WORKER, index)
+
+
+def member(index: int, amount: int = 1, node: str | None = None) -> Member:
+    return Member(Role.WORKER, index, ReplicaSpec(cpu(amount)), node)
+
+
+def gang(job: str, *members: Member) -> Gang:
+    return Gang(JobKey("ns", job), job, members)
+
+
+def placed(job: str, *nodes: str) -> Placement:
+    return Placement(job, {replica(job, index): node for index, node in enumerate(nodes)})
+
+
+def pod(uid: str, amount: int, node: str | None, job: str | None = None, **fields: object) -> Pod:
+    made = Pod(
+        uid=uid,
+        namespace="ns",
+        name=uid,
+        created_at=0.0,
+        node=node,
+        resources=cpu(amount),
+        constraints=NodeConstraints(),
+        owner=None if job is None else Owner("TFJob", job, job),
+        replica=None if job is None else replica(job, 0),
+    )
+    return made if not fields else type(made)(**{**_fields(made), **fields})
+
+
+def _fields(made: Pod) -> dict[str, object]:
+    return {name: getattr(made, name) for name in made.__struct_fields__}
+
+
+class Setting:
+    """Nodes with reservations, and what each job's old pods still take of the same room."""
+
+    def __init__(self, **nodes: int) -> None:
+        self.cluster = Cluster()
+        self.reservations = Reservations(self.cluster)
+        self.leaving: dict[str, Mapping[str, Resources]] = {}
+        for name, amount in nodes.items():
+            self.node(name, amount)
+
+    def node(self, name: str, amount: int | None, **labels: str) -> None:
+        made = None if amount is None else Node(name, cpu(amount), labels)
+        self.cluster.set_node(name, made)
+
+    def hold(
+        self, job: str, *nodes: str, until: float = 60.0, leaving: Mapping[str, int] | None = None
+    ) -> None:
+        members = (member(index) for index in range(len(nodes)))
+        leaves = {name: cpu(amount) for name, amount in (leaving or {}).items()}
+        self.reservations.hold(gang(job, *members), placed(job, *nodes), until, leaves)
+        self.leaving.pop(job, None)
+        if leaves and nodes:
+            self.leaving[job] = leaves
+
+    def holds(self, job: str) -> tuple[Reservation, ...]:
+        return self.reservations.ledger.of_job(job)
+
+    def left(self, name: str, job: str | None = None) -> Resources:
+        """What is left of a node, but for what is reserved for one job."""
+        left = self.cluster.free(name)
+        for each in (each for each in JOBS if each != job):
+            held = total(kept.resources for kept in self.holds(each) if kept.node == name)
+            overlap = self.leaving.get(each, {}).get(name, NONE) if self.holds(each) else NONE
+            left -= cpu(held["cpu"] - min(held["cpu"], overlap["cpu"]))
+        return left
+
+    def every_left(self, job: str | None = None) -> dict[str, Resources]:
+        return {name: self.left(name, job) for name in self.cluster.nodes}
+
+    def change(self, random: Random, step: int) -> None:
+        job, name = random.choice(JOBS), random.choice(NAMES)
+        match random.randrange(7):
+            case 0 | 1:
+                nodes = random.choices(NAMES, k=random.randint(0, 3))
+                leaving = {name: random.randint(1, 2)} if random.random() < 0.4 else None
+                self.hold(job, *nodes, until=step + random.randint(2, 20), leaving=leaving)
+            case 2:
+                self.reservations.release(replica(job, random.randrange(3)))
+            case 3:
+                self.reservations.expire(step)
+            case 4:
+                leaves = {name: cpu(1)} if random.random() < 0.5 else {}
+                self.reservations.set_leaving(job, leaves)
+                if job in self.leaving and self.holds(job):
+                    self.leaving[job] = leaves
+            case 5:
+                there = name in self.cluster.nodes
+                self.node(name, None if there and random.random() < 0.3 else random.randint(2, 6))
+            case _:
+                bound = pod(f"p{step}", random.randint(1, 2), name)
+                self.cluster.set_pod(None, bound)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_left_is_what_adding_up_everything_gives(seed: int) -> None:
+    random, setting = Random(seed), Setting(n0=4, n1=4, n2=2, n3=3)
+    reservations, told, since = setting.reservations, dict[str, Resources](), 0
+    before = setting.every_left()
+    told |= before
+    reservations.read_changes()
+    for step in range(30):
+        for _ in range(random.randint(1, 3)):
+            setting.change(random, step)
+        expected = setting.every_left()
+        match random.randrange(5):
+            case 0:
+                assert reservations.free().free_by_name() == expected
+            case 1:
+                assert reservations.left_by_node() == expected
+            case 2:
+                for name, left in reservations.read_changes().items():
+                    told.pop(name, None)
+                    told |= {} if left is None else {name: left}
+                assert told == expected
+            case 3:
+                changed = reservations.changed_since(since)
+                assert changed.items() <= expected.items()
+                differ = {name for name in expected if before.get(name) != expected[name]}
+                assert differ <= changed.keys()
+                since, before = reservations.changes, expected
+            case _:
+                job = random.choice(JOBS)
+                found = reservations.free_for(gang(job, member(0))).free_by_name()
+                assert found == setting.every_left(job)
+        overcommitted = {name for name in NAMES if _is_overcommitted(setting, name)}
+        assert {*reservations.overcommitted()} == overcommitted
+
+
+def _is_overcommitted(setting: Setting, name: str) -> bool:
+    """Whether more is reserved on a node than its bound pods leave."""
+    if name not in setting.cluster.nodes:
+        return any(kept.node == name for job in JOBS for kept in setting.holds(job)) and (
+            _reserved_on_lost(setting, name) > 0
+        )
+    free = max(setting.cluster.free(name)["cpu"], 0)
+    return free < (setting.cluster.free(name) - setting.left(name))["cpu"]
+
+
+def _reserved_on_lost(setting: Setting, name: str) -> int:
+    amount = 0
+    for job in JOBS:
+        held = sum(kept.resources["cpu"] for kept in setting.holds(job) if kept.node == name)
+        amount += held - min(held, setting.leaving.get(job, {}).get(name, NONE)["cpu"])
+    return amount
+
+
+def test_room_that_old_pods_still_take_is_not_subtracted_twice() -> None:
+    setting = Setting(a=4)
+    old = pod("old", 3, "a")
+    setting.cluster.set_pod(None, old)
+    setting.hold("j0", "a", "a", leaving={"a": 3})
+    assert setting.reservations.left("a") == cpu(1)
+    setting.reservations.set_leaving("j0", {"a": cpu(1)})
+    assert setting.reservations.free().free_by_name() == {"a": NONE}
+    setting.cluster.set_pod(old, None)
+    setting.reservations.set_leaving("j0", {})
+    assert setting.reservations.free().free_by_name() == {"a": cpu(2)}
+
+
+def test_what_is_planned_anew_replaces_what_was_planned_before() -> None:
+    setting = Setting(a=4, b=4)
+    setting.hold("j0", "a", "a", leaving={"a": 2})
+    setting.hold("j0", "b")
+    assert setting.reservations.left_by_node() == {"a": cpu(4), "b": cpu(3)}
+
+
+def test_a_job_of_which_all_is_bound_leaves_no_overlap_for_its_next_plan() -> None:
+    setting = Setting(a=4)
+    setting.reservations.hold(gang("j0", member(0, node="a")), Placement("j0"), 60.0, {"a": cpu(3)})
+    setting.reservations.hold(gang("j0", member(1)), Placement("j0", {replica("j0", 1): "a"}), 60.0)
+    assert setting.reservations.left("a") == cpu(3)
+
+
+# --- what a gang may use
+
+
+def test_a_gang_may_use_what_is_reserved_for_it_but_for_replicas_that_count_as_placed() -> None:
+    setting = Setting(a=4, b=4)
+    setting.hold("j0", "a", "a", "b")
+    setting.hold("j1", "a")
+    one_placed = gang("j0", member(0, node="a"), member(1), member(2))
+    reservations = setting.reservations
+    assert reservations.own_room(one_placed) == {"a": cpu(1), "b": cpu(1)}
+    assert reservations.free_for(one_placed).free_by_name() == {"a": cpu(2), "b": cpu(4)}
+    assert reservations.free().free_by_name() == {"a": cpu(1), "b": cpu(3)}, "of no gang"
+    assert reservations.own_room(gang("j2", member(0))) == {}
+
+
+def test_a_gang_may_use_what_its_old_pods_leave() -> None:
+    setting = Setting(a=4, b=2)
+    setting.cluster.set_pod(None, pod("old", 3, "a"))
+    free = setting.reservations.free_for(gang("j0", member(0)), {"a": cpu(3), "gone": cpu(9)})
+    assert free.free_by_name() == {"a": cpu(4), "b": cpu(2)}
+
+
+def test_replicas_that_count_as_placed_keep_their_reservation_when_the_rest_is_planned() -> None:
+    setting = Setting(a=4, b=4)
+    setting.hold("j0", "a", "a")
+    rest = gang("j0", member(0, node="a"), member(1))
+    setting.reservations.hold(rest, Placement("j0", {replica("j0", 1): "b"}), 90.0)
+    held = {kept.replica.index: kept.node for kept in setting.holds("j0")}
+    assert held == {0: "a", 1: "b"}
+    assert setting.reservations.left_by_node() == {"a": cpu(3), "b": cpu(3)}
+
+
+@pytest.mark.parametrize(
+    ("amount", "nodes", "fits"),
+    [
+        pytest.param(2, ("a",), True, id="with its own reservation"),
+        pytest.param(3, ("a",), False, id="but no more than that"),
+        pytest.param(1, ("a", "a"), True, id="two replicas on one node"),
+        pytest.param(1, ("a", "a", "a"), False, id="a third finds no room"),
+        pytest.param(1, ("gone",), False, id="the node is gone"),
+        pytest.param(1, ("tainted",), False, id="the node does not admit it"),
+    ],
+)
+def test_whether_a_plan_still_holds(amount: int, nodes: tuple[str, ...], fits: bool) -> None:
+    setting = Setting(a=4)
+    setting.cluster.set_node("tainted", Node("tainted", cpu(9), {}, cordoned=True))
+    setting.cluster.set_pod(None, pod("other", 2, "a"))
+    setting.hold("j0", "a")
+    members = (member(index, amount) for index in range(len(nodes)))
+    assert setting.reservations.still_fits(gang("j0", *members), placed("j0", *nodes)) is fits
+
+
+@pytest.mark.parametrize(("leaves", "fits"), [(1, False), (2, True)])
+def test_a_plan_holds_with_what_leaves_its_nodes(leaves: int, fits: bool) -> None:
+    setting = Setting(a=4)
+    setting.cluster.set_pod(None, pod("old", 4, "a"))
+    plan = gang("j0", member(0), member(1)), placed("j0", "a", "a")
+    assert not setting.reservations.still_fits(*plan)
+    assert setting.reservations.still_fits(*plan, {"a": cpu(leaves)}) is fits
+
+
+def test_an_assumed_replica_counts_as_placed_and_a_bound_one_stays_where_it_is() -> None:
+    reservations = Setting(a=4, b=4).reservations
+    reservations.assumed |= {replica("j0", 0): "a", replica("j0", 1): "a"}
+    found = reservations.with_assumed(gang("j0", member(0), member(1, node="b"), member(2)))
+    assert [each.node for each in found.members] == ["a", "b", None]
+
+
+# --- what is reserved counts for the rules of others
+
+
+def test_a_replica_with_room_reserved_keeps_others_away_by_its_rules() -> None:
+    labels = (("app", "x"),)
+    selector = PodSelector(requirements=(), namespaces=("ns",))
+    term = AffinityTerm("zone", selector)
+    apart = replace(member(0), labels=labels, rules=PodRules(anti_affinity=(term,)))
+    setting = Setting(a=4)
+    setting.reservations.hold(gang("j0", apart), placed("j0", "a"), 60.0)
+    other = setting.reservations.with_surroundings(gang("j1", member(0)))
+    assert other.surroundings is not None
+    assert other.surroundings.repelling == ((term, frozenset({"a"})),)
+    itself = setting.reservations.with_surroundings(gang("j0", apart))
+    assert itself.surroundings is not None
+    assert itself.surroundings.repelling == (), "its own plan is no hindrance"
+    setting.reservations.release_job("j0")
+    assert setting.reservations.with_surroundings(gang("j1", member(0))).surroundings is None
+
+
+# --- priorities
+
+
+def test_a_pod_takes_what_is_reserved_for_lower_priorities_as_they_were_when_it_was_reserved() -> (
+    None
+):
+    setting = Setting(a=3, b=3)
+    for job, priority, node in (("j0", 1, "a"), ("j1", 5, "a"), ("j2", 5, "b")):
+        setting.cluster.set_pod(None, pod(f"of-{job}", 1, None, job, priority=priority))
+        setting.hold(job, node, node)
+    setting.reservations.release(replica("j1", 1))
+    full = {
+        priority: setting.reservations.nodes_too_full(cpu(2), ["a", "b", "c"], priority)
+        for priority in (1, 2, 5, 6)
+    }
+    assert full == {1: {"a", "b"}, 2: {"b"}, 5: {"b"}, 6: set()}
+    setting.reservations.release_job("j2")
+    assert setting.reservations.nodes_too_full(cpu(2), ["a", "b"], 1) == {"a"}
+
+
+# --- who is told what has changed
+
+
+def test_a_job_is_looked_at_again_once_what_is_reserved_for_it_has_changed() -> None:
+    setting = Setting(a=4)
+    reservations = setting.reservations
+    for change in (
+        lambda: setting.hold("j0", "a", "a", until=10.0),
+        lambda: reservations.release(replica("j0", 1)),
+        lambda: reservations.expire(10.0),
+    ):
+        reservations.whole_jobs |= {"j0", "j1"}
+        reservations.touched_jobs.clear()
+        change()
+        assert (reservations.whole_jobs, reservations.touched_jobs) == ({"j1"}, {"j0"})
+    assert reservations.release_job("j0") is False
+    setting.hold("j0", "a")
+    assert reservations.release_job("j0") is True
