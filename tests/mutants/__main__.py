@@ -143,10 +143,23 @@ def _prepare(module: str) -> None:
     settings_file = folder / "pyproject.toml"
     if not settings_file.exists() or settings_file.read_text() != text:
         settings_file.write_text(text)
+    _forget_callers(module)
     if not _in_workspace(module, [sys.executable, "-c", _GENERATE], float("inf")) or not (
         mutants_of(module)
     ):
         _fail(module)
+
+
+def _forget_callers(module: str) -> None:
+    """Have the functions that each test calls found out anew where a test has changed: mutmut looks
+    at new tests only."""
+    known = workspace(module) / "mutants" / "mutmut-stats.json"
+    folders = {
+        ROOT / (each.parent if each.suffix else each) for each in map(Path, tests_of(module))
+    }
+    changed = max(path.stat().st_mtime for folder in folders for path in folder.rglob("*.py"))
+    if known.exists() and known.stat().st_mtime <= changed:
+        known.unlink()
 
 
 def _report(modules: list[str]) -> int:

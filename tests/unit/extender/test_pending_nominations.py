@@ -53,3 +53,18 @@ def test_a_pod_that_was_refused_is_known_as_such_until_it_is_answered_with_a_nod
     assert pending == {first: refused_at, second: None}
     assert cluster.ask(first).kept == ("a",)
     assert {each.refused_at for each in cluster.planner.pending_nominations()} == {None}
+
+
+def test_a_pod_made_anew_under_its_name_is_not_the_one_that_was_to_be_nominated() -> None:
+    cluster = FakeCluster({"a": 2})
+    first, _ = cluster.job("j", 1, 1)
+    cluster.planner.advance()
+    old = cluster.pods[first]
+    assert cluster.planner.find_waiting(old) == old
+    cluster.change(old, uid="made anew")
+    cluster.planner.advance()
+    assert cluster.planner.find_waiting(old) is None
+    assert not cluster.planner.still_pending(old, "a")
+    new = cluster.pods[first]
+    assert cluster.planner.find_waiting(new) == new
+    assert cluster.planner.still_pending(new, "a")

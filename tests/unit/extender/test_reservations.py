@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
+import msgspec
 import pytest
 
 from extender.state.cluster import Cluster
@@ -53,11 +54,7 @@ def pod(uid: str, amount: int, node: str | None, job: str | None = None, **field
         owner=None if job is None else Owner("TFJob", job, job),
         replica=None if job is None else replica(job, 0),
     )
-    return made if not fields else type(made)(**{**_fields(made), **fields})
-
-
-def _fields(made: Pod) -> dict[str, object]:
-    return {name: getattr(made, name) for name in made.__struct_fields__}
+    return msgspec.structs.replace(made, **fields)
 
 
 class Setting:

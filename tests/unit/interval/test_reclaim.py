@@ -1,12 +1,16 @@
 """Reclaiming capacity finds the donors that a search from scratch finds, in fewer attempts."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optimus.allocation import Allocation
+from optimus.interval import IntervalConfig
 from optimus.interval.capacity_plan import CapacityPlan
 from optimus.interval.classify import Classified, Eligibility
-from optimus.interval.plan import Reclaim, Reclaimed
+from optimus.interval.plan import Reclaim, Reclaimed, Settlement
 from optimus.jobs import Counts, Job
 from optimus.placement.theorem1 import Theorem1
 from optimus.snapshot import ClusterSnapshot
@@ -97,3 +101,17 @@ def test_the_attempts_of_an_interval_are_bounded() -> None:
     refusal = reclaim.find(plan, lambda trial: trial.move(new, new.counts))
     assert isinstance(refusal, str)
     assert "in the next interval" in refusal
+
+
+def test_a_job_that_may_not_grow_again_shrinks_after_all_others() -> None:
+    plan, jobs = full_node([3, 3], 1)
+    worn, other = replace(jobs[0], capped=True), jobs[1]
+    allocation = Allocation({each.job.uid: LEAST for each in jobs})
+    settlement = Settlement.of(plan, IntervalConfig(), [allocation], [worn, other])
+    new, large = job("new", (1, 1)), job("large", (2, 3))
+    found = settlement.reclaim.find(plan, lambda trial: trial.move(new, new.counts))
+    assert isinstance(found, Reclaimed)
+    assert found.donors == (other,)
+    found = settlement.reclaim.find(plan, lambda trial: trial.move(large, large.counts))
+    assert isinstance(found, Reclaimed)
+    assert found.donors == (other, worn)
