@@ -175,6 +175,8 @@ def _decision_config(settings: Settings) -> DecisionConfig:
 def _rescale_config(settings: Settings) -> RescaleConfig:
     return RescaleConfig(
         fresh_seconds=max(3 * settings.log_poll_seconds, 3 * settings.tick_seconds),
+        grace_seconds=settings.resume_grace_seconds,
+        break_grace_seconds=settings.resume_grace_after_break_seconds,
         start_seconds=settings.start_timeout_seconds,
         verify_seconds=min(5 * settings.profiling_seconds, settings.start_timeout_seconds / 2),
         quiet_seconds=settings.profiling_seconds / 2,

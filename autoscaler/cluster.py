@@ -5,6 +5,7 @@ rely on them agreeing. What must be certain (that no pod of a job is left) a res
 API server itself.
 """
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,9 @@ class Observation:
 
     waits: Mapping[str, str] = field(default_factory=dict)
     """Why jobs wait for nodes, as the extender last told their users."""
+
+    since_break_seconds: float = math.inf
+    """Since a list or watch failed last: other clients of the API server may be behind, too."""
 
     @classmethod
     def of(
@@ -140,4 +144,8 @@ class Caches:
         jobs = tuple(job for reflector in self._jobs for job in reflector.items())
         nodes, pods, profiles = self._nodes.items(), self._pods.items(), self._profiles.items()
         observation = Observation.of(at, jobs, nodes, pods, profiles, self._node_kind_label)
-        return replace(observation, waits=waits_of(self._events.items(), observation.jobs))
+        return replace(
+            observation,
+            waits=waits_of(self._events.items(), observation.jobs),
+            since_break_seconds=min(each.since_failure_seconds for each in self._needed),
+        )

@@ -91,6 +91,14 @@ class Settings:
     start_timeout_seconds: float = 600.0
     """A rescaled job whose pods do not all run after this returns to its previous counts."""
 
+    resume_grace_seconds: float = 1.0
+    """Seconds between the end of a suspended job's last pod and its resumption: the operator's
+    copies of the pods must have followed, or it would adopt one and fail the job."""
+
+    resume_grace_after_break_seconds: float = 30.0
+    """Seconds without a resumption after a watch or call has failed: the operator's watches may
+    have broken too, and come back later."""
+
     report_seconds: float = 30.0
     """Least seconds between two writes of a profile in which only figures have changed."""
 

@@ -6,6 +6,7 @@ Nothing is remembered here: an answer that is lost is found by the next observat
 import logging
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -66,8 +67,10 @@ class Reader(Protocol):
 class Writer(Protocol):
     """The writes to jobs; ``optimus.kube.writer.JobWriter`` is one."""
 
-    def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
-        """Suspend the job and annotate it as suspended by us."""
+    def suspend(
+        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int]
+    ) -> Written | Refused:
+        """Suspend the job, annotate it as suspended by us and set what is left of its limits."""
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         """Set the counts, resume, remove the annotation."""
@@ -99,6 +102,7 @@ class RescaleExecutor:
         self._recorder = recorder
         self._last_reads = last_reads
         self._config = config
+        self._broken_at = -math.inf
 
     def advance(self, state: JobState, observation: Observation, at: float) -> None:
         """Take one job's rescale as far as it goes now."""
@@ -132,7 +136,7 @@ class RescaleExecutor:
                 if uncached or (
                     state.rescale is not None and state.rescale.record.step is not Step.CHECKPOINT
                 ):
-                    return self._observe(state, at)
+                    return self._observe(state, observation, at)
                 pods = observation.pods.get(state.job.uid, ())
                 return Observed(at, ObservedJob.of(state.training_job), _observed_pods(pods, state))
             case EmitEvent():
@@ -148,35 +152,43 @@ class RescaleExecutor:
                 return self._patch(state, instruction, at)
         return None
 
-    def _observe(self, state: JobState, at: float) -> Event | None:
+    def _observe(self, state: JobState, observation: Observation, at: float) -> Event | None:
         # Pods first: pods listed after the job could belong to a resume that the job read before
         # does not show.
         pods = self._reader.pods_of(state.training_job)
         if isinstance(pods, Refused):
-            _LOG.warning("%s", pods)
+            self._unread(pods, at)
             return None
         job = self._reader.job(state.training_job.kind, state.training_job.key)
         if isinstance(job, Refused):
             if job.kind is ErrorKind.NOT_FOUND:
                 return JobGone()
-            _LOG.warning("%s", job)
+            self._unread(job, at)
             return None
         if job.uid != state.training_job.uid:
             return JobGone()
         state.refresh(job)
-        return Observed(at, ObservedJob.of(job), _observed_pods(pods, state))
+        since_break_seconds = min(observation.since_break_seconds, at - self._broken_at)
+        observed = _observed_pods(pods, state)
+        return Observed(at, ObservedJob.of(job), observed, since_break_seconds)
+
+    def _unread(self, refused: Refused, at: float) -> None:
+        _LOG.warning("%s", refused)
+        if refused.kind is ErrorKind.TRANSIENT:
+            self._broken_at = at
 
     def _patch(self, state: JobState, instruction: Patch, at: float) -> Event | None:
         if state.training_job.resource_version != instruction.resource_version:
             return PatchAnswered(at, PatchResult.CONFLICT)
         match instruction:
-            case Suspend(by=by):
+            case Suspend(by=by, restarts=restarts):
                 # The pods' logs go with the pods.
                 if not self._has_last_lines(state):
                     return None
                 if self._checkpoint_aged(state, at):
                     return None  # the state machine waits for the next one
-                done, outcome = f"suspended ({by})", self._writer.suspend(state.training_job, by)
+                done = f"suspended ({by})"
+                outcome = self._suspend(state, by, restarts, at)
             case ResizeAndResume(counts=counts):
                 done = f"resumed at {counts}"
                 outcome = self._writer.resize_and_resume(state.training_job, counts)
@@ -192,6 +204,23 @@ class RescaleExecutor:
         result = _PATCH_RESULTS.get(outcome.kind, PatchResult.REFUSED)
         return PatchAnswered(at, result, outcome.sentence)
 
+    def _suspend(self, state: JobState, by: str, restarts: int, at: float) -> Written | Refused:
+        job = state.training_job
+        limits = limits_left(job, at, restarts)
+        outcome = self._writer.suspend(job, by, limits)
+        if limits and isinstance(outcome, Written):
+            had = {
+                "activeDeadlineSeconds": job.active_deadline_seconds,
+                "backoffLimit": job.backoff_limit,
+            }
+            texts = (f"runPolicy.{name} is {left}, of {had[name]}" for name, left in limits.items())
+            message = (
+                f"{', '.join(texts)}: the operator counts them anew after a suspension, and what "
+                "the job has used of them stays used"
+            )
+            self._recorder.emit(state, EmitEvent(False, "LimitsCarriedOver", message))
+        return outcome
+
     def _has_last_lines(self, state: JobState) -> bool:
         """Whether the job may be stopped as far as its log is concerned."""
         rescale, run = state.rescale, state.run
@@ -205,6 +234,19 @@ class RescaleExecutor:
         if rescale is None or not rescale.needs_checkpoint or rescale.record.rolling_back:
             return False
         return since is None or at - since > 2 * self._config.fresh_seconds
+
+
+def limits_left(job: TrainingJob, at: float, restarts: int) -> dict[str, int]:
+    """The fields of ``runPolicy`` that a suspension at an instant has to change, with what is left
+    of them: the operator counts active seconds and restarts anew after each resume."""
+    left: dict[str, int] = {}
+    if job.active_deadline_seconds is not None and job.started_at is not None:
+        active_seconds = max(at - job.started_at, 0.0)
+        left_seconds = math.ceil(job.active_deadline_seconds - active_seconds)
+        left["activeDeadlineSeconds"] = max(left_seconds, 1)
+    if job.backoff_limit and restarts > 0:
+        left["backoffLimit"] = max(job.backoff_limit - restarts, 1)
+    return left
 
 
 _PATCH_RESULTS = {

@@ -120,6 +120,10 @@ class RescaleConfig:
     """Wait between the end of the last pod and the resumption. Default: far above the usual delay
     of a watch."""
 
+    break_grace_seconds: float = 30.0
+    """After a call or watch has failed no job is resumed for so long. Default: the longest pause
+    of client-go before it watches again, in the operator too."""
+
     start_seconds: float = 600.0
     """After so long without all pods placed, the counts before are restored. Default: the extender
     holds the room for as long from the suspension on, so that a place that is still free then is
@@ -196,6 +200,9 @@ class ObservedPods:
     restarts: int = 0
     """The most restarts of any container that trains."""
 
+    all_restarts: int = 0
+    """The restarts of all of them, as the operator counts them against ``backoffLimit``."""
+
     error: str = ""
     """Which container ended last with an error, and how: of those restarted most, the first."""
 
@@ -230,6 +237,7 @@ class ObservedPods:
             _counts(started),
             max(fixed - fixed_started, 0),
             restarts=max((pod.container.restarts for pod in staying), default=0),
+            all_restarts=sum(pod.container.restarts for pod in staying if pod.running),
             error=error,
             is_ending=any(pod.has_trained for pod in staying),
             crash_loops=any(pod.container.crash_loops or pod.phase == "Failed" for pod in broken),
@@ -313,6 +321,8 @@ class Observed:
     at: float
     job: ObservedJob
     pods: ObservedPods
+    since_break_seconds: float = math.inf
+    """Since a call or watch failed last, here or perhaps in the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,10 +350,13 @@ class Observe:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Suspend the job and annotate it with ``by``, in one patch guarded by the resource version."""
+    """Suspend the job and annotate it with ``by``, in one patch guarded by the resource version.
+
+    ``restarts`` are those that its pods take with them."""
 
     by: str
     resource_version: str
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -596,7 +609,8 @@ def _at_suspend(state: Rescale, observed: Observed, config: RescaleConfig) -> Ad
             return _go(state, record, Step.CHECKPOINT, observed.at)
     elif not record.failure and observed.pods.all_started(record.target):
         return _finish(state, Outcome.REACHED, f"{record.target} run after all")
-    return state, (Suspend(record.id, observed.job.resource_version),)
+    restarts = observed.pods.all_restarts
+    return state, (Suspend(record.id, observed.job.resource_version, restarts),)
 
 
 def _why_not_restarted(record: RescaleRecord, pods: ObservedPods) -> str | None:
@@ -630,7 +644,9 @@ def _at_empty(state: Rescale, observed: Observed, config: RescaleConfig) -> Adva
     # adopted by the resumed job, with the old TF_CONFIG, and fail it.
     if state.empty_since is None:
         return replace(state, empty_since=observed.at), ()
-    if observed.at - state.empty_since < config.grace_seconds:
+    is_recent = observed.at - state.empty_since < config.grace_seconds
+    # After a break its watch may have broken too, and show such a pod for longer.
+    if is_recent or observed.since_break_seconds < config.break_grace_seconds:
         return state, ()
     return _go(state, record, Step.RESUME, observed.at)
 

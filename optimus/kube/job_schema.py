@@ -30,6 +30,8 @@ class RunPolicy(msgspec.Struct, rename="camel"):
     suspend: bool | None = None
     ttl_seconds_after_finished: int | None = None
     managed_by: str | None = None
+    active_deadline_seconds: int | None = None
+    backoff_limit: int | None = None
 
 
 class StoredSpec(msgspec.Struct, rename="camel"):

@@ -7,6 +7,7 @@ is new, changed and gone. Failures wait with a jittered, doubling pause. A froze
 by the read time-out, which is a little longer than the watch."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -82,6 +83,7 @@ class Reflector(Generic[T]):
         self._last_contact: float | None = None
         """Before the first contact: since when one is tried for."""
         self._failure: str | None = None
+        self._failed_at: float | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"cache-{watched.plural}", daemon=True
         )
@@ -113,6 +115,11 @@ class Reflector(Generic[T]):
     def failure(self) -> str | None:
         """Why the copy cannot be refreshed at the moment; ``None`` while all is well."""
         return self._failure
+
+    @property
+    def since_failure_seconds(self) -> float:
+        """Seconds since a list or watch failed last; infinite if none ever did."""
+        return math.inf if self._failed_at is None else self._clock() - self._failed_at
 
     @property
     def silent_seconds(self) -> float | None:
@@ -186,7 +193,7 @@ class Reflector(Generic[T]):
     def _fail(self, error: KubeError) -> float:
         if self._failure != error.sentence:
             _LOG.warning("%s", error.sentence)
-        self._failure = error.sentence
+        self._failure, self._failed_at = error.sentence, self._clock()
         return self._backoff.after_failure(error.retry_after_seconds or 0.0)
 
     def _heard(self) -> None:

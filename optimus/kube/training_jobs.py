@@ -55,8 +55,9 @@ class TrainingJob:
     suspended the job, if it was this software. ``preempted_for`` is the text of the annotation of
     that name. ``not_suspendable`` says why nobody here may suspend it. ``started_at`` is the
     operator's ``startTime``, in seconds since the epoch, which begins anew with each resume.
-    ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None`` while
-    unfinished."""
+    ``active_deadline_seconds`` counts from there, ``backoff_limit`` the restarts of the pods there
+    are. ``conditions`` are those that are True. ``outcome`` is "Succeeded", "Failed" or ``None``
+    while unfinished."""
 
     kind: str
     namespace: str
@@ -66,6 +67,8 @@ class TrainingJob:
     created_at: float
     job: Job | None
     started_at: float | None = None
+    active_deadline_seconds: int | None = None
+    backoff_limit: int | None = None
     left_alone: str | None = None
     problems: tuple[Problem, ...] = ()
     hints: tuple[Problem, ...] = ()
@@ -135,6 +138,8 @@ def _record(kind: str, raw: StoredJob[StoredSpec], config: EligibilityConfig) ->
         created_at=created_at(metadata.creation_timestamp),
         job=job,
         started_at=created_at((raw.status or StoredStatus()).start_time) or None,
+        active_deadline_seconds=policy.active_deadline_seconds,
+        backoff_limit=policy.backoff_limit,
         left_alone=left_alone,
         problems=problems,
         hints=unknown_annotations(annotations),

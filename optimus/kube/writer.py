@@ -1,5 +1,8 @@
 """Writes to jobs and pods. Each is one patch, so a crash leaves it done or not done."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -12,6 +15,8 @@ from optimus.kube.pods import Pod
 from optimus.kube.results import Refused, Written, written
 from optimus.kube.training_jobs import TrainingJob
 
+_NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
+
 
 class JobWriter:
     """Suspends, resizes and resumes jobs; each patch carries the resource version decided on."""
@@ -19,10 +24,14 @@ class JobWriter:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
-        """Suspend the job and mark it as suspended by the autoscaler."""
+    def suspend(
+        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int] = _NO_LIMITS
+    ) -> Written | Refused:
+        """Suspend the job and mark it as suspended by the autoscaler, in one patch with what is
+        left of its limits: a lost answer does not shorten them twice."""
+        policy = {"suspend": True, **limits}
         return self._patch(
-            "suspend", job, {Annotation.SUSPENDED_BY: interval_id}, {"runPolicy": {"suspend": True}}
+            "suspend", job, {Annotation.SUSPENDED_BY: interval_id}, {"runPolicy": policy}
         )
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:

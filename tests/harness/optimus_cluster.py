@@ -66,6 +66,7 @@ QUICK_TUNING: Final = Tuning(
         "profiling_seconds": "4",
         "rescale_cost_seconds": "2",
         "rescale_spacing_seconds": "5",
+        "resume_grace_after_break_seconds": "3",
         "node_selector": "optimus.dl/pool=training",
         "log_level": "info",
     },

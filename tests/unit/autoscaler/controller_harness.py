@@ -44,6 +44,7 @@ class ControllerHarness:
         )
         config = RescaleConfig(
             fresh_seconds=10,
+            break_grace_seconds=2,
             start_seconds=60,
             verify_seconds=20,
             quiet_seconds=2,

@@ -4,7 +4,7 @@ Everything the controller reads is made from the JSON that a real API server wou
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -160,8 +160,10 @@ class FakeCluster:
         return tuple(map(_pod, self.jobs[job.name].pods))
 
     # -- Writer
-    def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
-        return self._write(job, {"suspend": True}, interval_id)
+    def suspend(
+        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int]
+    ) -> Written | Refused:
+        return self._write(job, {"suspend": True, **limits}, interval_id)
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:
         outcome = self._write(job, {"suspend": False}, None)
@@ -174,7 +176,7 @@ class FakeCluster:
         return self._write(job, {}, None)
 
     def _write(
-        self, job: TrainingJob, policy: dict[str, bool], mark: str | None
+        self, job: TrainingJob, policy: dict[str, int], mark: str | None
     ) -> Written | Refused:
         fake = self.jobs[job.name]
         if self.refuse is not None:

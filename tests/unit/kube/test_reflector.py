@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from math import inf
 from random import Random
 
 import urllib3
 
 from optimus.kube.errors import ErrorKind, KubeError
 from optimus.kube.pods import Pod, watched_pods
-from optimus.kube.reflector import Reflector
+from optimus.kube.reflector import Reflector, ReflectorConfig
 
 
 @dataclass
@@ -49,3 +50,14 @@ def test_a_version_from_which_no_watch_begins_is_given_up() -> None:
     server.lists = 0
     server.rounds(8)
     assert server.lists == 2
+
+
+def test_it_is_known_for_how_long_nothing_has_failed() -> None:
+    now = [100.0]
+    config = ReflectorConfig(clock=lambda: now[0])
+    server = FailingWatches(ErrorKind.TRANSIENT)
+    copy: Reflector[Pod] = Reflector(server, watched_pods(), config=config, random=Random(1))
+    assert copy.since_failure_seconds == inf
+    copy._round()
+    now[0] += 12.0
+    assert copy.since_failure_seconds == 12.0

@@ -1,5 +1,6 @@
 """What the executor reads, writes and reports for each instruction of the state machine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -56,8 +57,10 @@ class FakeApi:
         refused = self.unreadable.get("pods")
         return self.pods if refused is None else Refused(refused, "no")
 
-    def suspend(self, job: TrainingJob, interval_id: str) -> Written | Refused:
-        self.asked.append(("suspend", job.resource_version, interval_id))
+    def suspend(
+        self, job: TrainingJob, interval_id: str, limits: Mapping[str, int]
+    ) -> Written | Refused:
+        self.asked.append(("suspend", job.resource_version, interval_id, *limits.items()))
         return self.outcome
 
     def resize_and_resume(self, job: TrainingJob, counts: Counts) -> Written | Refused:

@@ -1,0 +1,49 @@
+"""A job's own activeDeadlineSeconds holds over a rescale, although the operator counts anew."""
+
+from datetime import datetime
+
+import pytest
+
+from localcluster.specs import Backend
+from tests.harness.api import KUBEFLOW, PLURALS
+from tests.harness.job_recorder import JobRecorder
+from tests.harness.light_jobs import Kind
+from tests.harness.optimus_cluster import OptimusCluster
+from tests.harness.scenario import Scenario
+from tests.harness.small_jobs import at, set_bounds, small_job, wait_training
+
+BEFORE, AFTER = (1, 2), (1, 3)
+DEADLINE = 60
+
+
+def instant(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+@pytest.mark.parametrize("kind", PLURALS)
+def test_active_seconds_are_carried_over_a_rescale(
+    scenario: Scenario, optimus: OptimusCluster, kind: Kind
+) -> None:
+    job = small_job("limited", BEFORE, kind)
+    body = job.manifest(scenario.namespace)
+    body["spec"].setdefault("runPolicy", {})["activeDeadlineSeconds"] = DEADLINE
+    with JobRecorder(scenario) as recorder:
+        scenario.create(KUBEFLOW, PLURALS[kind], body)
+        wait_training(scenario, recorder, job)
+        began = instant(scenario.stored(job)["status"]["startTime"])
+        set_bounds(scenario, job, AFTER)
+        wait_training(scenario, recorder, at(job, AFTER), 60)
+    stored = scenario.stored(job)
+    left = stored["spec"]["runPolicy"]["activeDeadlineSeconds"]
+    assert left < DEADLINE
+    resumed = instant(stored["status"]["startTime"])
+    assert DEADLINE - left <= resumed - began + 1
+    if optimus.cluster.backend is Backend.EMBEDDED:
+        return  # its operator has no deadlines
+    scenario.wait(
+        lambda: "Failed" in scenario.conditions(job), "the operator ends it at its deadline", 90
+    )
+    (failed,) = [
+        each for each in scenario.stored(job)["status"]["conditions"] if each["type"] == "Failed"
+    ]
+    assert left - 1 <= instant(failed["lastTransitionTime"]) - resumed < DEADLINE
