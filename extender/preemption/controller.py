@@ -170,9 +170,11 @@ class PreemptionController:
         # 1. What has been begun.
         for uid in sorted(marked.keys() | self._begun.keys()):
             self._continue(uid, marked.get(uid, []), jobs)
-        # 2. What is to be begun.
+        # 2. What is to be completed, or begun.
         self._forget({*jobs, *marked}, {each.uid for found in marked.values() for each in found})
         if self._settings.preempt:
+            for uid in sorted(self._misfits.keys() & marked.keys()):
+                self._complete(uid, marked[uid], jobs)
             for queued in self._lacking_capacity():
                 if self._preempt_for(queued, jobs):
                     break
@@ -378,20 +380,42 @@ class PreemptionController:
         if planned is not None:
             # Without such pods the planner is about to find that out.
             return bool(trial.leaving) and self._await_leaving(queued, trial, planned)
+        running = self._running_below(queued, jobs)
+        if running is None or self._awaits_shrinking(uid, trial, running, now):
+            return False
+        choice = _choose(trial, running)
+        mark = Preempted(str(job.key), uid, now.epoch)
+        return choice is not None and self._preempt(queued, job, choice, mark, jobs)
+
+    def _complete(
+        self, uid: str, victims: Sequence[TrainingJob], jobs: Mapping[str, TrainingJob]
+    ) -> None:
+        """Another process has chosen victims, suspended some of them, and ended before it had
+        suspended the others: choose those anew."""
+        planner, begun, job = self._planner, self._begun.get(uid), jobs.get(uid)
+        if begun is None or begun[1] or job is None:
+            return  # this process has chosen them itself
+        with planner.lock:
+            queued = planner.queue.find(uid)
+            ending = [pod for victim in victims for pod in self._old_pods(victim)]
+        if queued is None:
+            return
+        trial = Trial.of(planner, self._rule, queued, self._stuck, ending)
+        running = self._running_below(queued, jobs)
+        choice = None if running is None else _choose(trial, running)
+        if choice is not None and choice.victims:
+            self._preempt(queued, job, choice, begun[0], jobs)
+
+    def _running_below(
+        self, queued: QueuedGang, jobs: Mapping[str, TrainingJob]
+    ) -> RunningGangs | None:
+        """The gangs of a lower priority; ``None`` where the budgets cannot be read."""
         budgets = self._access.budgets()
         if isinstance(budgets, Refused):
             _LOG.warning("%s", budgets)
-            return False
+            return None
         protected, priority = self._settings.protected_classes, queued.waiting.priority
-        running = running_gangs(planner, priority, jobs, budgets, protected)
-        if self._awaits_shrinking(uid, trial, running, now):
-            return False
-        victims = choose_victims(running.candidates, trial.fits)
-        planned = None if victims is None else trial.plan(victims)
-        if victims is None or planned is None:
-            return False
-        awaited = trial.leaving.union(*(each.pods for each in victims))
-        return self._preempt(queued, job, _Choice(victims, planned, awaited), jobs)
+        return running_gangs(self._planner, priority, jobs, budgets, protected)
 
     def _meets_another(self, queued: QueuedGang) -> bool:
         """Whether a gang may use nodes of one for which others are preempted now; under the
@@ -441,7 +465,8 @@ class PreemptionController:
         self,
         queued: QueuedGang,
         job: TrainingJob,
-        choice: "_Choice",
+        choice: _Choice,
+        mark: Preempted,
         jobs: Mapping[str, TrainingJob],
     ) -> bool:
         planner, uid, victims = self._planner, queued.waiting.job_uid, choice.victims
@@ -450,10 +475,9 @@ class PreemptionController:
             if not self._is_current(queued) or not self._are_current(victims, jobs):
                 return False
             awaited = Awaited(choice.awaited, tuple(sorted(str(each.key) for each in victims)))
-            expires_at = now.monotonic + self._settings.preempt_seconds
-            if not reserve(planner, choice.planned, awaited, expires_at):
+            left = self._settings.preempt_seconds - (now.epoch - mark.at)
+            if not reserve(planner, choice.planned, awaited, now.monotonic + max(left, 1.0)):
                 return False
-            mark = Preempted(str(job.key), uid, now.epoch)
             self._begun[uid] = mark, victims
         # 2. Suspend them; where one cannot be, the others are resumed.
         self._shrinks_since.pop(uid, None)
@@ -553,6 +577,15 @@ def _mark(victims: Iterable[TrainingJob]) -> Preempted | None:
     """The first mark of one preemption."""
     marks = (read_preempted(each.preempted_for) for each in victims if each.preempted_for)
     return min((each for each in marks if each is not None), key=lambda each: each.at, default=None)
+
+
+def _choose(trial: Trial, running: RunningGangs) -> _Choice | None:
+    """Who makes room for the gang of a trial, and where it fits then."""
+    victims = choose_victims(running.candidates, trial.fits)
+    planned = None if victims is None else trial.plan(victims)
+    if victims is None or planned is None:
+        return None
+    return _Choice(victims, planned, trial.leaving.union(*(each.pods for each in victims)))
 
 
 def _nodes(planner: Planner, queued: QueuedGang) -> set[str]:

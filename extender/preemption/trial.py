@@ -38,18 +38,25 @@ class Trial:
 
     @classmethod
     def of(
-        cls, planner: Planner, rule: Theorem1, queued: QueuedGang, stuck: Collection[str]
+        cls,
+        planner: Planner,
+        rule: Theorem1,
+        queued: QueuedGang,
+        stuck: Collection[str],
+        ending: Iterable[Pod] = (),
     ) -> "Trial":
-        """What is left now; takes the lock. Pods in ``stuck`` (UIDs) are not expected to end."""
+        """What is left now; takes the lock. Pods in ``stuck`` (UIDs) are not expected to end, those
+        of ``ending`` are, although they may not be deleted yet."""
         gang = queued.observed.gang
         with planner.lock:
             nodes, left = tuple(planner.cluster.nodes.values()), planner.reservations.left_by_node()
-            own, pods = planner.reservations.own_room(gang), leaving_pods(planner, stuck)
+            own = planner.reservations.own_room(gang)
+            pods = {pod.uid: pod for pod in (*leaving_pods(planner, stuck), *ending)}
         capacity = Capacity(nodes, left)
         capacity.distinguish(*{member.spec.constraints for member in gang.members})
-        found = cls(planner, rule, gang, capacity, frozenset(pod.uid for pod in pods))
+        found = cls(planner, rule, gang, capacity, frozenset(pods))
         found._give(own)
-        found._give(used_by_node(pods))
+        found._give(used_by_node(pods.values()))
         return found
 
     def fits(self, victims: Victims = ()) -> bool:

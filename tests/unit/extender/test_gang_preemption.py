@@ -14,7 +14,7 @@ from optimus.kube.budgets import Budget
 from optimus.kube.errors import ErrorKind
 from optimus.kube.pods import Pod
 from optimus.kube.preempted import Preempted, read_preempted
-from optimus.kube.results import Refused
+from optimus.kube.results import Refused, Written
 from optimus.kube.training_jobs import TrainingJob
 from tests.unit.extender.preempting_cluster import PreemptingCluster
 
@@ -429,6 +429,66 @@ def test_a_new_process_goes_on_between_suspension_and_binding() -> None:
     made.settle()
     assert made.running() == {"high"}
     assert made.writes == ["suspend low", "resume low"]
+
+
+class _Dies:
+    """A writer whose process ends before it has suspended this job."""
+
+    def __init__(self, made: PreemptingCluster, before: str) -> None:
+        self._made, self._before = made, before
+        self.end_preemption = made.end_preemption
+
+    def preempt(self, job: TrainingJob, mark: str) -> Written | Refused:
+        if job.name == self._before:
+            raise KeyboardInterrupt
+        return self._made.preempt(job, mark)
+
+
+def half_suspended() -> PreemptingCluster:
+    """Two jobs have to make room for ``high``; the process ends between the two."""
+    made = PreemptingCluster({"a": 2, "b": 2})
+    made.run("first")
+    made.run("second")
+    made.submit("high", 1, 3, priority=5)
+    made.controller._access = replace(made.controller._access, writer=_Dies(made, "second"))
+    with pytest.raises(KeyboardInterrupt):
+        made.step()
+    assert made.preempted() == {"first"}
+    return made
+
+
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_a_new_process_suspends_the_victims_that_the_last_one_had_not(ended: int) -> None:
+    """Whether the pods of the first still run, are being deleted or are gone."""
+    made = half_suspended()
+    for _ in range(ended):
+        made.operator()
+    mark = made.jobs["first"].preempted_for
+    made.restart()
+    made.step(2)
+    assert made.writes == ["suspend first", "suspend second"]
+    assert made.jobs["second"].preempted_for == mark
+    made.settle()
+    assert made.running() == {"high"}
+    assert made.counted == [("placed", 2)]
+    assert made.told("second") == ["Preempted", "Resumed"]
+
+
+def test_a_new_process_resumes_them_where_the_others_may_not_be_suspended_any_more() -> None:
+    made = half_suspended()
+    made.change_job("second", not_suspendable="Kueue manages it")
+    made.restart()
+    made.settle()
+    assert made.running() == {"first", "second"}
+    assert made.writes == ["suspend first", "resume first"]
+
+
+def test_a_new_process_that_may_not_preempt_resumes_them() -> None:
+    made = half_suspended()
+    made.settings = Settings()
+    made.restart()
+    made.settle()
+    assert made.running() == {"first", "second"}
 
 
 def test_a_new_process_resumes_where_the_gang_has_gone() -> None:
