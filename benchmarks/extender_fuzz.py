@@ -9,8 +9,7 @@ or as bytes or not at all, or is made up.
 What must hold of every answer: the status is 200; no exception was raised; ``/filter`` answers or
 refuses exactly the offered nodes, and no other; ``/prioritize`` scores offered nodes from 0 to 10;
 ``/preempt`` allows victims only as they were offered. And what the extender remembers must not
-grow: the resident memory is read every 10,000 bodies, and what the planner holds is counted in the
-end."""
+grow: the resident memory is read every 10,000 bodies, and what the planner holds is counted."""
 
 import argparse
 import io
@@ -52,7 +51,10 @@ SECONDS_PER_BODY: Final = 0.05
 """By the extender's clock."""
 
 SAMPLE: Final = 10_000
-"""After so many bodies the resident memory is read."""
+"""After so many bodies the resident memory is read, and what the planner holds."""
+
+MOST_REMEMBERED: Final = 80
+"""The planner holds no more entries of any kind: more would be a growth."""
 
 STEP: Final = 50
 """After so many bodies something happens in the cluster."""
@@ -434,6 +436,9 @@ def _fuzz(bodies: int, seed: int, seconds: float, faults: list[str]) -> dict[str
             raise
         if number % SAMPLE == 0:
             memory.append(resident_mib())
+            grown = {k: v for k, v in fuzzed.remembered().items() if v > MOST_REMEMBERED}
+            if grown:
+                raise Wrong(f"after {number} bodies with seed {seed} the planner holds {grown}")
             if time.monotonic() > ends_at:
                 break
     return {

@@ -195,6 +195,18 @@ class GangQueue:
         pods = self._cluster.pods
         return {pod.uid: job for job, pod in self._unseen.items() if pod.uid not in pods}
 
+    def asked_in_vain(self) -> list[str]:
+        """The UIDs of jobs that were asked about and of which nothing is known: a pod named another
+        owner than the watch shows."""
+        cluster = self._cluster
+        return [
+            job_uid
+            for job_uid in self.asked
+            if not self._unseen_of(job_uid)
+            and not cluster.pods_of(job_uid)
+            and not cluster.may_run(job_uid)
+        ]
+
     def _unseen_of(self, job_uid: str) -> tuple[Pod, ...]:
         pod = self._unseen.get(job_uid)
         return () if pod is None or pod.uid in self._cluster.pods else (pod,)

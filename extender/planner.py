@@ -429,13 +429,17 @@ class Planner:
             self.queue.paused.add(job_uid)
 
     def _forget_unseen(self) -> None:
-        """Drop what was recorded of pods that no watch shows: no event will end it."""
+        """Drop what was recorded of pods and jobs that no watch shows: no event will end it."""
         pods, holds = self.cluster.pods, self.reservations.ledger.holds
+        jobs = {job_uid for job_uid in self.queue.asked_in_vain() if not holds(job_uid)}
         by_pod = self._asked_at, self._answered_at, self.refused_for_now
         unseen = {uid for recorded in by_pod for uid in recorded.keys() - pods.keys()}
         waiting = self.queue.unseen_pods()
         unseen |= {uid for uid, job_uid in waiting.items() if not holds(job_uid)}
+        unseen |= jobs
         gone, self._unseen = unseen & self._unseen, unseen - self._unseen
+        for uid in gone & jobs:
+            self.forget(uid)
         for uid in gone:
             for recorded in by_pod:
                 recorded.pop(uid, None)

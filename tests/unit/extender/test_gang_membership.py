@@ -1,9 +1,12 @@
 """Who belongs to a gang, and that it waits for all of them."""
 
+import msgspec
 import pytest
 
 from optimus.jobs import Counts, FixedRole, ReplicaSpec, Role
+from optimus.kube.pods import Owner
 from optimus.resources import Resources
+from optimus.snapshot import ReplicaId
 from tests.unit.extender.fake_cluster import FakeCluster, reasons
 
 
@@ -126,3 +129,24 @@ def test_a_pod_that_the_watch_shows_late_keeps_its_place() -> None:
     cluster.now += 59.0
     cluster.plan()
     assert cluster.planner.reservation_count() == 2
+
+
+def test_a_job_that_only_a_wrong_owner_names_is_forgotten() -> None:
+    """The watch shows the pod with its own job; kube-scheduler's copy named another."""
+    cluster = FakeCluster({"a": 9})
+    pod = cluster.pod("j", Role.PS, 0, Counts(1, 1))
+    for number in range(5):
+        other = Owner("TFJob", "other", f"uid-{number}")
+        named = msgspec.structs.replace(
+            pod, owner=other, replica=ReplicaId(other.uid, Role.PS, 0), gang={Role.PS: 2}
+        )
+        cluster.filter(named, ["a"])
+        cluster.prioritize(named, ["a"])
+    for _ in range(20):
+        cluster.now += 61.0
+        cluster.plan()
+    planner, queue = cluster.planner, cluster.planner.queue
+    assert not queue.asked.keys() - {"uid-j"}
+    assert not queue.cached.keys() - {"uid-j"}
+    assert not planner._waited_for - {"uid-j"}
+    assert not planner.reservations.whole_jobs
