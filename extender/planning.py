@@ -43,6 +43,13 @@ SWITCH_SECONDS: Final = 0.0005
 SLICE_SECONDS: Final = 0.005
 """A slice ends with the first gang after this time, so that what it planned is reserved soon."""
 
+COSTLY_SECONDS: Final = 0.1
+"""A search that takes longer and finds nothing is not made again at once: rules of pods, such as a
+topology spread that all but fits, take up to a second on large clusters."""
+
+REST: Final = 10.0
+"""It is made again after this many times its own time, so that the gangs behind it are planned."""
+
 REFUSAL_SECONDS: Final = 60.0
 """A refusal is checked again after this time, whatever has changed."""
 
@@ -342,6 +349,8 @@ class Planning:
         """Of which capacity demands are shares."""
         self._outdated: set[str] = set()
         """Jobs whose refusal is known and has to be found out again."""
+        self._resting: dict[str, float] = {}
+        """By job UID, until when a costly refusal holds, whatever changes (monotonic)."""
 
     def plan(
         self,
@@ -362,14 +371,20 @@ class Planning:
         for queued in queue:
             job_uid = queued.waiting.job_uid
             known = snapshot.refusals.get(job_uid)
-            if known is None or job_uid in self._outdated or self._reopened(known, queued, walk):
+            if known is None or self._is_outdated(known, queued, walk):
                 gang = reader.with_surroundings(queued.observed.gang)
                 if (considered and clock() >= until) or walk.must_be_reserved_first(gang):
                     self._before = walk.before
                     return Slice(walk.answers, more=True)
                 considered += 1
                 self._outdated.discard(job_uid)
+                began = clock()
                 known = walk.consider(queued, gang)
+                took = clock() - began
+                if known is not None and took > COSTLY_SECONDS:
+                    # All that rest together take no larger share of the time than one.
+                    rest = REST * took * (1 + len(self._resting.keys() - {job_uid}))
+                    self._resting[job_uid] = snapshot.now.monotonic + min(rest, REFUSAL_SECONDS)
             old = queued.waiting.waited_seconds(epoch) > limit
             if known is not None and old:
                 plan = self._backfill.future_plan(
@@ -405,6 +420,11 @@ class Planning:
         changed = self._room.update(snapshot)
         refusals = snapshot.refusals
         self._outdated &= refusals.keys()
+        self._resting = {
+            job_uid: until
+            for job_uid, until in self._resting.items()
+            if until > snapshot.now.monotonic and job_uid in refusals
+        }
         if changed is None:
             self._outdated |= refusals.keys()
             self._before = {}
@@ -438,8 +458,14 @@ class Planning:
             or each.rules_openings not in (None, snapshot.rules_openings)
         }
 
-    def _reopened(self, known: Refusal, queued: QueuedGang, walk: "_Walk") -> bool:
-        """Whether a node is open by now whose closing kept the gang from being planned."""
+    def _is_outdated(self, known: Refusal, queued: QueuedGang, walk: "_Walk") -> bool:
+        """Whether nodes have gained enough, or a node is open by now whose closing kept the gang
+        from being planned."""
+        job_uid = queued.waiting.job_uid
+        if job_uid in self._resting:
+            return False
+        if job_uid in self._outdated:
+            return True
         return bool(known.blocked_by) and not known.blocked_by <= walk.closed_for(queued)
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -102,6 +103,38 @@ def test_room_that_comes_and_goes_does_not_add_up(searches: Counter[str]) -> Non
         cluster.other(f"o-{node}", 2, node)
         cluster.planner.advance()
     assert searches["j"] == 1
+
+
+class SlowRule(CountingRule):
+    """Each search takes a second by ``perf_counter``."""
+
+    seconds: ClassVar[float] = 0.0
+
+    def place(self, gang: Gang, capacity: object) -> object:  # type: ignore[override]
+        SlowRule.seconds += 1.0
+        return super().place(gang, capacity)
+
+
+def test_a_search_that_takes_long_and_finds_nothing_is_seldom_made(
+    searches: Counter[str],
+) -> None:
+    """Whenever the one node grows, its pods might fit; but each of them needs the same port."""
+    cluster = FakeCluster({"a": 2})
+    cluster.planner._planning._rule = SlowRule()
+    original = cluster.planner._planning.plan
+    cluster.planner._planning.plan = partial(  # type: ignore[method-assign]
+        original, clock=lambda: SlowRule.seconds
+    )
+    names = cluster.job("j", 1, 1, rules=PodRules(ports=(HostPort(80),)))
+    for number in range(100):
+        cluster.now += 0.5
+        cluster.node("a", 3 + number)
+        cluster.planner.advance()
+    assert 2 <= searches["j"] <= 6, "50 s: one search at first, and one in ten seconds"
+    cluster.node("b", 2)
+    cluster.now += 10.0
+    cluster.planner.advance()
+    assert set(cluster.planned_nodes()) == set(names)
 
 
 @pytest.mark.parametrize(
