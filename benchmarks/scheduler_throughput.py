@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -69,7 +69,7 @@ def main() -> None:
             for name, run in (("stock", stock), ("extender", with_extender)):
                 place = Path(folder) / f"{name}-{number}"
                 place.mkdir()
-                found = run(api, place, options.gangs, options.limit_seconds)
+                found = run(api, place, sizes(options.gangs), options.limit_seconds)
                 print(json.dumps({"round": number, name: found}), file=sys.stderr, flush=True)
                 runs[name].append(found)
     rates = {name: [each["pods_per_second"] for each in found] for name, found in runs.items()}
@@ -174,8 +174,9 @@ class Watching:
             self.node[after.name] = after.node
 
 
-def stock(api: Api, folder: Path, gangs: int, limit_seconds: float) -> dict[str, Any]:
-    """The gangs under kube-scheduler alone, with its defaults but for the client's limits."""
+def stock(api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float) -> dict[str, Any]:
+    """The gangs, of so many pods each, under kube-scheduler with its defaults but for the client's
+    limits."""
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -189,8 +190,10 @@ def stock(api: Api, folder: Path, gangs: int, limit_seconds: float) -> dict[str,
     return measure(api, folder, gangs, limit_seconds, configuration, extender_port=None)
 
 
-def with_extender(api: Api, folder: Path, gangs: int, limit_seconds: float) -> dict[str, Any]:
-    """The gangs under the shipped configuration."""
+def with_extender(
+    api: Api, folder: Path, gangs: Sequence[int], limit_seconds: float
+) -> dict[str, Any]:
+    """The gangs, of so many pods each, under the shipped configuration."""
     path = REPOSITORY / "scheduler-config" / "kube-scheduler-config.yaml"
     configuration = yaml.safe_load(path.read_text())
     (port,) = pick_ports(1, random.Random())
@@ -201,7 +204,7 @@ def with_extender(api: Api, folder: Path, gangs: int, limit_seconds: float) -> d
 def measure(
     api: Api,
     folder: Path,
-    gangs: int,
+    gangs: Sequence[int],
     limit_seconds: float,
     configuration: dict[str, Any],
     extender_port: int | None,
@@ -256,11 +259,11 @@ def cpu_of(api: Api, component: str) -> float:
     return cpu_seconds(process.pid)
 
 
-def create_gangs(api: Api, gangs: int, scheduler_name: str) -> dict[str, list[str]]:
+def create_gangs(api: Api, gangs: Sequence[int], scheduler_name: str) -> dict[str, list[str]]:
     """The pods of every gang, gang by gang as the operator makes them; their names by job."""
     requests: list[tuple[str, str, bytes | None]] = []
     jobs: dict[str, list[str]] = {}
-    for number, size in enumerate(sizes(gangs)):
+    for number, size in enumerate(gangs):
         job, ps = f"{scheduler_name[:5]}-{number}", size * 2 // 5
         for raw in pod_bodies(job, ps, size - ps):
             pod = msgspec.json.decode(raw)

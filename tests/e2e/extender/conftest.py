@@ -7,6 +7,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
+from tests.e2e.extender.binding_policies import BindingPolicies
 from tests.e2e.extender.scheduler import TrainingJobs
 from tests.harness.api import Api
 
@@ -31,3 +32,11 @@ def jobs(own: LocalCluster) -> Iterator[TrainingJobs]:
     """Jobs on that cluster; afterwards it is empty."""
     with TrainingJobs(own) as made:
         yield made
+
+
+@pytest.fixture
+def policies(api: Api) -> Iterator[BindingPolicies]:
+    """Bindings that the API server refuses; none of them outlasts the test."""
+    policies = BindingPolicies(api)
+    yield policies
+    policies.clear()

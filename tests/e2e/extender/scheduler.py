@@ -1,6 +1,9 @@
 """A test's own kube-scheduler and extender, as administrator, on a running local cluster."""
 
 import json
+import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +18,7 @@ from typing import Any, Self
 import yaml
 
 from localcluster.cluster import LocalCluster
+from localcluster.processes import send
 from localcluster.testing.backends import scheduler_command
 
 REPOSITORY = Path(__file__).parents[3]
@@ -42,6 +46,9 @@ class SchedulerProcesses:
 
     adjust: Callable[[dict[str, Any]], None] = lambda _: None
     """Changes kube-scheduler's configuration in place."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The extender's, beside that of the test."""
 
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -89,9 +96,11 @@ class SchedulerProcesses:
         return yaml.safe_dump(document)
 
     def _run(self, name: str, command: list[str]) -> None:
-        log = (self.folder / f"{name}.log").open("ab")
-        self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY)
-        log.close()
+        environment = {**os.environ, **(self.environment if name == "extender" else {})}
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=REPOSITORY, env=environment
+            )
 
     def kill(self, name: str) -> None:
         """End one process with SIGKILL; gunicorn's worker ends by itself when its parent is
@@ -127,16 +136,59 @@ def scheduler_processes(
     *flags: str,
     kubeconfig: Path | None = None,
     adjust: Callable[[dict[str, Any]], None] = lambda _: None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[SchedulerProcesses]:
     """Both processes, running; they end with the block."""
     running = SchedulerProcesses(
-        cluster, folder, configuration, flags, kubeconfig=kubeconfig, adjust=adjust
+        cluster,
+        folder,
+        configuration,
+        flags,
+        kubeconfig=kubeconfig,
+        adjust=adjust,
+        environment=environment or {},
     )
     try:
         running.start()
         yield running
     finally:
         running.stop()
+
+
+@contextmanager
+def unharmed(
+    cluster: LocalCluster, folder: Path, *flags: str, **options: Any
+) -> Iterator[SchedulerProcesses]:
+    """Both processes; at the end neither has erred, and nothing stays reserved."""
+    with scheduler_processes(
+        cluster, folder, "kube-scheduler-config.yaml", *flags, **options
+    ) as running:
+        yield running
+        wait_until("nothing is reserved", lambda: reservations(running) == 0)
+        log = running.log("extender")
+        assert "invariant broken" not in log
+        assert "Traceback" not in log
+
+
+def reservations(running: SchedulerProcesses) -> int:
+    """How many replicas have a reservation; -1: not told."""
+    found = re.search(
+        r"^optimus_extender_reservations (\S+)$", running.get("/metrics"), re.MULTILINE
+    )
+    return int(float(found[1])) if found else -1
+
+
+@contextmanager
+def frozen(cluster: LocalCluster, *components: str) -> Iterator[None]:
+    """These processes do not run meanwhile."""
+    processes = [cluster.components[name].process for name in components]
+    for process in processes:
+        send(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            send(process, signal.SIGCONT)
 
 
 def wait_until(what: str, true: Any, seconds: float = _READY_SECONDS) -> None:

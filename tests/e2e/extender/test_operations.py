@@ -1,7 +1,6 @@
 """What operators and users do while gangs wait or are planned: nothing is left behind."""
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,35 +14,16 @@ from tests.e2e.extender.scheduler import (
     SchedulerProcesses,
     TrainingJobs,
     nodes_of,
-    scheduler_processes,
+    reservations,
     tfjob,
+    unharmed,
     wait_until,
 )
 from tests.harness.api import CORE, Api, in_namespace
 
 pytestmark = pytest.mark.e2e
 
-OWN = "kube-scheduler-config.yaml"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
-
-
-@contextmanager
-def unharmed(cluster: LocalCluster, folder: Path, *flags: str) -> Iterator[SchedulerProcesses]:
-    """Both processes; at the end neither has erred, and nothing stays reserved."""
-    with scheduler_processes(cluster, folder, OWN, *flags) as running:
-        yield running
-        wait_until("nothing is reserved", lambda: reservations(running) == 0)
-        log = running.log("extender")
-        assert "invariant broken" not in log
-        assert "Traceback" not in log
-
-
-def reservations(running: SchedulerProcesses) -> int:
-    """How many replicas have a reservation; -1: not told."""
-    found = re.search(
-        r"^optimus_extender_reservations (\S+)$", running.get("/metrics"), re.MULTILINE
-    )
-    return int(float(found[1])) if found else -1
 
 
 @contextmanager

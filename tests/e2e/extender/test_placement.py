@@ -12,7 +12,9 @@ from tests.e2e.extender.scheduler import (
     SchedulerProcesses,
     TrainingJobs,
     nodes_of,
+    reservations,
     scheduler_processes,
+    unharmed,
     wait_until,
 )
 
@@ -155,6 +157,29 @@ def test_a_rescaled_job_keeps_its_place_against_a_waiting_one(
         assert jobs.nodes("waits") == {}
         profile.set_phase("Training", 4, 8)
         assert "invariant broken" not in running.log("extender")
+
+
+def test_a_rescale_whose_target_does_not_fit_waits_whole_and_gets_the_room_that_appears(
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
+) -> None:
+    own.apply(REPOSITORY / "manifests" / "crd-trainingprofiles.yaml")
+    with unharmed(own, tmp_path) as running:
+        jobs.create("grows", 2, 4)
+        jobs.create("beside", 2, 4)
+        for name in ("grows", "beside"):
+            jobs.wait_bound(name, 6)
+        profile = Profile(own, "grows")
+        profile.set_phase("Suspending", 4, 8)
+        own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", SUSPEND)
+        wait_until("its pods are gone", lambda: nodes_of(own, "default", "grows") == {})
+        profile.set_phase("Resizing", 4, 8)
+        own.kubectl("patch", "tfjob", "grows", "--type=merge", "-p", RESUME)
+        profile.set_phase("Starting", 4, 8)
+        jobs.wait_refused("grows", 12, "does not fit as a whole")
+        assert reservations(running) == 0
+        jobs.delete("beside")
+        jobs.wait_bound("grows", 12)
+        profile.set_phase("Training", 4, 8)
 
 
 def test_by_score_alone_a_job_lands_on_its_planned_nodes(

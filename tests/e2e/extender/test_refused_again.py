@@ -10,15 +10,13 @@ from localcluster.cluster import LocalCluster
 from localcluster.specs import numbered_nodes
 from localcluster.testing.clusters import Shown
 from localcluster.testing.waiting import holds_for
+from tests.e2e.extender.binding_policies import BindingPolicies
 from tests.e2e.extender.scheduler import TrainingJobs, wait_until
 from tests.e2e.extender.watched import watched
-from tests.harness.api import Api
 
 pytestmark = pytest.mark.e2e
 
 OFFERED = {"optimus-test/offered": "yes"}
-POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 WATCHED_SECONDS = 16.0
 ROUNDS = 6
@@ -82,33 +80,10 @@ def test_a_gang_that_half_fits_on_the_nodes_offered_is_tried_seldom_and_bound_wh
         jobs.wait_bound("half", 5)
 
 
-def binding_policy(api: Api, name: str, allowed: str) -> None:
-    """The API server refuses bindings, but where this CEL expression of the binding holds."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
-    spec = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [{**rule, "resources": ["pods/binding"]}]},
-        "validations": [{"expression": allowed, "message": "not bound there"}],
-    }
-    api.create(POLICIES, {"metadata": {"name": name}, "spec": spec})
-    bound = {"policyName": name, "validationActions": ["Deny"]}
-    api.create(BINDINGS, {"metadata": {"name": name}, "spec": bound})
-
-
-@pytest.fixture
-def policies(api: Api) -> Iterator[Api]:
-    """Policies that a test makes end with it."""
-    yield api
-    for collection in (BINDINGS, POLICIES):
-        for each in api.items(collection):
-            if each["metadata"]["name"].startswith("test-"):
-                api.delete(f"{collection}/{each['metadata']['name']}")
-
-
 def test_a_node_where_bindings_fail_is_excluded_and_the_gang_goes_elsewhere(
-    own: LocalCluster, jobs: TrainingJobs, policies: Api, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, policies: BindingPolicies, tmp_path: Path
 ) -> None:
-    binding_policy(policies, "test-node", "object.target.name != 'node-1'")
+    policies.add("test-node", "object.target.name != 'node-1'")
     with watched(own, tmp_path) as seen:
         jobs.create("fails", 2, 6)
         nodes = jobs.wait_bound("fails", 8)
@@ -118,15 +93,14 @@ def test_a_node_where_bindings_fail_is_excluded_and_the_gang_goes_elsewhere(
 
 
 def test_a_gang_of_which_no_binding_succeeds_is_tried_seldom_and_bound_when_one_may(
-    own: LocalCluster, jobs: TrainingJobs, policies: Api, tmp_path: Path
+    own: LocalCluster, jobs: TrainingJobs, policies: BindingPolicies, tmp_path: Path
 ) -> None:
-    binding_policy(policies, "test-all", "false")
+    policies.add("test-all", "false")
     with watched(own, tmp_path) as seen:
         jobs.create("never", 1, 4)
         wait_until("each pod was tried", lambda: len(seen.changes_by_pod()) == 5)
         holds_for(lambda: not jobs.nodes("never"), "no pod is bound", WATCHED_SECONDS)
         assert seen.writes() <= 5 * ROUNDS
         assert max(seen.changes_by_pod().values()) <= 2 * ROUNDS
-        for collection in (BINDINGS, POLICIES):
-            policies.delete(f"{collection}/test-all")
+        policies.clear()
         jobs.wait_bound("never", 5)

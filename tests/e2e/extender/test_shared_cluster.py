@@ -2,10 +2,7 @@
 users who ask why."""
 
 import json
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +11,12 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.faults.faults import Calls, ErrorResponse, Fault
 from localcluster.kubeconfig import read_kubeconfig, write_kubeconfig
-from localcluster.processes import send
 from localcluster.testing.waiting import holds_for
 from optimus.cli.main import main
 from tests.e2e.extender.scheduler import (
     REPOSITORY,
     TrainingJobs,
+    frozen,
     scheduler_processes,
     tfjob,
     wait_until,
@@ -151,19 +148,6 @@ def forgery(pod: dict[str, Any]) -> dict[str, Any]:
     for container in spec["containers"]:
         container.pop("volumeMounts", None)
     return {"metadata": metadata, "spec": spec}
-
-
-@contextmanager
-def frozen(cluster: LocalCluster, *components: str) -> Iterator[None]:
-    """These processes do not run meanwhile."""
-    processes = [cluster.components[name].process for name in components]
-    for process in processes:
-        send(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in processes:
-            send(process, signal.SIGCONT)
 
 
 def viewer(cluster: LocalCluster, path: Path) -> Path:

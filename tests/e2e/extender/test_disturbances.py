@@ -1,0 +1,211 @@
+"""What happens to a cluster while gangs are planned and bound: the rest of each is bound whole, or
+waits whole, and nothing stays reserved."""
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from localcluster.cluster import LocalCluster
+from localcluster.testing.waiting import holds_for
+from tests.e2e.extender.binding_policies import BindingPolicies
+from tests.e2e.extender.scheduler import (
+    TrainingJobs,
+    frozen,
+    nodes_of,
+    reservations,
+    unharmed,
+    wait_until,
+)
+from tests.harness.api import CORE, KUBEFLOW, Api, in_namespace
+
+pytestmark = pytest.mark.e2e
+
+NODES = tuple(f"node-{number}" for number in range(1, 5))
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+PODS, TFJOBS = in_namespace(CORE, "default", "pods"), in_namespace(KUBEFLOW, "default", "tfjobs")
+
+
+@pytest.fixture
+def cordoned(api: Api) -> Iterator[set[str]]:
+    """Nodes that a test has cordoned: they are uncordoned after it."""
+    names: set[str] = set()
+    yield names
+    for name in names:
+        cordon(api, name, unschedulable=False)
+
+
+def cordon(api: Api, node: str, *, unschedulable: bool) -> None:
+    api.patch(f"{CORE}/nodes/{node}", {"spec": {"unschedulable": unschedulable}})
+
+
+def test_a_gang_bound_in_part_goes_on_beside_a_node_that_is_cordoned(
+    own: LocalCluster,
+    jobs: TrainingJobs,
+    api: Api,
+    policies: BindingPolicies,
+    cordoned: set[str],
+    tmp_path: Path,
+) -> None:
+    policies.add("test-ps-first", "object.metadata.name.contains('-ps-')")
+    with unharmed(own, tmp_path):
+        jobs.create("half", 2, 6)
+        wait_until("its PSs are bound", lambda: len(jobs.nodes("half")) == 2)
+        ps = jobs.nodes("half")
+        cordoned.add(min(ps.values()))
+        cordon(api, min(ps.values()), unschedulable=True)
+        policies.clear()
+        nodes = jobs.wait_bound("half", 8)
+        workers = {node for pod, node in nodes.items() if pod not in ps}
+        assert workers.isdisjoint(cordoned)
+
+
+def test_a_node_that_is_drained_while_a_gang_is_bound_in_part_leaves_nothing_reserved(
+    own: LocalCluster,
+    jobs: TrainingJobs,
+    api: Api,
+    policies: BindingPolicies,
+    cordoned: set[str],
+    tmp_path: Path,
+) -> None:
+    """The job has Failed, since its PS was evicted; another gang gets the room."""
+    policies.add("test-ps-first", "object.metadata.name.contains('-ps-')")
+    with unharmed(own, tmp_path):
+        jobs.create("half", 2, 6)
+        wait_until("its PSs are bound", lambda: len(jobs.nodes("half")) == 2)
+        node = min(jobs.nodes("half").values())
+        cordoned.add(node)
+        own.kubectl("drain", node, "--force", "--ignore-daemonsets", "--grace-period=1")
+        wait_until("the job is over", lambda: "Failed" in conditions(api, "half"))
+        policies.clear()
+        jobs.delete("half")
+        jobs.create("next", 2, 10)
+        assert node not in jobs.wait_bound("next", 12).values()
+
+
+def conditions(api: Api, job: str) -> set[str]:
+    found = (api.get(f"{TFJOBS}/{job}").get("status") or {}).get("conditions") or ()
+    return {each["type"] for each in found if each["status"] == "True"}
+
+
+@contextmanager
+def flapping(api: Api, seed: int) -> Iterator[None]:
+    """Nodes are cordoned and uncordoned, ten times a second, and are open in the end."""
+    generator, stopping = random.Random(seed), threading.Event()
+
+    def flap() -> None:
+        while not stopping.wait(0.1):
+            cordon(api, generator.choice(NODES), unschedulable=generator.random() < 0.5)
+
+    thread = threading.Thread(target=flap)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+        for node in NODES:
+            cordon(api, node, unschedulable=False)
+
+
+def test_gangs_are_bound_whole_on_nodes_that_come_and_go(
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
+) -> None:
+    names = [f"flap-{number}" for number in range(6)]
+    with unharmed(own, tmp_path), own.api_client() as client:
+        with flapping(Api(client), seed=1):
+            for name in names:
+                jobs.create(name, 2, 4)
+            wait_until("a pod is bound", lambda: any(jobs.nodes(name) for name in names))
+        waiting = list(names)
+        while waiting:
+            wait_until(
+                f"one of {waiting} is bound",
+                lambda: any(len(jobs.nodes(name)) == 6 for name in waiting),
+            )
+            for name in [name for name in waiting if len(jobs.nodes(name)) == 6]:
+                jobs.delete(name)
+                waiting.remove(name)
+
+
+def test_a_gang_is_bound_after_the_api_server_did_not_answer_for_half_a_minute(
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
+) -> None:
+    with unharmed(own, tmp_path) as running:
+        jobs.create("first", 4, 12)
+        jobs.wait_bound("first", 16)
+        jobs.create("second", 4, 12)
+        jobs.wait_refused("second", 16, "Unschedulable")
+        own.kubectl("delete", "tfjob", "first", "--wait=false")
+        with frozen(own, "kube-apiserver"):
+            holds_for(
+                lambda: running.get("/healthz") == "ok\n", "the extender answers meanwhile", 30.0
+            )
+        # kube-scheduler ends when it cannot renew its Lease; its kubelet starts it again.
+        running.kill("kube-scheduler")
+        running.start_scheduler()
+        jobs.wait_bound("second", 16)
+
+
+LEAPING_CLOCK = """
+import os, time
+_real, _path = time.time, os.environ["CLOCK_OFFSET"]
+def _leaping():
+    with open(_path) as file:
+        return _real() + float(file.read())
+time.time = _leaping
+"""
+
+
+def test_the_extenders_clock_leaps_by_a_day(
+    own: LocalCluster, jobs: TrainingJobs, tmp_path: Path
+) -> None:
+    """Forward and back, while a gang waits and another is bound."""
+    folder, offset = tmp_path / "clock", tmp_path / "offset"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(LEAPING_CLOCK)
+    offset.write_text("0")
+    clock = {"PYTHONPATH": str(folder), "CLOCK_OFFSET": str(offset)}
+    with unharmed(own, tmp_path, environment=clock) as running:
+        jobs.create("first", 4, 12)
+        jobs.wait_bound("first", 16)
+        for name, seconds in (("second", 86_400), ("third", -86_400)):
+            jobs.create(name, 4, 12)
+            jobs.wait_refused(name, 16, "Unschedulable")
+            offset.write_text(str(seconds))
+            jobs.delete("first" if name == "second" else "second")
+            jobs.wait_bound(name, 16)
+        assert "reservations ended before" not in running.log("extender")
+
+
+def test_a_gang_whose_priority_class_is_made_anew_is_bound_whole(
+    own: LocalCluster, jobs: TrainingJobs, api: Api, tmp_path: Path
+) -> None:
+    """A pod keeps the value that its class had when it was made: one of them gets another."""
+    api.create(CLASSES, {"metadata": {"name": "test-moved"}, "value": 1000})
+    try:
+        with unharmed(own, tmp_path) as running:
+            jobs.create("first", 4, 12)
+            jobs.wait_bound("first", 16)
+            jobs.create("moved", 2, 6, priorityClassName="test-moved")
+            jobs.wait_refused("moved", 8, "Unschedulable")
+            api.delete(f"{CLASSES}/test-moved")
+            api.delete(f"{PODS}/moved-worker-5")
+            wait_until(
+                "it is gone, and may not be made anew",
+                lambda: "moved-worker-5" not in nodes_of(own, "default", "moved"),
+            )
+            jobs.delete("first")
+            holds_for(
+                lambda: not jobs.nodes("moved") and reservations(running) == 0,
+                "the others wait for it",
+                3.0,
+            )
+            api.create(CLASSES, {"metadata": {"name": "test-moved"}, "value": -5})
+            jobs.wait_bound("moved", 8)
+    finally:
+        if api.find(f"{CLASSES}/test-moved") is not None:
+            api.delete(f"{CLASSES}/test-moved")
